@@ -57,19 +57,34 @@ fn miscounted(declared: &[Operand], given: usize) -> Option<String> {
     ))
 }
 
+/// Of `given` arguments, the one whose memory the result at `index` is.
+pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) -> Option<usize> {
+    let last = handler.rets.len().checked_sub(1)?;
+    let ret = &handler.rets[index.min(last)];
+    let further = index.saturating_sub(last);
+    if !ret.inout || (further > 0 && !ret.variadic) {
+        return None;
+    }
+    let arg = handler.args.iter().position(|arg| arg.name == ret.name)?;
+    if further > 0 && !handler.args[arg].variadic {
+        return None;
+    }
+    Some(arg + further).filter(|arg| *arg < given)
+}
+
 /// The results' shapes, of which the contract tells these dimensions.
 fn told(
     handler: &Handler,
     args: &[Shape],
     dims: Option<Vec<Option<Vec<i64>>>>,
 ) -> Result<Vec<Shape>, String> {
-    if handler.rets.iter().any(|ret| ret.optional || ret.variadic) {
+    if handler
+        .rets
+        .iter()
+        .any(|ret| ret.optional || (ret.variadic && !ret.inout))
+    {
         return Err("the handler has optional or variadic results".into());
     }
-    let named = |ret: &Operand| {
-        let index = handler.args.iter().position(|arg| arg.name == ret.name)?;
-        args.get(index)
-    };
     let mut shapes = vec![];
     for (index, ret) in handler.rets.iter().enumerate() {
         if ret.kind == Kind::Token {
@@ -77,8 +92,11 @@ fn told(
             continue;
         }
         if ret.inout {
-            if let Some(shape) = named(ret) {
-                shapes.push(shape.clone());
+            // The last one has as many results as it has arguments.
+            let end = if ret.variadic { usize::MAX } else { index + 1 };
+            let shared = (index..end).map_while(|at| changed_in_place(handler, at, args.len()));
+            shapes.extend(shared.map(|arg| args[arg].clone()));
+            if ret.variadic || shapes.len() > index {
                 continue;
             }
         }
@@ -191,6 +209,34 @@ mod tests {
         );
         for (operands, given) in [(&x, 1), (&k, 0), (&k, 1), (&rest, 9)] {
             assert_eq!(why(operands, given), "");
+        }
+    }
+
+    #[test]
+    fn each_argument_changed_in_place_has_its_result() {
+        let operand = |name: &str, more: &str| {
+            format!(r#"{{"name": "{name}", "kind": "buffer", "dtypes": null, "rank": null{more}}}"#)
+        };
+        let (x, y) = (operand("x", ""), operand("y", r#", "inout": true"#));
+        let text = format!(
+            r#"{{"name": "h", "platforms": ["cpu"], "stages": {{"execute": "h"}}, "floor": "r0",
+                "args": [{x}, {}, {}], "rets": [{y}, {}]}}"#,
+            operand("y", ""),
+            operand("zs", r#", "variadic": true"#),
+            operand("zs", r#", "variadic": true, "inout": true"#)
+        );
+        let handler: Handler = serde_json::from_str(&text).unwrap();
+        let shape = |dim| Shape::new(DType::F32, [dim]).unwrap();
+        for count in 2..6 {
+            let args: Vec<_> = (0..count).map(shape).collect();
+            let results = infer(&handler, &args, &Attributes::new()).unwrap();
+            assert_eq!(results, args[1..]);
+            let given = args.len();
+            let arguments: Vec<_> = (0..given)
+                .map(|at| changed_in_place(&handler, at, given))
+                .collect();
+            let wanted = (1..given).map(Some).chain([None]);
+            assert_eq!(arguments, wanted.collect::<Vec<_>>());
         }
     }
 

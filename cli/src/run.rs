@@ -259,10 +259,7 @@ impl CallArgs {
                 } else {
                     self.rets.clone()
                 };
-                let alias = |index: usize| {
-                    let ret = manifest.rets.get(index).filter(|ret| ret.inout)?;
-                    manifest.args.iter().position(|arg| arg.name == ret.name)
-                };
+                let alias = |index| contract::changed_in_place(manifest, index, arguments.len());
                 let aliases: Vec<_> = (0..shapes.len()).map(alias).collect();
                 (shapes, aliases)
             }
@@ -271,13 +268,13 @@ impl CallArgs {
         let mut rets = vec![];
         for (index, shape) in ret_shapes.into_iter().enumerate() {
             rets.push(match aliases[index] {
-                Some(arg) if shapes.get(arg) == Some(&shape) => Ret::Alias(arg),
-                Some(arg) if arg < shapes.len() => bail!(
+                Some(arg) if shapes[arg] == shape => Ret::Alias(arg),
+                Some(arg) => bail!(
                     "result {index} is {shape}, but the handler changes argument {arg}, {}, in place: \
                      both are one array. Give all results, in order, or none",
                     shapes[arg]
                 ),
-                _ => Ret::New(shape),
+                None => Ret::New(shape),
             });
         }
         let named = manifest.map_or(&[][..], |manifest| &manifest.rets);

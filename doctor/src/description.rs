@@ -2,10 +2,10 @@
 //! that are not there or do not fit. Rust's and C++'s manifests are judged when they are compiled; C's text is its author's.
 
 use crate::finding::{Finding, Level, Problem, Weight};
-use crate::manifest::{Handler, Kind, Manifest, Operand};
+use crate::manifest::{Handler, Kind, Manifest, Operand, is_dtype};
 use crate::relations::{self, Told, counted};
+use serde_json::Value;
 use xla_ffi_contract::{Clash, Contract, Declared, Entry};
-use xla_ffi_sys::XLA_FFI_DataType;
 
 pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
     for manifest in manifests {
@@ -16,6 +16,7 @@ pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
                 findings.push(finding.about_handler(&handler.name).fix(fix));
             };
             dtypes(handler, &mut told);
+            defaults(handler, &mut told);
             contract(handler, &mut told);
             relations::judge(manifest, handler, &mut told);
         }
@@ -42,11 +43,51 @@ fn dtypes(handler: &Handler, told: &mut Told<'_>) {
     }
 }
 
-fn is_dtype(name: &str) -> bool {
-    let values = XLA_FFI_DataType::ENUM.values.iter();
-    values
-        .filter_map(|known| XLA_FFI_DataType(known.value).name())
-        .any(|known| known == name)
+fn defaults(handler: &Handler, told: &mut Told<'_>) {
+    for attribute in &handler.attrs {
+        let (ty, default) = (attribute.ty.as_str(), &attribute.default);
+        if !default.is_null() && !is_of_type(ty, default) {
+            told(
+                format!(
+                    "its attribute '{}' is of type {ty}, and its default is {default}",
+                    attribute.name
+                ),
+                "no call can have it; the loader refuses the library".to_owned(),
+                "write a default that is a value of the type",
+            );
+        }
+    }
+}
+
+/// Whether a value of JSON is one of an attribute's type.
+fn is_of_type(ty: &str, value: &Value) -> bool {
+    if let Some(element) = ty.strip_prefix('[') {
+        let element = element.trim_end_matches(']');
+        let items = value.as_array();
+        return items.is_some_and(|items| items.iter().all(|item| is_of_type(element, item)));
+    }
+    match ty {
+        "any" => true,
+        "bool" => value.is_boolean(),
+        "str" => value.is_string(),
+        "dict" => value.is_object(),
+        "f32" => value
+            .as_f64()
+            .is_some_and(|value| (value as f32).is_finite()),
+        _ if ty.starts_with(['i', 'u']) => whole(value).is_some_and(|number| {
+            let bits = ty[1..].parse().unwrap_or(0);
+            match ty.starts_with('i') {
+                true => (-(1_i128 << (bits - 1))..1 << (bits - 1)).contains(&number),
+                false => (0..1_i128 << bits).contains(&number),
+            }
+        }),
+        _ => value.is_number(),
+    }
+}
+
+fn whole(value: &Value) -> Option<i128> {
+    let negative = value.as_i64().map(i128::from);
+    negative.or(value.as_u64().map(i128::from))
 }
 
 fn contract(handler: &Handler, told: &mut Told<'_>) {
@@ -121,4 +162,48 @@ fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
         ),
         Clash::Rank => format!("its rank is {}", operand.rank.unwrap_or_default()),
     })
+}
+
+#[cfg(test)]
+mod alike;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loader's rule, which `tests/jax/given.py` asks the same.
+    #[test]
+    fn defaults_are_values_of_their_types() {
+        let text = |values: &str| serde_json::from_str::<Vec<Value>>(values).unwrap();
+        for (ty, fit, others) in [
+            ("bool", "[true]", r#"[1, "true"]"#),
+            ("str", r#"["1"]"#, r#"[1, true, ["1"]]"#),
+            ("dict", "[{}]", r#"[[], "{}"]"#),
+            ("any", r#"[1, "a", [{}]]"#, "[]"),
+            ("i8", "[-128, 127]", r#"[-129, 128, 1.0, true, "1"]"#),
+            ("u8", "[0, 255]", "[-1, 256]"),
+            (
+                "i64",
+                "[-9223372036854775808, 9223372036854775807]",
+                "[9223372036854775808]",
+            ),
+            (
+                "u64",
+                "[18446744073709551615]",
+                "[18446744073709551616, -1]",
+            ),
+            ("f32", "[1, -3.4e38]", r#"[3.5e38, -1e39, "inf", false]"#),
+            ("f64", "[1e308, 0]", r#"["1"]"#),
+            ("c64", "[1]", r#"["1"]"#),
+            ("[i8]", "[[], [1, 2]]", "[1, [128], [[1]]]"),
+            ("[f32]", "[[1.5, 2]]", r#"[[1e39], ["1"]]"#),
+        ] {
+            for value in text(fit) {
+                assert!(is_of_type(ty, &value), "{ty} {value}");
+            }
+            for value in text(others) {
+                assert!(!is_of_type(ty, &value), "{ty} {value}");
+            }
+        }
+    }
 }

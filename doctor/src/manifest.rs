@@ -10,11 +10,13 @@ pub use format::{Attribute, Batch, Gradient, Handler, Kind, Layout, Operand, Sta
 pub use legacy::{Shape, Target};
 
 use crate::library;
+pub(crate) use check::is_dtype;
 use check::{check_handler, check_symbol};
 use legacy::check_target;
 use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use once::Once;
 use serde::Deserialize;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 pub use xla_ffi_sys::manifest::{MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
@@ -303,13 +305,55 @@ pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
     joined.into_iter().next().ok_or(Error::Empty)
 }
 
+/// A key with `null` says what one says that is left out.
+fn leave_out_nulls(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),
+        Value::Object(keys) => {
+            keys.retain(|_, value| !value.is_null());
+            keys.values_mut().for_each(leave_out_nulls);
+        }
+        _ => {}
+    }
+}
+
+/// Where a list stands for keys and their values: it would be taken for the values, in their order.
+fn list_for_keys<'a>(record: &'a Value) -> Option<String> {
+    let items = |value: &'a Value| value.as_array().into_iter().flatten();
+    let mut descriptions = vec![("the manifest", record)];
+    for handler in items(&record["handlers"]) {
+        let single = ["stages", "state", "gradient"].map(|key| (key, &handler[key]));
+        descriptions.extend(single);
+        for (key, what) in [
+            ("args", "an argument"),
+            ("rets", "a result"),
+            ("attrs", "an attribute"),
+        ] {
+            descriptions.extend(items(&handler[key]).map(|item| (what, item)));
+        }
+        descriptions.push(("a handler", handler));
+    }
+    for target in items(&record["legacy"]) {
+        for key in ["args", "rets"] {
+            descriptions.extend(items(&target[key]).map(|shape| ("a shape", shape)));
+        }
+        descriptions.push(("a legacy target", target));
+    }
+    let wrong = descriptions.into_iter().find(|(_, value)| value.is_array());
+    wrong.map(|(what, value)| format!("{what} is described by keys, not by the list {value}"))
+}
+
 fn read_record(payload: &[u8]) -> Result<Record, Error> {
-    let Once(value) = serde_json::from_slice(payload)?;
+    let Once(mut value) = serde_json::from_slice(payload)?;
+    leave_out_nulls(&mut value);
     let library = value["library"].as_str().unwrap_or_default().to_owned();
     let fail = |what: String| Error::Content {
         library: library.clone(),
         what,
     };
+    if let Some(what) = list_for_keys(&value) {
+        return Err(fail(what));
+    }
     for handler in value["handlers"].as_array().into_iter().flatten() {
         let missing = ["args", "rets", "attrs"]
             .into_iter()

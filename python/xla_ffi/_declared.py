@@ -146,7 +146,7 @@ def _named(path, spec, handlers, key, name):
 
 def _gradient(path, handler, handlers):
     spec, gradient = handler.spec, handler.spec.gradient
-    names = {key: getattr(gradient, key) for key in ("vjp", "forward", "jvp", "transpose") if getattr(gradient, key)}
+    names = {key: getattr(gradient, key) for key in ("vjp", "forward", "jvp", "transpose") if getattr(gradient, key) is not None}
     found = {name: _named(path, spec, handlers, key, name) for key, name in names.items()}
     result = Gradient(handler, found)
     args, rets = spec.args, spec.rets

@@ -9,6 +9,36 @@ from ._contract import Contract
 from ._errors import ManifestError
 
 
+def _contract(spec):
+    """The handler's shape contract, None where it has none. A ValueError says that it is none, or not for its operands."""
+    if spec.shape is None:
+        return None
+    contract = Contract(spec.shape)
+    for side, entries, operands in ("argument", contract.args, spec.args), ("result", contract.rets, spec.rets):
+        if not spec.described:
+            break
+        if len(entries) != len(operands):
+            raise ValueError(f"shape contract {spec.shape!r}: it has {len(entries)} {side}s, and the handler {len(operands)}")
+        for entry, operand in zip(entries, operands):
+            why = _clash(entry, operand)
+            if why:
+                raise ValueError(f"shape contract {spec.shape!r}: its entry for the {side} {operand.name!r} {why}")
+    return contract
+
+
+def _clash(entry, operand):
+    """Why an entry of a contract is not for an operand; the crate ``xla-ffi-contract`` has the same rule."""
+    token = True if operand.token else None if operand.dtypes is None else operand.dtypes == ("TOKEN",)
+    if token not in (None, entry.token):
+        return "is one for an array" if token else "is a token"
+    if (entry.repeats, entry.optional) != (operand.variadic, operand.optional):
+        return "has '?' where the operand may be absent and '*' where it stands for all that are left, and nowhere else"
+    fixed = len(entry.dims) - ("..." in entry.dims)
+    if operand.rank is not None and (operand.rank < fixed if "..." in entry.dims else operand.rank != fixed):
+        return f"has {fixed} dimensions, and its rank is {operand.rank}"
+    return None
+
+
 class Described:
     """The operands, attributes and results of a handler's calls.
 
@@ -23,7 +53,7 @@ class Described:
         self.__qualname__ = f"{spec.library}.{spec.name}"
         self.__doc__ = _signature.describe(spec)
         try:
-            self._contract = Contract(spec.shape) if spec.shape else None
+            self._contract = _contract(spec)
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
 

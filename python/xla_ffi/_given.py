@@ -298,6 +298,8 @@ def _attribute(found, inside):
         kind = "dict"
     if not _manifest._ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
         raise ValueError(f"the attribute {name!r} is of the type {kind!r}: it is one of bool, i8 … u64, f32, f64, str, [T], dict, any")
+    if default is not None and not _manifest.is_of_type(kind, default):
+        raise ValueError(f"the attribute {name!r} is of type {kind}, and its default is {default!r}")
     return [_manifest.Attribute(name, kind, optional, default, inside), *members]
 
 
@@ -317,6 +319,8 @@ def _literal(name, text):
         raise ValueError(f"the default of {name!r} is {text!r}, which is no constant") from error
     if value is not None and not isinstance(value, (bool, int, float, str)):
         raise ValueError(f"the default of {name!r} is a {type(value).__name__}; defaults are numbers, texts and None")
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError(f"the default of {name!r} is {text}, which is beyond every number")
     return value
 
 

@@ -9,12 +9,14 @@ from typing import Any, Optional
 
 from . import _dtypes, _facts, _file, _image
 from ._errors import ManifestError
-from ._legacy_list import LEGACY_LIST, LegacySpec
+from ._legacy_list import API_VERSIONS, LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _FORMATS = (1, 2)
 _TRANSFORMS = ("vjp", "forward", "jvp", "transpose")
 _ATTRIBUTE = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
+
+_SYMBOL = re.compile(r"[A-Za-z0-9_$.]{1,4095}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +121,10 @@ def _joined(records, path):
             if spec.name in handlers:
                 raise ManifestError(f"{path}: handler {spec.name!r} of the library {library!r} is described twice")
             handlers[spec.name] = dataclasses.replace(spec, library=library)
-        legacy.extend(record.legacy)
+        for target in record.legacy:
+            if target.name in (known.name for known in legacy):
+                raise ManifestError(f"{path}: legacy target {target.name!r} of the library {library!r} is described twice")
+            legacy.append(target)
     return libraries
 
 
@@ -181,6 +186,8 @@ def _record(version, payload, path):
     library = reader.get(root, "library", str, where, None) if version > 1 else reader.get(root, "library", str, where)
     handlers = [_handler(reader, library, handler) for handler in reader.get(root, "handlers", list, where)]
     legacy = [_legacy_target(reader, data) for data in reader.get(root, "legacy", list, where, [])]
+    reader.get(root, "sdk", str, where, None)
+    reader.symbol(reader.get(root, "register", str, where, None), where)
     return _Record(library, handlers, legacy)
 
 
@@ -188,6 +195,8 @@ def _legacy_target(reader, data):
     reader.typed(data, dict, "a legacy target")
     name = reader.get(data, "name", str, "a legacy target")
     where = f"legacy target {name!r}"
+    if not name:
+        raise reader.error("a legacy target has an empty name")
 
     def shapes(key):
         if data.get(key) is None:
@@ -204,11 +213,22 @@ def _legacy_target(reader, data):
             found.append((dtypes[0], tuple(dims)))
         return tuple(found)
 
-    signature = reader.get(data, "signature", str, where)
+    reader.texts(data, "platforms", where)
+    reader.symbol(reader.get(data, "symbol", str, where), where)
+    signature, version = reader.get(data, "signature", str, where), reader.get(data, "api_version", int, where)
+    if API_VERSIONS.get(signature) != version:
+        raise reader.error(f"{where}: the signature {signature!r} under the API version {version!r}")
     tuples, structure = (reader.get(data, key, str, where, None) for key in ("tuples", "structure"))
     if (tuples is None) != (structure is None) or tuples not in (None, "leaves", "roots"):
         raise reader.error(f"{where}: tuples {tuples!r} with structure {structure!r}")
-    return LegacySpec(name, signature, shapes("args"), shapes("rets"), tuples, structure)
+    args, rets = shapes("args"), shapes("rets")
+    sides = (structure or "").split("->", 1)
+    if structure is not None and len(sides) != 2:
+        raise reader.error(f"{where}: the structure {structure!r} has no arrow")
+    for side, operands in zip(sides, (args, rets)):
+        if structure is not None and operands is not None and side.count("_") != len(operands):
+            raise reader.error(f"{where}: the structure {structure!r} is not for {len(operands)} operands and as many results")
+    return LegacySpec(name, signature, args, rets, tuples, structure)
 
 
 def _handler(reader, library, data):
@@ -217,19 +237,23 @@ def _handler(reader, library, data):
     where = f"handler {name!r}"
     if not name:
         raise reader.error("a handler has an empty name")
-    for key, kind in (("state", dict), ("async", bool), ("context", list)):
-        reader.get(data, key, kind, where, None)
-    stages = reader.get(data, "stages", dict, where)
+    # What only tools read is to be right, too: they and the loader are to say the same of a library.
+    reader.get(data, "async", bool, where, None)
+    reader.texts(data, "context", where, [])
+    state = reader.get(data, "state", dict, where, None)
+    if state is not None:
+        reader.get(state, "type", str, f"{where}, its state")
+    stages = {stage: symbol for stage, symbol in reader.get(data, "stages", dict, where).items() if symbol is not None}
     for stage, symbol in stages.items():
         if stage not in _facts.STAGES:
             raise reader.error(f"{where} has an unknown stage {stage!r}")
-        reader.typed(symbol, str, f"{where}, stage {stage}")
+        reader.symbol(reader.typed(symbol, str, f"{where}, stage {stage}"), f"{where}, stage {stage}")
     if "execute" not in stages:
         raise reader.error(f"{where} has no execute stage")
     floor = reader.get(data, "floor", str, where)
     if not re.fullmatch(r"r\d{1,3}", floor):
         raise reader.error(f"{where}: floor {floor!r} is no revision")
-    platforms = reader.get(data, "platforms", list, where)
+    platforms = reader.texts(data, "platforms", where)
     described = reader.get(data, "described", bool, where, True)
 
     def operands(key):
@@ -255,15 +279,15 @@ def _handler(reader, library, data):
     return HandlerSpec(
         library=library,
         name=name,
-        platforms=tuple(reader.typed(platform, str, f"{where}, a platform") for platform in platforms),
-        stages=dict(stages),
+        platforms=platforms,
+        stages=stages,
         args=args,
         rets=rets,
         attrs=attrs,
         open_attrs=reader.get(data, "open_attrs", bool, where, False),
         shape=reader.get(data, "shape", str, where, None),
         floor=int(floor[1:]),
-        traits=tuple(reader.typed(trait, str, f"{where}, a trait") for trait in reader.get(data, "traits", list, where, [])),
+        traits=reader.texts(data, "traits", where, []),
         gradient=_gradient(reader, where, data),
         batch=_batch(reader, where, data, args),
         described=described,
@@ -281,16 +305,14 @@ def _gradient(reader, handler, data):
     where = f"{handler}, its gradient"
     names = {key: reader.get(gradient, key, str, where, None) for key in _TRANSFORMS}
     linear = reader.get(gradient, "linear", bool, where, False)
-    residuals = reader.get(gradient, "residuals", list, where, None)
-    for name in residuals or ():
-        reader.typed(name, str, f"{where}, a residual")
+    residuals = reader.texts(gradient, "residuals", where, None)
     if sum([names["vjp"] is not None, names["jvp"] is not None, linear]) != 1:
         raise reader.error(f"{where} has to have one of 'vjp', 'jvp' and 'linear'")
     if names["vjp"] is not None and names["transpose"] is not None:
         raise reader.error(f"{where}: a 'transpose' belongs to 'jvp' or 'linear', not to 'vjp'")
     if names["forward"] is not None and names["vjp"] is None:
         raise reader.error(f"{where}: a 'forward' belongs to 'vjp'")
-    return Gradient(**names, linear=linear, residuals=None if residuals is None else tuple(residuals))
+    return Gradient(**names, linear=linear, residuals=residuals)
 
 
 def _batch(reader, handler, data, args):
@@ -307,7 +329,7 @@ def _batch(reader, handler, data, args):
 
 
 def _layout(reader, where, data, rank):
-    layout = data.get("layout", "row")
+    layout = "row" if data.get("layout") is None else data["layout"]
     if isinstance(layout, list) and all(type(axis) is int for axis in layout):
         if rank in (None, len(layout)) and sorted(layout) == list(range(len(layout))):
             return tuple(layout)
@@ -323,17 +345,17 @@ def _operand(reader, handler, data):
     kind = reader.get(data, "kind", str, where)
     if kind not in ("buffer", "token"):
         raise reader.error(f"{where} is of the unknown kind {kind!r}")
-    dtypes = reader.get(data, "dtypes", list, where, None)
+    dtypes = reader.texts(data, "dtypes", where, None)
     for dtype in dtypes or ():
-        if reader.typed(dtype, str, f"{where}, a dtype") not in _dtypes.NAMES:
+        if dtype not in _dtypes.NAMES:
             raise reader.error(f"{where} has the unknown dtype {dtype!r}")
     rank = reader.get(data, "rank", int, where, None)
-    if isinstance(rank, bool) or (rank is not None and not 0 <= rank < 2**32):
+    if rank is not None and not 0 <= rank < 2**32:
         raise reader.error(f"{where} has the rank {rank!r}")
     return Operand(
         name=name,
         token=kind == "token",
-        dtypes=None if dtypes is None else tuple(dtypes),
+        dtypes=dtypes,
         rank=rank,
         optional=reader.get(data, "optional", bool, where, False),
         variadic=reader.get(data, "variadic", bool, where, False),
@@ -350,14 +372,39 @@ def _attribute(reader, handler, data):
     kind = reader.get(data, "type", str, where)
     if not _ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
         raise reader.error(f"{where} has the unknown type {kind!r}")
+    reader.get(data, "narrow", bool, where, None)
+    default = data.get("default")
+    if default is not None and not is_of_type(kind, default):
+        raise reader.error(f"{where} is of type {kind}, and its default is {default!r}")
     return Attribute(
         name=name,
         type=kind,
         optional=reader.get(data, "optional", bool, where, False),
-        default=data.get("default"),
+        default=default,
         inside=reader.get(data, "from", str, where, None),
         doc=reader.get(data, "doc", str, where, ""),
     )
+
+
+#: From here on numbers are none of the type: they would be rounded to infinity.
+_BEYOND = {"f32": 2**128 - 2**103, "f64": 2**1024 - 2**970}
+
+
+def is_of_type(kind, value):
+    """Whether a value of JSON, or one that Python writes so, is a value of an attribute's type."""
+    if kind == "any":
+        return True
+    if kind.startswith("["):
+        return isinstance(value, list) and all(is_of_type(kind[1:-1], item) for item in value)
+    if kind in ("bool", "str", "dict"):
+        return isinstance(value, {"bool": bool, "str": str, "dict": dict}[kind])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if kind.startswith(("i", "u")):
+        bits, signed = int(kind[1:]), kind.startswith("i")
+        return isinstance(value, int) and -(2 ** (bits - 1)) * signed <= value < 2 ** (bits - signed)
+    beyond = _BEYOND.get(kind, math.inf)
+    return abs(value) < beyond or (isinstance(value, float) and not math.isfinite(value))
 
 
 class _Reader:
@@ -370,7 +417,7 @@ class _Reader:
         return ManifestError(f"{self._path}: {why}")
 
     def typed(self, value, kind, where):
-        if not isinstance(value, kind):
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise self.error(f"{where}: expected {kind.__name__}, got {type(value).__name__}")
         return value
 
@@ -383,3 +430,13 @@ class _Reader:
                 raise self.error(f"{where} has no {key!r}")
             return default
         return self.typed(value, kind, f"{where}, {key!r}")
+
+    def texts(self, data, key, where, default=_REQUIRED):
+        """A list of texts, as a tuple; None where that is the ``default``."""
+        found = self.get(data, key, list, where, default)
+        return found if found is None else tuple(self.typed(text, str, f"{where}, of {key!r}") for text in found)
+
+    def symbol(self, name, where):
+        """A name that linkers write; what they do not is a mistake or a trap."""
+        if name is not None and not _SYMBOL.fullmatch(name):
+            raise self.error(f"{where} names no symbol: {name!r}")

@@ -122,8 +122,26 @@ def parses():
         ("(x: f32, eps: f32 = 1.0) -> ()", "after '*'"), ("(*, eps) -> ()", "'eps' has no type"), ("(*, eps: f31) -> ()", "type 'f31'"),
         ("(*, eps: f32 = open()) -> ()", "no constant"), ("(*, eps: f32 = [1]) -> ()", "a list"), ("(*, o: {a: {b: i8}}) -> ()", "holds another"),
         ("(x: f32[n] layout(0 1)) -> ()", "layout"), ("(x: f32[n) -> ()", "brackets"), ("(*, s: str = 'a) -> ()", "not closed"),
+        ("(*, k: i32 = 'one') -> ()", "is of type i32, and its default is 'one'"), ("(*, k: f64 = 1e400) -> ()", "beyond every number"),
+        ("(*, o: {k: u8 = 256}) -> ()", "is of type u8, and its default is 256"),
     ]:  # fmt: skip
         raises(ValueError, lambda text=text: _given.parse(text), words)
+
+
+def defaults():
+    """A default is a value of its attribute's type, which the doctor judges alike: doctor/src/description.rs."""
+    for kind, fit, others in [
+        ("bool", [True], [1, "true"]), ("str", ["1"], [1, True, ["1"]]), ("dict", [{}], [[], "{}"]), ("any", [1, "a", [{}]], []),
+        ("i8", [-128, 127], [-129, 128, 1.0, True, "1"]), ("u8", [0, 255], [-1, 256]), ("i64", [-(2**63), 2**63 - 1], [2**63]),
+        ("u64", [2**64 - 1], [2**64, -1]), ("f32", [1, -3.4e38], [3.5e38, -1e39, 2**128, "inf", False]), ("f64", [1e308, 0], [10**400, "1"]),
+        ("c64", [1], ["1"]), ("[i8]", [[], [1, 2]], [1, [128], [[1]]]), ("[f32]", [[1.5, 2]], [[1e39], ["1"]]),
+    ]:  # fmt: skip
+        if not all(_manifest.is_of_type(kind, value) for value in fit) or any(_manifest.is_of_type(kind, value) for value in others):
+            raise AssertionError((kind, fit, others))
+    read = lambda kind, default: _manifest._attribute(_manifest._Reader("f.so"), "handler 'h'", {"name": "k", "type": kind, "default": default})
+    if read("u8", 255).default != 255 or read("u8", None).default is not None:
+        raise AssertionError("defaults that are none")
+    raises(xla_ffi.ManifestError, lambda: read("u8", 256), "handler 'h', attribute 'k' is of type u8, and its default is 256")
 
 
 def hostile():
@@ -271,6 +289,7 @@ def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     check("signatures are read back", lambda: read_back([path for path in libraries.values() if path]))
     check("texts of signatures are read", parses)
+    check("defaults are values of their types", defaults)
     check("hostile texts", hostile)
     check("defaults in dictionaries", dictionaries)
     with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,7 @@
 
 use super::format::{Attribute, Batch, Gradient, Handler, Layout, Operand};
 use serde_json::json;
+use xla_ffi_sys::XLA_FFI_DataType;
 
 pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     if handler.name.is_empty() {
@@ -125,6 +126,14 @@ pub(super) fn check_symbol(symbol: &str) -> Result<(), String> {
     } else {
         Err(format!("names no symbol: {symbol:?}"))
     }
+}
+
+/// Whether any revision has an element type of that C name.
+pub(crate) fn is_dtype(name: &str) -> bool {
+    let values = XLA_FFI_DataType::ENUM.values.iter();
+    values
+        .filter_map(|known| XLA_FFI_DataType(known.value).name())
+        .any(|known| known == name)
 }
 
 fn check_type(ty: &str) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! What a manifest says of a target of the original custom calls.
 
-use super::check::check_symbol;
+use super::check::{check_symbol, is_dtype};
 use serde::Deserialize;
 use std::fmt;
 
@@ -100,8 +100,12 @@ pub(super) fn check_target(target: &Target) -> Result<(), String> {
         }
     }
     let shapes = [&target.args, &target.rets].into_iter().flatten().flatten();
-    match shapes.into_iter().find(|shape| shape.dtypes.len() != 1) {
-        Some(shape) => Err(format!("an operand has one element type, not {shape}")),
-        None => Ok(()),
+    for shape in shapes {
+        match shape.dtypes.as_slice() {
+            [dtype] if is_dtype(dtype) => {}
+            [dtype] => return Err(format!("no revision has the dtype {dtype:?}")),
+            _ => return Err(format!("an operand has one element type, not {shape}")),
+        }
     }
+    Ok(())
 }

@@ -197,6 +197,20 @@ fn lies_are_told() {
 }
 
 #[test]
+fn null_says_what_nothing_says() {
+    let absent = parse(PAYLOAD.as_bytes()).unwrap();
+    for key in ["doc", "open_attrs", "traits", "gradient", "batch"] {
+        let payload = PAYLOAD.replacen(r#""floor""#, &format!(r#""{key}": null, "floor""#), 1);
+        assert_eq!(parse(payload.as_bytes()).unwrap(), absent, "{key}");
+    }
+    let stage = PAYLOAD.replacen(r#""execute""#, r#""prepare": null, "execute""#, 1);
+    let operand = PAYLOAD.replacen(r#""rank": 2"#, r#""rank": 2, "layout": null"#, 1);
+    for payload in [stage, operand] {
+        assert_eq!(parse(payload.as_bytes()).unwrap(), absent);
+    }
+}
+
+#[test]
 fn deep_nesting_is_an_error() {
     let deep = "[".repeat(100_000);
     assert!(matches!(parse(deep.as_bytes()), Err(Error::Json(_))));

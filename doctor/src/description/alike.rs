@@ -1,0 +1,192 @@
+//! The doctor and Python's loader judge manifests alike: those that somebody changed, here and there.
+
+use super::findings;
+use crate::manifest;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+
+const CASES: usize = 4_000;
+
+/// A library that has a bit of everything.
+fn whole() -> Value {
+    let x = json!({"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": 2});
+    let y = json!({"name": "y", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": null, "layout": "row"});
+    let handler = |name: &str, args: Value, rets: Value, more: Value| {
+        let mut handler = json!({
+            "name": name, "platforms": ["cpu"], "stages": {"execute": name}, "floor": "r0",
+            "args": args, "rets": rets, "attrs": [],
+        });
+        let keys = handler.as_object_mut().unwrap();
+        keys.extend(more.as_object().unwrap().clone());
+        handler
+    };
+    let attrs = json!([
+        {"name": "eps", "type": "f32", "optional": true, "default": 1e-5, "narrow": false},
+        {"name": "k", "type": "u8", "optional": true, "default": 3},
+        {"name": "scale", "type": "dict"},
+        {"name": "unit", "type": "str", "from": "scale", "optional": true, "default": "m"},
+        {"name": "weights", "type": "[f64]"},
+    ]);
+    let state = json!({
+        "stages": {"instantiate": "begin", "execute": "in_place"}, "floor": "r1", "platforms": ["cpu", "cuda"],
+        "state": {"type": "l::Counter"}, "context": ["stream"], "traits": ["nondeterministic"], "async": true,
+    });
+    let many =
+        json!({"name": "xs", "kind": "buffer", "dtypes": ["S32"], "rank": 1, "variadic": true});
+    let shared = json!({"name": "xs", "kind": "buffer", "dtypes": ["S32"], "rank": 1, "variadic": true, "inout": true});
+    json!({"library": "l", "sdk": "0.1.0", "register": "l__xla_ffi_register", "handlers": [
+        handler("f", json!([x]), json!([y]), json!({
+            "attrs": attrs, "shape": "n k -> k n", "doc": "What it does.", "batch": {"handler": "many"},
+            "gradient": {"vjp": "back", "forward": "forth", "residuals": ["x"]},
+        })),
+        handler("forth", json!([x]), json!([y, x]), json!({"open_attrs": true})),
+        handler("back", json!([x, y]), json!([x]), json!({"attrs": [attrs[0]], "batch": ["leading", "shared"]})),
+        handler("many", json!([{"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": 3}]), json!([y]), json!({})),
+        handler("tangent", json!([x]), json!([x]), json!({
+            "gradient": {"linear": true, "transpose": "tangent"}, "batch": "leading", "shape": "... 2 -> ... 2",
+        })),
+        handler("in_place", json!([{"name": "t", "kind": "token", "dtypes": null, "rank": 0}, many]),
+            json!([{"name": "t", "kind": "token", "dtypes": null, "rank": 0}, shared]), state),
+        {"name": "bare", "platforms": ["cpu"], "stages": {"execute": "bare"}, "floor": "r0", "described": false},
+    ], "legacy": [
+        {"name": "old", "platforms": ["Host"], "signature": "cpu_status", "api_version": 2, "symbol": "old",
+         "args": [{"dtypes": ["F32"], "dims": [2, 3]}], "rets": null, "tuples": "leaves", "structure": "_ -> (_, _)"},
+    ]})
+}
+
+/// The places of a value, by the way to them.
+fn places(value: &Value, here: &str, found: &mut Vec<String>) {
+    found.push(here.to_owned());
+    match value {
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                places(item, &format!("{here}/{at}"), found);
+            }
+        }
+        Value::Object(keys) => {
+            for (key, item) in keys {
+                places(item, &format!("{here}/{key}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn changed(value: &mut Value, (place, how, other): (Index, usize, Index)) {
+    let mut ways = vec![];
+    places(value, "", &mut ways);
+    let way = place.get(&ways);
+    let from: &String = other.get(&ways);
+    let from = value.pointer(from).unwrap().clone();
+    let parent = way
+        .rsplit_once('/')
+        .map(|(parent, key)| (parent, key.to_owned()));
+    if let (Some((parent, key)), 0..=2) = (parent, how) {
+        match value.pointer_mut(parent).unwrap() {
+            Value::Array(items) => {
+                let at: usize = key.parse().unwrap();
+                let item = items.remove(at);
+                match how {
+                    0 => {}
+                    1 => items.extend([item.clone(), item]),
+                    _ => items.push(item),
+                }
+            }
+            Value::Object(keys) => {
+                let item = keys.remove(&key).unwrap();
+                match how {
+                    0 => {}
+                    1 => drop(keys.insert(format!("{key}_"), item)),
+                    _ => drop(keys.insert("default".to_owned(), item)),
+                }
+            }
+            _ => {}
+        }
+        return;
+    }
+    let to = value.pointer_mut(way).unwrap();
+    *to = match how {
+        3 => Value::Null,
+        4 => json!(!to.as_bool().unwrap_or(false)),
+        5 => json!(to.as_i64().unwrap_or(-2) + 1),
+        6 => json!(256),
+        7 => json!(2.0),
+        8 => json!(""),
+        9 => json!([]),
+        10 => json!({}),
+        11 => json!("x"),
+        12 => json!([to.clone()]),
+        _ => from,
+    };
+}
+
+/// What the doctor finds.
+fn ours(payload: &str) -> Option<String> {
+    let manifest = match manifest::parse(payload.as_bytes()) {
+        Ok(manifest) => manifest,
+        Err(why) => return Some(why.to_string()),
+    };
+    let mut found = vec![];
+    findings(&[manifest], &mut found);
+    found.first().map(|finding| format!("{finding:?}"))
+}
+
+#[test]
+fn what_the_loader_refuses_is_told_and_nothing_else() {
+    let test = "what_the_loader_refuses_is_told_and_nothing_else";
+    let change = (any::<Index>(), 0..16_usize, any::<Index>());
+    let changes = proptest::collection::vec(change, 0..4);
+    let mut runner = TestRunner::deterministic();
+    let payloads: Vec<String> = (0..CASES)
+        .map(|_| {
+            let mut value = whole();
+            for change in changes.new_tree(&mut runner).unwrap().current() {
+                changed(&mut value, change);
+            }
+            value.to_string()
+        })
+        .collect();
+    let Some(python) = std::env::var_os("XLA_FFI_PYTHON") else {
+        return xla_ffi_testing::skip(test, "XLA_FFI_PYTHON names no Python with jax");
+    };
+    let root = xla_ffi_testing::repository::root();
+    let mut child = Command::new(python)
+        .arg(root.join("doctor/tests/loader.py"))
+        .env("PYTHONPATH", root.join("python"))
+        .env("JAX_PLATFORMS", "cpu")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("Python starts");
+    // It reads all of it before it writes.
+    serde_json::to_writer(child.stdin.take().unwrap(), &payloads).expect("Python reads");
+    let output = child.wait_with_output().expect("Python ends");
+    assert!(output.status.success(), "{}", output.status);
+    let theirs: Vec<Option<String>> = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(theirs.len(), CASES);
+    let (mut refused, mut apart) = (0, vec![]);
+    for (payload, theirs) in payloads.iter().zip(theirs) {
+        let ours = ours(payload);
+        refused += usize::from(ours.is_some());
+        let bare = theirs.as_ref().is_some_and(|why| why.starts_with("bare"));
+        if bare || ours.is_some() != theirs.is_some() {
+            apart.push(format!(
+                "the doctor: {ours:?}\nthe loader: {theirs:?}\n{payload}"
+            ));
+        }
+    }
+    let count = apart.len();
+    assert!(
+        apart.is_empty(),
+        "{count} of {CASES}:\n{}",
+        apart[..count.min(5)].join("\n")
+    );
+    assert!(
+        (CASES / 4..CASES * 9 / 10).contains(&refused),
+        "{refused} of {CASES} are refused"
+    );
+}
