@@ -32,6 +32,7 @@ mod text_file;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use xla_ffi_runtime::Revision;
@@ -124,7 +125,15 @@ fn refuse(error: &clap::Error) -> ! {
         // Whoever closed standard output reads the exit status.
         let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
     }
-    error.exit()
+    // Help and the version are an answer, which may find no room.
+    let written = error.print().and_then(|()| std::io::stdout().flush());
+    match written {
+        Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
+            eprintln!("error: standard output: {why}");
+            std::process::exit(1)
+        }
+        _ => std::process::exit(error.exit_code()),
+    }
 }
 
 /// Whether a command line that does not parse asks for JSON.

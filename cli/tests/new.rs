@@ -317,6 +317,17 @@ fn an_output_that_is_full_is_told() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(said.contains("No space left"), "{said}");
     assert!(folder.join("whole/src/lib.rs").exists());
+    for asked in [&["--help"][..], &["--version"], &["run", "--help"]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+        let out = command.args(asked).stdout(full).output().unwrap();
+        assert_eq!(out.status.code(), Some(1), "{asked:?}");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains("No space left"), "{said}");
+    }
 }
 
 #[cfg(target_os = "linux")]

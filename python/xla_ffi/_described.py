@@ -49,8 +49,8 @@ class Described:
     def __init__(self, spec, path):
         self.spec = spec
         self._path = path
-        self.__name__ = spec.name
-        self.__qualname__ = f"{spec.library}.{spec.name}"
+        self.__name__ = _signature.printable(spec.name)
+        self.__qualname__ = _signature.printable(f"{spec.library}.{spec.name}")
         self.__doc__ = _signature.describe(spec)
         try:
             self._contract = _contract(spec)
@@ -65,7 +65,7 @@ class Described:
         return self
 
     def __repr__(self):
-        return f"<handler {self.__qualname__} of {self._path}>"
+        return f"<handler {self.__qualname__} of {_signature.printable(self._path)}>"
 
     def _attributes(self, given, more, args=()):
         """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""

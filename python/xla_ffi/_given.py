@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
-from . import _facts, _manifest, _signature
+from . import _facts, _manifest, _signature, _values
 from ._errors import LibraryError
 from ._legacy_list import LegacySpec
 
@@ -42,6 +42,17 @@ class Signature:
 Given = Mapping[str, Union[str, Signature]]
 
 
+def named(**said):
+    """What ``load`` was given besides a file and a prefix, as a key that another call of it can have."""
+    for keyword, each in said.items():
+        if not isinstance(each or {}, Mapping) or not all(isinstance(name, str) for name in each or {}):
+            raise TypeError(f"{keyword}= is to be a dict whose keys are str, got {_values.shown(each)}")
+    try:
+        return tuple(repr(sorted((each or {}).items(), key=lambda item: item[0])) for each in said.values())
+    except RecursionError:
+        raise TypeError(f"{', '.join(f'{keyword}=' for keyword in said)}: values are nested too deep") from None
+
+
 def complete(path, libraries, handlers, legacy):
     """The libraries of a file, as ``_manifest.read_all`` gives them, with what the caller says of them."""
     if not handlers and not legacy:
@@ -63,6 +74,8 @@ def complete(path, libraries, handlers, legacy):
         except ValueError as error:
             raise LibraryError(f"{path}: handlers[{key!r}], {given.text!r}: {error}") from error
     for key, text in (legacy or {}).items():
+        if not isinstance(text, str):
+            raise TypeError(f"legacy[{key!r}] is to be a text, got {_values.shown(text)}")
         try:
             libraries[next(iter(libraries))][1].append(_legacy(key, text))
         except ValueError as error:

@@ -47,7 +47,7 @@ def load(
     To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
-    given = tuple(repr(sorted((each or {}).items(), key=lambda item: item[0])) for each in (handlers, legacy, types))
+    given = _given.named(handlers=handlers, legacy=legacy, types=types)
     if not (prefix is None or isinstance(prefix, str)):
         raise TypeError(f"prefix= is to be a str, got {_values.shown(prefix)}")
     key = (os.path.realpath(os.fsdecode(path)), prefix, given)

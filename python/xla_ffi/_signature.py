@@ -24,6 +24,11 @@ def text(spec):
     return f"({', '.join(taken)}) -> {results}"
 
 
+def printable(text):
+    """A text as a terminal may show it: what a library says may be meant for the terminal instead."""
+    return "".join(c if c.isprintable() or c in "\n\t\u00a0" else c.encode("unicode_escape").decode() for c in text)
+
+
 def operand(about, dims=None):
     """An operand, with its dimensions in the contract's words where they are known."""
     kind = "token" if about.token else "|".join(about.dtypes).lower() if about.dtypes else "any"
@@ -144,7 +149,7 @@ def describe(spec):
         facts.append(f"Traits: {', '.join(spec.traits)}")
     facts.append(f"Platforms: {', '.join(spec.platforms)}; {needs(spec)}")
     paragraphs.append("\n".join(facts))
-    return "\n\n".join(paragraphs)
+    return printable("\n\n".join(paragraphs))
 
 
 def needs(spec):
@@ -185,4 +190,4 @@ def table(library):
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(2)]
     lines = [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
     count = f"{len(short)} handler{'' if len(short) == 1 else 's'}"
-    return "\n".join([f"<library {library.path}: {count}>", *lines])
+    return printable("\n".join([f"<library {library.path}: {count}>", *lines]))

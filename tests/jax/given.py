@@ -144,6 +144,24 @@ def defaults():
     raises(xla_ffi.ManifestError, lambda: read("u8", 256), "handler 'h', attribute 'k' is of type u8, and its default is 256")
 
 
+def shown(path):
+    """What is said of a handler reaches no terminal as a command; what is no description is told."""
+    said = xla_ffi.Signature(SCALE, doc="red \x1b[31m\u202e, é\nand\ttwo lines", platforms=("cpu",), traits=("a\0b",))
+    lib = xla_ffi.load(path, prefix="x\x1b[2J", handlers={"Scale": said})
+    texts = [repr(lib), repr(lib.Scale), lib.Scale.__doc__, lib.Scale.__qualname__]
+    if any(c in text for c in "\x1b\0\u202e" for text in texts) or "red \\x1b[31m\\u202e, é\nand\ttwo lines" not in lib.Scale.__doc__:
+        raise AssertionError(texts)
+    deep = {}
+    for _ in range(100000):
+        deep = {"a": deep}
+    for given, words in [
+        ({"Scale": deep}, "nested too deep"), ({1: SCALE}, "whose keys are str, got dict {1: "), ([SCALE], "handlers= is to be a dict"),
+        ({"Scale": 1}, "a text or an xla_ffi.Signature, got int"),
+    ]:  # fmt: skip
+        raises(TypeError, lambda given=given: xla_ffi.load(path, handlers=given), words)
+    raises(TypeError, lambda: xla_ffi.load(path, legacy={"add_one": 1}), "legacy['add_one'] is to be a text, got int 1")
+
+
 def hostile():
     """Whatever the text: a signature or a ValueError."""
     chance = random.Random(1)
@@ -294,6 +312,7 @@ def main():
     check("defaults in dictionaries", dictionaries)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
+        check("what is shown and what is none", lambda: shown(build(folder)))
         check("a check of a library without manifest", lambda: checked(folder))
         check("state types", lambda: state_types(os.path.realpath(folder)))
     check("a handler without description", lambda: completed(libraries["Rust:02_rms_norm"]))

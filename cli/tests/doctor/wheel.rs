@@ -1,8 +1,9 @@
 //! `xla-ffi doctor --wheel`: what troubles whoever installs it, the worst first.
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::{root, skip};
@@ -187,6 +188,19 @@ fn libraries_of_other_machines_are_named() {
     assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
 }
 
+/// What a program in Python says of these bytes.
+fn said(program: &str, bytes: &[u8]) -> Option<String> {
+    let mut child = Command::new("python3")
+        .args(["-c", program])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .ok()?;
+    child.stdin.take()?.write_all(bytes).ok()?;
+    let output = child.wait_with_output().ok()?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
 #[test]
 fn what_installers_read_is_judged() {
     let Some(library) = library("", &[]) else {
@@ -194,6 +208,21 @@ fn what_installers_read_is_judged() {
     };
     let good = Wheel::named(GOOD).member(MEMBER, &library);
     let info = |file: &str| format!("mine-1.0.dist-info/{file}");
+    let recording = |hash: &str, bytes: usize| {
+        let names = ["WHEEL", "METADATA", "licenses/LICENSE", "RECORD"]
+            .map(|file| format!("{},,\n", info(file)));
+        let text = format!("{MEMBER},sha256={hash},{bytes}\n{}", names.concat());
+        good.clone().member(&info("RECORD"), text.as_bytes())
+    };
+    let python = "import base64, hashlib, sys; print(base64.urlsafe_b64encode(hashlib.sha256(sys.stdin.buffer.read()).digest()).decode())";
+    let Some(hash) = said(python, &library) else {
+        return skip("what_installers_read_is_judged", "python3 is not there");
+    };
+    // As the wheel's tools write it, without padding and with it.
+    for hash in [hash.trim_end_matches('='), &hash] {
+        let told = judge(recording(hash, library.len()), &[]);
+        assert!(told.to_fix().is_empty(), "{:?}", told.to_fix());
+    }
     let cases = [
         (
             good.clone().member(&info("RECORD"), b"mine/libmine.so,,\n"),
@@ -203,6 +232,8 @@ fn what_installers_read_is_judged() {
             good.clone().member(&info("RECORD"), b"gone.py,,\n"),
             "gone.py is recorded",
         ),
+        (recording(&"A".repeat(43), library.len()), "another file"),
+        (recording(&hash, library.len() + 1), "are recorded"),
         (good.clone().without(&info("WHEEL")), "WHEEL is missing"),
         (
             good.clone().member("other-2.dist-info/WHEEL", b""),

@@ -113,7 +113,7 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
             .fix("have the build put the library into the package: `xla-ffi new` makes a project that does"),
         );
     }
-    metadata(wheel, !libraries.is_empty(), &mut found);
+    metadata(wheel, inside, &mut found);
     for library in &libraries {
         foreign(wheel, library, &mut found);
     }

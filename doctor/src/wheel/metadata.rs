@@ -2,7 +2,7 @@
 
 use super::Error;
 use super::archive::{Archive, Member};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a wheel's metadata says.
 #[derive(Debug, Default)]
@@ -13,8 +13,16 @@ pub(super) struct Metadata {
     pub(super) wheel: Option<Headers>,
     /// `METADATA`.
     pub(super) metadata: Option<Headers>,
-    /// The files that `RECORD` lists.
-    pub(super) recorded: Option<BTreeSet<String>>,
+    /// The files that `RECORD` lists, and what it says of each.
+    pub(super) recorded: Option<BTreeMap<String, Recorded>>,
+}
+
+/// What `RECORD` says of a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Recorded {
+    /// Its hash by SHA-256, as `RECORD` spells one; `None` where there is no hash or one of another kind.
+    pub(super) sha256: Option<String>,
+    pub(super) bytes: Option<u64>,
 }
 
 /// Lines `Name: value` up to an empty one.
@@ -79,17 +87,29 @@ impl Headers {
     }
 }
 
-/// The first column of a table in CSV.
-fn recorded(text: &str) -> BTreeSet<String> {
+/// A table in CSV of a name, a hash and a number of bytes.
+fn recorded(text: &str) -> BTreeMap<String, Recorded> {
     let lines = text.lines().filter(|line| !line.is_empty());
-    let first = lines.map(|line| match line.strip_prefix('"') {
-        Some(rest) => {
-            let quoted = rest.split("\",").next().unwrap_or_default();
-            quoted.replace("\"\"", "\"")
-        }
-        None => line.split(',').next().unwrap_or_default().to_owned(),
+    let rows = lines.map(|line| {
+        let (name, rest) = match line.strip_prefix('"') {
+            Some(rest) => {
+                let (quoted, rest) = rest.split_once("\",").unwrap_or((rest, ""));
+                (quoted.replace("\"\"", "\""), rest)
+            }
+            None => {
+                let (name, rest) = line.split_once(',').unwrap_or((line, ""));
+                (name.to_owned(), rest)
+            }
+        };
+        let (hash, bytes) = rest.split_once(',').unwrap_or((rest, ""));
+        let sha256 = hash.trim_matches('"').strip_prefix("sha256=");
+        let recorded = Recorded {
+            sha256: sha256.map(|hash| hash.trim_end_matches('=').to_owned()),
+            bytes: bytes.trim_matches('"').parse().ok(),
+        };
+        (name, recorded)
     });
-    first.collect()
+    rows.collect()
 }
 
 #[cfg(test)]
@@ -104,9 +124,20 @@ mod tests {
             ["py3-none-any", "b"]
         );
         assert!(!headers.has("license"));
-        let table =
-            recorded("a/b.py,sha256=x,3\n\"a,\"\"b.py\",sha256=y,1\na.dist-info/RECORD,,\n");
-        let table: Vec<&str> = table.iter().map(String::as_str).collect();
-        assert_eq!(table, ["a,\"b.py", "a.dist-info/RECORD", "a/b.py"]);
+        let table = recorded(
+            "a/b.py,sha256=x,3\n\"a,\"\"b.py\",sha256=y=,1\na.dist-info/RECORD,,\nc,md5=z,\n",
+        );
+        let row = |sha256: Option<&str>, bytes| Recorded {
+            sha256: sha256.map(str::to_owned),
+            bytes,
+        };
+        let wanted = [
+            ("a,\"b.py", row(Some("y"), Some(1))),
+            ("a.dist-info/RECORD", Recorded::default()),
+            ("a/b.py", row(Some("x"), Some(3))),
+            ("c", Recorded::default()),
+        ];
+        let wanted = wanted.map(|(name, recorded)| (name.to_owned(), recorded));
+        assert_eq!(table, BTreeMap::from(wanted));
     }
 }

@@ -2,12 +2,16 @@
 
 use super::{Read, finding, proved};
 use crate::finding::{Finding, Level, Problem, Weight};
+use crate::library;
+use crate::wheel::metadata::Recorded;
 use crate::wheel::tag::Platform;
 use crate::wheel::{Inside, Wheel};
-use std::collections::BTreeSet;
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD, Engine};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What installers read.
-pub(super) fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding>) {
+pub(super) fn metadata(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     let broken = |what: String, why: &str| {
         proved(Weight::Fails, Problem::WheelMetadata, what, why)
             .fix("build it anew with a build backend")
@@ -77,7 +81,7 @@ pub(super) fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding
         let pure = headers
             .all("root-is-purelib")
             .any(|value| value.eq_ignore_ascii_case("true"));
-        if pure && has_library {
+        if pure && !inside.is_empty() {
             found.push(
                 proved(
                     Weight::Risk,
@@ -103,14 +107,15 @@ pub(super) fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding
             .map(|member| member.name.as_str())
             .collect();
         let missing = recorded
-            .iter()
+            .keys()
             .find(|name| !there.contains(name.as_str()) && !signs(name));
         let unlisted = there
             .iter()
-            .find(|name| !recorded.contains(**name) && !signs(name));
+            .find(|name| !recorded.contains_key(**name) && !signs(name));
         let told = missing
             .map(|name| format!("{name} is recorded and not there"))
-            .or_else(|| unlisted.map(|name| format!("{name} is there and not recorded")));
+            .or_else(|| unlisted.map(|name| format!("{name} is there and not recorded")))
+            .or_else(|| another(wheel, recorded, inside));
         if let Some(what) = told {
             found.push(broken(
                 what,
@@ -127,6 +132,27 @@ pub(super) fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding
             .fix("pack the file itself, or load it by its full name"),
         );
     }
+}
+
+/// A file that is not the one which `RECORD` was written for. Of libraries the hash is compared, which were unpacked.
+fn another(
+    wheel: &Wheel,
+    recorded: &BTreeMap<String, Recorded>,
+    inside: &[Inside],
+) -> Option<String> {
+    let sizes = wheel.members.iter().find_map(|member| {
+        let stated = recorded.get(&member.name)?.bytes?;
+        let (name, size) = (&member.name, member.size);
+        (stated != size).then(|| format!("{name} has {size} bytes, {stated} are recorded"))
+    });
+    sizes.or_else(|| {
+        inside.iter().find_map(|library| {
+            let stated = recorded.get(&library.member)?.sha256.as_ref()?;
+            let bytes = library::bytes(&library.place).ok()?;
+            (*stated != BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&bytes)))
+                .then(|| format!("{} is another file than was recorded", library.member))
+        })
+    })
 }
 
 pub(super) fn licences(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
