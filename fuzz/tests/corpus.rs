@@ -1,5 +1,8 @@
 //! The inputs that lie beside the targets: what the fuzzer begins with, and what broke a target once.
 
+use flate2::read::GzDecoder;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use xla_ffi_fuzz::{TARGETS, Target};
 
@@ -40,6 +43,25 @@ fn every_target_has_a_corpus_and_survives_it() {
             "{} has no corpus",
             target.name
         );
+    }
+}
+
+/// What earlier runs found, which the next one begins with.
+#[test]
+fn what_the_fuzzer_found_is_survived() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("grown");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let target = name.strip_suffix(".tar.gz").and_then(Target::find);
+        let target = target.unwrap_or_else(|| panic!("grown/{name} is no target's"));
+        let mut archive = tar::Archive::new(GzDecoder::new(File::open(&path).unwrap()));
+        for entry in archive.entries().unwrap() {
+            let (mut entry, mut input) = (entry.unwrap(), vec![]);
+            entry.read_to_end(&mut input).unwrap();
+            println!("{name}: {}", entry.path().unwrap().display());
+            target.run(&input);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod frames;
 mod fuzz;
+mod grown;
 mod leaks;
 
 use crate::jaxlibs;
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Forget what earlier runs tried.
     #[arg(long)]
     anew: bool,
+    /// Keep the inputs by which fuzzing found what it has in `fuzz/grown`, where runs on other machines begin.
+    #[arg(long)]
+    keep: bool,
     /// Call every example 100,000 times and look at the memory, instead of attacking.
     #[arg(long)]
     leaks: bool,
@@ -44,6 +48,11 @@ trait Attack {
 
     /// What this run tried, and all runs together.
     fn report(&self) -> String;
+
+    /// Keeps what it has learnt for runs on other machines, and says what.
+    fn keep(&self, _root: &Path) -> Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -83,6 +92,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for attack in &attacks {
         println!("{}: {}", attack.name(), attack.report());
     }
+    for attack in attacks.iter().filter(|_| args.keep) {
+        if let Some(kept) = attack.keep(&root)? {
+            println!("{}: {kept}", attack.name());
+        }
+    }
     if !broken.is_empty() {
         bail!("{} broke: see above", broken.join(", "));
     }
@@ -112,7 +126,7 @@ fn chosen(root: &Path, folder: &Path, args: &Args) -> Result<Vec<Box<dyn Attack>
         all.push(Box::new(Frames::new(folder, library, args.anew)?));
     }
     for target in targets.iter().filter(|name| wanted(name)) {
-        all.push(Box::new(Fuzz::new(folder, target, args.anew)?));
+        all.push(Box::new(Fuzz::new(root, folder, target, args.anew)?));
     }
     Ok(all)
 }

@@ -1,7 +1,7 @@
 //! Coverage-guided fuzzing of the targets in `fuzz/`, by libFuzzer. The compiler's counters are there
 //! without a nightly toolchain: LLVM's pass is named to it by hand.
 
-use super::Attack;
+use super::{Attack, grown};
 use crate::cargo::cargo;
 use crate::tally::processor_time;
 use anyhow::{Context, Result, bail};
@@ -52,7 +52,7 @@ pub(super) struct Fuzz {
 }
 
 impl Fuzz {
-    pub(super) fn new(folder: &Path, target: &str, anew: bool) -> Result<Self> {
+    pub(super) fn new(root: &Path, folder: &Path, target: &str, anew: bool) -> Result<Self> {
         let folder = folder.join(target);
         if anew && folder.exists() {
             std::fs::remove_dir_all(&folder)
@@ -60,6 +60,7 @@ impl Fuzz {
         }
         let corpus = folder.join("corpus");
         std::fs::create_dir_all(&corpus).with_context(|| format!("making {}", corpus.display()))?;
+        grown::unpack(root, target, &corpus)?;
         let before = match std::fs::read_to_string(folder.join("totals.json")) {
             Ok(text) => serde_json::from_str(&text)
                 .with_context(|| format!("reading {}/totals.json", folder.display()))?,
@@ -71,6 +72,27 @@ impl Fuzz {
             before,
             now: before,
         })
+    }
+
+    /// The target's program and what it is always told.
+    fn program(&self, root: &Path) -> Result<Command> {
+        let folder = root.join("target/fuzz").join(host(root)?);
+        let mut command = Command::new(folder.join("release/fuzz"));
+        command
+            .args(LIMITS)
+            .arg(format!("-artifact_prefix={}/", self.folder.display()))
+            .env("XLA_FFI_FUZZ", &self.target)
+            .current_dir(&self.folder);
+        Ok(command)
+    }
+
+    /// Where inputs lie; new ones come to the first.
+    fn folders(&self, root: &Path) -> Vec<PathBuf> {
+        let committed = ["corpus", "regressions"];
+        let committed = committed.map(|folder| root.join("fuzz").join(folder).join(&self.target));
+        let mut folders = vec![self.folder.join("corpus")];
+        folders.extend(committed.into_iter().filter(|folder| folder.exists()));
+        folders
     }
 
     /// What broke the target, where something did.
@@ -109,22 +131,14 @@ impl Attack for Fuzz {
     }
 
     fn go_on(&mut self, root: &Path, turn: Duration) -> Result<()> {
-        let program = root.join("target/fuzz").join(host(root)?);
-        let mut command = Command::new(program.join("release/fuzz"));
+        let mut command = self.program(root)?;
         command
-            .arg(self.folder.join("corpus"))
-            .arg(root.join("fuzz/corpus").join(&self.target))
-            .args(LIMITS)
+            .args(self.folders(root))
             .arg(format!("-max_total_time={}", turn.as_secs()))
-            .arg("-print_final_stats=1")
-            .arg(format!("-artifact_prefix={}/", self.folder.display()))
-            .env("XLA_FFI_FUZZ", &self.target)
-            .current_dir(&self.folder);
-        for (option, folder) in [("", "regressions"), ("-dict=", "words")] {
-            let path = root.join("fuzz").join(folder).join(&self.target);
-            if path.exists() {
-                command.arg(format!("{option}{}", path.display()));
-            }
+            .arg("-print_final_stats=1");
+        let words = root.join("fuzz/words").join(&self.target);
+        if words.exists() {
+            command.arg(format!("-dict={}", words.display()));
         }
         let before = processor_time("self").unwrap_or_default();
         let output = command.output().context("starting the fuzzer")?;
@@ -153,6 +167,12 @@ impl Attack for Fuzz {
         let file = self.folder.join("totals.json");
         std::fs::write(&file, serde_json::to_string(&self.now)?)
             .with_context(|| format!("writing {}", file.display()))
+    }
+
+    fn keep(&self, root: &Path) -> Result<Option<String>> {
+        let folders = self.folders(root);
+        let kept = grown::keep(root, &self.target, self.program(root)?, &folders)?;
+        Ok(Some(format!("{kept} inputs are kept in fuzz/grown")))
     }
 
     fn report(&self) -> String {
@@ -207,7 +227,7 @@ mod tests {
     #[test]
     fn a_target_goes_on_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |anew| Fuzz::new(folder.path(), "spec", anew);
+        let of = |anew| Fuzz::new(folder.path(), folder.path(), "spec", anew);
         let mut first = of(false).unwrap();
         assert_eq!(first.now, Totals::default());
         first.now.edges = 7;
@@ -220,7 +240,7 @@ mod tests {
     #[test]
     fn a_finding_says_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
-        let fuzz = Fuzz::new(folder.path(), "npy", false).unwrap();
+        let fuzz = Fuzz::new(folder.path(), folder.path(), "npy", false).unwrap();
         let said = "thread panicked at fuzz/src/npy.rs:3:\nno\n==1== ERROR\n\
             artifact_prefix='./'; Test unit written to ./crash-0815\nBase64: ";
         let told = fuzz.finding(said).unwrap();

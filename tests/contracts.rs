@@ -1,0 +1,440 @@
+//! Shape contracts mean the same in every language: handlers in Rust, C and C++ with the same contracts take the same
+//! calls, those that the crate of contracts allows.
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use std::collections::HashMap;
+use xla_ffi::Result;
+use xla_ffi::prelude::*;
+use xla_ffi_contract::{Contract, Dim, Entry};
+use xla_ffi_runtime::{Attributes, DType, Executable, Library, Runtime, Shape, Stage, Tensor};
+use xla_ffi_testing::compiler::{compiler, library_of_text};
+
+/// Calls of each contract.
+const CALLS: usize = 200;
+
+/// Handlers with a contract each, and the contracts.
+macro_rules! handlers {
+    ($($name:ident, $shape:tt, ($($arg:ident: $arg_type:ty),*), ($($ret:ident: $ret_type:ty),*), ($($attr:ident),*);)*) => {
+        $(
+            #[xla_ffi::handler(shape = $shape)]
+            fn $name($($arg: $arg_type,)* $(mut $ret: $ret_type,)* $($attr: i64,)*) -> Result<()> {
+                $(let _ = $arg;)*
+                $($ret.done();)*
+                $(let _ = $attr;)*
+                Ok(())
+            }
+            xla_ffi::internal::register_handler!(stringify!($name), "Host", $name);
+        )*
+        const CONTRACTS: &[(&str, &str, &[&str])] = &[$((stringify!($name), $shape, &[$(stringify!($attr)),*])),*];
+    };
+}
+
+/// Results that nobody looks at, written.
+trait Done {
+    fn done(&mut self);
+}
+
+impl Done for Out<'_, f32> {
+    fn done(&mut self) {
+        self.fill(0.0);
+    }
+}
+
+impl Done for Option<Out<'_, f32>> {
+    fn done(&mut self) {
+        self.iter_mut().for_each(Done::done);
+    }
+}
+
+impl Done for TokenOut<'_> {
+    fn done(&mut self) {}
+}
+
+type Maybe<'f> = Option<Buffer<'f, f32>>;
+
+handlers! {
+    same, "n -> n", (x: Buffer<f32>), (y: Out<f32>), ();
+    product, "n k, k m -> n m", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>), ();
+    rows, "... n, n -> ... n", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>), ();
+    middle, "n ... k -> ... k n", (x: Buffer<f32>), (y: Out<f32>), ();
+    any_shape, "... -> ...", (x: Buffer<f32>), (y: Out<f32>), ();
+    numbers, "2 n _ -> n 3", (x: Buffer<f32>), (y: Out<f32>), ();
+    computed, "n m -> 2*n, m/2, n+1 m-1, 3*n/2-1", (x: Buffer<f32>), (y: Out<f32>, z: Out<f32>, u: Out<f32>, v: Out<f32>), ();
+    optional, "n, n? -> n", (x: Buffer<f32>, y: Maybe), (z: Out<f32>), ();
+    optional_result, "n m -> m, m n?", (x: Buffer<f32>), (y: Out<f32>, z: Option<Out<f32>>), ();
+    many, "n, n m* -> n", (x: Buffer<f32>, rest: RemainingArgs), (y: Out<f32>), ();
+    many_alike, "... k* -> k", (rest: RemainingArgs), (y: Out<f32>), (k);
+    tokens, "token, n -> token, n", (t: Token, x: Buffer<f32>), (d: TokenOut, y: Out<f32>), ();
+    attribute, "n -> n k", (x: Buffer<f32>), (y: Out<f32>), (k);
+    attribute_of_arguments, "k n -> n k", (x: Buffer<f32>), (y: Out<f32>), (k);
+    attributes, "_ -> 2*k/3 n, ka-1", (x: Buffer<f32>), (y: Out<f32>, z: Out<f32>), (k, n, ka);
+    scalar, "(), n -> n, ()", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>, u: Out<f32>), ();
+    squares, "n n n -> n n", (x: Buffer<f32>), (y: Out<f32>), ();
+    long_names, "aa ab, ab aa -> aa a_1", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>), (a_1);
+    turned, "a b c d e -> e d c b a", (x: Buffer<f32>), (y: Out<f32>), ();
+    last, "n ... 2, ... m -> m ... n 1", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>), ();
+    nothing, "-> 4", (), (y: Out<f32>), ();
+}
+
+/// An operand's type, as its entry says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Array,
+    Optional,
+    Many,
+    Token,
+}
+
+fn kind(entry: &Entry) -> Kind {
+    match (entry.token, entry.optional, entry.repeats) {
+        (true, ..) => Kind::Token,
+        (_, true, _) => Kind::Optional,
+        (_, _, true) => Kind::Many,
+        _ => Kind::Array,
+    }
+}
+
+fn in_c(name: &str, contract: &Contract, attrs: &[&str]) -> String {
+    let mut body = String::new();
+    for (side, entries) in [("arg", &contract.args), ("ret", &contract.rets)] {
+        for (at, entry) in entries.iter().enumerate() {
+            let call = format!("(call, \"{side}{at}\", XLA_FFI_DataType_F32, XFFI_ANY_RANK)");
+            body.push_str(&match kind(entry) {
+                Kind::Array => format!("  xffi_{side}{call};\n"),
+                Kind::Optional => format!("  xffi_optional_{side}{call};\n"),
+                Kind::Many => format!("  while (xffi_optional_{side}{call}.present) continue;\n"),
+                Kind::Token => {
+                    format!("  xffi_{side}(call, \"{side}{at}\", XLA_FFI_DataType_TOKEN, 0);\n")
+                }
+            });
+        }
+    }
+    for attr in attrs {
+        body.push_str(&format!("  xffi_attr_i64(call, \"{attr}\");\n"));
+    }
+    format!(
+        "static XLA_FFI_Error* {name}_impl(xffi_call* call) {{\n{body}  xffi_shapes(call, \"{}\");\n  return xffi_decoded(call);\n}}\n\
+         XFFI_HANDLER({name}, {name}_impl);\n",
+        contract.text
+    )
+}
+
+fn in_cpp(name: &str, contract: &Contract, attrs: &[&str]) -> String {
+    let mut binding = String::new();
+    for (side, entries) in [("Arg", &contract.args), ("Ret", &contract.rets)] {
+        for entry in entries {
+            binding.push_str(&match kind(entry) {
+                Kind::Array => format!(".{side}<ffi::Buffer<ffi::F32>>()"),
+                Kind::Optional => format!(".Optional{side}<ffi::Buffer<ffi::F32>>()"),
+                Kind::Many => format!(".Remaining{side}s()"),
+                Kind::Token => format!(".{side}<ffi::Token>()"),
+            });
+        }
+    }
+    for attr in attrs {
+        binding.push_str(&format!(".Attr<int64_t>(\"{attr}\")"));
+    }
+    format!(
+        "XLA_FFI_DEFINE_HANDLER_SYMBOL({name}, [](auto...) {{ return ffi::Error::Success(); }},\n    \
+         ffi::Ffi::Bind(){binding}.Shape(XLA_FFI_SHAPE(\"{}\")));\n",
+        contract.text
+    )
+}
+
+/// What a call has.
+#[derive(Clone, Debug, PartialEq)]
+struct Frame {
+    args: Vec<Vec<i64>>,
+    rets: Vec<Vec<i64>>,
+    attrs: Vec<i64>,
+}
+
+/// Sizes that names stand for, those of the attributes first.
+struct Sizes {
+    known: HashMap<usize, i64>,
+    ellipsis: Option<Vec<i64>>,
+}
+
+impl Sizes {
+    /// Whether an operand has the shape of an entry, whose names it gives sizes to.
+    fn fits(&mut self, entry: &Entry, dims: &[i64]) -> bool {
+        if entry.token {
+            return true;
+        }
+        let fixed = entry.dims.len() - usize::from(entry.has_ellipsis());
+        if dims.len() < fixed || (dims.len() > fixed && !entry.has_ellipsis()) {
+            return false;
+        }
+        let mut rest = dims;
+        entry.dims.iter().all(|dim| {
+            if *dim == Dim::Ellipsis {
+                let (here, after) = rest.split_at(dims.len() - fixed);
+                rest = after;
+                return *self.ellipsis.get_or_insert_with(|| here.to_vec()) == here;
+            }
+            let here = rest[0];
+            rest = &rest[1..];
+            match dim {
+                Dim::Size(size) => i64::from(*size) == here,
+                Dim::Name(name) => *self.known.entry(*name).or_insert(here) == here,
+                Dim::Computed(computed) => {
+                    computed.of(self.known[&computed.name]).ok() == Some(here)
+                }
+                _ => true,
+            }
+        })
+    }
+
+    /// The shape of an entry by these sizes, if there is one.
+    fn shape(&self, entry: &Entry) -> Option<Vec<i64>> {
+        let mut shape = vec![];
+        for dim in &entry.dims {
+            match dim {
+                Dim::Ellipsis => shape.extend(self.ellipsis.iter().flatten()),
+                Dim::Size(size) => shape.push(i64::from(*size)),
+                Dim::Name(name) => shape.push(self.known[name]),
+                Dim::Computed(computed) => {
+                    shape.push(computed.of(self.known[&computed.name]).ok()?)
+                }
+                _ => shape.push(1),
+            }
+        }
+        Some(shape)
+    }
+}
+
+/// Whether a call is what the contract wants, as its grammar is explained.
+fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
+    let number = |name: &str| {
+        contract
+            .names
+            .iter()
+            .position(|known| known == name)
+            .expect("a name")
+    };
+    let known: HashMap<usize, i64> = attrs
+        .iter()
+        .map(|name| number(name))
+        .zip(frame.attrs.iter().copied())
+        .collect();
+    if known.values().any(|size| *size < 0) {
+        return false;
+    }
+    let mut sizes = Sizes {
+        known,
+        ellipsis: None,
+    };
+    for (entries, operands) in [(&contract.args, &frame.args), (&contract.rets, &frame.rets)] {
+        let mut given = operands.iter();
+        for entry in entries {
+            let most = if entry.repeats { usize::MAX } else { 1 };
+            for dims in given.by_ref().take(most) {
+                if !sizes.fits(entry, dims) {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}
+
+/// A call that may fit: sizes by chance, and perhaps a change.
+fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> + use<> {
+    let contract = contract.clone();
+    let number = |name: &&str| {
+        contract
+            .names
+            .iter()
+            .position(|known| known == name)
+            .expect("a name")
+    };
+    let attrs: Vec<usize> = attrs.iter().map(number).collect();
+    let sizes = proptest::collection::vec(0..5_i64, contract.names.len());
+    let ellipsis = proptest::collection::vec(0..4_i64, 0..3);
+    let change = proptest::option::weighted(
+        0.6,
+        (
+            any::<prop::sample::Index>(),
+            0..5_u8,
+            any::<prop::sample::Index>(),
+        ),
+    );
+    let other = prop_oneof![0..5_i64, Just(-1), Just(i64::MAX)];
+    let attributes = proptest::collection::vec(proptest::option::weighted(0.1, other), attrs.len());
+    (
+        sizes,
+        ellipsis,
+        0..4_usize,
+        any::<bool>(),
+        attributes,
+        change,
+    )
+        .prop_map(move |(sizes, ellipsis, many, absent, attributes, change)| {
+            let attributes = attrs
+                .iter()
+                .zip(attributes)
+                .map(|(name, other)| other.unwrap_or(sizes[*name]))
+                .collect();
+            let known = sizes.into_iter().enumerate().collect();
+            let sizes = Sizes {
+                known,
+                ellipsis: Some(ellipsis),
+            };
+            let side = |entries: &[Entry]| -> Vec<Vec<i64>> {
+                let mut shapes = vec![];
+                for entry in entries {
+                    let count = match kind(entry) {
+                        Kind::Optional => usize::from(!absent),
+                        Kind::Many => many,
+                        _ => 1,
+                    };
+                    let shape = sizes.shape(entry).unwrap_or_else(|| vec![1]);
+                    shapes.extend(std::iter::repeat_n(shape, count));
+                }
+                shapes
+            };
+            let (args, rets) = (side(&contract.args), side(&contract.rets));
+            let mut frame = Frame {
+                args,
+                rets,
+                attrs: attributes,
+            };
+            if let Some((operand, how, place)) = change {
+                let tokens: Vec<bool> = contract
+                    .args
+                    .iter()
+                    .chain(&contract.rets)
+                    .map(|entry| entry.token)
+                    .collect();
+                let all = frame.args.len() + frame.rets.len();
+                let at = operand.index(all);
+                if !tokens.get(at).copied().unwrap_or(false) {
+                    let arguments = frame.args.len();
+                    let shape = match at.checked_sub(arguments) {
+                        None => &mut frame.args[at],
+                        Some(at) => &mut frame.rets[at],
+                    };
+                    let at = place.index(shape.len() + 1);
+                    match how {
+                        0 => shape.insert(at, 2),
+                        1 if at < shape.len() => drop(shape.remove(at)),
+                        2 if at < shape.len() => shape[at] += 1,
+                        3 if at < shape.len() => shape[at] = 0,
+                        _ => shape.reverse(),
+                    }
+                }
+            }
+            frame
+        })
+}
+
+/// Whether a handler takes a call.
+fn takes(
+    executable: &Executable,
+    contract: &Contract,
+    frame: &Frame,
+) -> std::result::Result<(), String> {
+    let is_token = |entries: &[Entry], at: usize| entries.get(at).is_some_and(|entry| entry.token);
+    let shape = |entries: &[Entry], at: usize, dims: &[i64]| match is_token(entries, at) {
+        true => Shape::token(),
+        false => Shape::new(DType::F32, dims.to_vec()).expect("a small shape"),
+    };
+    let mut call = executable.call();
+    for (at, dims) in frame.args.iter().enumerate() {
+        call = call.arg(Tensor::zeros(shape(&contract.args, at, dims)).expect("a small tensor"));
+    }
+    for (at, dims) in frame.rets.iter().enumerate() {
+        call = call.ret(shape(&contract.rets, at, dims));
+    }
+    call.run()
+        .map(drop)
+        .map_err(|error| error.message().to_owned())
+}
+
+#[test]
+fn every_language_takes_the_same_calls() {
+    let test = "every_language_takes_the_same_calls";
+    let runtime = Runtime::default();
+    runtime.register_static().expect("the handlers in Rust");
+    let folder = tempfile::tempdir().unwrap();
+    let contracts: Vec<(Contract, &str, &[&str])> = CONTRACTS
+        .iter()
+        .map(|(name, text, attrs)| (Contract::parse(text).expect(text), *name, *attrs))
+        .collect();
+    let source = |head: &str, handler: fn(&str, &Contract, &[&str]) -> String| {
+        let handlers = contracts
+            .iter()
+            .map(|(contract, name, attrs)| handler(name, contract, attrs));
+        format!("{head}\n{}", handlers.collect::<String>())
+    };
+    let c = source("#include \"xla_ffi/handler.h\"", in_c);
+    let cpp = source(
+        "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;",
+        in_cpp,
+    );
+    let mut libraries = vec![];
+    for (is_cpp, text) in [(false, c), (true, cpp)] {
+        let Some(program) = compiler(is_cpp, test) else {
+            continue;
+        };
+        let program = program.to_str().expect("a compiler's name");
+        let flags: &[&str] = if is_cpp {
+            &["-std=c++17", "-O1"]
+        } else {
+            &["-O1"]
+        };
+        let path = library_of_text(folder.path(), "contracts", program, &text, flags)
+            .expect("it compiles");
+        let library: Library = runtime.open(&path).expect("it loads");
+        libraries.push((program.to_owned(), library));
+    }
+    let mut runner = TestRunner::deterministic();
+    for (contract, name, attrs) in &contracts {
+        let frames = frames(contract, attrs);
+        let mut taken = 0;
+        for _ in 0..CALLS {
+            let frame = frames.new_tree(&mut runner).unwrap().current();
+            let mut attributes = Attributes::new();
+            for (name, value) in attrs.iter().zip(&frame.attrs) {
+                attributes = attributes.with(*name, *value);
+            }
+            let wants = wanted(contract, attrs, &frame);
+            taken += usize::from(wants);
+            let rust = runtime
+                .find(name, "Host")
+                .expect("it is registered")
+                .instantiate(&attributes)
+                .expect("no state");
+            let mut all = vec![("Rust".to_owned(), rust)];
+            for (program, library) in &libraries {
+                let handler = library
+                    .handler(name, &[(Stage::Execute, *name)])
+                    .expect("its symbol");
+                all.push((
+                    program.clone(),
+                    handler.instantiate(&attributes).expect("no state"),
+                ));
+            }
+            for (language, executable) in &all {
+                let takes = takes(executable, contract, &frame);
+                assert_eq!(
+                    takes.is_ok(),
+                    wants,
+                    "{name} by {language}, '{}': {takes:?}\n{frame:?}",
+                    contract.text
+                );
+                let told = takes.err().unwrap_or_default();
+                assert!(
+                    told.is_empty() || told.contains(&contract.text),
+                    "{name} by {language}: {told}"
+                );
+            }
+        }
+        assert!(
+            (CALLS / 20..CALLS * 19 / 20).contains(&taken),
+            "{name}: {taken} of {CALLS} calls fit"
+        );
+    }
+}
