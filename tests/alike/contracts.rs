@@ -1,6 +1,6 @@
-//! Shape contracts mean the same in every language: handlers in Rust, C and C++ with the same contracts take the same
-//! calls, those that the crate of contracts allows.
+//! Shape contracts: the calls that the crate of contracts allows are those that every language takes.
 
+use crate::{Done, Kind, Languages, handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -8,8 +8,7 @@ use std::collections::HashMap;
 use xla_ffi::Result;
 use xla_ffi::prelude::*;
 use xla_ffi_contract::{Contract, Dim, Entry};
-use xla_ffi_runtime::{Attributes, DType, Executable, Library, Runtime, Shape, Stage, Tensor};
-use xla_ffi_testing::compiler::{compiler, library_of_text};
+use xla_ffi_runtime::{Attributes, DType, Executable, Shape, Tensor};
 
 /// Calls of each contract.
 const CALLS: usize = 200;
@@ -31,27 +30,6 @@ macro_rules! handlers {
     };
 }
 
-/// Results that nobody looks at, written.
-trait Done {
-    fn done(&mut self);
-}
-
-impl Done for Out<'_, f32> {
-    fn done(&mut self) {
-        self.fill(0.0);
-    }
-}
-
-impl Done for Option<Out<'_, f32>> {
-    fn done(&mut self) {
-        self.iter_mut().for_each(Done::done);
-    }
-}
-
-impl Done for TokenOut<'_> {
-    fn done(&mut self) {}
-}
-
 type Maybe<'f> = Option<Buffer<'f, f32>>;
 
 handlers! {
@@ -69,22 +47,13 @@ handlers! {
     tokens, "token, n -> token, n", (t: Token, x: Buffer<f32>), (d: TokenOut, y: Out<f32>), ();
     attribute, "n -> n k", (x: Buffer<f32>), (y: Out<f32>), (k);
     attribute_of_arguments, "k n -> n k", (x: Buffer<f32>), (y: Out<f32>), (k);
-    attributes, "_ -> 2*k/3 n, ka-1", (x: Buffer<f32>), (y: Out<f32>, z: Out<f32>), (k, n, ka);
+    several_attributes, "_ -> 2*k/3 n, ka-1", (x: Buffer<f32>), (y: Out<f32>, z: Out<f32>), (k, n, ka);
     scalar, "(), n -> n, ()", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>, u: Out<f32>), ();
     squares, "n n n -> n n", (x: Buffer<f32>), (y: Out<f32>), ();
     long_names, "aa ab, ab aa -> aa a_1", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>), (a_1);
     turned, "a b c d e -> e d c b a", (x: Buffer<f32>), (y: Out<f32>), ();
     last, "n ... 2, ... m -> m ... n 1", (x: Buffer<f32>, y: Buffer<f32>), (z: Out<f32>), ();
     nothing, "-> 4", (), (y: Out<f32>), ();
-}
-
-/// An operand's type, as its entry says.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Array,
-    Optional,
-    Many,
-    Token,
 }
 
 fn kind(entry: &Entry) -> Kind {
@@ -100,47 +69,28 @@ fn in_c(name: &str, contract: &Contract, attrs: &[&str]) -> String {
     let mut body = String::new();
     for (side, entries) in [("arg", &contract.args), ("ret", &contract.rets)] {
         for (at, entry) in entries.iter().enumerate() {
-            let call = format!("(call, \"{side}{at}\", XLA_FFI_DataType_F32, XFFI_ANY_RANK)");
-            body.push_str(&match kind(entry) {
-                Kind::Array => format!("  xffi_{side}{call};\n"),
-                Kind::Optional => format!("  xffi_optional_{side}{call};\n"),
-                Kind::Many => format!("  while (xffi_optional_{side}{call}.present) continue;\n"),
-                Kind::Token => {
-                    format!("  xffi_{side}(call, \"{side}{at}\", XLA_FFI_DataType_TOKEN, 0);\n")
-                }
-            });
+            body.push_str(&operand_in_c(kind(entry), side, at, "F32, XFFI_ANY_RANK"));
         }
     }
     for attr in attrs {
         body.push_str(&format!("  xffi_attr_i64(call, \"{attr}\");\n"));
     }
-    format!(
-        "static XLA_FFI_Error* {name}_impl(xffi_call* call) {{\n{body}  xffi_shapes(call, \"{}\");\n  return xffi_decoded(call);\n}}\n\
-         XFFI_HANDLER({name}, {name}_impl);\n",
-        contract.text
-    )
+    body.push_str(&format!("  xffi_shapes(call, \"{}\");\n", contract.text));
+    handler_in_c(name, &body)
 }
 
 fn in_cpp(name: &str, contract: &Contract, attrs: &[&str]) -> String {
     let mut binding = String::new();
     for (side, entries) in [("Arg", &contract.args), ("Ret", &contract.rets)] {
         for entry in entries {
-            binding.push_str(&match kind(entry) {
-                Kind::Array => format!(".{side}<ffi::Buffer<ffi::F32>>()"),
-                Kind::Optional => format!(".Optional{side}<ffi::Buffer<ffi::F32>>()"),
-                Kind::Many => format!(".Remaining{side}s()"),
-                Kind::Token => format!(".{side}<ffi::Token>()"),
-            });
+            binding.push_str(&operand_in_cpp(kind(entry), side, "ffi::Buffer<ffi::F32>"));
         }
     }
     for attr in attrs {
         binding.push_str(&format!(".Attr<int64_t>(\"{attr}\")"));
     }
-    format!(
-        "XLA_FFI_DEFINE_HANDLER_SYMBOL({name}, [](auto...) {{ return ffi::Error::Success(); }},\n    \
-         ffi::Ffi::Bind(){binding}.Shape(XLA_FFI_SHAPE(\"{}\")));\n",
-        contract.text
-    )
+    binding.push_str(&format!(".Shape(XLA_FFI_SHAPE(\"{}\"))", contract.text));
+    handler_in_cpp(name, &binding)
 }
 
 /// What a call has.
@@ -356,40 +306,17 @@ fn takes(
 #[test]
 fn every_language_takes_the_same_calls() {
     let test = "every_language_takes_the_same_calls";
-    let runtime = Runtime::default();
-    runtime.register_static().expect("the handlers in Rust");
-    let folder = tempfile::tempdir().unwrap();
     let contracts: Vec<(Contract, &str, &[&str])> = CONTRACTS
         .iter()
         .map(|(name, text, attrs)| (Contract::parse(text).expect(text), *name, *attrs))
         .collect();
-    let source = |head: &str, handler: fn(&str, &Contract, &[&str]) -> String| {
+    let source = |handler: fn(&str, &Contract, &[&str]) -> String| {
         let handlers = contracts
             .iter()
             .map(|(contract, name, attrs)| handler(name, contract, attrs));
-        format!("{head}\n{}", handlers.collect::<String>())
+        handlers.collect::<String>()
     };
-    let c = source("#include \"xla_ffi/handler.h\"", in_c);
-    let cpp = source(
-        "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;",
-        in_cpp,
-    );
-    let mut libraries = vec![];
-    for (is_cpp, text) in [(false, c), (true, cpp)] {
-        let Some(program) = compiler(is_cpp, test) else {
-            continue;
-        };
-        let program = program.to_str().expect("a compiler's name");
-        let flags: &[&str] = if is_cpp {
-            &["-std=c++17", "-O1"]
-        } else {
-            &["-O1"]
-        };
-        let path = library_of_text(folder.path(), "contracts", program, &text, flags)
-            .expect("it compiles");
-        let library: Library = runtime.open(&path).expect("it loads");
-        libraries.push((program.to_owned(), library));
-    }
+    let languages = Languages::new(test, &source(in_c), &source(in_cpp));
     let mut runner = TestRunner::deterministic();
     for (contract, name, attrs) in &contracts {
         let frames = frames(contract, attrs);
@@ -402,23 +329,8 @@ fn every_language_takes_the_same_calls() {
             }
             let wants = wanted(contract, attrs, &frame);
             taken += usize::from(wants);
-            let rust = runtime
-                .find(name, "Host")
-                .expect("it is registered")
-                .instantiate(&attributes)
-                .expect("no state");
-            let mut all = vec![("Rust".to_owned(), rust)];
-            for (program, library) in &libraries {
-                let handler = library
-                    .handler(name, &[(Stage::Execute, *name)])
-                    .expect("its symbol");
-                all.push((
-                    program.clone(),
-                    handler.instantiate(&attributes).expect("no state"),
-                ));
-            }
-            for (language, executable) in &all {
-                let takes = takes(executable, contract, &frame);
+            for (language, executable) in languages.handlers(name, &attributes) {
+                let takes = takes(&executable, contract, &frame);
                 assert_eq!(
                     takes.is_ok(),
                     wants,

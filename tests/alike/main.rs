@@ -1,0 +1,125 @@
+//! Handlers in Rust, C and C++ that declare the same take the same calls: those that the declaration allows, of calls by
+//! chance.
+
+mod contracts;
+mod signatures;
+
+use xla_ffi::prelude::*;
+use xla_ffi_runtime::{Attributes, Executable, Library, Runtime, Stage};
+use xla_ffi_testing::compiler::{compiler, library_of_text};
+
+/// An operand's type, dtype and rank aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Array,
+    Optional,
+    Many,
+    Token,
+}
+
+/// What fetches an operand in C: `side` is `arg` or `ret`, `of` its dtype and its rank.
+fn operand_in_c(kind: Kind, side: &str, at: usize, of: &str) -> String {
+    let call = format!("(call, \"{side}{at}\", XLA_FFI_DataType_{of})");
+    match kind {
+        Kind::Array => format!("  xffi_{side}{call};\n"),
+        Kind::Optional => format!("  xffi_optional_{side}{call};\n"),
+        Kind::Many => format!("  while (xffi_optional_{side}{call}.present) continue;\n"),
+        Kind::Token => format!("  xffi_{side}(call, \"{side}{at}\", XLA_FFI_DataType_TOKEN, 0);\n"),
+    }
+}
+
+/// What binds an operand in C++: `side` is `Arg` or `Ret`.
+fn operand_in_cpp(kind: Kind, side: &str, of: &str) -> String {
+    match kind {
+        Kind::Array => format!(".{side}<{of}>()"),
+        Kind::Optional => format!(".Optional{side}<{of}>()"),
+        Kind::Many => format!(".Remaining{side}s()"),
+        Kind::Token => format!(".{side}<ffi::Token>()"),
+    }
+}
+
+fn handler_in_c(name: &str, body: &str) -> String {
+    format!(
+        "static XLA_FFI_Error* {name}_impl(xffi_call* call) {{\n{body}  return xffi_decoded(call);\n}}\n\
+         XFFI_HANDLER({name}, {name}_impl);\n"
+    )
+}
+
+fn handler_in_cpp(name: &str, binding: &str) -> String {
+    format!(
+        "XLA_FFI_DEFINE_HANDLER_SYMBOL({name}, [](auto...) {{ return ffi::Error::Success(); }},\n    \
+         (ffi::Ffi::Bind(){binding}));\n"
+    )
+}
+
+/// Results that nobody looks at, written.
+trait Done {
+    fn done(&mut self);
+}
+
+impl<T: xla_ffi::Element + Default, const RANK: usize> Done for Out<'_, T, RANK> {
+    fn done(&mut self) {
+        self.fill(T::default());
+    }
+}
+
+impl<T: Done> Done for Option<T> {
+    fn done(&mut self) {
+        self.iter_mut().for_each(Done::done);
+    }
+}
+
+impl Done for TokenOut<'_> {
+    fn done(&mut self) {}
+}
+
+/// The same handlers in every language.
+struct Languages {
+    runtime: Runtime,
+    libraries: Vec<(String, Library)>,
+}
+
+impl Languages {
+    /// Those in Rust are registered in this program; the others are compiled from these sources.
+    fn new(test: &str, c: &str, cpp: &str) -> Self {
+        let runtime = Runtime::default();
+        runtime.register_static().expect("the handlers in Rust");
+        let folder = tempfile::tempdir().unwrap();
+        let mut libraries = vec![];
+        for (is_cpp, head, text, flags) in [
+            (false, "#include \"xla_ffi/handler.h\"", c, &["-O1"][..]),
+            (
+                true,
+                "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;",
+                cpp,
+                &["-std=c++17", "-O1"],
+            ),
+        ] {
+            let Some(program) = compiler(is_cpp, test) else {
+                continue;
+            };
+            let program = program.to_str().expect("a compiler's name");
+            let text = format!("{head}\n{text}");
+            let path = library_of_text(folder.path(), "alike", program, &text, flags)
+                .expect("it compiles");
+            let library = runtime.open(&path).expect("it loads");
+            libraries.push((program.to_owned(), library));
+        }
+        Self { runtime, libraries }
+    }
+
+    /// A handler in each language, with these attributes.
+    fn handlers(&self, name: &str, attributes: &Attributes) -> Vec<(&str, Executable)> {
+        let rust = self.runtime.find(name, "Host").expect("it is registered");
+        let mut all = vec![("Rust", rust)];
+        for (program, library) in &self.libraries {
+            let handler = library.handler(name, &[(Stage::Execute, name)]);
+            all.push((program, handler.expect("its symbol")));
+        }
+        let executables = all.into_iter().map(|(language, handler)| {
+            let executable = handler.instantiate(attributes).expect("there is no state");
+            (language, executable)
+        });
+        executables.collect()
+    }
+}

@@ -1,0 +1,351 @@
+//! Signatures: dtypes, ranks, how many operands, and which attributes of which types.
+
+use crate::{Done, Kind, Languages, handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use xla_ffi::Result;
+use xla_ffi::prelude::*;
+use xla_ffi_runtime::{Attribute, Attributes, DType, Executable, Shape, Tensor};
+
+/// Calls of each signature.
+const CALLS: usize = 300;
+
+/// An operand: its kind, its dtype and its rank; `None` for any.
+type Operand = (Kind, Option<DType>, Option<usize>);
+
+/// An attribute: its name, its type and whether it may be absent.
+type Declared = (&'static str, Type, bool);
+
+/// What an attribute is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Bool,
+    I8,
+    I64,
+    U32,
+    F32,
+    F64,
+    Text,
+    Ints,
+    Floats,
+}
+
+const TYPES: [Type; 9] = [
+    Type::Bool,
+    Type::I8,
+    Type::I64,
+    Type::U32,
+    Type::F32,
+    Type::F64,
+    Type::Text,
+    Type::Ints,
+    Type::Floats,
+];
+
+impl Type {
+    fn in_c(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::I64 => "i64",
+            Self::U32 => "u32",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::Text => "str",
+            Self::Ints => "i64_array",
+            Self::Floats => "f32_array",
+        }
+    }
+
+    fn in_cpp(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::I8 => "int8_t",
+            Self::I64 => "int64_t",
+            Self::U32 => "uint32_t",
+            Self::F32 => "float",
+            Self::F64 => "double",
+            Self::Text => "std::string_view",
+            Self::Ints => "ffi::Span<const int64_t>",
+            Self::Floats => "ffi::Span<const float>",
+        }
+    }
+
+    fn give(self, attributes: Attributes, name: &str) -> Attributes {
+        match self {
+            Self::Bool => attributes.with(name, true),
+            Self::I8 => attributes.with(name, -1_i8),
+            Self::I64 => attributes.with(name, 3_i64),
+            Self::U32 => attributes.with(name, 4_u32),
+            Self::F32 => attributes.with(name, 0.5_f32),
+            Self::F64 => attributes.with(name, 0.5_f64),
+            Self::Text => attributes.with(name, "text"),
+            Self::Ints => attributes.with(name, Attribute::array(&[1_i64, 2])),
+            Self::Floats => attributes.with(name, Attribute::array::<f32>(&[])),
+        }
+    }
+}
+
+/// A handler, as every language declares it.
+struct Signature {
+    name: &'static str,
+    args: &'static [Operand],
+    rets: &'static [Operand],
+    attrs: &'static [Declared],
+}
+
+const ARRAY: Operand = (Kind::Array, Some(DType::F32), None);
+
+macro_rules! handlers {
+    ($($name:ident, ($($arg:ident: $arg_type:ty),*), ($($ret:ident: $ret_type:ty),*), ($($attr:ident: $attr_type:ty),*),
+       $args:expr, $rets:expr, $attrs:expr;)*) => {
+        $(
+            #[xla_ffi::handler]
+            fn $name($($arg: $arg_type,)* $(mut $ret: $ret_type,)* $($attr: $attr_type,)*) -> Result<()> {
+                $(let _ = $arg;)*
+                $($ret.done();)*
+                $(let _ = $attr;)*
+                Ok(())
+            }
+            xla_ffi::internal::register_handler!(stringify!($name), "Host", $name);
+        )*
+        const SIGNATURES: &[Signature] =
+            &[$(Signature { name: stringify!($name), args: &$args, rets: &$rets, attrs: &$attrs }),*];
+    };
+}
+
+handlers! {
+    ranks, (x: Buffer<f32, 2>, i: Buffer<i32, 1>), (y: Out<f32, 2>), (),
+        [(Kind::Array, Some(DType::F32), Some(2)), (Kind::Array, Some(DType::S32), Some(1))],
+        [(Kind::Array, Some(DType::F32), Some(2))], [];
+    no_dimension, (x: Buffer<u8, 0>), (y: Out<u8, 0>, z: Out<f64>), (),
+        [(Kind::Array, Some(DType::U8), Some(0))], [(Kind::Array, Some(DType::U8), Some(0)), (Kind::Array, Some(DType::F64), None)], [];
+    anything, (x: AnyBuffer, y: Buffer<f32>), (z: Out<f32>), (),
+        [(Kind::Array, None, None), ARRAY], [ARRAY], [];
+    absent, (x: Buffer<f32>, y: Option<Buffer<i64, 1>>, z: Option<Buffer<f32, 2>>), (u: Out<f32>, v: Option<Out<i32, 1>>), (),
+        [ARRAY, (Kind::Optional, Some(DType::S64), Some(1)), (Kind::Optional, Some(DType::F32), Some(2))],
+        [ARRAY, (Kind::Optional, Some(DType::S32), Some(1))], [];
+    rest, (x: Buffer<f32>, rest: RemainingArgs), (y: Out<f32>), (), [ARRAY, (Kind::Many, None, None)], [ARRAY], [];
+    ordered, (t: Token, x: Buffer<f32>), (y: Out<f32>, d: TokenOut), (),
+        [(Kind::Token, Some(DType::Token), Some(0)), ARRAY], [ARRAY, (Kind::Token, Some(DType::Token), Some(0))], [];
+    scalars, (x: Buffer<f32>), (), (a: i64, b: f32, c: bool, d: i8, e: u32, f: f64), [ARRAY], [],
+        [("a", Type::I64, false), ("b", Type::F32, false), ("c", Type::Bool, false), ("d", Type::I8, false),
+         ("e", Type::U32, false), ("f", Type::F64, false)];
+    lists, (), (y: Out<f32>), (ints: &[i64], floats: &[f32], text: &str), [], [ARRAY],
+        [("ints", Type::Ints, false), ("floats", Type::Floats, false), ("text", Type::Text, false)];
+    choices, (x: Buffer<f32>), (), (b: Option<f32>, a: i64, c: Option<&str>, list: Option<&[i64]>), [ARRAY], [],
+        [("b", Type::F32, true), ("a", Type::I64, false), ("c", Type::Text, true), ("list", Type::Ints, true)];
+    bare, (), (), (), [], [], [];
+}
+
+/// The name of a dtype in C, and what stands for any.
+fn of_c((_, dtype, rank): &Operand) -> String {
+    let dtype = dtype.map_or("ANY", |dtype| dtype.c_name());
+    let rank = rank.map_or("XFFI_ANY_RANK".to_owned(), |rank| rank.to_string());
+    format!("{dtype}, {rank}").replacen("XLA_FFI_DataType_ANY", "XFFI_ANY_DTYPE", 1)
+}
+
+fn of_cpp((_, dtype, rank): &Operand) -> String {
+    match (dtype, rank) {
+        (None, _) => "ffi::AnyBuffer".to_owned(),
+        (Some(dtype), None) => format!("ffi::Buffer<ffi::{}>", dtype.c_name()),
+        (Some(dtype), Some(rank)) => format!("ffi::Buffer<ffi::{}, {rank}>", dtype.c_name()),
+    }
+}
+
+fn in_c(signature: &Signature) -> String {
+    let mut body = String::new();
+    for (side, operands) in [("arg", signature.args), ("ret", signature.rets)] {
+        for (at, operand) in operands.iter().enumerate() {
+            let text = operand_in_c(operand.0, side, at, &of_c(operand));
+            body.push_str(&text.replace("XLA_FFI_DataType_ANY", "XFFI_ANY_DTYPE"));
+        }
+    }
+    for (name, ty, optional) in signature.attrs {
+        let fetch = format!("xffi_attr_{}(call, \"{name}\");\n", ty.in_c());
+        let when = format!("if (xffi_has_attr(call, \"{name}\")) ");
+        body.push_str(&format!(
+            "  {}{fetch}",
+            if *optional { when.as_str() } else { "" }
+        ));
+    }
+    handler_in_c(signature.name, &body)
+}
+
+fn in_cpp(signature: &Signature) -> String {
+    let mut binding = String::new();
+    for (side, operands) in [("Arg", signature.args), ("Ret", signature.rets)] {
+        for operand in operands {
+            binding.push_str(&operand_in_cpp(operand.0, side, &of_cpp(operand)));
+        }
+    }
+    for (name, ty, optional) in signature.attrs {
+        let ty = match optional {
+            true => format!("std::optional<{}>", ty.in_cpp()),
+            false => ty.in_cpp().to_owned(),
+        };
+        binding.push_str(&format!(".Attr<{ty}>(\"{name}\")"));
+    }
+    handler_in_cpp(signature.name, &binding)
+}
+
+/// What a call has: dtypes and dimensions, names and types.
+#[derive(Clone, Debug)]
+struct Frame {
+    args: Vec<(DType, Vec<i64>)>,
+    rets: Vec<(DType, Vec<i64>)>,
+    attrs: Vec<(&'static str, Type)>,
+}
+
+/// A dtype that is another than most.
+const DTYPES: [DType; 5] = [DType::F32, DType::S32, DType::S64, DType::U8, DType::F64];
+
+/// A call that fits, and perhaps a change.
+fn frames(signature: &'static Signature) -> impl Strategy<Value = Frame> {
+    let change = (0..10_u8, any::<Index>(), any::<Index>());
+    let changes = proptest::collection::vec(change, 0..3);
+    (0..4_usize, 0..4_usize, any::<[bool; 8]>(), changes).prop_map(
+        |(args, rets, absent, changes)| {
+            let side = |operands: &[Operand], most: usize| {
+                let mut given = vec![];
+                for (kind, dtype, rank) in operands {
+                    let count = match kind {
+                        Kind::Many => most,
+                        // One that is absent is behind those that are there.
+                        Kind::Optional if given.len() > most => 0,
+                        _ => 1,
+                    };
+                    let rank = rank.unwrap_or(most % 3);
+                    let one = (dtype.unwrap_or(DType::U8), vec![2; rank]);
+                    given.extend(std::iter::repeat_n(one, count));
+                }
+                given
+            };
+            let attrs = signature.attrs.iter().zip(absent);
+            let attrs = attrs.filter(|((.., optional), absent)| !(*optional && *absent));
+            let mut frame = Frame {
+                args: side(signature.args, args),
+                rets: side(signature.rets, rets),
+                attrs: attrs.map(|((name, ty, _), _)| (*name, *ty)).collect(),
+            };
+            for (how, place, other) in changes {
+                change_one(&mut frame, how, place, other);
+            }
+            frame
+        },
+    )
+}
+
+fn change_one(frame: &mut Frame, how: u8, place: Index, other: Index) {
+    let operands = match how % 2 {
+        0 => &mut frame.args,
+        _ => &mut frame.rets,
+    };
+    match how {
+        0..6 if operands.is_empty() => operands.push((*other.get(&DTYPES), vec![2])),
+        0 | 1 => {
+            let at = place.index(operands.len());
+            if operands[at].0 != DType::Token {
+                operands[at].0 = *other.get(&DTYPES);
+            }
+        }
+        2 | 3 => {
+            let at = place.index(operands.len());
+            if operands[at].0 != DType::Token {
+                operands[at].1 = vec![2; other.index(4)];
+            }
+        }
+        4 => drop(operands.pop()),
+        5 => operands.push((*other.get(&DTYPES), vec![2; place.index(3)])),
+        6 => frame.attrs.push(("unknown", *other.get(&TYPES))),
+        _ if frame.attrs.is_empty() => {}
+        7 => drop(frame.attrs.remove(place.index(frame.attrs.len()))),
+        _ => {
+            let at = place.index(frame.attrs.len());
+            frame.attrs[at].1 = *other.get(&TYPES);
+        }
+    }
+}
+
+/// Whether a call is what the signature says.
+fn wanted(signature: &Signature, frame: &Frame) -> bool {
+    let fits = |operands: &[Operand], given: &[(DType, Vec<i64>)]| {
+        let mut given = given.iter();
+        operands.iter().all(|(kind, dtype, rank)| {
+            let is = |(got, dims): &(DType, Vec<i64>)| {
+                dtype.is_none_or(|dtype| dtype == *got)
+                    && rank.is_none_or(|rank| rank == dims.len())
+            };
+            match kind {
+                Kind::Many => given.by_ref().count() < usize::MAX,
+                Kind::Optional => given.next().is_none_or(is),
+                _ => given.next().is_some_and(is),
+            }
+        }) && given.next().is_none()
+    };
+    let known = |(name, ty): &(&str, Type)| {
+        signature
+            .attrs
+            .iter()
+            .any(|(known, of, _)| known == name && of == ty)
+    };
+    let there = |(name, _, optional): &Declared| {
+        *optional || frame.attrs.iter().any(|(given, _)| given == name)
+    };
+    fits(signature.args, &frame.args)
+        && fits(signature.rets, &frame.rets)
+        && frame.attrs.iter().all(known)
+        && signature.attrs.iter().all(there)
+}
+
+fn takes(executable: &Executable, frame: &Frame) -> std::result::Result<(), String> {
+    let shape = |(dtype, dims): &(DType, Vec<i64>)| match dtype {
+        DType::Token => Shape::token(),
+        dtype => Shape::new(*dtype, dims.clone()).expect("a small shape"),
+    };
+    let mut call = executable.call();
+    for arg in &frame.args {
+        call = call.arg(Tensor::zeros(shape(arg)).expect("a small tensor"));
+    }
+    for ret in &frame.rets {
+        call = call.ret(shape(ret));
+    }
+    call.run()
+        .map(drop)
+        .map_err(|error| error.message().to_owned())
+}
+
+#[test]
+fn every_language_wants_what_it_declares() {
+    let test = "every_language_wants_what_it_declares";
+    let source =
+        |handler: fn(&Signature) -> String| SIGNATURES.iter().map(handler).collect::<String>();
+    let languages = Languages::new(test, &source(in_c), &source(in_cpp));
+    let mut runner = TestRunner::deterministic();
+    for signature in SIGNATURES {
+        let (frames, mut taken) = (frames(signature), 0);
+        for _ in 0..CALLS {
+            let frame = frames.new_tree(&mut runner).unwrap().current();
+            let give = |attributes, (name, ty): &(&str, Type)| ty.give(attributes, name);
+            let attributes = frame.attrs.iter().fold(Attributes::new(), give);
+            let wants = wanted(signature, &frame);
+            taken += usize::from(wants);
+            for (language, executable) in languages.handlers(signature.name, &attributes) {
+                let takes = takes(&executable, &frame);
+                assert_eq!(
+                    takes.is_ok(),
+                    wants,
+                    "{} by {language}: {takes:?}\n{frame:?}",
+                    signature.name
+                );
+            }
+        }
+        assert!(
+            (CALLS / 20..CALLS).contains(&taken),
+            "{}: {taken} of {CALLS} calls fit",
+            signature.name
+        );
+    }
+}
