@@ -1,4 +1,4 @@
-"""Answers the manifests on standard input, a JSON list of payloads: why the loader refuses each, or null.
+"""Answers the manifests on standard input, a JSON list of sections, each a list of bytes: why the loader refuses it, or null.
 
 Started by `src/description/alike.rs`.
 """
@@ -10,9 +10,12 @@ import xla_ffi
 from xla_ffi import _declared, _handler, _manifest
 
 
-def refused(payload):
+def refused(section):
     try:
-        libraries = _manifest._joined([_manifest._record(2, payload.encode(), "f.so")], "f.so")
+        payloads = _manifest._payloads(section, "f.so")
+        if not payloads:
+            return "no manifest"
+        libraries = _manifest._joined([_manifest._record(version, payload, "f.so") for version, payload in payloads], "f.so")
         for name, (specs, _legacy) in libraries.items():
             handlers = {spec.name: _handler.Handler(spec, f"{name}.{spec.name}", "f.so", None) for spec in specs.values()}
             _declared.resolve("f.so", handlers)
@@ -23,4 +26,4 @@ def refused(payload):
     return None
 
 
-json.dump([refused(payload) for payload in json.load(sys.stdin)], sys.stdout)
+json.dump([refused(bytes(section)) for section in json.load(sys.stdin)], sys.stdout)

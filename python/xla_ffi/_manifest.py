@@ -144,7 +144,9 @@ def _payloads(data, path):
         if at + 16 + length > len(data):
             raise ManifestError(f"{path}: the manifest claims {length} bytes, {len(data) - at - 16} are there")
         payloads.append((version, data[at + 16 : at + 16 + length]))
-        at = (at + 16 + length + 15) // 16 * 16
+        end, at = at + 16 + length, (at + 16 + length + 15) // 16 * 16
+        if any(data[end:at]):
+            raise ManifestError(f"{path}: byte {end} of the manifest section is behind a manifest and no padding")
     return payloads
 
 
@@ -178,7 +180,9 @@ def _finite(text):
 def _record(version, payload, path):
     try:
         root = json.loads(payload.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        if b"\\u" in payload:
+            json.dumps(root, ensure_ascii=False).encode()  # halves of characters, which Python takes
+    except (ValueError, RecursionError) as error:
         raise ManifestError(f"{path}: the manifest is no JSON: {error}") from error
     reader = _Reader(path)
     root = reader.typed(root, dict, "the manifest")
