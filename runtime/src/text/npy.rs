@@ -4,7 +4,9 @@
 //! the 4 GiB that a file of 12 bytes claims for its header, and brings twenty crates; the checks, the packed
 //! types and the advice below, which are most of this file, would stay.
 
-use crate::value::dtype::Class;
+mod header;
+
+use self::header::{Header, descr};
 use crate::value::scalar_codec::{self, Number};
 use crate::{Code, DType, Error, Result, Shape, Tensor};
 use std::collections::BTreeSet;
@@ -72,12 +74,12 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
             Err(Error::invalid("it is not a .npy file"))
         }
     })?;
-    let length = match head[6] {
-        1 => u16::from_le_bytes(array(&take(2, "the head")?)).into(),
-        2 | 3 => u32::from_le_bytes(array(&take(4, "the head")?)) as usize,
-        other => {
+    let length = match (head[6], head[7]) {
+        (1, 0) => u16::from_le_bytes(array(&take(2, "the head")?)).into(),
+        (2 | 3, 0) => u32::from_le_bytes(array(&take(4, "the head")?)) as usize,
+        (major, minor) => {
             return Err(Error::invalid(format!(
-                "its format version {other} is not known"
+                "its format version {major}.{minor} is not known"
             )));
         }
     };
@@ -124,132 +126,6 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[..N]);
     array
-}
-
-/// What the header of a `.npy` file says.
-#[derive(Debug, PartialEq)]
-struct Header {
-    big_endian: bool,
-    kind: char,
-    width: usize,
-    descr: String,
-    fortran: bool,
-    dims: Vec<i64>,
-}
-
-impl Header {
-    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
-    fn parse(text: &str) -> Result<Self> {
-        let broken = |what: &str| Error::invalid(format!("its header has no proper {what}"));
-        let after = |key: &str| {
-            let at = text.find(&format!("'{key}'"))?;
-            text[at + key.len() + 2..]
-                .trim_start()
-                .strip_prefix(':')
-                .map(str::trim_start)
-        };
-        let descr = after("descr").ok_or_else(|| broken("'descr'"))?;
-        if descr.starts_with('[') {
-            return Err(Error::invalid("it holds records, not numbers"));
-        }
-        let descr = descr
-            .strip_prefix('\'')
-            .and_then(|rest| rest.split_once('\''))
-            .map(|(descr, _)| descr.to_owned())
-            .ok_or_else(|| broken("'descr'"))?;
-        let (order, code) = match descr.chars().next() {
-            Some(order @ ('<' | '>' | '|' | '=')) => (order, &descr[1..]),
-            _ => ('=', descr.as_str()),
-        };
-        let kind = code.chars().next().ok_or_else(|| broken("'descr'"))?;
-        if kind == 'O' {
-            return Err(Error::invalid("it holds Python objects, not numbers"));
-        }
-        let width = code[kind.len_utf8()..]
-            .parse()
-            .map_err(|_| broken("'descr'"))?;
-        let fortran = match after("fortran_order") {
-            Some(rest) if rest.starts_with("True") => true,
-            Some(rest) if rest.starts_with("False") => false,
-            _ => return Err(broken("'fortran_order'")),
-        };
-        let dims = after("shape")
-            .and_then(|rest| rest.strip_prefix('('))
-            .and_then(|rest| rest.split_once(')'))
-            .and_then(|(inside, _)| {
-                let parts = inside
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|part| !part.is_empty());
-                parts
-                    .map(|part| part.trim_end_matches('L').parse().ok())
-                    .collect()
-            })
-            .ok_or_else(|| broken("'shape'"))?;
-        Ok(Self {
-            big_endian: order == '>',
-            kind,
-            width,
-            descr,
-            fortran,
-            dims,
-        })
-    }
-
-    /// Checks the header against the expected shape; gives the bytes of an element.
-    fn check(&self, shape: &Shape) -> Result<usize> {
-        let dtype = shape.dtype();
-        if self.big_endian && self.width > 1 {
-            return Err(Error::invalid(format!(
-                "its numbers are big-endian ('{}'); write them with .astype('<{}{}')",
-                self.descr, self.kind, self.width
-            )));
-        }
-        let (kinds, width) = expected(dtype);
-        if !kinds.contains(self.kind) || self.width != width {
-            return Err(Error::invalid(format!(
-                "its elements are '{}', {dtype} is expected: write them with .astype('{}')",
-                self.descr,
-                descr(dtype)
-            )));
-        }
-        if self.fortran && self.dims.len() > 1 {
-            return Err(Error::invalid(
-                "it is in Fortran order; write it with numpy.ascontiguousarray",
-            ));
-        }
-        if self.dims != shape.dims() {
-            return Err(Error::invalid(format!(
-                "its shape is {:?}, {:?} is expected",
-                self.dims,
-                shape.dims()
-            )));
-        }
-        Ok(width)
-    }
-}
-
-/// The kinds of `descr` that may hold a type, and their width. What NumPy has no type for comes as
-/// raw bytes (`V`, as ml_dtypes writes them) or as the bits in an unsigned integer.
-fn expected(dtype: DType) -> (&'static str, usize) {
-    let width = dtype.bits().div_ceil(8);
-    match (dtype.class(), dtype) {
-        (Class::Bool, _) => ("b", 1),
-        (Class::Signed, _) if dtype.is_packed() => ("iV", 1),
-        (Class::Unsigned, _) if dtype.is_packed() => ("uV", 1),
-        (Class::Signed, _) => ("i", width),
-        (Class::Unsigned, _) => ("u", width),
-        (Class::Float, DType::F16 | DType::F32 | DType::F64) => ("f", width),
-        (Class::Complex, _) => ("c", width),
-        _ => ("Vu", width),
-    }
-}
-
-fn descr(dtype: DType) -> String {
-    let (kinds, width) = expected(dtype);
-    let kind = kinds.chars().next().unwrap_or('V');
-    let order = if width == 1 { '|' } else { '<' };
-    format!("{order}{kind}{width}")
 }
 
 /// The bytes of a `.npy` file with this array. Packed types are written one byte an element.
@@ -507,6 +383,9 @@ mod tests {
         assert!(refuse(b"hello, this is text", f32s(&[1])).contains("not a .npy"));
         let s4 = Shape::new(DType::S4, [1]).unwrap();
         assert!(refuse(&file("|i1", "False", "1,", &[9]), s4).contains("element 0"));
+        let mut later = good;
+        later[7] = 1;
+        assert!(refuse(&later, f32s(&[2, 3])).contains("version 1.1"));
     }
 
     #[test]
