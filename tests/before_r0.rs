@@ -145,9 +145,25 @@ fn check(language: &str, path: &Path, name: &str) {
     let error = unsafe { scale(&raw mut frame) };
     refused(&format!("{language}, a call"), error, "scale");
 
-    // A table of no known layout has nothing by which it could be told: stderr has it.
+    // A table of no known layout has nothing by which it could be told: stderr has it. One has the version that no
+    // table of its size has.
+    let lying = table(SIZE);
+    // SAFETY: the table's memory, which nobody else uses.
+    unsafe {
+        lying
+            .cast_mut()
+            .cast::<usize>()
+            .add(2)
+            .write(XLA_FFI_Api_Version::STRUCT_SIZE)
+    };
+    for api in [table(24), lying] {
+        // SAFETY: as above.
+        let error = unsafe { register(api, cpu.as_ptr()) };
+        assert!(error.is_null(), "{language}");
+    }
+    frame.api = lying;
     // SAFETY: as above.
-    let error = unsafe { register(table(24), cpu.as_ptr()) };
+    let error = unsafe { scale(&raw mut frame) };
     assert!(error.is_null(), "{language}");
     std::mem::forget(library);
 }

@@ -107,10 +107,13 @@ XFFI_INLINE int xffi_is_before_r0(const XLA_FFI_Api* api) {
 }
 
 /* Where in the host's table a function for errors lies, at `offset` from r0 on: elsewhere before r0, and null
- * where the table is of no known layout. */
+ * where the table is of no known layout. Before r0 no version stands in it, which begins with its size. */
 XFFI_COLD const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   if (xffi_is_before_r0(api)) {
-    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return NULL;
+    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0 ||
+        api->api_version.struct_size == XLA_FFI_Api_Version_STRUCT_SIZE) {
+      return NULL;
+    }
     offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
   }
   return (const char*)api + offset;

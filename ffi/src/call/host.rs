@@ -183,7 +183,13 @@ impl Host {
         if size < Revision::R0.api_struct_size() {
             // Of tables from before r0 only the functions for errors are wanted: they say why nothing else is.
             let wanted = slot as usize <= Slot::ErrorDestroy as usize;
-            return (size == Revision::BEFORE_R0_STRUCT_SIZE && wanted).then(|| {
+            // No version stands in such a table, which begins with its size.
+            // SAFETY: asked only of a table of `size` bytes, which the field lies within.
+            let is_old = || unsafe {
+                (*self.api).api_version.struct_size != XLA_FFI_Api_Version::STRUCT_SIZE
+            };
+            let known = size == Revision::BEFORE_R0_STRUCT_SIZE && is_old();
+            return (known && wanted).then(|| {
                 let place = Revision::BEFORE_R0_TABLE_HEAD + size_of::<usize>() * slot as usize;
                 // SAFETY: the table has `size` bytes, and these functions lie within.
                 unsafe { self.api.cast::<u8>().add(place) }.cast()

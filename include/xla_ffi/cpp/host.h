@@ -132,11 +132,14 @@ struct FutureFunctions {
 };
 
 // A function for errors, at `offset` of the table from r0 on: elsewhere before r0, and null where the table is of
-// no known layout.
+// no known layout. Before r0 no version stands in it, which begins with its size.
 template <typename Function>
 inline Function* ErrorFunction(const XLA_FFI_Api* api, size_t offset) {
   if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
-    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return nullptr;
+    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0 ||
+        api->api_version.struct_size == XLA_FFI_Api_Version_STRUCT_SIZE) {
+      return nullptr;
+    }
     offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
   }
   Function* function;
