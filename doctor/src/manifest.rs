@@ -340,7 +340,8 @@ fn list_for_keys<'a>(record: &'a Value) -> Option<String> {
         descriptions.push(("a legacy target", target));
     }
     let wrong = descriptions.into_iter().find(|(_, value)| value.is_array());
-    wrong.map(|(what, value)| format!("{what} is described by keys, not by the list {value}"))
+    wrong
+        .map(|(what, _)| format!("{what} is described by a list, and not by keys and their values"))
 }
 
 fn read_record(payload: &[u8]) -> Result<Record, Error> {

@@ -4,6 +4,7 @@
 //! `cargo xtask soak` runs a fuzzer over the targets; `tests/corpus.rs` replays what broke one once.
 
 mod attributes;
+mod contract;
 mod debug_information;
 mod header;
 mod legacy;
@@ -11,7 +12,9 @@ mod library;
 mod manifest;
 mod meter;
 mod npy;
+mod recorded_call;
 mod shape_proto;
+mod snapshot;
 mod spec;
 mod text;
 mod wheel;
@@ -80,6 +83,21 @@ pub const TARGETS: &[Target] = &[
         name: "shape-proto",
         attack: shape_proto::attack,
         memory: 256,
+    },
+    Target {
+        name: "contract",
+        attack: contract::attack,
+        memory: 512,
+    },
+    Target {
+        name: "recorded-call",
+        attack: recorded_call::attack,
+        memory: 512,
+    },
+    Target {
+        name: "snapshot",
+        attack: snapshot::attack,
+        memory: 512,
     },
 ];
 

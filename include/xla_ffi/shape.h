@@ -73,7 +73,7 @@ XLA_FFI_SDK_MEMORY_HOT const char* xla_ffi_sdk_word_end(const char* at) {
 }
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Digits; `at` moves behind them. */
+/* Digits; `at` moves behind them. Sizes have 32 bits; what has more is below 2^35. */
 XLA_FFI_SDK_MEMORY_HOT int64_t xla_ffi_sdk_number(const char** at, const char* end) {
   int64_t number = 0;
   for (; *at < end && xla_ffi_sdk_is_digit(**at); ++*at) {
@@ -181,7 +181,7 @@ XLA_FFI_SDK_MEMORY_COLD int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, 
   if (size < 0) {
     *problem = "is negative";
   } else if (dim->over == 0 || xla_ffi_sdk_multiply(size, dim->times, &product) ||
-             product / dim->over > INT64_MAX - INT32_MAX) {
+             product / dim->over > INT64_MAX - ((int64_t)1 << 35)) {
     *problem = "is too large";
   } else if (product % dim->over != 0) {
     *problem = "leaves a remainder";

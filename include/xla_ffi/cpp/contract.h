@@ -32,7 +32,7 @@ struct WithShape : Base {
 // Why a contract does not do for a handler: it is none, or it has other operands.
 enum class ShapeFault { kNone, kText, kCount };
 
-constexpr bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+constexpr bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool IsLetter(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -46,7 +46,7 @@ constexpr bool ReadSize(std::string_view* text, bool may_be_zero) {
     if (size <= 0xffffffff) size = size * 10 + ((*text)[n] - '0');
   }
   text->remove_prefix(n);
-  return n > 0 && size <= 0x7fffffff && (may_be_zero || size > 0);
+  return n > 0 && size <= 0xffffffff && (may_be_zero || size > 0);
 }
 
 // Whether a word is a dimension: a name, a number, `_` or `...`; in results also `3*n/2-1`.
