@@ -130,13 +130,26 @@ XFFI_COLD void xffi_misfits(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
   } while (xla_ffi_sdk_next_misfit(shapes));
 }
 
+/* Says what is wrong with a contract itself; of calls with more operands than were fetched xffi_decoded tells. */
+XFFI_COLD void xffi_wrong_contract(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
+  const char* why = shapes->wrong == XLA_FFI_SDK_WRONG_SHORT  ? "has no entry for one of the operands"
+                    : shapes->wrong == XLA_FFI_SDK_WRONG_LONG ? "has an entry more than there are operands"
+                                                              : "is none";
+  if (xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return;
+  xffi_problem(call, "the shape contract `%.200s` %s", shapes->contract, why);
+}
+
 /* Asks that the operands have the shapes of a contract such as "... n, n k -> ... k", which the manifest
  * names by XFFI_SHAPE. After all of them have been fetched, before xffi_decoded. */
 XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
   xla_ffi_sdk_shapes shapes;
   if (call->problems != 0) return; /* told already */
   xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
-  if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) xffi_misfits(call, &shapes);
+  if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) {
+    xffi_misfits(call, &shapes);
+  } else if (XFFI_UNLIKELY(shapes.wrong != XLA_FFI_SDK_WRONG_NOTHING)) {
+    xffi_wrong_contract(call, &shapes);
+  }
 }
 
 /* Whether a result may share memory with another operand, by the places that were kept; where not all were, whether one

@@ -31,6 +31,14 @@ typedef struct xla_ffi_sdk_size {
   int side; /* 1: an argument, 0: a result, -1: an attribute */
 } xla_ffi_sdk_size;
 
+/* What is wrong with a contract itself. The compiler has looked at those of C++. */
+typedef enum xla_ffi_sdk_wrong {
+  XLA_FFI_SDK_WRONG_NOTHING,
+  XLA_FFI_SDK_WRONG_TEXT,  /* it is none */
+  XLA_FFI_SDK_WRONG_SHORT, /* an operand has no entry */
+  XLA_FFI_SDK_WRONG_LONG   /* an entry has no operand */
+} xla_ffi_sdk_wrong;
+
 /* A contract that is being compared with a call. */
 typedef struct xla_ffi_sdk_shapes {
   const XLA_FFI_CallFrame* frame;
@@ -44,6 +52,7 @@ typedef struct xla_ffi_sdk_shapes {
   int sizes;
   int64_t ellipsis_rank; /* -1 as long as it is not known */
   const int64_t* ellipsis;
+  xla_ffi_sdk_wrong wrong;
   xla_ffi_sdk_size size[XLA_FFI_SDK_SHAPE_NAMES];
 } xla_ffi_sdk_shapes;
 
@@ -57,6 +66,7 @@ XLA_FFI_SDK_MEMORY_HOT void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, con
   at->sizes = 0;
   at->ellipsis_rank = -1;
   at->ellipsis = NULL;
+  at->wrong = XLA_FFI_SDK_WRONG_NOTHING;
 }
 
 /* Whether there is nothing between words here: blanks, tabs, ends of lines. */
@@ -146,13 +156,17 @@ typedef struct xla_ffi_sdk_dim {
   size_t length;
   int64_t times, over, plus;
   int is_name; /* nothing else */
+  int is_whole; /* nothing stands behind it */
 } xla_ffi_sdk_dim;
 
 XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
-  xla_ffi_sdk_dim dim = {NULL, 0, 1, 1, 0, 0};
+  xla_ffi_sdk_dim dim = {NULL, 0, 1, 1, 0, 0, 1};
   if (xla_ffi_sdk_is_digit(*at)) {
     dim.plus = xla_ffi_sdk_number(&at, end);
-    if (at == end || *at != '*') return dim;
+    if (at == end || *at != '*') {
+      dim.is_whole = at == end;
+      return dim;
+    }
     dim.times = dim.plus;
     dim.plus = 0;
     ++at;
@@ -170,7 +184,21 @@ XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, cons
     dim.plus = xla_ffi_sdk_number(&at, end);
     if (minus) dim.plus = -dim.plus;
   }
+  dim.is_whole = at == end;
   return dim;
+}
+
+/* Whether letters, digits and `_` are a name. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_name(const char* name, size_t length) {
+  size_t i;
+  for (i = 0; i < length; ++i) {
+    const char letter = (char)(name[i] | ' ');
+    if (!(letter >= 'a' && letter <= 'z') && name[i] != '_' &&
+        (i == 0 || !xla_ffi_sdk_is_digit(name[i]))) {
+      return 0;
+    }
+  }
+  return length > 0;
 }
 
 /* The size that a dimension is computed to; else why there is none, in `problem`. */
@@ -216,6 +244,11 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const c
   const xla_ffi_sdk_size* known;
   const char* problem;
   if (end - word == 1 && *word == '_') return 1;
+  if (!dim.is_whole || (dim.name != NULL && (!xla_ffi_sdk_is_name(dim.name, dim.length) ||
+                                             (at->is_arg && !dim.is_name)))) {
+    at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+    return 1;
+  }
   if (dim.name == NULL) return got == dim.plus;
   if (dim.is_name) return xla_ffi_sdk_name_fits(at, dim.name, dim.length, got);
   known = xla_ffi_sdk_find_size(at, dim.name, dim.length);
@@ -264,10 +297,13 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const 
       while (xla_ffi_sdk_is_blank(*next)) ++next;
       any |= xla_ffi_sdk_is_stop(next); /* else it is a name */
     }
-    if (any || !fits || end == start || *start == '(') continue;
-    if (*start == '.') {
+    if (any || !fits || end == start) continue;
+    if (*start == '(') {
+      if (end - start != 2 || start[1] != ')') at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+    } else if (*start == '.') {
       const char* next = word;
       int64_t behind = 0;
+      if (end - start != 3 || start[1] != '.' || start[2] != '.') at->wrong = XLA_FFI_SDK_WRONG_TEXT;
       for (;; ++behind) {
         while (xla_ffi_sdk_is_blank(*next)) ++next;
         if (xla_ffi_sdk_is_stop(next)) break;
@@ -276,7 +312,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const 
       fits = xla_ffi_sdk_ellipsis_fits(at, buf, &d, behind);
     } else if (d == buf->rank) {
       fits = 0;
-    } else if (end - start == 1 && *start >= 'a') {
+    } else if (end - start == 1 && *start >= 'a' && *start <= 'z') {
       fits = xla_ffi_sdk_name_fits(at, start, 1, buf->dims[d++]);
     } else {
       fits = xla_ffi_sdk_dim_fits(at, start, end, buf->dims[d++]);
@@ -284,6 +320,12 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const 
   }
   *stop = word;
   return any || (fits && d == buf->rank);
+}
+
+/* Whether the entry that ends at `stop` is of an operand that may be absent. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_may_lack(const char* entry, const char* stop) {
+  while (stop > entry && xla_ffi_sdk_is_blank(stop[-1])) --stop;
+  return stop > entry && (stop[-1] == '?' || stop[-1] == '*');
 }
 
 /* Goes on to the next operand that breaks the contract; 0 where none is left. What the operand would have
@@ -297,13 +339,19 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     const int sizes = at->sizes;
     const char *entry = at->next, *stop;
     const XLA_FFI_Buffer* buf = NULL;
-    int repeats = 0, fits;
+    int repeats = 0, fits, is_there;
     while (xla_ffi_sdk_is_blank(*entry)) ++entry;
     at->entry = entry;
     at->is_arg = is_arg;
     at->index = index;
-    if (index < count && !xla_ffi_sdk_is_stop(entry)) buf = xla_ffi_sdk_operand(frame, is_arg, index);
+    is_there = !xla_ffi_sdk_is_stop(entry);
+    if (index < count && is_there) buf = xla_ffi_sdk_operand(frame, is_arg, index);
     fits = xla_ffi_sdk_entry_fits(at, buf, &stop, &repeats);
+    if (index >= count && is_there && !xla_ffi_sdk_may_lack(entry, stop)) {
+      at->wrong = XLA_FFI_SDK_WRONG_LONG;
+    }
+    if (*stop != ',' && !repeats && index + is_there < count) at->wrong = XLA_FFI_SDK_WRONG_SHORT;
+    if (*stop == '\0' && is_arg) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
     if (repeats && index + 1 < count) {
       at->next_index = index + 1;
     } else if (*stop == ',') {

@@ -73,10 +73,27 @@ impl Done for TokenOut<'_> {
     fn done(&mut self) {}
 }
 
+/// A library of these handlers; `None`, told, where there is no compiler.
+fn library(runtime: &Runtime, test: &str, is_cpp: bool, handlers: &str) -> Option<Library> {
+    let (head, flags) = match is_cpp {
+        false => ("#include \"xla_ffi/handler.h\"", &["-O1"][..]),
+        true => (
+            "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;",
+            &["-std=c++17", "-O1"][..],
+        ),
+    };
+    let program = compiler(is_cpp, test)?;
+    let program = program.to_str().expect("a compiler's name");
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("{head}\n{handlers}");
+    let path = library_of_text(folder.path(), "alike", program, &text, flags);
+    Some(runtime.open(path.expect("it compiles")).expect("it loads"))
+}
+
 /// The same handlers in every language.
 struct Languages {
     runtime: Runtime,
-    libraries: Vec<(String, Library)>,
+    libraries: Vec<(&'static str, Library)>,
 }
 
 impl Languages {
@@ -84,37 +101,23 @@ impl Languages {
     fn new(test: &str, c: &str, cpp: &str) -> Self {
         let runtime = Runtime::default();
         runtime.register_static().expect("the handlers in Rust");
-        let folder = tempfile::tempdir().unwrap();
         let mut libraries = vec![];
-        for (is_cpp, head, text, flags) in [
-            (false, "#include \"xla_ffi/handler.h\"", c, &["-O1"][..]),
-            (
-                true,
-                "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;",
-                cpp,
-                &["-std=c++17", "-O1"],
-            ),
-        ] {
-            let Some(program) = compiler(is_cpp, test) else {
-                continue;
-            };
-            let program = program.to_str().expect("a compiler's name");
-            let text = format!("{head}\n{text}");
-            let path = library_of_text(folder.path(), "alike", program, &text, flags)
-                .expect("it compiles");
-            let library = runtime.open(&path).expect("it loads");
-            libraries.push((program.to_owned(), library));
+        for (is_cpp, text) in [(false, c), (true, cpp)] {
+            let language = if is_cpp { "C++" } else { "C" };
+            if let Some(library) = library(&runtime, test, is_cpp, text) {
+                libraries.push((language, library));
+            }
         }
         Self { runtime, libraries }
     }
 
     /// A handler in each language, with these attributes.
-    fn handlers(&self, name: &str, attributes: &Attributes) -> Vec<(&str, Executable)> {
+    fn handlers(&self, name: &str, attributes: &Attributes) -> Vec<(&'static str, Executable)> {
         let rust = self.runtime.find(name, "Host").expect("it is registered");
         let mut all = vec![("Rust", rust)];
-        for (program, library) in &self.libraries {
+        for (language, library) in &self.libraries {
             let handler = library.handler(name, &[(Stage::Execute, name)]);
-            all.push((program, handler.expect("its symbol")));
+            all.push((language, handler.expect("its symbol")));
         }
         let executables = all.into_iter().map(|(language, handler)| {
             let executable = handler.instantiate(attributes).expect("there is no state");

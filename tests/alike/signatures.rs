@@ -188,6 +188,8 @@ fn in_cpp(signature: &Signature) -> String {
         };
         binding.push_str(&format!(".Attr<{ty}>(\"{name}\")"));
     }
+    // As upstream's, a handler of which nothing is declared looks at no operands, or attributes, where it binds none.
+    binding.push_str(".HostOnly()");
     handler_in_cpp(signature.name, &binding)
 }
 
