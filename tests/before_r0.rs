@@ -148,14 +148,9 @@ fn check(language: &str, path: &Path, name: &str) {
     // A table of no known layout has nothing by which it could be told: stderr has it. One has the version that no
     // table of its size has.
     let lying = table(SIZE);
-    // SAFETY: the table's memory, which nobody else uses.
-    unsafe {
-        lying
-            .cast_mut()
-            .cast::<usize>()
-            .add(2)
-            .write(XLA_FFI_Api_Version::STRUCT_SIZE)
-    };
+    let version = lying.cast_mut().cast::<usize>().wrapping_add(2);
+    // SAFETY: within the table's memory, which nobody else uses.
+    unsafe { version.write(XLA_FFI_Api_Version::STRUCT_SIZE) };
     for api in [table(24), lying] {
         // SAFETY: as above.
         let error = unsafe { register(api, cpu.as_ptr()) };
