@@ -224,7 +224,7 @@ impl Context {
         self.progress.end(open);
     }
 
-    pub(crate) fn progress(&self) -> &Progress {
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 

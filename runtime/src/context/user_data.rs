@@ -2,7 +2,7 @@
 
 use crate::host::shared::Shared;
 use crate::host::state_object::StateObject;
-use crate::{Code, Error, Result, Runtime, TypeInfo};
+use crate::{Code, Error, Result, Runtime};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -91,8 +91,7 @@ impl UserData {
     /// Whoever knows the name, libraries included, reads the object as a `T`.
     pub unsafe fn insert<T: Any + Send + Sync>(&mut self, name: &str, value: T) -> Result<()> {
         let shared = self.runtime()?;
-        let info = TypeInfo::new(Some(crate::host::state_object::drop_box::<T>));
-        let id = shared.types.get_or_register(name, info)?;
+        let id = shared.types.get_or_reserve(name)?;
         shared.types.check_size(name, id, size_of::<T>())?;
         self.insert_value(id, value)
     }
@@ -110,8 +109,7 @@ impl UserData {
         type_id: i64,
         value: T,
     ) -> Result<()> {
-        let info = TypeInfo::new(Some(crate::host::state_object::drop_box::<T>));
-        let id = self.runtime()?.types.register(name, type_id, info)?;
+        let id = self.runtime()?.types.reserve(name, type_id)?;
         self.insert_value(id, value)
     }
 
@@ -147,7 +145,7 @@ impl UserData {
             return Err(Error::invalid(format!("no object has {size} bytes")));
         }
         let shared = self.runtime()?;
-        let id = shared.types.get_or_register(name, TypeInfo::new(deleter))?;
+        let id = shared.types.get_or_reserve(name)?;
         if size > 0 {
             shared.types.check_size(name, id, size)?;
         }

@@ -22,6 +22,8 @@ const IDLE: u8 = 0;
 const INSIDE: u8 = 1;
 /// The handler has returned a future, or is about to.
 const OPEN: u8 = 2;
+/// The call object is gone, and what the handler may use is not freed.
+const LEFT: u8 = 3;
 
 /// What a handler's executions came to, while they were counted.
 pub(crate) struct Tally {
@@ -101,6 +103,17 @@ impl Progress {
         self.phase.store(phase, Ordering::Release);
     }
 
+    /// The call object goes while its future is open: it is over when what it used is freed, and it
+    /// [leaves](Calls::leave).
+    pub(crate) fn stay(&self) {
+        self.phase.store(LEFT, Ordering::Release);
+    }
+
+    /// Nobody knows when that will be: it is over with its future.
+    pub(crate) fn stay_no_longer(&self) {
+        self.phase.store(OPEN, Ordering::Release);
+    }
+
     /// The future that the last invocation left open.
     pub(crate) fn open(&self) -> Option<Arc<Completion>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,10 +134,13 @@ impl Progress {
     fn delay(&self) -> Option<&'static str> {
         match self.phase.load(Ordering::Acquire) {
             INSIDE => Some("the handler has not returned"),
-            OPEN => {
+            phase @ (OPEN | LEFT) => {
                 let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
                 let done = open.as_ref().is_some_and(|open| open.is_done());
-                (!done).then_some("its future is open")
+                match done {
+                    false => Some("its future is open"),
+                    true => (phase == LEFT).then_some("what it used is not freed yet"),
+                }
             }
             _ => None,
         }
@@ -357,5 +373,23 @@ mod tests {
         progress.set_open(None);
         assert_eq!(progress.delay(), None);
         calls.leave(&progress);
+    }
+
+    /// Who waits has what was lent back.
+    #[test]
+    fn a_call_that_is_gone_is_under_way_until_what_it_used_is_freed() {
+        let calls = Calls::default();
+        let progress = calls.enter(&calls.tally("late"));
+        progress.begin();
+        progress.end(true);
+        let future = Arc::new(Completion::default());
+        progress.set_open(Some(future.clone()));
+        progress.stay();
+        assert_eq!(progress.delay(), Some("its future is open"));
+        future.complete(Ok(())).unwrap();
+        assert_eq!(progress.delay(), Some("what it used is not freed yet"));
+        assert!(calls.wait(Some(Duration::ZERO)).is_err());
+        calls.leave(&progress);
+        assert!(calls.wait(None).is_ok());
     }
 }

@@ -5,6 +5,7 @@ use crate::process::guard;
 use crate::{Code, Error, Finding, Hazard, Result};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 
 /// The number of what has no number: a Rust value that only Rust asks for, by its type.
@@ -69,10 +70,15 @@ impl StateObject {
     }
 }
 
-/// Destroys a boxed `T`.
-pub(crate) unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
+/// Destroys a boxed `T`. A panic of its destructor is told: it may not leave the function.
+unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
     // SAFETY: made by `Box::into_raw`, deleted once.
-    drop(unsafe { Box::from_raw(object.cast::<T>()) });
+    let object = unsafe { Box::from_raw(object.cast::<T>()) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
+        guard::discard(payload);
+        let what = std::any::type_name::<T>();
+        super::log::warn(format_args!("a panic left the destructor of {what}"));
+    }
 }
 
 impl Drop for StateObject {

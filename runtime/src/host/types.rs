@@ -3,7 +3,7 @@
 use crate::{Code, Error, Result};
 #[cfg(loom)]
 use loom::sync::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 #[cfg(not(loom))]
 use std::sync::Mutex;
@@ -36,8 +36,27 @@ impl TypeInfo {
 struct Known {
     by_name: BTreeMap<String, i64>,
     by_id: BTreeMap<i64, TypeInfo>,
+    /// Of types that user data alone has named: how others' objects are destroyed is for who registers them to say.
+    reserved: BTreeSet<i64>,
     /// Bytes of an object, by the type's name, where somebody said so.
     sizes: BTreeMap<String, usize>,
+}
+
+impl Known {
+    /// The first who says how objects of a number are destroyed is believed.
+    fn tell(&mut self, id: i64, info: Option<TypeInfo>) {
+        match info {
+            Some(info) if self.reserved.remove(&id) => drop(self.by_id.insert(id, info)),
+            Some(info) => {
+                self.by_id.entry(id).or_insert(info);
+            }
+            None if self.by_id.contains_key(&id) => {}
+            None => {
+                self.by_id.insert(id, TypeInfo::default());
+                self.reserved.insert(id);
+            }
+        }
+    }
 }
 
 /// The type registry of one runtime.
@@ -65,6 +84,15 @@ impl Types {
 
     /// Registers a type: `wanted` 0 asks for a number, another number is taken as it is.
     pub(crate) fn register(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
+        self.enter(name, wanted, Some(info))
+    }
+
+    /// The number of a type, kept for those who register it, who tell how its objects are destroyed.
+    pub(crate) fn reserve(&self, name: &str, wanted: i64) -> Result<i64> {
+        self.enter(name, wanted, None)
+    }
+
+    fn enter(&self, name: &str, wanted: i64, info: Option<TypeInfo>) -> Result<i64> {
         self.with(|known| {
             if wanted < 0 {
                 return Err(Error::invalid(format!(
@@ -72,6 +100,7 @@ impl Types {
                 )));
             }
             if let Some(&id) = known.by_name.get(name) {
+                known.tell(id, info);
                 if id == wanted {
                     return Ok(id);
                 }
@@ -88,17 +117,21 @@ impl Types {
             let id = if wanted == 0 { next } else { wanted };
             known.by_name.insert(name.to_owned(), id);
             // XLA minds the names alone: a number that another type has is taken, with its info kept.
-            known.by_id.entry(id).or_insert(info);
+            known.tell(id, info);
             Ok(id)
         })
     }
 
     /// The number of the type called `name`, which is registered now if it was not.
     pub(crate) fn get_or_register(&self, name: &str, info: TypeInfo) -> Result<i64> {
-        match self.register(name, 0, info) {
-            Ok(id) => Ok(id),
-            Err(error) => self.id(name).map_err(|_| error),
-        }
+        self.register(name, 0, info)
+            .or_else(|error| self.id(name).map_err(|_| error))
+    }
+
+    /// The same for who does not say how its objects are destroyed.
+    pub(crate) fn get_or_reserve(&self, name: &str) -> Result<i64> {
+        self.reserve(name, 0)
+            .or_else(|error| self.id(name).map_err(|_| error))
     }
 
     /// Whether the objects that this name stands for have `size` bytes, as far as anybody said.
@@ -119,17 +152,19 @@ impl Types {
     /// What is known of the type with this number.
     pub(crate) fn info(&self, id: i64) -> Result<TypeInfo> {
         self.with(|known| {
-            known.by_id.get(&id).copied().ok_or_else(|| {
-                let hint = if id == 0 {
-                    ": register it before its first use"
-                } else {
-                    ""
-                };
-                Error::new(
-                    Code::Internal,
-                    format!("type id {id} is not registered{hint}"),
-                )
-            })
+            let info = known.by_id.get(&id).copied();
+            info.filter(|_| !known.reserved.contains(&id))
+                .ok_or_else(|| {
+                    let hint = if id == 0 {
+                        ": register it before its first use"
+                    } else {
+                        ""
+                    };
+                    Error::new(
+                        Code::Internal,
+                        format!("type id {id} is not registered{hint}"),
+                    )
+                })
         })
     }
 
@@ -233,5 +268,27 @@ mod tests {
             over.store(true, std::sync::atomic::Ordering::Relaxed);
             assert!(answers.unwrap().iter().all(|answer| *answer == [1]));
         });
+    }
+
+    /// An object's own deleter says nothing of others' objects of its type.
+    #[test]
+    fn who_registers_a_type_says_how_its_objects_are_destroyed() {
+        unsafe extern "C" fn theirs(_: *mut c_void) {}
+        let types = Types::default();
+        let id = types.get_or_reserve("a").unwrap();
+        assert_eq!(types.get_or_reserve("a").unwrap(), id);
+        assert!(types.info(id).is_err());
+        let error = types.register("a", 0, TypeInfo::new(Some(theirs)));
+        assert!(
+            error
+                .unwrap_err()
+                .message()
+                .contains(&format!("type id {id}"))
+        );
+        assert!(types.info(id).unwrap().deleter().is_some());
+        // The first who says it is believed.
+        assert_eq!(types.get_or_register("a", TypeInfo::default()).unwrap(), id);
+        assert_eq!(types.get_or_reserve("a").unwrap(), id);
+        assert!(types.info(id).unwrap().deleter().is_some());
     }
 }

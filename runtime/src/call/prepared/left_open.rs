@@ -29,6 +29,9 @@ pub(in crate::call) fn leave_open(
         return;
     }
     let told = completion.clone();
+    // Who waits for calls has what they used back afterwards.
+    let progress = body.context.progress().clone();
+    progress.stay();
     LEFT_OPEN
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
@@ -37,10 +40,12 @@ pub(in crate::call) fn leave_open(
             body,
             _executable: executable,
         });
-    told.on_done(Box::new(|_| {
+    told.on_done(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // Where there is no thread to be had, the next call that ends late frees it.
-        let _ = sweeper.spawn(sweep);
+        if sweeper.spawn(sweep).is_err() {
+            progress.stay_no_longer();
+        }
     }));
 }
 

@@ -187,9 +187,16 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
             expected *= dim;
         }
     }
-    let offset = usize::try_from(tensor.byte_offset)
-        .map_err(|_| Error::invalid("a DLPack tensor whose offset is no address"))?;
-    let data = tensor.data.wrapping_byte_add(offset);
+    let offset = usize::try_from(tensor.byte_offset).ok();
+    if offset
+        .and_then(|offset| tensor.data.addr().checked_add(offset))
+        .is_none()
+    {
+        return Err(Error::invalid(
+            "a DLPack tensor whose offset leads to no address",
+        ));
+    }
+    let data = tensor.data.wrapping_byte_add(offset.unwrap_or_default());
     if shape.bytes() > 0 && (tensor.data.is_null() || !is_aligned(data)) {
         return Err(Error::invalid(format!(
             "a DLPack tensor {shape} at {data:p}: memory of others begins at a multiple of 16 bytes"
@@ -285,6 +292,7 @@ mod tests {
             (with(|t| t.ndim = i32::MAX), "0 to 1024"),
             (with(|t| t.shape = ptr::null_mut()), "shape is a null"),
             (with(|t| t.byte_offset = 4), "multiple of 16"),
+            (with(|t| t.byte_offset = u64::MAX - 15), "no address"),
             (with(|t| t.data = ptr::null_mut()), "multiple of 16"),
         ] {
             let error = told(&tensor).unwrap_err();
