@@ -131,7 +131,7 @@ XFFI_COLD void xffi_misfits(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
 }
 
 /* Says what is wrong with a contract itself; of calls with more operands than were fetched xffi_decoded tells. */
-XFFI_COLD void xffi_wrong_contract(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
+XFFI_COLD void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
   const char* why = shapes->wrong == XLA_FFI_SDK_WRONG_SHORT  ? "has no entry for one of the operands"
                     : shapes->wrong == XLA_FFI_SDK_WRONG_LONG ? "has an entry more than there are operands"
                                                               : "is none";
@@ -148,7 +148,7 @@ XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
   if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) {
     xffi_misfits(call, &shapes);
   } else if (XFFI_UNLIKELY(shapes.wrong != XLA_FFI_SDK_WRONG_NOTHING)) {
-    xffi_wrong_contract(call, &shapes);
+    xffi_wrong_contract_(call, &shapes);
   }
 }
 

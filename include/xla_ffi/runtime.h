@@ -606,7 +606,8 @@ xffi_rt_status* xffi_rt_call_wait(xffi_rt_call* call, int64_t milliseconds);
 int xffi_rt_call_is_open(const xffi_rt_call* call);
 
 /* Asks to be told when the call is no longer open, whether it still exists or not. From then on
- * the operands' data are the caller's. More than one callback may be asked for.
+ * the operands' data are the caller's; what an allocator has given to a call that was destroyed open comes
+ * back later, before xffi_rt_wait_for_calls and xffi_rt_shutdown return. More than one callback may be asked for.
  *   call      open or not.
  *   callback  called once, on the thread that ends the call, or here and now where it is not open.
  *             It may free the data; it must neither throw nor use the call, which another thread

@@ -84,10 +84,11 @@ impl Shared {
             child_pool: OnceLock::new(),
             findings: Mutex::default(),
         });
-        LIVING
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::downgrade(&shared));
+        let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+        // A reference to one that is gone keeps its memory.
+        living.retain(|known| known.strong_count() > 0);
+        living.push(Arc::downgrade(&shared));
+        drop(living);
         shared
     }
 
