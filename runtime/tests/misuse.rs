@@ -278,6 +278,32 @@ fn operands_of_an_open_execution_are_never_freed() {
     assert!(others.iter().all(|other| other.bytes() == [0]));
 }
 
+static SHARED: AtomicUsize = AtomicUsize::new(0);
+
+// Gives the future that the first call made.
+handler!(shares_its_future, frame => {
+    if SHARED.load(Ordering::SeqCst) == 0 {
+        // SAFETY: the frame is a host's of r10.
+        SHARED.store(unsafe { future(frame) } as usize, Ordering::SeqCst);
+    }
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = SHARED.load(Ordering::SeqCst) as *mut _ };
+    std::ptr::null_mut()
+});
+
+#[test]
+fn a_future_of_two_calls_is_told() {
+    let runtime = Runtime::default();
+    let call = || call_on(&runtime, shares_its_future).prepare().unwrap();
+    let (mut first, mut second) = (call(), call());
+    assert!(!first.start().unwrap());
+    let error = second.start().unwrap_err();
+    assert_eq!(error.findings()[0].hazard, Hazard::FutureMisuse, "{error}");
+    assert!(error.message().contains("another call"), "{error}");
+    // Whoever has the future may be at work on this call's operands as well.
+    assert!(second.is_open());
+}
+
 #[test]
 fn missing_stages_are_told() {
     let runtime = Runtime::default();

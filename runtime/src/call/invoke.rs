@@ -161,7 +161,10 @@ fn outcome_of(
     let (open, unknown) = match future.is_null() {
         true => (kept_back, None),
         false => match futures::find(future) {
-            Ok(completion) => (Some(completion), None),
+            Ok(completion) => {
+                let misused = completion.returned().err();
+                (Some(completion), misused)
+            }
             Err(unknown) => (None, Some(unknown)),
         },
     };

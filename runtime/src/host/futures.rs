@@ -25,6 +25,8 @@ type Then = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
 struct Progress {
+    /// Whether a call has returned it.
+    is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
     count: Option<Then>,
     then: Vec<Then>,
@@ -50,6 +52,18 @@ impl Completion {
         drop(progress);
         for then in then {
             run_callback(then, failed);
+        }
+        Ok(())
+    }
+
+    /// A call returns it. One that two calls return is freed by the first of them in a real XLA.
+    pub(crate) fn returned(&self) -> Result<()> {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut progress.is_returned, true) {
+            return Err(Error::hazard(
+                Hazard::FutureMisuse,
+                "the future was returned by another call before; each makes one of its own",
+            ));
         }
         Ok(())
     }
