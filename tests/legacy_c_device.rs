@@ -243,7 +243,7 @@ fn the_pool_does_not_wait_for_the_stream() {
             go.send(()).expect("the stream waits");
             assert_eq!(late.join().expect("it returns"), 0, "{language}");
         });
-        device.stream.synchronize();
+        device.stream.synchronize().unwrap();
         assert_eq!(tables, [1, 2, 3, 4].map(|n| [n, 10 * n]), "{language}");
         assert_eq!(
             (count("events_made"), count("events_recorded")),
@@ -327,7 +327,7 @@ fn adapted_targets() {
                 call(&library, None, "add_gpu_ffi", "{opaque = \"\"}", 1),
                 "no stream",
             );
-            device.stream.synchronize();
+            device.stream.synchronize().unwrap();
             assert_eq!(device.allocator.living(), 0, "{context}");
             std::mem::forget(runtime);
         }

@@ -254,7 +254,9 @@ fn tuples_through_roots_and_the_pool() {
             call.wait().expect("the roots are written");
         }
         // The stand-in for a kernel launches once more.
-        streams.iter().for_each(|stream| stream.synchronize());
+        streams
+            .iter()
+            .for_each(|stream| stream.synchronize().unwrap());
         for [a, more] in &outputs {
             operands.check(a, 0.0);
             operands.check(more, 1.0);
@@ -350,7 +352,7 @@ fn slots_are_bounded_and_streams_never_stall() {
         fifth.join().expect("no panic");
     });
     assert_eq!(pool.slots(), 4, "the oldest was used again");
-    stream.synchronize();
+    stream.synchronize().unwrap();
     assert!(tables.iter().all(Tables::is_written));
     // Polled, not waited for: one slot serves calls that come one by one.
     let pool = Staging::new(CpuStreams::new(), 4);
@@ -358,7 +360,7 @@ fn slots_are_bounded_and_streams_never_stall() {
         let tables = Tables::new(1, 5);
         // SAFETY: as above.
         unsafe { pool.write(stream.handle(), &tables.roots) }.expect("a free slot");
-        stream.synchronize();
+        stream.synchronize().unwrap();
         assert!(tables.is_written());
     }
     assert_eq!(pool.slots(), 1);
@@ -392,7 +394,7 @@ fn a_call_waits_for_the_first_slot_and_for_its_own_device() {
         assert!(!waited_for_the_oldest, "a slot was free");
     });
     for stream in [&first, &second] {
-        stream.synchronize();
+        stream.synchronize().unwrap();
     }
     assert!(tables.iter().all(Tables::is_written));
 
@@ -407,12 +409,12 @@ fn a_call_waits_for_the_first_slot_and_for_its_own_device() {
     };
     write(&second, &tables[0]).expect("a free slot");
     write(&first, &tables[1]).expect("a device of its own");
-    first.synchronize();
+    first.synchronize().unwrap();
     write(&first, &tables[2]).expect("the other device's trouble");
     let error = write(&second, &tables[0]).expect_err("its own trouble");
     assert!(error.to_string().contains("device 1 is lost"), "{error}");
     for stream in [&first, &second] {
-        stream.synchronize();
+        stream.synchronize().unwrap();
     }
     assert!(tables.iter().all(Tables::is_written));
 }
@@ -489,7 +491,9 @@ fn hammer<D: Device>(make: impl FnOnce(CpuStreams) -> D) -> bool {
             .map(|thread| thread.join().expect("no panic"));
         joined.flatten().collect()
     });
-    streams.iter().for_each(|stream| stream.synchronize());
+    streams
+        .iter()
+        .for_each(|stream| stream.synchronize().unwrap());
     assert!(pool.slots() <= 6, "three a device");
     all.iter().all(Tables::is_written)
 }
@@ -544,7 +548,7 @@ fn a_missing_wait_is_seen() {
         unsafe { pool.write(stream.handle(), &tables.roots) }.expect("written");
     }
     gate.open();
-    stream.synchronize();
+    stream.synchronize().unwrap();
     assert!(
         !first.is_written(),
         "the slot was written again before its copy had run"
@@ -653,7 +657,7 @@ fn a_lost_slot_is_made_up_for() {
             [("loses it", false), ("waits", true)],
             "{panics} {at_record}"
         );
-        stream.synchronize();
+        stream.synchronize().unwrap();
         assert_eq!(pool.slots(), 1);
     }
 }

@@ -111,8 +111,8 @@ xffi_rt_status* xffi_rt_device_stream_enqueue(const xffi_rt_device_stream* strea
 /* Waits until everything on the stream has run; at once for a stream of which the runtime knows the platform's
  * handle alone, whose owner waits.
  *   stream   of the caller's.
- *   Returns  NULL, or a status that the caller destroys.
- *   Threads  any, but not the stream's own. */
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION on the stream's own thread.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_device_stream_synchronize(const xffi_rt_device_stream* stream);
 
 /* The allocator of device memory, of which nothing is freed by itself.

@@ -188,10 +188,11 @@ xffi_rt_status* xffi_rt_counts(const xffi_rt* runtime,
 
 /* Sets who is told what nobody is left to answer to, of all runtimes: an exception that left a deleter, for
  * instance. It goes to standard error where nobody is.
- *   told     gets `user`, one of XFFI_RT_LOG_* and a text that ends with the call; must neither throw nor
- *            set a logger. NULL for standard error. When this returns the one before is called no more.
+ *   told     gets `user`, one of XFFI_RT_LOG_* and a text that ends with the call; must not throw. NULL for
+ *            standard error, where also goes what calls of its own have to say. When this returns the one
+ *            before is called no more.
  *   user     what it gets first; may be NULL. It has to live as long.
- *   Returns  NULL, or a status that the caller destroys.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION from within such a function.
  *   Threads  any; the function is called on any thread, by several at once. */
 xffi_rt_status* xffi_rt_set_logger(void (*told)(void* user, int level, const char* text), void* user);
 
@@ -324,8 +325,8 @@ xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* d
 /* Waits until everything on the stream has run: until then what a handler has put there reads and writes
  * the operands' data, also when its call is not open any more.
  *   stream   of the caller's.
- *   Returns  NULL, or a status that the caller destroys.
- *   Threads  any, but not the stream's own. */
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION on the stream's own thread.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_stream_synchronize(const xffi_rt_stream* stream);
 
 /* --- calls ------------------------------------------------------------------------------------- */

@@ -327,7 +327,7 @@ impl Compiled {
         }
         let results = frame.run()?.rets;
         if let Some(device) = &self.options.device {
-            device.stream.stream().synchronize();
+            device.stream.stream().synchronize()?;
         }
         back(call, results)
     }

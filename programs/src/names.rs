@@ -7,10 +7,10 @@ use xla_ffi_runtime::DType;
 pub(super) fn illegal(name: &str) -> Option<&'static str> {
     let word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        return Some("names begin with a letter or '_'");
+        return Some("names begin with an ASCII letter or '_'");
     }
     if !name.chars().all(word) {
-        return Some("names are made of letters, digits, '_', '-' and '.'");
+        return Some("names are made of ASCII letters, digits, '_', '-' and '.'");
     }
     let is_type = DType::all().any(|dtype| dtype.name() == name);
     if is_type || matches!(name, "opaque" | "tuple_type" | "true" | "false") {

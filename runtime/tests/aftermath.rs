@@ -335,7 +335,39 @@ fn a_logger_that_panics_stops_no_stream() {
     let (send, told) = mpsc::channel();
     stream.enqueue(Box::new(move || send.send(7).unwrap()));
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(7));
-    stream.synchronize();
+    stream.synchronize().unwrap();
+}
+
+/// On its own thread a stream cannot be waited for.
+#[test]
+fn a_call_may_be_dropped_on_its_streams_own_thread() {
+    let runtime = Runtime::new(Revision::R10);
+    // SAFETY: `odd` is a handler.
+    let bundle = unsafe { Bundle::execute(odd) };
+    let handler = runtime.handler("odd", bundle).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let stream = CpuStream::new().unwrap();
+    for what in [0, KEEPS_SCRATCH] {
+        let ledger = Arc::new(Ledger::default());
+        let call = executable.call().allocator(ledger.clone());
+        let call = operands(call.stream(stream.stream()), what);
+        let mut call = call.prepare().unwrap();
+        call.invoke().unwrap();
+        let (send, told) = mpsc::channel();
+        let own = stream.clone();
+        stream.enqueue(Box::new(move || {
+            let waited = own.synchronize().map_err(|error| error.code());
+            let read = call.ret_bytes(0).map(drop).map_err(|error| error.code());
+            drop(call);
+            send.send([waited, read]).unwrap();
+        }));
+        let told = told.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(told, [Err(Code::FailedPrecondition); 2]);
+        // Who waits for calls has what they used back.
+        let limit = Some(Duration::from_secs(20));
+        runtime.wait_for_calls(limit).unwrap();
+        assert!(ledger.living.lock().unwrap().is_empty());
+    }
 }
 
 #[test]

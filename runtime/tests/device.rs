@@ -103,7 +103,7 @@ fn results_and_scratch_memory_wait_for_the_stream() {
     }
     // A call that is given up keeps its operands until the stream has run.
     drop(kept);
-    device.stream.synchronize();
+    device.stream.synchronize().unwrap();
     assert_eq!(device.allocator.living(), 0);
     assert!(call().run().unwrap_err().message().contains("stream"));
 }

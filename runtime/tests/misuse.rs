@@ -3,15 +3,18 @@
 mod support;
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::handlers::{Function, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, Bundle, Call, Code, DType, Error, Executor, Hazard, Revision, Runtime, Shape,
+    Stage, Tensor, TypeInfo,
 };
 use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
-    XLA_FFI_Metadata_Extension, XLA_FFI_ThreadPool_Schedule_Args,
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_SetAvailable_Args,
+    XLA_FFI_Handler, XLA_FFI_Metadata_Extension, XLA_FFI_State_Set_Args,
+    XLA_FFI_ThreadPool_Schedule_Args, XLA_FFI_TypeId,
 };
 
 fn call_on(runtime: &Runtime, handler: XLA_FFI_Handler) -> Call {
@@ -214,6 +217,65 @@ fn writing_the_state_type_is_a_hazard_before_r6() {
             }
         }
     }
+}
+
+// Leaves state of the prepare stage, which is over.
+handler!(sets_what_is_past, frame => {
+    // SAFETY: slot 7 sets state.
+    let set: Function<XLA_FFI_State_Set_Args> = unsafe { slot(frame, 7) };
+    let mut id = XLA_FFI_TypeId { type_id: STATE.load(Ordering::SeqCst) };
+    let mut args = XLA_FFI_State_Set_Args {
+        struct_size: XLA_FFI_State_Set_Args::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        stage: XLA_FFI_ExecutionStage(Stage::Prepare as u32),
+        type_id: &raw mut id,
+        state: std::ptr::dangling_mut::<u64>().cast(),
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { set(&raw mut args) }
+});
+
+static STATE: AtomicI64 = AtomicI64::new(0);
+
+#[test]
+fn a_stage_that_is_over_gets_no_state() {
+    let runtime = Runtime::default();
+    // SAFETY: the name is this test's, and its objects need no deleter.
+    let id = unsafe { runtime.register_type("past", 0, TypeInfo::default()) }.unwrap();
+    STATE.store(id, Ordering::SeqCst);
+    let mut call = call_on(&runtime, sets_what_is_past).prepare().unwrap();
+    // Each is refused for what it does, not for what the one before has left.
+    for _ in 0..2 {
+        let error = call.invoke().unwrap_err();
+        assert!(error.has(Hazard::AbsentState), "{error}");
+        assert!(
+            error.message().contains("the prepare stage is over"),
+            "{error}"
+        );
+    }
+}
+
+struct PanickingExecutor;
+
+impl Executor for PanickingExecutor {
+    fn execute(&self, _task: Box<dyn FnOnce() + Send>) {
+        panic!("no threads today");
+    }
+
+    fn num_threads(&self) -> usize {
+        1
+    }
+}
+
+#[test]
+fn an_executor_that_panics_is_told_as_that() {
+    let executor: Arc<dyn Executor> = Arc::new(PanickingExecutor);
+    let call = call_on(&Runtime::default(), schedules_a_panic).executor(executor);
+    let error = call.prepare().unwrap().invoke().unwrap_err();
+    assert!(error.message().contains("no threads today"), "{error}");
+    assert!(error.message().contains("an executor"), "{error}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ use xla_ffi_runtime::{CpuStream, DeviceStream};
 /// let root = Root { table: table.as_mut_ptr(), elements: vec![std::ptr::dangling_mut()] };
 /// // SAFETY: the table has room for one, until the stream has run.
 /// unsafe { pool.write(stream.handle(), std::slice::from_ref(&root)) }?;
-/// stream.synchronize();
+/// stream.synchronize()?;
 /// assert_eq!(table[..], root.elements);
 /// # Ok(())
 /// # }

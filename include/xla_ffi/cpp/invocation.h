@@ -76,7 +76,7 @@ class XLA_FFI_SDK_TYPE Stream {
         },
         std::forward<F>(f));
   }
-  // Waits until everything on the stream has run.
+  // Waits until everything on the stream has run. FAILED_PRECONDITION on the stream's own thread.
   XLA_FFI_SDK_FN Status BlockHostUntilDone() const {
     return TakeStatus(xffi_rt_device_stream_synchronize(stream_.get()));
   }

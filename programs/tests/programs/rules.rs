@@ -33,10 +33,13 @@ fn breaks(rule: Rule, words: &str, make: impl FnOnce(&mut Builder) -> Op) {
 #[test]
 fn names() {
     for (name, why) in [
-        ("a b", "names are made of letters, digits, '_', '-' and '.'"),
-        ("1a", "names begin with a letter or '_'"),
+        (
+            "a b",
+            "names are made of ASCII letters, digits, '_', '-' and '.'",
+        ),
+        ("1a", "names begin with an ASCII letter or '_'"),
         ("f32", "the word means something else in HLO; append '_'"),
-        ("é", "names begin with a letter or '_'"),
+        ("é", "names begin with an ASCII letter or '_'"),
     ] {
         let words = format!("'{name}': this is not a name: {why}");
         breaks(Rule::Name, &words, |b| b.parameter(0, f32s(&[]), name));

@@ -4,8 +4,10 @@ use crate::runtime::xffi_rt;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
 use crate::{null, object};
 use host::{Code, Error};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::{PoisonError, RwLock};
+use std::io::Write;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// `xffi_rt_wait_for_calls`.
@@ -116,7 +118,6 @@ pub(crate) const XFFI_RT_LOG_WARNING: c_int = 2;
 pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
 
 /// A function of the program's that is told.
-#[derive(Clone, Copy)]
 struct Listener {
     told: unsafe extern "C" fn(*mut c_void, c_int, *const c_char),
     user: *mut c_void,
@@ -127,10 +128,53 @@ unsafe impl Send for Listener {}
 // SAFETY: as above, several at once.
 unsafe impl Sync for Listener {}
 
-/// The end of the `log` facade within this library.
-struct Logger(RwLock<Option<Listener>>);
+/// The end of the `log` facade within this library. No lock is held while the function runs: it may use the library, and
+/// wait for threads that have something to tell.
+struct Logger {
+    listener: Mutex<Option<Arc<Listener>>>,
+    /// A call of a function has ended.
+    ended: Condvar,
+}
 
-static LOGGER: Logger = Logger(RwLock::new(None));
+static LOGGER: Logger = Logger {
+    listener: Mutex::new(None),
+    ended: Condvar::new(),
+};
+
+thread_local! {
+    /// Whether this thread is in the program's function.
+    static TELLS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Logger {
+    /// Puts a function in place of the one before, and waits until that runs no more.
+    fn replace(&self, listener: Option<Listener>) -> Result<(), Error> {
+        if TELLS.get() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "a logger that is being called cannot be replaced by its own call",
+            ));
+        }
+        let level = match listener {
+            Some(_) => log::LevelFilter::Info,
+            None => log::LevelFilter::Off,
+        };
+        let mut place = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, listener.map(Arc::new));
+        // Both at once: of two threads that set it the level and the function are one's.
+        log::set_max_level(level);
+        while before
+            .as_ref()
+            .is_some_and(|before| Arc::strong_count(before) > 1)
+        {
+            place = self
+                .ended
+                .wait(place)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+}
 
 impl log::Log for Logger {
     fn enabled(&self, _: &log::Metadata<'_>) -> bool {
@@ -138,17 +182,30 @@ impl log::Log for Logger {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        // Held while the function runs: when it has been replaced it runs no more.
-        let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(listener) = *listener else { return };
+        if TELLS.get() {
+            // What the function's own calls have to say: told to it, it might never end.
+            let _ = writeln!(std::io::stderr(), "xla-ffi: {}", record.args());
+            return;
+        }
+        let text = c_text(&record.args().to_string());
+        let place = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = place.clone();
+        drop(place);
+        let Some(listener) = listener else { return };
         let level = match record.level() {
             log::Level::Error => XFFI_RT_LOG_ERROR,
             log::Level::Warn => XFFI_RT_LOG_WARNING,
             _ => XFFI_RT_LOG_INFO,
         };
-        let text = c_text(&record.args().to_string());
+        TELLS.set(true);
         // SAFETY: as promised by the caller of `xffi_rt_set_logger`.
         unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
+        TELLS.set(false);
+        // Under the lock: who waits for this looks at it there.
+        let place = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(listener);
+        drop(place);
+        self.ended.notify_all();
     }
 
     fn flush(&self) {}
@@ -166,15 +223,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     status_or_null(|| {
         // Only this library has its facade; the second time it is ours already.
         let _ = log::set_logger(&LOGGER);
-        let listener = told.map(|told| Listener { told, user });
-        let level = match listener {
-            Some(_) => log::LevelFilter::Info,
-            None => log::LevelFilter::Off,
-        };
-        // Both at once: of two threads that set it the level and the function are one's.
-        let mut place = LOGGER.0.write().unwrap_or_else(PoisonError::into_inner);
-        *place = listener;
-        log::set_max_level(level);
-        Ok(())
+        LOGGER.replace(told.map(|told| Listener { told, user }))
     })
 }

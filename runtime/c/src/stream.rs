@@ -61,8 +61,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_synchronize(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        unsafe { object(stream, "stream") }?.0.synchronize();
-        Ok(())
+        unsafe { object(stream, "stream") }?.0.synchronize()
     })
 }
 

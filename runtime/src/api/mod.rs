@@ -26,8 +26,11 @@ pub(crate) const fn revision<const R: u8>() -> Revision {
 pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *mut XLA_FFI_Error {
     let outcome =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-            crate::process::guard::discard(payload);
-            Err(Error::new(Code::Internal, "the host panicked"))
+            let panic = crate::process::guard::panic_text(payload);
+            let message = format!(
+                "{panic} in the host, or in what the program has given it (an executor, an allocator)"
+            );
+            Err(Error::new(Code::Internal, message))
         });
     match outcome {
         Ok(()) => ptr::null_mut(),

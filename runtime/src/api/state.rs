@@ -147,8 +147,19 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             ));
         }
         let owner = std::sync::Arc::downgrade(context.shared());
+        let slot = context.state(stage)?;
+        let running = context.stage();
+        if stage != Stage::Instantiate && matches!(running, Stage::Execute | Stage::Record) {
+            return Err(Error::hazard(
+                Hazard::AbsentState,
+                format!(
+                    "the {stage} stage is over, and the {running} stage sets its state, which the executions to \
+                     come would find"
+                ),
+            ));
+        }
         let object = StateObject::new(id, state, deleter, owner);
-        context.state(stage)?.set(object).map_err(|refused| {
+        slot.set(object).map_err(|refused| {
             // The caller keeps it.
             refused.object.leave();
             *refused.why

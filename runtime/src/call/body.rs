@@ -4,7 +4,7 @@ use super::ret::Ret;
 use super::rules::{Rules, Stages};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
-use crate::{CallFrame, Error, Result, Stage, Tensor};
+use crate::{CallFrame, Error, Result, Stage, Stream, Tensor};
 use std::ops::{Deref, DerefMut};
 use xla_ffi_sys::Revision;
 
@@ -175,9 +175,8 @@ impl Body {
     }
 
     /// Waits for the device's stream, if the call has one.
-    pub(super) fn synchronize(&self) {
-        if let Some(stream) = &self.context.parts().stream {
-            stream.synchronize();
-        }
+    pub(super) fn synchronize(&self) -> Result<()> {
+        let stream = self.context.parts().stream.as_ref();
+        stream.map_or(Ok(()), Stream::synchronize)
     }
 }

@@ -135,6 +135,25 @@ mod tests {
     }
 
     #[test]
+    fn a_child_of_a_child_has_threads_of_its_own() {
+        let _alone = crate::process::isolate::alone();
+        let runtime = Runtime::default();
+        let one_task = || {
+            let (send, told) = std::sync::mpsc::channel();
+            let pool = runtime.shared().pool().unwrap();
+            pool.spawn(move || send.send(7).unwrap());
+            told.recv_timeout(Duration::from_secs(10)) == Ok(7)
+        };
+        let limit = Duration::from_secs(20);
+        let run = || {
+            let first = one_task();
+            let second = isolated(limit, || vec![u8::from(one_task())]).unwrap()[0];
+            vec![u8::from(first), second]
+        };
+        assert_eq!(isolated(limit, run).unwrap(), [1, 1]);
+    }
+
+    #[test]
     fn errors_keep_code_and_hazard() {
         let error = answered(&[5, 1, 0, b'h', b'i']);
         assert_eq!((error.code(), error.message()), (Code::NotFound, "hi"));

@@ -3,6 +3,7 @@
 mod left_open;
 mod renew;
 
+use self::left_open::leave_on_stream;
 pub(super) use self::left_open::leave_open;
 use super::body::{Body, Place, Request};
 use super::invoke::{invoke, run_stage, stage_error, translate};
@@ -338,7 +339,7 @@ impl PreparedCall {
         let Some(poison) = self.poison.take() else {
             return Ok(());
         };
-        self.body.synchronize();
+        self.body.synchronize()?;
         self.body.check_guards()?;
         // SAFETY: the execution is over, and its operands are still in place.
         unsafe { poison.check() }
@@ -376,7 +377,7 @@ impl PreparedCall {
     /// written.
     pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
         self.check_closed()?;
-        self.body.synchronize();
+        self.body.synchronize()?;
         self.body.check_guards()?;
         let body = &mut **self.body;
         body.request.args.clear();
@@ -394,7 +395,7 @@ impl PreparedCall {
     /// not.
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
-        self.body.synchronize();
+        self.body.synchronize()?;
         let mut rets = &self.body.rets;
         if flips(self.body.revision()) {
             rets = match self.unpacked.get() {
@@ -425,13 +426,18 @@ impl Drop for PreparedCall {
             Some(completion) if !completion.is_done() => {
                 leave_open(completion, body, self.executable.clone());
             }
-            Some(_) => {
-                body.forget_future();
-                body.synchronize();
-            }
-            None => {
-                body.synchronize();
-                leave_for_the_next(body, &self.executable);
+            over => {
+                if over.is_some() {
+                    body.forget_future();
+                }
+                match body.synchronize() {
+                    Err(error) if error.code() == Code::FailedPrecondition => {
+                        leave_on_stream(body, self.executable.clone());
+                    }
+                    Err(error) => crate::host::log::warn(format_args!("{error}")),
+                    Ok(()) if over.is_none() => leave_for_the_next(body, &self.executable),
+                    Ok(()) => {}
+                }
             }
         }
     }

@@ -5,7 +5,8 @@ use crate::device::{DeviceStream, HostAllocator, Stream};
 use crate::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::ThreadId;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -22,6 +23,8 @@ struct Queue {
 struct Inner {
     queue: Mutex<Queue>,
     changed: Condvar,
+    /// That on which the work runs; known before there is any.
+    thread: OnceLock<ThreadId>,
 }
 
 impl Inner {
@@ -81,13 +84,14 @@ impl CpuStream {
     pub fn new() -> Result<Arc<Self>> {
         let inner = Arc::new(Inner::default());
         let served = inner.clone();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("xla-ffi-stream".into())
             .spawn(move || served.serve())
             .map_err(|error| {
                 Error::new(Code::ResourceExhausted, "the stream's thread cannot start")
                     .with_source(error)
             })?;
+        inner.thread.get_or_init(|| thread.thread().id());
         let stream = Arc::new(Self { inner });
         streams().insert(stream.handle() as usize, Arc::downgrade(&stream));
         Ok(stream)
@@ -117,11 +121,18 @@ impl DeviceStream for CpuStream {
         self.inner.changed.notify_all();
     }
 
-    fn synchronize(&self) {
+    fn synchronize(&self) -> Result<()> {
+        if self.inner.thread.get() == Some(&std::thread::current().id()) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "this is the stream's own thread, which cannot wait for itself",
+            ));
+        }
         let mut queue = self.inner.lock();
         while queue.busy || !queue.work.is_empty() {
             queue = self.inner.wait(queue);
         }
+        Ok(())
     }
 }
 
@@ -179,7 +190,7 @@ mod tests {
             count.load(Ordering::Relaxed) < 100,
             "nothing waits for the work"
         );
-        stream.synchronize();
+        stream.synchronize().unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 100);
         let handle = stream.handle();
         drop((stream, found));

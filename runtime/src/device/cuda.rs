@@ -192,16 +192,16 @@ impl DeviceStream for CudaStream {
         let queued = unsafe { sys::cuLaunchHostFunc(self.raw, Some(run_work), data) };
         if queued != CUresult::CUDA_SUCCESS {
             // A stream in error runs nothing any more: then nothing uses what the work is to free.
-            self.synchronize();
+            if let Err(error) = self.wait() {
+                crate::host::log::warn(format_args!("{error}"));
+            }
             // SAFETY: the driver did not take it.
             unsafe { run_work(data) };
         }
     }
 
-    fn synchronize(&self) {
-        if let Err(error) = self.wait() {
-            crate::host::log::warn(format_args!("{error}"));
-        }
+    fn synchronize(&self) -> Result<()> {
+        self.wait()
     }
 }
 

@@ -15,7 +15,11 @@ pub trait DeviceStream: Send + Sync {
     /// Puts work behind everything that is on the stream.
     fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
     /// Waits until everything on the stream has run.
-    fn synchronize(&self);
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` where this thread cannot wait, because it is what the stream's work runs on;
+    /// others where the stream runs nothing any more.
+    fn synchronize(&self) -> crate::Result<()>;
 }
 
 /// A platform's stream, which handlers see as a pointer (`CUstream` for instance).
@@ -73,9 +77,33 @@ impl Stream {
     }
 
     /// Waits until everything on the stream has run; for a borrowed one its owner does.
-    pub fn synchronize(&self) {
-        if let Some(device) = &self.device {
-            device.synchronize();
+    ///
+    /// # Errors
+    /// As [`DeviceStream::synchronize`].
+    pub fn synchronize(&self) -> crate::Result<()> {
+        self.device
+            .as_ref()
+            .map_or(Ok(()), |device| device.synchronize())
+    }
+
+    /// Waits until everything on the stream has run, and drops what that uses: on a thread of its own where this
+    /// one cannot wait.
+    pub(crate) fn synchronize_and_drop<T: Send + 'static>(&self, used: T) {
+        match self.synchronize() {
+            Err(error) if error.code() == crate::Code::FailedPrecondition => {
+                let stream = self.clone();
+                let used = std::mem::ManuallyDrop::new(used);
+                let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());
+                // Where there is no thread to be had, it stays for ever.
+                let _ = waiter.spawn(move || {
+                    if let Err(error) = stream.synchronize() {
+                        crate::host::log::warn(format_args!("{error}"));
+                    }
+                    drop(std::mem::ManuallyDrop::into_inner(used));
+                });
+            }
+            Err(error) => crate::host::log::warn(format_args!("{error}")),
+            Ok(()) => {}
         }
     }
 

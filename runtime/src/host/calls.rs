@@ -136,10 +136,11 @@ impl Progress {
             INSIDE => Some("the handler has not returned"),
             phase @ (OPEN | LEFT) => {
                 let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-                let done = open.as_ref().is_some_and(|open| open.is_done());
-                match done {
-                    false => Some("its future is open"),
-                    true => (phase == LEFT).then_some("what it used is not freed yet"),
+                let done = open.as_ref().map(|open| open.is_done());
+                match (phase, done) {
+                    (LEFT, None | Some(true)) => Some("what it used is not freed yet"),
+                    (_, None | Some(false)) => Some("its future is open"),
+                    (_, Some(true)) => None,
                 }
             }
             _ => None,

@@ -8,7 +8,7 @@ use super::table::Table;
 use super::types::Types;
 use crate::frame::encoded::Encoded;
 use crate::legacy::Targets;
-use crate::process::isolate::in_child_process;
+use crate::process::isolate;
 use crate::{Attributes, Code, Error, Finding, Result};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
@@ -29,7 +29,8 @@ pub(crate) struct Shared {
     pub(crate) no_options: Arc<Encoded>,
     threads: usize,
     pool: OnceLock<ThreadPool>,
-    child_pool: OnceLock<ThreadPool>,
+    /// That of a child process, and how deep it is a child.
+    child_pool: Mutex<Option<(u32, &'static ThreadPool)>>,
     findings: Mutex<Vec<Finding>>,
 }
 
@@ -81,7 +82,7 @@ impl Shared {
             no_options: Encoded::new(&Attributes::new(), revision),
             threads,
             pool: OnceLock::new(),
-            child_pool: OnceLock::new(),
+            child_pool: Mutex::default(),
             findings: Mutex::default(),
         });
         let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,17 +102,28 @@ impl Shared {
     }
 
     pub(crate) fn pool(&self) -> Result<&ThreadPool> {
-        // A child process has none of its parent's threads: it gets a pool of its own.
-        let pool = if in_child_process() {
-            &self.child_pool
-        } else {
-            &self.pool
-        };
-        if let Some(pool) = pool.get() {
+        if isolate::in_child_process() {
+            return self.pool_of_child();
+        }
+        if let Some(pool) = self.pool.get() {
             return Ok(pool);
         }
         let made = ThreadPool::new(self.threads)?;
-        Ok(pool.get_or_init(|| made))
+        Ok(self.pool.get_or_init(|| made))
+    }
+
+    /// A child process has none of its parent's threads: it gets a pool of its own, which ends with it.
+    fn pool_of_child(&self) -> Result<&ThreadPool> {
+        let place = self.child_pool.lock();
+        let mut place = place.unwrap_or_else(PoisonError::into_inner);
+        match *place {
+            Some((depth, pool)) if depth == isolate::depth() => Ok(pool),
+            _ => {
+                let pool: &ThreadPool = Box::leak(Box::new(ThreadPool::new(self.threads)?));
+                *place = Some((isolate::depth(), pool));
+                Ok(pool)
+            }
+        }
     }
 
     pub(crate) fn note(&self, finding: Finding) {

@@ -61,6 +61,9 @@ struct Kept {
     opaque: Vec<u8>,
 }
 
+// SAFETY: the tables are used by the stream and, after it has been waited for, by the owner.
+unsafe impl Send for Kept {}
+
 impl Kept {
     /// Adds a table and gives its address.
     fn add(&mut self, table: Vec<*mut c_void>) -> *mut c_void {
@@ -287,14 +290,16 @@ impl<'a> Invocation<'a> {
             name: self.target.name().to_owned(),
             stream,
             kept,
-            underway,
+            underway: Some(underway),
         };
         // SAFETY: `enter` takes these arguments; the function is one of the signature, as its
         // registration promised, and the buffers are as the caller promised.
         let unwound = unsafe { guard::call_void(enter_address(), (&raw mut arguments).cast()) };
         let failure = status.finish();
         let failed = unwound.is_err() || failure.is_some();
-        launched.underway.called(failed);
+        if let Some(underway) = &launched.underway {
+            underway.called(failed);
+        }
         if let Err(unwound) = unwound {
             return Err(
                 Error::hazard(Hazard::Unwound, format!("{unwound} left the target"))
@@ -425,34 +430,29 @@ pub struct Launched {
     stream: Option<Stream>,
     kept: Kept,
     /// Goes when the stream has been waited for.
-    underway: Underway,
+    underway: Option<Underway>,
 }
-
-// SAFETY: the tables are used by the stream and, after it has been waited for, by the owner.
-unsafe impl Send for Launched {}
 
 impl Launched {
     /// Waits for the stream and looks at the roots of a tuple result that the target had to write.
     ///
     /// # Errors
-    /// `INTERNAL` when a root does not say where the elements lie.
+    /// `INTERNAL` when a root does not say where the elements lie; as [`Stream::synchronize`], after which the stream
+    /// still works on the buffers.
     pub fn wait(self) -> Result<()> {
-        self.synchronize();
-        self.kept
-            .check_roots()
+        let waited = self.stream.as_ref().map_or(Ok(()), Stream::synchronize);
+        waited
+            .and_then(|()| self.kept.check_roots())
             .map_err(|error| error.within(format_args!("legacy target '{}'", self.name)))
-    }
-
-    fn synchronize(&self) {
-        if let Some(stream) = &self.stream {
-            stream.synchronize();
-        }
     }
 }
 
 impl Drop for Launched {
     fn drop(&mut self) {
-        self.synchronize();
+        if let Some(stream) = &self.stream {
+            let kept = std::mem::take(&mut self.kept);
+            stream.synchronize_and_drop((kept, self.underway.take()));
+        }
     }
 }
 

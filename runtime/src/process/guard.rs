@@ -40,7 +40,8 @@ pub fn discard(payload: Box<dyn std::any::Any + Send>) {
     }
 }
 
-fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
+/// What a panic says, of whose payload nothing is left.
+pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
     let text = payload
         .downcast_ref::<&str>()
         .copied()

@@ -14,7 +14,7 @@ use crate::host::{errors, futures, types};
 use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -100,17 +100,22 @@ fn system(call: &str, error: &std::io::Error) -> Error {
     )
 }
 
-/// Whether this process is a child: threads of the parent's do not exist here.
-static IN_CHILD: AtomicBool = AtomicBool::new(false);
+/// How many children deep this process is: threads of its parents' do not exist here.
+static DEPTH: AtomicU32 = AtomicU32::new(0);
 
 /// Whether this process is a child of [`isolated`].
 pub(crate) fn in_child_process() -> bool {
-    IN_CHILD.load(Ordering::Relaxed)
+    depth() > 0
+}
+
+/// How many children deep this process is: work in a child may start one of its own.
+pub(crate) fn depth() -> u32 {
+    DEPTH.load(Ordering::Relaxed)
 }
 
 /// Everything that the child does. Never returns.
 fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) -> ! {
-    IN_CHILD.store(true, Ordering::Relaxed);
+    DEPTH.fetch_add(1, Ordering::Relaxed);
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

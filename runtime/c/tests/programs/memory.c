@@ -259,11 +259,26 @@ static XLA_FFI_Error* queued_impl(xffi_call* call) {
 }
 XFFI_HANDLER(queued, queued_impl);
 
+/* What a call does on its stream's own thread. */
+typedef struct {
+  xffi_rt_stream* stream;
+  xffi_rt_call* call;
+  int done;
+} own_thread;
+
+static void on_its_thread(void* data) {
+  own_thread* own = (own_thread*)data;
+  wrong(xffi_rt_stream_synchronize(own->stream), FAILED_PRECONDITION, "own thread");
+  xffi_rt_call_destroy(own->call);
+  own->done = 1;
+}
+
 /* A run does not wait for the stream; the caller does. */
 static void streams(xffi_rt* runtime) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, queued, NULL};
   xffi_rt_stream* stream = NULL;
   xffi_rt_call* call = NULL;
+  own_thread own = {NULL, NULL, 0};
   float x = 1, y = 0;
   right(xffi_rt_register(runtime, "queued", "Host", &bundle, 0));
   right(xffi_rt_call_create(runtime, "queued", "cpu", NULL, &call));
@@ -278,8 +293,15 @@ static void streams(xffi_rt* runtime) {
   right(xffi_rt_call_run(call));
   right(xffi_rt_stream_synchronize(stream));
   CHECK(y == 6);
+  own.stream = stream;
+  own.call = call;
+  right(xffi_rt_stream_enqueue(xffi_rt_stream_handle(stream), on_its_thread, &own));
+  right(xffi_rt_stream_synchronize(stream));
+  CHECK(own.done);
+  /* What the call used is freed on a thread that waits for the stream. */
+  right(xffi_rt_wait_for_calls(runtime, 20000));
+  nap(NULL);
   wrong(xffi_rt_stream_synchronize(NULL), INVALID_ARGUMENT, "stream");
-  xffi_rt_call_destroy(call);
   xffi_rt_stream_destroy(stream);
 }
 

@@ -247,11 +247,41 @@ static void logged(void* user, int level, const char* text) {
   strncat(all, text, 1000 - strlen(all));
 }
 
+/* A logger that uses the library, while another thread waits for it to be over. */
+typedef struct {
+  xffi_rt* runtime;
+  pthread_t other;
+  int times;
+} nested;
+
+static void* set_no_logger(void* data) {
+  (void)data;
+  right(xffi_rt_set_logger(NULL, NULL));
+  return NULL;
+}
+
+static void logs_itself(void* user, int level, const char* text) {
+  nested* own = (nested*)user;
+  const struct timespec nap = {0, 100000000};
+  xffi_rt_call* call = NULL;
+  (void)level;
+  (void)text;
+  CHECK(++own->times == 1);
+  CHECK(pthread_create(&own->other, NULL, set_no_logger, NULL) == 0);
+  nanosleep(&nap, NULL);
+  wrong(xffi_rt_set_logger(NULL, NULL), FAILED_PRECONDITION, "its own call");
+  right(xffi_rt_call_create(own->runtime, "total", "cpu", NULL, &call));
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  xffi_rt_call_destroy(call);
+}
+
 /* Frames are told, as XLA_FFI_PRINT_FRAMES asks, to whom the program names. */
 static int its_log(xffi_rt* runtime) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, total, NULL};
   xffi_rt_call* call = NULL;
   char text[1024] = "";
+  nested own = {NULL, 0, 0};
+  own.runtime = runtime;
   right(xffi_rt_register(runtime, "total", "Host", &bundle, 0));
   right(xffi_rt_call_create(runtime, "total", "cpu", NULL, &call));
   right(xffi_rt_set_logger(logged, text));
@@ -261,6 +291,9 @@ static int its_log(xffi_rt* runtime) {
   right(xffi_rt_set_logger(NULL, NULL));
   wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
   CHECK(text[0] == '\0');
+  right(xffi_rt_set_logger(logs_itself, &own));
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  CHECK(pthread_join(own.other, NULL) == 0 && own.times == 1);
   xffi_rt_call_destroy(call);
   xffi_rt_destroy(runtime);
   printf("logged\n");

@@ -101,7 +101,7 @@ impl PreparedCall {
                 *arg = arg.with_flipped_packing()?;
             }
         }
-        body.synchronize();
+        body.synchronize()?;
         body.frame.point_at(&args, &body.rets);
         body.request.args = args;
         Ok(())
@@ -138,7 +138,7 @@ impl PreparedCall {
             data.check(self.body.context.shared())?;
         }
         // What the last execution left on its stream belongs to operands that may go now.
-        self.body.synchronize();
+        self.body.synchronize()?;
         Ok(())
     }
 
