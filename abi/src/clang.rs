@@ -8,8 +8,8 @@
 use crate::compile;
 use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
 use crate::model::{
-    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to, with_fields,
-    with_values,
+    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, bit_field, function, integer, pointer_to,
+    qualified, with_fields, with_values,
 };
 use clang::diagnostic::Severity;
 use clang::{CallingConvention, Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
@@ -297,7 +297,7 @@ impl Budget {
                 Some(name) => {
                     let mut spelled = self.spell_held(field_type, depth);
                     if let Some(width) = width {
-                        spelled = format!("{spelled}: {width} bits from bit {}", bits % 8);
+                        spelled = bit_field(spelled, size_of(field_type), width as u64, bits);
                     }
                     found.push(Field {
                         name,
@@ -325,7 +325,9 @@ impl Budget {
                 let element = canonical.get_element_type();
                 match (element, canonical.get_size()) {
                     (Some(element), Some(count)) if depth < DEPTH => {
-                        format!("[{}; {count}]", self.spell_held(element, depth + 1))
+                        let held = format!("[{}; {count}]", self.spell_held(element, depth + 1));
+                        let is_const = canonical.is_const_qualified();
+                        qualified(is_const, canonical.is_volatile_qualified(), held)
                     }
                     _ => plain,
                 }
@@ -359,13 +361,6 @@ impl Budget {
             return "…".to_owned();
         }
         let ty = ty.get_canonical_type();
-        let mut qualifiers = String::new();
-        if ty.is_const_qualified() {
-            qualifiers.push_str("const ");
-        }
-        if ty.is_volatile_qualified() {
-            qualifiers.push_str("volatile ");
-        }
         let bytes = size_of(ty);
         let plain = match ty.get_kind() {
             TypeKind::Void => "void".to_owned(),
@@ -383,7 +378,15 @@ impl Budget {
             | TypeKind::ULong
             | TypeKind::ULongLong
             | TypeKind::UInt128 => integer(bytes, false),
-            TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => format!("f{}", 8 * bytes),
+            TypeKind::Float16 | TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => {
+                format!("f{}", 8 * bytes)
+            }
+            TypeKind::Vector => match (ty.get_element_type(), ty.get_size()) {
+                (Some(element), Some(count)) => {
+                    format!("vector [{}; {count}]", self.spell(element, depth + 1))
+                }
+                _ => "vector".to_owned(),
+            },
             TypeKind::Pointer => ty.get_pointee_type().map_or_else(
                 || "*mut ?".to_owned(),
                 |to| pointer_to(&self.spell(to, depth + 1)),
@@ -423,8 +426,12 @@ impl Budget {
                 }
             }
             TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
-            _ => ty.get_display_name(),
+            _ => match ty.get_display_name() {
+                // The bindings have no kind for it.
+                name if name.contains("_Complex ") => format!("complex f{}", 4 * bytes),
+                name => name,
+            },
         };
-        qualifiers + &plain
+        qualified(ty.is_const_qualified(), ty.is_volatile_qualified(), plain)
     }
 }

@@ -373,18 +373,33 @@ fn removed(role: Role) -> Effect {
     }
 }
 
+/// A type by what lies in memory alone.
+fn plain(ty: &Option<String>) -> String {
+    let mut ty = ty.as_deref().unwrap_or_default().to_owned();
+    for (word, instead) in [
+        ("*const ", "*"),
+        ("*mut ", "*"),
+        ("const ", ""),
+        ("volatile ", ""),
+    ] {
+        ty = ty.replace(word, instead);
+    }
+    let mut element = ty.as_str();
+    while let Some(one) = element
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix("; 1]"))
+    {
+        element = one;
+    }
+    element.to_owned()
+}
+
 fn retyped(change: &Change, subject: Subject) -> Effect {
-    let plain = |ty: &Option<String>| {
-        ty.as_deref()
-            .unwrap_or_default()
-            .replace("*const ", "*")
-            .replace("*mut ", "*")
-            .replace("const ", "")
-    };
     if plain(&change.was) == plain(&change.now) {
         return Effect::both(
             Harm::None,
-            "the same bytes: const is a promise to the compiler, and binds those who keep it",
+            "the same bytes: const and volatile are promises to the compiler, which bind those who keep them, and an \
+             array of one is its element",
         );
     }
     match subject {
@@ -512,6 +527,26 @@ mod tests {
     use super::*;
     use crate::declared::Edition;
     use crate::diff::changes;
+
+    #[test]
+    fn what_lies_there_alike_is_no_break() {
+        let old = Edition::find("r10").unwrap().declared();
+        for (ty, harm) in [
+            ("*const volatile char", Harm::None),
+            ("volatile *const char", Harm::None),
+            ("[*const char; 1]", Harm::None),
+            ("[[*mut char; 1]; 1]", Harm::None),
+            ("*const [char; 1]", Harm::Breaks),
+        ] {
+            let mut new = old.clone();
+            let span = new.structs.get_mut("XLA_FFI_ByteSpan").unwrap();
+            ty.clone_into(&mut span.fields[0].ty);
+            let changes = changes(&old, &new);
+            let own: Vec<_> = changes.iter().filter(|change| !change.follows).collect();
+            assert_eq!(own.len(), 1, "{ty}");
+            assert_eq!(own[0].effect.harm(), harm, "{ty}");
+        }
+    }
 
     #[test]
     fn the_newer_version_is_refused_by_the_older_runtime() {

@@ -311,6 +311,46 @@ pub(crate) fn pointer_to(pointee: &str) -> String {
     }
 }
 
+/// The type of a bit field that begins with bit `first` of its record. One of all bits of its type is a field as any other,
+/// and Clang's debug information does not tell it from one.
+pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String {
+    let bit = first % 8;
+    if bit == 0 && bits == size.saturating_mul(8) {
+        return ty;
+    }
+    format!("{ty}: {bits} bits from bit {bit}")
+}
+
+/// A type that is constant or volatile itself. An array is what its elements are; `const` comes first, and a function or a
+/// reference is neither.
+pub(crate) fn qualified(is_const: bool, is_volatile: bool, spelled: String) -> String {
+    if !is_const && !is_volatile || spelled.starts_with(FUNCTION) || spelled.starts_with('&') {
+        return spelled;
+    }
+    let element = spelled.trim_start_matches('[');
+    let brackets = &spelled[..spelled.len() - element.len()];
+    let (was_const, rest) = stripped(element, "const ");
+    let (was_volatile, rest) = stripped(rest, "volatile ");
+    let word = |is, word| if is { word } else { "" };
+    format!(
+        "{brackets}{}{}{rest}",
+        word(is_const || was_const, "const "),
+        word(is_volatile || was_volatile, "volatile ")
+    )
+}
+
+/// A type without what it is itself.
+fn unqualified(spelled: &str) -> &str {
+    stripped(stripped(spelled, "const ").1, "volatile ").1
+}
+
+fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
+    match spelled.strip_prefix(word) {
+        Some(rest) => (true, rest),
+        None => (false, spelled),
+    }
+}
+
 /// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
 /// pointer to that pointer stay apart.
 pub(crate) const FUNCTION: &str = "function ";
@@ -320,7 +360,9 @@ pub(crate) const CALLED: &str = "called as ";
 
 /// Writes a pointer to a function; `result` is `void` for none.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {
-    let parameters = parameters.join(", ");
+    // What they are themselves, constant for instance, is no part of a function's type.
+    let parameters: Vec<&str> = parameters.iter().map(|one| unqualified(one)).collect();
+    let (parameters, result) = (parameters.join(", "), unqualified(result));
     if result == "void" {
         format!("fn({parameters})")
     } else {

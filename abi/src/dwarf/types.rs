@@ -4,9 +4,10 @@ use super::budget::Budget;
 use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
 use crate::model::{
-    CALLED, FUNCTION, Field, PREFIX, function, integer, pointer_to, with_fields, with_values,
+    CALLED, FUNCTION, Field, PREFIX, bit_field, function, integer, pointer_to, qualified,
+    with_fields, with_values,
 };
-use gimli::{AttributeValue, Operation, UnitOffset};
+use gimli::{AttributeValue, Endianity, Operation, Reader, Section, UnitOffset};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -159,22 +160,51 @@ impl<'a, 'b> Types<'a, 'b> {
             }
             let mut ty = self.spell_held(target, depth)?;
             let mut offset = start.wrapping_add(place);
+            let size = self.size(target)?;
             if let Some(bits) = self.number(member, gimli::DW_AT_bit_size)? {
-                let bit = self
-                    .number(member, gimli::DW_AT_data_bit_offset)?
-                    .unwrap_or(place.wrapping_mul(8))
-                    .wrapping_add(start.wrapping_mul(8));
+                let first = self.first_bit(member, place, bits, target)?;
+                let bit = first.wrapping_add(start.wrapping_mul(8));
                 offset = bit / 8;
-                ty = format!("{ty}: {bits} bits from bit {}", bit % 8);
+                ty = bit_field(ty, size, bits, bit);
             }
             found.push(Field {
                 name: self.keep(&name)?,
                 ty,
                 offset,
-                size: self.size(target)?,
+                size,
             });
             Ok(())
         })
+    }
+
+    /// The bit of its record with which a bit field begins. Debug information before version 5 counts from the highest bit
+    /// of the field's type down, and Clang writes so in 5 too.
+    fn first_bit(
+        &self,
+        member: &Entry<'a, 'b>,
+        place: u64,
+        bits: u64,
+        target: Option<UnitOffset>,
+    ) -> Result<u64, Error> {
+        if let Some(first) = self.number(member, gimli::DW_AT_data_bit_offset)? {
+            return Ok(first);
+        }
+        let at = place.wrapping_mul(8);
+        // It is negative where the field reaches beyond a word of its type.
+        let from_highest = match member.attr_value(gimli::DW_AT_bit_offset)? {
+            Some(AttributeValue::Sdata(offset)) => offset as u64,
+            Some(value) => value.udata_value().unwrap_or(0),
+            None => return Ok(at),
+        };
+        let word = match self.number(member, gimli::DW_AT_byte_size)? {
+            Some(bytes) => bytes,
+            None => self.size(target)?,
+        };
+        if self.dwarf.debug_info.reader().endian().is_big_endian() {
+            return Ok(at.wrapping_add(from_highest));
+        }
+        let end = at.wrapping_add(word.wrapping_mul(8));
+        Ok(end.wrapping_sub(from_highest).wrapping_sub(bits))
     }
 
     /// The values of an enumeration.
@@ -208,10 +238,14 @@ impl<'a, 'b> Types<'a, 'b> {
             return Ok(plain);
         };
         // Its own name is that of what stands behind typedefs.
+        let (mut is_const, mut is_volatile) = (false, false);
         let entry = loop {
             let entry = self.unit.entry(at)?;
             self.budget.spend(1)?;
-            match (entry.tag(), self.target(&entry)?) {
+            let tag = entry.tag();
+            is_const |= tag == gimli::DW_TAG_const_type;
+            is_volatile |= tag == gimli::DW_TAG_volatile_type;
+            match (tag, self.target(&entry)?) {
                 (
                     gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type,
                     Some(target),
@@ -231,7 +265,7 @@ impl<'a, 'b> Types<'a, 'b> {
                 with_fields(&plain, &inside)
             }
             gimli::DW_TAG_enumeration_type if !is_ours => with_values(&plain, self.values(at)?),
-            gimli::DW_TAG_array_type => {
+            gimli::DW_TAG_array_type if !is_vector(&entry)? => {
                 let mut spelled = self.spell_held(self.target(&entry)?, depth + 1)?;
                 for dimension in self.dimensions(&entry)?.into_iter().rev() {
                     let Some(count) = dimension else {
@@ -240,7 +274,7 @@ impl<'a, 'b> Types<'a, 'b> {
                     spelled = format!("[{spelled}; {count}]");
                     self.budget.spend(spelled.len())?;
                 }
-                spelled
+                qualified(is_const, is_volatile, spelled)
             }
             _ => plain,
         };
@@ -270,8 +304,8 @@ impl<'a, 'b> Types<'a, 'b> {
         let inner = || self.spell_within(self.target(&entry)?, depth + 1);
         Ok(match entry.tag() {
             gimli::DW_TAG_pointer_type => pointer_to(&inner()?),
-            gimli::DW_TAG_const_type => format!("const {}", inner()?),
-            gimli::DW_TAG_volatile_type => format!("volatile {}", inner()?),
+            gimli::DW_TAG_const_type => qualified(true, false, inner()?),
+            gimli::DW_TAG_volatile_type => qualified(false, true, inner()?),
             gimli::DW_TAG_restrict_type | gimli::DW_TAG_atomic_type => inner()?,
             gimli::DW_TAG_reference_type | gimli::DW_TAG_rvalue_reference_type => {
                 format!("&{}", inner()?)
@@ -294,11 +328,17 @@ impl<'a, 'b> Types<'a, 'b> {
             _ => return Ok(name),
         };
         Ok(match encoding {
-            _ if name == "char" => name,
+            // Signed or not as the machine has it.
+            _ if name == "char" || name == "wchar_t" => name,
             gimli::DW_ATE_boolean => "bool".to_owned(),
             gimli::DW_ATE_signed | gimli::DW_ATE_signed_char => integer(bytes, true),
             gimli::DW_ATE_unsigned | gimli::DW_ATE_unsigned_char => integer(bytes, false),
-            gimli::DW_ATE_float => format!("f{}", bytes.saturating_mul(8)),
+            gimli::DW_ATE_float
+                if matches!(&*name, "_Float16" | "float" | "double" | "long double") =>
+            {
+                format!("f{}", bytes.saturating_mul(8))
+            }
+            gimli::DW_ATE_complex_float => format!("complex f{}", bytes.saturating_mul(4)),
             _ => name,
         })
     }
@@ -311,9 +351,7 @@ impl<'a, 'b> Types<'a, 'b> {
             match child.tag() {
                 gimli::DW_TAG_formal_parameter => {
                     let parameter = self.spell_within(self.target(child)?, depth + 1)?;
-                    // `const` on a parameter itself is no part of a function's type.
-                    let plain = parameter.strip_prefix("const ").unwrap_or(&parameter);
-                    parameters.push(plain.to_owned());
+                    parameters.push(parameter);
                 }
                 gimli::DW_TAG_unspecified_parameters => parameters.push("...".to_owned()),
                 _ => {}
@@ -366,7 +404,10 @@ impl<'a, 'b> Types<'a, 'b> {
             };
             self.budget.spend(spelled.len())?;
         }
-        Ok(spelled)
+        Ok(match is_vector(entry)? {
+            true => format!("vector {spelled}"),
+            false => spelled,
+        })
     }
 
     /// The bytes that a value of a type takes.
@@ -430,6 +471,12 @@ impl<'a, 'b> Types<'a, 'b> {
                 })?;
                 align
             }
+            gimli::DW_TAG_base_type if is_complex(&entry)? => {
+                (self.size_within(Some(at), depth)? / 2).max(1)
+            }
+            gimli::DW_TAG_array_type if is_vector(&entry)? => {
+                self.size_within(Some(at), depth)?.max(1)
+            }
             gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_base_type
             | gimli::DW_TAG_enumeration_type
@@ -442,6 +489,16 @@ impl<'a, 'b> Types<'a, 'b> {
         };
         Ok(natural.max(asked))
     }
+}
+
+/// Whether an array is one of GNU's vectors.
+fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
+    Ok(array.attr_value(gimli::DW_AT_GNU_vector)?.is_some())
+}
+
+fn is_complex(base: &Entry<'_, '_>) -> Result<bool, Error> {
+    let encoding = base.attr_value(gimli::DW_AT_encoding)?;
+    Ok(encoding == Some(AttributeValue::Encoding(gimli::DW_ATE_complex_float)))
 }
 
 /// Whether an entry is a field: what is static in C++ is written as one, and has no bytes in the struct.
