@@ -141,12 +141,12 @@ impl Contract {
     }
 
     fn side(&mut self, text: &str, computes: bool) -> Result<Vec<Entry>, String> {
-        if text.trim().is_empty() {
+        if text.trim_matches(is_blank).is_empty() {
             return Ok(Vec::new());
         }
         let entries: Vec<Entry> = text
             .split(',')
-            .map(|entry| self.entry(entry.trim(), computes))
+            .map(|entry| self.entry(entry.trim_matches(is_blank), computes))
             .collect::<Result<_, _>>()?;
         if entries.iter().rev().skip(1).any(|entry| entry.repeats) {
             return Err("only the last entry of a side may repeat (`*`)".to_owned());
@@ -156,11 +156,11 @@ impl Contract {
 
     fn entry(&mut self, whole: &str, computes: bool) -> Result<Entry, String> {
         let (text, repeats) = match whole.strip_suffix('*') {
-            Some(rest) => (rest.trim_end(), true),
+            Some(rest) => (rest.trim_end_matches(is_blank), true),
             None => (whole, false),
         };
         let (text, optional) = match text.strip_suffix('?') {
-            Some(rest) => (rest.trim_end(), true),
+            Some(rest) => (rest.trim_end_matches(is_blank), true),
             None => (text, false),
         };
         if optional && repeats {
@@ -182,7 +182,8 @@ impl Contract {
             return Ok(entry);
         }
         entry.dims = text
-            .split_whitespace()
+            .split(is_blank)
+            .filter(|dim| !dim.is_empty())
             .map(|dim| self.dim(dim, computes))
             .collect::<Result<_, _>>()?;
         let ellipses = entry.dims.iter().filter(|dim| **dim == Dim::Ellipsis);
@@ -267,6 +268,11 @@ fn number(text: &str) -> Result<Option<u32>, String> {
     }
     let number = text.parse().map_err(|_| format!("`{text}` is no size"))?;
     Ok(Some(number))
+}
+
+/// Whether a character stands between words: a blank of ASCII, in every language.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t'..='\r')
 }
 
 #[cfg(test)]

@@ -160,7 +160,13 @@ fn word() -> impl Strategy<Value = String> {
 
 /// The arguments or the results. `computed` words are errors among arguments, so fewer are there.
 fn side(computed: bool) -> impl Strategy<Value = String> {
-    let words = vec(word(), 1..4).prop_map(move |mut words| {
+    // Some separate words, others do not.
+    let odd = [
+        "\t", "\r\n", "\x0b", "\x0c", "\x1c", "\x1f", "\u{85}", "\u{a0}", "\u{2028}", "\u{3000}",
+        "\u{200b}",
+    ];
+    let blank = prop_oneof![30 => Just(" "), 1 => prop::sample::select(odd.to_vec())];
+    let words = (vec(word(), 1..4), blank).prop_map(move |(mut words, blank)| {
         if !computed && words.iter().any(|word| word.len() > 1) {
             // One in so many stays, and is refused.
             let rare = words.concat().len() % 7 == 0;
@@ -169,7 +175,7 @@ fn side(computed: bool) -> impl Strategy<Value = String> {
         if words.is_empty() {
             "()".to_owned()
         } else {
-            words.join(" ")
+            words.join(blank)
         }
     });
     let mark = prop_oneof![20 => Just(""), 1 => Just("?"), 1 => Just("*"), 1 => Just(" ?")];

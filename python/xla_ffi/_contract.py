@@ -20,6 +20,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 #: ``times * name / over + plus``, each part as it is written.
 _COMPUTED = re.compile(r"(?:(?P<times>[^*/+-]*)\*)?(?P<name>[^/+-]*)(?:/(?P<over>[^+-]*))?(?:(?P<sign>[+-])(?P<plus>.*))?")
+#: What stands between words: the blanks of ASCII, in every language.
+_BLANKS = " \t\n\v\f\r"
+_WORD = re.compile(f"[^{_BLANKS}]+")
 _MAX_NAMES = 26
 _MAX_NUMBER = 2**32 - 1
 _MAX_SIZE = 2**63 - 1
@@ -185,7 +188,7 @@ class Contract:
         return tuple(shape)
 
     def _side(self, side, computes):
-        entries = [self._entry(text.strip(), computes) for text in side.split(",")] if side.strip() else []
+        entries = [self._entry(text.strip(_BLANKS), computes) for text in side.split(",")] if side.strip(_BLANKS) else []
         if any(entry.repeats for entry in entries[:-1]):
             raise self._wrong("only the last entry of a side may repeat (`*`)")
         return entries
@@ -193,9 +196,9 @@ class Contract:
     def _entry(self, whole, computes):
         text, repeats, optional = whole, whole.endswith("*"), False
         if repeats:
-            text = text[:-1].rstrip()
+            text = text[:-1].rstrip(_BLANKS)
         if text.endswith("?"):
-            text, optional = text[:-1].rstrip(), True
+            text, optional = text[:-1].rstrip(_BLANKS), True
         if optional and repeats:
             raise self._wrong(f"`{whole}`: any number of operands (`*`) includes none, so `?` says nothing")
         options = {"optional": optional, "repeats": repeats}
@@ -203,7 +206,7 @@ class Contract:
             raise self._wrong("an entry is empty; a scalar is `()`")
         if text in ("()", "token"):
             return Entry((), token=text == "token", **options)
-        dims = tuple(self._dim(word, computes) for word in text.split())
+        dims = tuple(self._dim(word, computes) for word in _WORD.findall(text))
         if dims.count("...") > 1:
             raise self._wrong(f"`{text}` has more than one `...`")
         return Entry(dims, **options)
