@@ -78,11 +78,14 @@ fn bits(ty: &str) -> Option<(&str, &str)> {
 
 /// `inner` is what stands where a declaration has its name.
 fn declare(ty: &str, inner: &str) -> String {
+    let (qualifiers, ty) = qualifiers(ty);
+    // A pointer says what it is itself behind its star, an array of its elements.
+    let own = format!("{qualifiers}{inner}");
     if let Some(to) = ty.strip_prefix("*mut ") {
-        return declare(to, &pointer(to, inner));
+        return declare(to, &pointer(to, own.trim_end()));
     }
     if let Some(to) = ty.strip_prefix("*const ") {
-        return constant(to, &pointer(to, inner));
+        return declare(&format!("const {to}"), &pointer(to, own.trim_end()));
     }
     if let Some(to) = ty.strip_prefix('&') {
         return declare(to, &format!("&{inner}"));
@@ -93,43 +96,34 @@ fn declare(ty: &str, inner: &str) -> String {
             [] => "void".to_owned(),
             some => some.join(", "),
         };
-        return declare(result, &format!("(*{inner})({parameters})"));
+        return declare(result, &format!("(*{})({parameters})", own.trim_end()));
     }
     if let Some((element, count)) = array(ty) {
-        return declare(element, &format!("{inner}[{count}]"));
-    }
-    for word in ["const ", "volatile "] {
-        if let Some(rest) = ty.strip_prefix(word).filter(|rest| is_plain(rest)) {
-            return format!("{word}{}", declare(rest, inner));
-        }
+        return declare(
+            &format!("{qualifiers}{element}"),
+            &format!("{inner}[{count}]"),
+        );
     }
     // Stars belong to the type, as upstream writes them.
     let stars = inner.len() - inner.trim_start_matches('*').len();
     let (stars, name) = inner.split_at(stars);
     let name = name.trim_start().replace("const *", "const* ");
+    let name = name.replace("volatile *", "volatile* ");
     let blank = if name.is_empty() || name.starts_with('[') {
         ""
     } else {
         " "
     };
-    format!("{}{stars}{blank}{name}", plain(ty))
+    format!("{qualifiers}{}{stars}{blank}{name}", plain(ty))
 }
 
-/// Whether a type is a name alone.
-fn is_plain(ty: &str) -> bool {
-    ty.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-/// The same of a type that is constant: a pointer says so behind its star.
-fn constant(ty: &str, inner: &str) -> String {
-    let inside = |to: &str| pointer(to, &format!("const {inner}"));
-    if let Some(to) = ty.strip_prefix("*mut ") {
-        declare(to, &inside(to))
-    } else if let Some(to) = ty.strip_prefix("*const ") {
-        constant(to, &inside(to))
-    } else {
-        format!("const {}", declare(ty, inner))
+/// What a type is itself, with a blank behind each word, and the rest.
+fn qualifiers(ty: &str) -> (&str, &str) {
+    let mut rest = ty;
+    for word in ["const ", "volatile "] {
+        rest = rest.strip_prefix(word).unwrap_or(rest);
     }
+    ty.split_at(ty.len() - rest.len())
 }
 
 /// What a pointer makes of a declarator: arrays bind tighter than stars.
@@ -174,14 +168,21 @@ fn array(ty: &str) -> Option<(&str, &str)> {
 }
 
 fn plain(ty: &str) -> String {
-    let width = |rest: &str| matches!(rest, "8" | "16" | "32" | "64" | "128");
+    let width = |rest: &str| matches!(rest, "8" | "16" | "32" | "64");
     match (ty.strip_prefix('i'), ty.strip_prefix('u')) {
+        (Some("128"), _) => "__int128".to_owned(),
+        (_, Some("128")) => "unsigned __int128".to_owned(),
         (Some(bits), _) if width(bits) => format!("int{bits}_t"),
         (_, Some(bits)) if width(bits) => format!("uint{bits}_t"),
         _ => match ty {
+            "f16" => "_Float16".to_owned(),
             "f32" => "float".to_owned(),
             "f64" => "double".to_owned(),
-            other => other.to_owned(),
+            "f128" => "long double".to_owned(),
+            other => match other.strip_prefix("complex ") {
+                Some(part) => format!("_Complex {}", plain(part)),
+                None => other.to_owned(),
+            },
         },
     }
 }

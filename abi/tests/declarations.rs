@@ -1,4 +1,5 @@
-//! Declarations by chance: libclang and the compiler's debug information tell the same of each.
+//! Declarations by chance: libclang and the compiler's debug information tell the same of each, and what is told of them in
+//! C declares the same.
 //!
 //! `XLA_FFI_CASES` sets the number of headers, a hundred times.
 
@@ -6,7 +7,9 @@ use proptest::prelude::*;
 use std::path::Path;
 use xla_ffi_abi::dwarf;
 use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::model::Abi;
 use xla_ffi_abi::reader::Reader;
+use xla_ffi_abi::spelling::declaration;
 use xla_ffi_testing::compiler::{cpp_compilers, library_of_text};
 use xla_ffi_testing::damage::{cases, runner};
 use xla_ffi_testing::skip;
@@ -17,6 +20,7 @@ const BEFORE: &str = "#include <stddef.h>\n#include <stdint.h>\n\
     union Either { int a; volatile float b[2]; };\n\
     enum Plain { PLAIN_A, PLAIN_B = 7 };\n\
     enum class Scoped : unsigned char { A, B };\n\
+    struct Unknown;\n\
     struct XLA_FFI_Known { int64_t number; };\n\
     enum XLA_FFI_Choice { XLA_FFI_Choice_ONE = 1 };\n\
     typedef const int Constant;\n\
@@ -66,7 +70,7 @@ const VALUES: [&str; 37] = [
 ];
 
 /// What may stand behind a pointer besides.
-const BEHIND: [&str; 4] = ["void", "Function", "struct Unknown", "Lanes"];
+const BEHIND: [&str; 4] = ["void", "Function", "Unknown", "Lanes"];
 
 const QUALIFIERS: [&str; 4] = ["", "const ", "volatile ", "const volatile "];
 
@@ -173,6 +177,23 @@ fn header(choices: &[Vec<u16>]) -> String {
     text
 }
 
+/// A header that declares each field as it is told in C, in a struct of its own, and what the model has for each.
+fn spelled(abi: &Abi) -> (String, Vec<&str>) {
+    let fields = abi.structs.values().flat_map(|layout| &layout.fields);
+    let types = fields.map(|field| field.ty.as_str());
+    // What has no name is not told in C, and neither is how many lanes a vector has.
+    let types = types.filter(|ty| !ty.contains("anonymous") && !ty.contains("vector"));
+    let types: Vec<&str> = types.collect();
+    let mut text = BEFORE.to_owned();
+    for (index, ty) in types.iter().enumerate() {
+        text += &format!(
+            "struct XLA_FFI_S{index} {{ {}; }};\n",
+            declaration(ty, "field")
+        );
+    }
+    (text, types)
+}
+
 #[test]
 fn both_readers_tell_the_same() {
     let one = prop::collection::vec(any::<u16>(), 40);
@@ -205,6 +226,18 @@ fn both_readers_tell_the_same() {
                     other.align = layout.align;
                 }
                 prop_assert_eq!(layout, &other, "{} {:?}", name, body);
+            }
+            let (text, types) = spelled(&clang);
+            let again = read(&text, Reader::Clang).expect("it is there");
+            for (index, ty) in types.iter().enumerate() {
+                let field = &again.structs[&format!("XLA_FFI_S{index}")].fields[0];
+                let is = field.ty.split(" from bit").next();
+                prop_assert_eq!(
+                    is,
+                    ty.split(" from bit").next(),
+                    "{}",
+                    declaration(ty, "field")
+                );
             }
             Ok(())
         })
