@@ -373,8 +373,8 @@ impl PreparedCall {
     /// The results as they are after an execution.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open; a hazard when bytes behind an operand were
-    /// written.
+    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; a hazard when bytes
+    /// behind an operand were written.
     pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
         self.check_closed()?;
         self.body.synchronize()?;
@@ -391,8 +391,8 @@ impl PreparedCall {
     /// The bytes of a result after an execution.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, `OUT_OF_RANGE` for a result that there is
-    /// not.
+    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; `OUT_OF_RANGE` for a
+    /// result that there is not.
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
         self.body.synchronize()?;
