@@ -1,7 +1,7 @@
 //! Whether a contract takes every call that another one takes, with the same results.
 
 use crate::{Contract, Dim, Entry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one contract has where the other has a name or `...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ struct Match<'a> {
     attributes: &'a [&'a str],
     names: BTreeMap<usize, Bound>,
     ellipsis: Option<Vec<Bound>>,
+    /// The narrower contract's argument that is looked at.
+    here: usize,
+    /// Its arguments by which a name of the wider one, or the `...` (`None`), has got what it stands for.
+    by: BTreeMap<Option<usize>, BTreeSet<usize>>,
     free: usize,
 }
 
@@ -47,6 +51,8 @@ impl Contract {
             attributes,
             names: BTreeMap::new(),
             ellipsis: None,
+            here: 0,
+            by: BTreeMap::new(),
             free: 0,
         };
         matching.arguments() && matching.results()
@@ -57,7 +63,8 @@ impl Match<'_> {
     fn arguments(&mut self) -> bool {
         let (wide, narrow) = (self.wide, self.narrow);
         let mut at = 0;
-        for entry in &narrow.args {
+        for (index, entry) in narrow.args.iter().enumerate() {
+            self.here = index;
             let Some(over) = wide.args.get(at) else {
                 return false;
             };
@@ -92,6 +99,7 @@ impl Match<'_> {
         let middle = dims[at..dims.len() - behind].to_vec();
         let ends = over.dims[..at].iter().zip(&dims[..at]);
         let ends = ends.chain(over.dims[at + 1..].iter().zip(&dims[dims.len() - behind..]));
+        self.by.entry(None).or_default().insert(self.here);
         let mut fits = true;
         for (dim, bound) in ends {
             fits &= self.dim(dim, bound.clone());
@@ -133,6 +141,7 @@ impl Match<'_> {
                 if self.attributes.contains(&word) {
                     return bound == Bound::Word(word.to_owned());
                 }
+                self.by.entry(Some(*name)).or_default().insert(self.here);
                 bound != Bound::Ellipsis
                     && *self.names.entry(*name).or_insert_with(|| bound.clone()) == bound
             }
@@ -162,16 +171,18 @@ impl Match<'_> {
                         let mut pairs = theirs.iter().zip(&stands_for);
                         pairs.all(|(dim, bound)| self.result(dim).as_ref() == Some(bound))
                     });
-                    same.then_some(stands_for.len())
+                    (same && self.is_known_alike(None, &stands_for)).then_some(stands_for.len())
                 }
                 Dim::Name(name) => {
                     let theirs = dims.get(at).and_then(|dim| self.result(dim));
-                    (theirs == Some(self.stands_for(*name))).then_some(1)
+                    (theirs == Some(self.stands_for(*name)) && self.is_name_known_alike(*name))
+                        .then_some(1)
                 }
                 Dim::Computed(over) => match dims.get(at) {
                     Some(Dim::Computed(dim)) => ((over.times, over.over, over.plus)
                         == (dim.times, dim.over, dim.plus)
-                        && self.stands_for(over.name) == self.named(dim.name))
+                        && self.stands_for(over.name) == self.named(dim.name)
+                        && self.is_name_known_alike(over.name))
                     .then_some(1),
                     _ => None,
                 },
@@ -181,6 +192,35 @@ impl Match<'_> {
             at += taken;
         }
         at == dims.len()
+    }
+
+    fn is_name_known_alike(&self, name: usize) -> bool {
+        let bound = self.names.get(&name);
+        bound.is_none_or(|bound| self.is_known_alike(Some(name), std::slice::from_ref(bound)))
+    }
+
+    /// Whether a name or the `...` of the wider contract is known in the calls in which what it stands for is: where an
+    /// argument is absent, nothing is known of it.
+    fn is_known_alike(&self, what: Option<usize>, stands_for: &[Bound]) -> bool {
+        let Some(by) = self.by.get(&what) else {
+            return true;
+        };
+        let args = &self.narrow.args;
+        let is_sure = |index: &usize| !args[*index].optional && !args[*index].repeats;
+        // Of what it stands for, something is unknown too where all of these are absent.
+        let is_unknown = |bound: &Bound| {
+            let dim = match bound {
+                Bound::Name(name) => Dim::Name(*name),
+                Bound::Ellipsis => Dim::Ellipsis,
+                Bound::Size(_) | Bound::Word(_) | Bound::Free(_) => return false,
+            };
+            let mut has = args
+                .iter()
+                .enumerate()
+                .filter(|(_, entry)| entry.dims.contains(&dim));
+            has.all(|(index, _)| by.contains(&index))
+        };
+        by.iter().any(is_sure) || stands_for.iter().any(is_unknown)
     }
 
     fn stands_for(&self, name: usize) -> Bound {
@@ -224,6 +264,10 @@ mod tests {
             // A size that has to be the attribute's is one of all sizes.
             ("n -> n", "k -> k", false),
             ("n -> n/2+1", "m -> m/2+1", true),
+            ("n* -> n", "m* -> m", true),
+            ("n, m? -> m+1", "k, n? -> n+1", false),
+            ("...* -> ... 1", "... n* -> ... n 1", false),
+            ("n? -> n", "3 -> 3", false),
         ];
         for (wide, narrow, equal) in pairs {
             assert!(covers(wide, narrow), "{wide} | {narrow}");
@@ -237,6 +281,11 @@ mod tests {
             ("..., ... -> ...", "a, b -> a"),
             ("n, n -> n", "_, _ -> 1"),
             ("n m -> n", "n m -> m"),
+            // Where there is no argument, the one has a result and the other none.
+            ("n* -> n", "3* -> 3"),
+            ("_, n? -> n", "m, m? -> m"),
+            ("...? -> 2*k ...", "2? -> 2*k 2"),
+            ("n? -> n", "k? -> k"),
         ];
         for (one, other) in neither {
             assert!(
