@@ -109,7 +109,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::no_answer(form, &error);
-            eprintln!("error: {}", error_text(&error));
+            crate::output::tell!("error: {}", error_text(&error));
             ExitCode::FAILURE
         }
     }
@@ -129,7 +129,7 @@ fn refuse(error: &clap::Error) -> ! {
     let written = error.print().and_then(|()| std::io::stdout().flush());
     match written {
         Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
-            eprintln!("error: standard output: {why}");
+            crate::output::tell!("error: standard output: {why}");
             std::process::exit(1)
         }
         _ => std::process::exit(error.exit_code()),

@@ -109,6 +109,18 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
+/// Writes a line to standard error. Where nobody reads that, the exit status says what there is to say; `eprintln!` would
+/// panic.
+macro_rules! tell {
+    ($($text:tt)*) => {
+        drop(std::io::Write::write_all(
+            &mut std::io::stderr(),
+            format!("{}\n", format_args!($($text)*)).as_bytes(),
+        ))
+    };
+}
+pub(crate) use tell;
+
 #[cfg(test)]
 mod tests {
     use super::printable;

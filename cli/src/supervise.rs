@@ -19,7 +19,7 @@ use xla_ffi_runtime::signal_name;
 
 /// The option that a supervised child is started with; it stands behind the subcommand.
 const CHILD: &str = "--supervised";
-/// How a child ends that came to its end. None is a status with which handlers end processes.
+/// How a child ends that came to its end, which it says through the pipe too: handlers end processes with any status.
 const DONE: u8 = 187;
 const FAILED: u8 = 188;
 /// Its standard output was gone by then: what it wrote there went nowhere, and nobody told it.
@@ -28,6 +28,8 @@ const CLOSED: u8 = 189;
 const GRACE: Duration = Duration::from_secs(5);
 /// What a child says instead of whose code it enters where it writes its answer.
 const ANSWER: &str = "\u{1}answer";
+/// What a child says with the status that it is about to end with, by itself.
+const ENDS: &str = "\u{1}ends ";
 /// Longer limits are no limits; clocks cannot count every number of seconds.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -84,24 +86,26 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
     {
         PIPE.get_or_init(|| pipe);
     }
-    match work() {
-        Ok(()) if crate::output::is_gone() => ExitCode::from(CLOSED),
-        Ok(()) => ExitCode::from(DONE),
+    let code = match work() {
+        Ok(()) if crate::output::is_gone() => CLOSED,
+        Ok(()) => DONE,
         Err(error) => {
             crate::progress::done();
-            eprintln!("error: {}", crate::error_text(&error));
+            crate::output::tell!("error: {}", crate::error_text(&error));
             // An answer for programs is the parent's to write, where it could not be written here.
-            ExitCode::from(if crate::output::is_gone() {
+            if crate::output::is_gone() {
                 CLOSED
             } else {
                 FAILED
-            })
+            }
         }
-    }
+    };
+    enters(format_args!("{ENDS}{code}"));
+    ExitCode::from(code)
 }
 
-/// Whose code the child said that it enters, last.
-fn entered(pipe: OwnedFd) -> String {
+/// Whose code the child said that it enters, last, and the status with which it ended by itself.
+fn said(pipe: OwnedFd) -> (String, Option<u8>) {
     let mut said = Vec::new();
     // What the handler started may hold the pipe open: what is there now is all that is waited for.
     if rustix::io::ioctl_fionbio(&pipe, true).is_ok() {
@@ -111,8 +115,10 @@ fn entered(pipe: OwnedFd) -> String {
     if said.lines().any(|line| line == ANSWER) {
         crate::output::answered();
     }
-    let last = said.lines().rfind(|line| *line != ANSWER);
-    last.map_or_else(|| "xla-ffi itself".into(), str::to_owned)
+    let ends = said.lines().find_map(|line| line.strip_prefix(ENDS));
+    let last = said.lines().rfind(|line| !line.starts_with('\u{1}'));
+    let who = last.map_or_else(|| "xla-ffi itself".into(), str::to_owned);
+    (who, ends.and_then(|code| code.parse().ok()))
 }
 
 /// Runs this program again with the same command line and [`CHILD`], and gives its exit code.
@@ -133,25 +139,23 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait().context("the child process")? {
+            let (who, ends) = said(read);
             let code = status.code().and_then(|code| u8::try_from(code).ok());
+            let code = code.filter(|code| ends == Some(*code));
             if !matches!(code, Some(DONE | FAILED)) {
                 crate::progress::clear();
             }
             if let Some(signal) = status.signal() {
                 let name = signal_name(signal);
-                bail!(
-                    "{} crashed its process with signal {signal} ({name})",
-                    entered(read)
-                );
+                bail!("{who} crashed its process with signal {signal} ({name})");
             }
             return match code {
                 Some(DONE) => Ok(ExitCode::SUCCESS),
                 Some(FAILED) => Ok(ExitCode::FAILURE),
                 Some(CLOSED) => bail!(
-                    "{} closed its process's standard output, where the results were to be written",
-                    entered(read)
+                    "{who} closed its process's standard output, where the results were to be written"
                 ),
-                _ => bail!("{} ended its process, with {status}", entered(read)),
+                _ => bail!("{who} ended its process, with {status}"),
             };
         }
         if Instant::now() >= end {
@@ -160,7 +164,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
             crate::progress::clear();
             bail!(
                 "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
-                entered(read)
+                said(read).0
             );
         }
         std::thread::sleep(pause);

@@ -330,6 +330,18 @@ fn an_output_that_is_full_is_told() {
     }
 }
 
+/// Where nobody can be told, the exit status says it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_standard_error_that_is_full_changes_no_status() {
+    for arguments in [&["inspect", "nowhere.so"][..], &["run", "nowhere.so"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+        let out = command.args(arguments).stderr(full.unwrap()).output();
+        assert_eq!(out.unwrap().status.code(), Some(1), "{arguments:?}");
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn checkouts_are_named_or_not() {

@@ -36,13 +36,16 @@ typedef struct xffi_type {
  * number in the name that changes with it. */
 #define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
+/* Destroys nothing: hosts from 0.8.1 on take no state of a type without a deleter. */
+XFFI_COLD void xffi_keep_(void* object) { (void)object; }
+
 XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* type,
                                        const char* name, XLA_FFI_TypeId* id) {
   XLA_FFI_TypeInfo info;
   XLA_FFI_Type_Register_Args args;
   memset(&info, 0, sizeof(info));
   info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
-  info.deleter = type->deleter;
+  info.deleter = type->deleter != NULL ? type->deleter : xffi_keep_;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
   args.name.ptr = name;

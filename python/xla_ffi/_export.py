@@ -13,7 +13,7 @@ import jax
 from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
 
-from . import _file, _given, _library, _manifest
+from . import _file, _given, _library, _manifest, _signature
 from ._errors import LibraryError
 
 _MAGIC = b"XLAFFIMODEL\x00\x01\n"
@@ -94,6 +94,8 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
     """
     from jax import export as jax_export
 
+    if isinstance(libraries, (str, bytes, os.PathLike)):
+        raise LibraryError(f"libraries={libraries!r} is one path: give a list of them")
     data, where = _bytes(model)
     head, body = _parts(data, where)
     libraries = list(libraries)
@@ -102,7 +104,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
     listed = [_listed(about, where) for about in head.get("libraries", [])]
     names = {os.path.basename(each.file) for each in listed}
     given += [_library.load(path) for path in elsewhere if os.path.basename(path) not in names]
-    for file, prefix, digest, signatures in listed:
+    for file, prefix, _digest, signatures in listed:
         same = lambda path, file=file: os.path.basename(path) == os.path.basename(file)
         # Under the names that the model calls.
         replaced = [
@@ -113,9 +115,6 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
         replaced += [_library.load(path, prefix, **signatures) for path in elsewhere if same(path)]
         if not replaced and os.path.exists(file):
             replaced = [_library.load(file, prefix, **signatures)]
-        others = [library.path for library in replaced if digest is not None and library.digest != digest]
-        if others:
-            warnings.warn(f"{where} was exported with another build of {' and '.join(others)}: its results may differ", RuntimeWarning, stacklevel=2)
     try:
         exported = jax_export.deserialize(bytearray(body))
     except Exception as error:  # the reader of flat buffers has every kind of error for a damaged file
@@ -129,7 +128,20 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
         files = ", ".join(about["file"] for about in head.get("libraries", []))
         hint = f"it was exported with {files}" if files else "say which libraries have them with libraries="
         raise LibraryError(f"{where} calls {', '.join(missing)}, which no loaded library has: {hint}")
+    _warn_of_other_builds(found, listed, where)
     return Model(exported, found, head.get("libraries", []))
+
+
+def _warn_of_other_builds(found, listed, where):
+    """Warns of handlers that the model calls and that are not, byte for byte, those it was exported with.
+
+    What counts is what is registered: a process that has an earlier build of a file calls that by the file's names.
+    """
+    digests = {os.path.basename(each.file): each.digest for each in listed}
+    called = {need.target for need in found}
+    others = {path for path, digest in _library.owners(called) if digests.get(os.path.basename(path)) not in (None, digest)}
+    if others:
+        warnings.warn(f"{where} was exported with another build of {' and '.join(sorted(others))}: its results may differ", RuntimeWarning, stacklevel=3)
 
 
 class _Listed(NamedTuple):
@@ -178,7 +190,10 @@ def needs(model: Any) -> list[Need]:
             raise LibraryError(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads: {str(error).strip()}") from error
         for operation in _operations(module.operation):
             if operation.name in ("stablehlo.custom_call", "mhlo.custom_call"):
-                need = _need(operation)
+                try:
+                    need = _need(operation)
+                except (RuntimeError, UnicodeDecodeError) as error:  # as the jaxlib has it
+                    raise LibraryError(f"{where} calls a target, or has an attribute, whose name is no text") from error
                 if need.target in _COMPILERS:
                     continue
                 before = found.get((need.target, need.api_version))
@@ -251,7 +266,8 @@ def _parts(data, where):
         head = json.loads(data[at : at + length].decode())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise LibraryError(f"{where}: its list of handlers is damaged: {error}") from error
-    if not isinstance(head, dict) or not all(isinstance(each, dict) for each in head.get("libraries", [])):
+    listed = head.get("libraries", []) if isinstance(head, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise LibraryError(f"{where}: its list of handlers is damaged")
     return head, data[at + length :]
 
@@ -300,5 +316,6 @@ def report(found, paths):
         wrong = [f"it has no attribute {', '.join(unknown)}"] * bool(unknown) + [f"it wants the attribute {', '.join(lacking)}"] * bool(lacking)
         said = f"in {by}" + (f", but {' and '.join(wrong)}" if wrong else "") if by else "in none of the libraries" if paths else "?"
         good = good and bool(by) and not wrong
-        lines.append(f"{need.target}  API version {need.api_version}  {{{attributes}}}  {said}")
+        # What a model says is one line, and no command for a terminal.
+        lines.append(_signature.printable(f"{need.target}  API version {need.api_version}  {{{attributes}}}  {said}").replace("\n", "\\n"))
     return "\n".join(lines) + "\n" if lines else "it calls no handlers\n", good or not paths

@@ -47,7 +47,7 @@ def listed(image, path):
     """``(name, platform, address, signature)`` of each target that a loaded library has registered."""
     try:
         function = getattr(image, LEGACY_LIST)
-    except AttributeError:
+    except (AttributeError, UnicodeDecodeError):  # the loader's words have the path
         return []
     function.restype = ctypes.POINTER(_Target)
     function.argtypes = []

@@ -70,6 +70,12 @@ def loaded():
         return list(_libraries.values())
 
 
+def owners(targets):
+    """``(path, digest)`` of each file that has registered one of these targets."""
+    with _lock.held():
+        return {owner for (target, _platform), owner in _targets.items() if target in targets}
+
+
 class Library:
     """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""

@@ -95,7 +95,7 @@ class Recording:
             raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
         with _lock.held():
             host = f"jaxlib {_jax.JAXLIB}"
-            refused = recorder.xla_ffi_record_start(folder.encode(), self.limit, _jax.REVISION, host.encode())
+            refused = recorder.xla_ffi_record_start(os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
             if refused == 2:
                 raise LibraryError(f"{_recorder_path()} does not know r{_jax.REVISION}, which {host} speaks: take a newer one")
             if refused:
@@ -158,7 +158,7 @@ def _interposed(path, handler, symbols, addresses):
     stages = ",".join(f"{stage}={symbol}" for stage, symbol in symbols.items())
     before = {}
     for stage, address in addresses.items():
-        function = recorder.xla_ffi_record_interpose(path.encode(), handler.encode(), stages.encode(), address)
+        function = recorder.xla_ffi_record_interpose(os.fsencode(path), handler.encode(), stages.encode(), address)
         if not function:
             warnings.warn(f"{path}: {handler} is not recorded: as many handlers as can be are already", RuntimeWarning, stacklevel=3)
             return addresses
@@ -223,6 +223,9 @@ def _settle():
             array.block_until_ready()
         except Exception:  # a handler's error, which its own caller is told
             pass
+    # Calls whose results nobody has kept have begun by the time that a later computation of the same thread is over.
+    for device in jax.local_devices(backend="cpu"):
+        jax.jit(lambda x: x + 1)(jax.device_put(0, device)).block_until_ready()
 
 
 def from_environment():
@@ -232,10 +235,9 @@ def from_environment():
         return
     limit = os.environ.get("XLA_FFI_RECORD_LIMIT")
     try:
-        limit = LIMIT if not limit else int(limit)
+        recording = Recording(os.path.join(directory, f"process-{os.getpid()}"), int(limit) if limit else LIMIT)
     except ValueError as error:
         raise LibraryError(f"XLA_FFI_RECORD_LIMIT={limit!r} is no number of bytes") from error
-    recording = Recording(os.path.join(directory, f"process-{os.getpid()}"), limit)
     recording._start()
     process = os.getpid()
 

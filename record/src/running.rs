@@ -5,7 +5,7 @@ use crate::file::{ARGS, CALL, DONE, RETS, STATE};
 use crate::frame::{self, Place};
 use crate::hooks;
 use crate::host::Host;
-use crate::session::{Session, lock};
+use crate::session::{Handler, Session, lock};
 use crate::trampoline::Slot;
 use crate::write::Writer;
 use std::cell::RefCell;
@@ -158,17 +158,29 @@ impl Running {
         lock(&self.writer).is_none()
     }
 
+    fn handler(&self) -> Handler {
+        (self.call.library.clone(), self.call.handler.clone())
+    }
+
     /// Notes a state that the call has left.
     pub(crate) fn state_set(&self, state: usize) {
         if self.call.stage == "instantiate" {
-            self.session
-                .state_set(state, self.slot, self.call.number, &self.call.attributes);
+            let call = &self.call;
+            self.session.state_set(
+                state,
+                self.slot,
+                call.number,
+                self.handler(),
+                &call.attributes,
+            );
         }
     }
 
     /// Notes the state of an instantiation that the call has asked for.
     pub(crate) fn state_got(&self, state: usize) {
-        let instance = self.session.state_of(state, &self.call.attributes);
+        let instance = self
+            .session
+            .state_of(state, &self.handler(), &self.call.attributes);
         if let Some(writer) = lock(&self.writer).as_mut() {
             if writer.json(STATE, &State { instance }).is_err() {
                 self.session.failed.fetch_add(1, Ordering::Relaxed);

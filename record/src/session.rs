@@ -34,8 +34,12 @@ pub(crate) struct Session {
 struct Left {
     number: u64,
     slot: usize,
+    handler: Handler,
     attributes: Attributes,
 }
+
+/// A handler's library and name.
+pub(crate) type Handler = (String, String);
 
 /// The recording that is under way in this process.
 pub(crate) fn current() -> Option<Arc<Session>> {
@@ -102,6 +106,7 @@ impl Session {
         state: usize,
         slot: usize,
         number: u64,
+        handler: Handler,
         attributes: &Attributes,
     ) {
         let mut states = lock(&self.states);
@@ -110,20 +115,25 @@ impl Session {
         left.push(Left {
             number,
             slot,
+            handler,
             attributes: attributes.clone(),
         });
     }
 
-    /// The instantiation that left a state. Types without size all lie at one address: handler and
-    /// attributes tell them apart.
-    pub(crate) fn state_of(&self, state: usize, attributes: &Attributes) -> Option<u64> {
+    /// The instantiation that left a state. Types without size all lie at one address, and handlers may share an object:
+    /// handler and attributes tell them apart.
+    pub(crate) fn state_of(
+        &self,
+        state: usize,
+        handler: &Handler,
+        attributes: &Attributes,
+    ) -> Option<u64> {
         let states = lock(&self.states);
         let left = states.get(&state)?;
-        let same = left
-            .iter()
-            .rev()
-            .find(|left| left.attributes == *attributes);
-        same.or(left.last()).map(|left| left.number)
+        let mut own = left.iter().rev().filter(|left| left.handler == *handler);
+        let last = own.clone().next();
+        let same = own.find(|left| left.attributes == *attributes);
+        same.or(last).map(|left| left.number)
     }
 }
 

@@ -242,8 +242,10 @@ static STATE: AtomicI64 = AtomicI64::new(0);
 #[test]
 fn a_stage_that_is_over_gets_no_state() {
     let runtime = Runtime::default();
-    // SAFETY: the name is this test's, and its objects need no deleter.
-    let id = unsafe { runtime.register_type("past", 0, TypeInfo::default()) }.unwrap();
+    unsafe extern "C" fn keep(_object: *mut c_void) {}
+    let info = TypeInfo::new(Some(keep));
+    // SAFETY: the name is this test's.
+    let id = unsafe { runtime.register_type("past", 0, info) }.unwrap();
     STATE.store(id, Ordering::SeqCst);
     let mut call = call_on(&runtime, sets_what_is_past).prepare().unwrap();
     // Each is refused for what it does, not for what the one before has left.

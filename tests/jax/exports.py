@@ -5,6 +5,7 @@ usage: exports.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -158,6 +159,29 @@ def another_build(path, folder):
         raise AssertionError(text)
 
 
+def earlier_build(path, folder):
+    """The file has been rebuilt in this process: what counts is the build that the model's targets are registered with."""
+    wanted()
+    place = shutil.copy(path, os.path.join(folder, "libearlier.so"))
+    earlier = xla_ffi.load(place, prefix="earlier")
+    data = xla_ffi.export(earlier.rms_norm, X).serialize()
+    with open(place, "rb") as file, open(place + ".new", "wb") as out:
+        out.write(file.read() + b"a later build")
+    os.replace(place + ".new", place)
+    later = xla_ffi.load(place, prefix="earlier")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        xla_ffi.load_exported(data)
+    of_later = data.replace(earlier.digest.encode(), later.digest.encode())
+    if of_later == data:
+        raise AssertionError("one digest")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        xla_ffi.load_exported(of_later)
+    if not any("another build of" in str(each.message) for each in told):
+        raise AssertionError("a model of the later build runs the earlier one, and nothing is said")
+
+
 SOURCE = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -265,7 +289,24 @@ def damaged(path, folder):
         status, _, errors = command(file)
         if status != 1 or not errors.startswith("error: "):
             raise AssertionError(errors)
+    call = 'module {{ func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {{ %0 = stablehlo.custom_call @"{}"(%a) ' \
+        "{{api_version = 4 : i32, backend_config = {{}}}} : (tensor<3xf32>) -> tensor<3xf32>\n return %0 : tensor<3xf32> }} }}"
+    status, told, _ = command(_written(file, call.format("f\\0Aevil\\1B[31m").encode()))
+    if status != 0 or told.count("\n") != 1 or "\x1b" in told or "f\\nevil\\x1b[31m" not in told:
+        raise AssertionError(told)
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(_written(file, call.format("\\FF\\FE").encode())), "no text")
+    head = json.dumps({"libraries": 5}).encode()
+    data = data[:14] + len(head).to_bytes(4, "little") + head
+    for read in (xla_ffi.needs, xla_ffi.load_exported):
+        raises(xla_ffi.LibraryError, lambda read=read: read(_written(file, data)), "damaged")
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(data, libraries="libf.so"), "one path")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(os.path.join(folder, "none")), "No such file")
+
+
+def _written(file, data):
+    with open(file, "wb") as out:
+        out.write(data)
+    return file
 
 
 def main():
@@ -275,6 +316,7 @@ def main():
         check("what a model calls", lambda: lists(path, folder))
         check("a model in another process", lambda: carried(path, folder))
         check("a model of another build", lambda: another_build(path, folder))
+        check("a model of a later build", lambda: earlier_build(path, folder))
         check("a model of libraries that their caller describes", lambda: described_by_callers(folder))
         check("a model with symbolic sizes", lambda: symbolic(folder))
         check("who is vouched for", vouched)

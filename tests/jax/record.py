@@ -136,6 +136,16 @@ def only_within_the_block():
         raise AssertionError(told)
 
 
+def dropped():
+    """A call whose result nobody keeps is recorded, though it may begin after the block's last line."""
+    lib = xla_ffi.load(conformance())
+    much = jnp.ones((1500, 1500), jnp.float32)
+    step = jax.jit(lambda x: lib.scale(x + 0 * jnp.sum(much @ much), factor=2.0))
+    _, recording = recorded(lambda _: [step(jnp.ones(3, jnp.float32)), None][1])
+    if recording.calls != 1:
+        raise AssertionError(f"{recording.calls} calls")
+
+
 def states():
     """Each call gets the state of its own instantiation; one call alone replays with those before it."""
     if xla_ffi._jax.REVISION < 1:
@@ -434,7 +444,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, states, elsewhere, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
+    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "11_legacy":

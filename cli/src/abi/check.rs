@@ -144,15 +144,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     for checked in &checked {
         for note in &checked.notes {
-            eprintln!("note: {}", output::printable(note));
+            crate::output::tell!("note: {}", output::printable(note));
         }
         if fails(checked) {
-            eprintln!("error: {}", output::printable(checked.text.trim_end()));
+            crate::output::tell!("error: {}", output::printable(checked.text.trim_end()));
         }
     }
     for key in lists.unused() {
         let key = output::printable(key);
-        eprintln!("note: nothing needs this line any more: {key}");
+        crate::output::tell!("note: nothing needs this line any more: {key}");
     }
     Ok(ExitCode::from(code))
 }
@@ -196,7 +196,9 @@ fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
     }
     if !wrong.is_empty() {
         let wrong = output::printable(&wrong.join("\n  "));
-        eprintln!("error: our definitions and the committed snapshots differ:\n  {wrong}");
+        crate::output::tell!(
+            "error: our definitions and the committed snapshots differ:\n  {wrong}"
+        );
         return Ok(ExitCode::FAILURE);
     }
     if !as_json {

@@ -92,7 +92,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&text)?;
     }
     if fails {
-        eprintln!("error: {old_name} and {new_name} differ by more than --fail-on allows");
+        crate::output::tell!(
+            "error: {old_name} and {new_name} differ by more than --fail-on allows"
+        );
     }
     Ok(ExitCode::from(code))
 }

@@ -66,6 +66,8 @@ fn handlers_that_misbehave_are_errors() {
     assert!(said(&["--handler", "give_up"]).contains("signal 6"));
     assert!(said(&["--handler", "leave"]).contains("ended its process, with exit status: 0"));
     assert!(said(&["--handler", "leave_with_2"]).contains("exit status: 2"));
+    // Whatever the status: it says more than it.
+    assert!(said(&["--handler", "leave_with_187"]).contains("exit status: 187"));
     assert!(said(&["--handler", "close_output"]).contains("closed its process's standard output"));
     let hang = ["--handler", "hang", "--time-limit", "1"];
     assert!(said(&hang).contains("did not return within 1s"));

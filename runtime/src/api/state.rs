@@ -137,7 +137,14 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         }
         let deleter = match deleter {
             Some(deleter) => deleter,
-            None => context.shared().types.info(id)?.deleter(),
+            None => {
+                let deleter = context.shared().types.info(id)?.deleter();
+                // As XLA from jaxlib 0.9.1 on.
+                if deleter.is_none() && revision::<R>() >= Revision::R8 {
+                    return Err(Error::invalid("the state's type has no deleter"));
+                }
+                deleter
+            }
         };
         let stage = stage_of(stage)?;
         if stage == Stage::Execute || stage == Stage::Record {
