@@ -112,12 +112,10 @@ pub(crate) fn printable(text: &str) -> String {
 /// Writes a line to standard error. Where nobody reads that, the exit status says what there is to say; `eprintln!` would
 /// panic.
 macro_rules! tell {
-    ($($text:tt)*) => {
-        drop(std::io::Write::write_all(
-            &mut std::io::stderr(),
-            format!("{}\n", format_args!($($text)*)).as_bytes(),
-        ))
-    };
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        drop(writeln!(std::io::stderr(), $($text)*))
+    }};
 }
 pub(crate) use tell;
 

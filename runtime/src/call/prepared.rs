@@ -3,7 +3,6 @@
 mod left_open;
 mod renew;
 
-use self::left_open::leave_on_stream;
 pub(super) use self::left_open::leave_open;
 use super::body::{Body, Place, Request};
 use super::invoke::{invoke, run_stage, stage_error, translate};
@@ -432,7 +431,11 @@ impl Drop for PreparedCall {
                 }
                 match body.synchronize() {
                     Err(error) if error.code() == Code::FailedPrecondition => {
-                        leave_on_stream(body, self.executable.clone());
+                        // Who waits for calls has what they used back afterwards.
+                        body.context.progress().stay();
+                        if let Some(stream) = body.context.parts().stream.clone() {
+                            stream.drop_elsewhere((body, self.executable.clone()));
+                        }
                     }
                     Err(error) => crate::host::log::warn(format_args!("{error}")),
                     Ok(()) if over.is_none() => leave_for_the_next(body, &self.executable),
