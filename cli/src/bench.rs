@@ -2,6 +2,7 @@
 
 use crate::engine;
 use crate::output;
+use crate::pipe;
 use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
 use anyhow::{Result, bail};
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// The form of the answers for programs.
 pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
+
+/// How often it is said that calls return.
+const BEAT: Duration = Duration::from_secs(1);
 
 /// Command line of `bench`.
 #[derive(clap::Args)]
@@ -55,15 +59,26 @@ fn here(args: &Args) -> Result<()> {
     let mut call = prepared.call().prepare()?;
     drop(prepared);
     crate::progress::at(format!("measuring {} calls", args.calls));
+    let mut beat = Instant::now();
+    // The time limit is of one call, not of all of them.
+    let mut goes_on = |now: Instant| {
+        if now.duration_since(beat) > BEAT {
+            beat = now;
+            pipe::enters(format_args!("the handler"));
+        }
+    };
     for _ in 0..args.warmup {
         call.invoke()?;
+        goes_on(Instant::now());
     }
     let mut nanoseconds = Vec::with_capacity(args.calls as usize);
     for _ in 0..args.calls {
         let start = Instant::now();
         let outcome = call.invoke();
-        nanoseconds.push(start.elapsed().as_nanos());
+        let end = Instant::now();
+        nanoseconds.push(end.duration_since(start).as_nanos());
         outcome?;
+        goes_on(end);
     }
     call.into_rets()?;
     check(&runtime)?;

@@ -136,12 +136,12 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&report(args, &found, step, next.as_deref()))?;
     }
     for note in notes {
-        crate::output::tell!("note: {}", output::printable(&note));
+        crate::words::tell!("note: {}", crate::words::printable(&note));
     }
     if fails {
         let names = format!("{} and {}", args.old.display(), args.new.display());
-        let names = output::printable(&names);
-        crate::output::tell!("error: {names} differ by more than --fail-on allows");
+        let names = crate::words::printable(&names);
+        crate::words::tell!("error: {names} differ by more than --fail-on allows");
     }
     Ok(ExitCode::from(code))
 }

@@ -236,7 +236,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if fails {
-        crate::output::tell!("error: {}", output::printable(&conclusion(&decision)));
+        crate::words::tell!("error: {}", crate::words::printable(&conclusion(&decision)));
     }
     Ok(ExitCode::from(code))
 }
@@ -289,7 +289,7 @@ fn nowhere(args: &Args, judged: &mut [Judged]) {
 
 /// A word beside what was asked for. Names in it come from libraries.
 fn note(text: &str) {
-    crate::output::tell!("note: {}", output::printable(text));
+    crate::words::tell!("note: {}", crate::words::printable(text));
 }
 
 /// What every library is asked.

@@ -22,6 +22,7 @@ mod inspect;
 mod known;
 mod new;
 mod output;
+mod pipe;
 mod progress;
 mod replay;
 mod run;
@@ -29,6 +30,7 @@ mod stubs;
 mod supervise;
 mod target;
 mod text_file;
+mod words;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -109,7 +111,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::no_answer(form, &error);
-            crate::output::tell!("error: {}", error_text(&error));
+            crate::words::tell!("error: {}", words::error_text(&error));
             ExitCode::FAILURE
         }
     }
@@ -129,7 +131,7 @@ fn refuse(error: &clap::Error) -> ! {
     let written = error.print().and_then(|()| std::io::stdout().flush());
     match written {
         Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
-            crate::output::tell!("error: standard output: {why}");
+            crate::words::tell!("error: standard output: {why}");
             std::process::exit(1)
         }
         _ => std::process::exit(error.exit_code()),
@@ -144,25 +146,4 @@ fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
         .iter()
         .any(|argument| argument == "--json" || argument == "--format=json")
         || pairs.any(|pair| pair[0] == "--format" && pair[1] == "json")
-}
-
-/// An error and its causes; a cause whose text stands in the one before it is not said twice.
-fn error_text(error: &anyhow::Error) -> String {
-    let mut texts: Vec<String> = vec![];
-    for cause in error.chain() {
-        let text = cause.to_string();
-        if texts.last().is_none_or(|last| !last.contains(&text)) {
-            texts.push(text);
-        }
-    }
-    output::printable(&advice::for_command_line(&texts.join(": ")))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn terminals_obey_no_error() {
-        let error = anyhow::anyhow!("a\u{1b}[31mb\n\tc\0d é");
-        assert_eq!(super::error_text(&error), "a\\u{1b}[31mb\n\tc\\u{0}d é");
-    }
 }

@@ -39,7 +39,7 @@ pub(crate) fn is_gone() -> bool {
 /// Writes a text for people: names of files and symbols and what libraries say of themselves may hold
 /// anything, and a terminal obeys none of it.
 pub(crate) fn text(text: &str) -> Result<()> {
-    exactly(&printable(text))
+    exactly(&crate::words::printable(text))
 }
 
 fn exactly(text: &str) -> Result<()> {
@@ -55,7 +55,7 @@ fn exactly(text: &str) -> Result<()> {
 }
 
 pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
-    crate::supervise::answers();
+    crate::pipe::answers();
     answered();
     exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
@@ -67,7 +67,7 @@ pub(crate) fn ok() -> serde_json::Value {
 
 /// The answer for programs where what was given cannot be read.
 pub(crate) fn bad_input(schema: &str, error: &anyhow::Error) -> Result<()> {
-    failure(schema, 1, "bad-input", &crate::error_text(error))
+    failure(schema, 1, "bad-input", &crate::words::error_text(error))
 }
 
 /// The answer for programs where there is no other.
@@ -89,47 +89,5 @@ pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     if let Some(schema) = wanted.filter(|_| !ANSWERED.load(Ordering::Relaxed)) {
         // Whoever closed standard output reads the exit status.
         let _ = bad_input(schema, error);
-    }
-}
-
-/// A text with what a terminal would obey made visible.
-pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' | '\t' => shown.push(letter),
-            // These turn the order of the letters around, as far as they are obeyed.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                shown.extend(letter.escape_default())
-            }
-            _ if letter.is_control() => shown.extend(letter.escape_default()),
-            _ => shown.push(letter),
-        }
-    }
-    shown
-}
-
-/// Writes a line to standard error. Where nobody reads that, the exit status says what there is to say; `eprintln!` would
-/// panic.
-macro_rules! tell {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        drop(writeln!(std::io::stderr(), $($text)*))
-    }};
-}
-pub(crate) use tell;
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn what_a_terminal_obeys_is_shown() {
-        assert_eq!(printable("a\n\tb ü ש"), "a\n\tb ü ש");
-        assert_eq!(printable("\x1b[31m\r\u{9b}"), "\\u{1b}[31m\\r\\u{9b}");
-        assert_eq!(
-            printable("ok \u{202e}liaf\u{2069}"),
-            "ok \\u{202e}liaf\\u{2069}"
-        );
     }
 }

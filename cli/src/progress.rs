@@ -104,7 +104,7 @@ impl Waiting {
 
 /// `libmine.so, 4 s`, in the width of a narrow terminal.
 fn line(what: &str, waited: Duration) -> String {
-    let what = crate::output::printable(what).replace(['\n', '\t'], " ");
+    let what = crate::words::printable(what).replace(['\n', '\t'], " ");
     let mut short: String = what.chars().take(60).collect();
     if short.len() < what.len() {
         short.push('…');

@@ -3,8 +3,8 @@
 mod answer;
 mod value;
 
+use crate::pipe;
 use crate::run::Args;
-use crate::supervise;
 use crate::target::{Chosen, HandlerName, Target};
 use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     };
     let (mut equal, mut differ, mut untold, mut failed) = (0, 0, 0, damaged.len());
     for error in damaged {
-        crate::output::text(&format!("{}\n", crate::error_text(&error)))?;
+        crate::output::text(&format!("{}\n", crate::words::error_text(&error)))?;
     }
     for (entry, told) in entries {
         crate::progress::at(format!("replaying {}", entry.path.display()));
@@ -45,14 +45,14 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
             let answer = answer.with_context(|| entry.path.display().to_string())?;
             Ok((recorded, answer))
         });
-        supervise::enters(format_args!("xla-ffi itself, between calls,"));
+        pipe::enters(format_args!("xla-ffi itself, between calls,"));
         // One file does not keep the others from being replayed.
         let (recorded, answer) = match replayed {
             Ok(replayed) if told => replayed,
             Ok(_) => continue,
             Err(error) => {
                 failed += 1;
-                crate::output::text(&format!("{}\n", crate::error_text(&error)))?;
+                crate::output::text(&format!("{}\n", crate::words::error_text(&error)))?;
                 continue;
             }
         };
@@ -242,7 +242,7 @@ impl<'a> Replay<'a> {
             )));
         }
         let handler = self.handler(call)?;
-        supervise::enters(format_args!("{}", call.title()));
+        pipe::enters(format_args!("{}", call.title()));
         let attributes = value::attributes(&call.attributes)?;
         if stage == Stage::Instantiate {
             return Ok(match handler.instantiate(&attributes) {
@@ -316,7 +316,7 @@ impl<'a> Replay<'a> {
                 0 => Runtime::new(revision),
                 threads => Runtime::with_threads(revision, threads),
             };
-            supervise::enters(format_args!("the library, while it was loaded,"));
+            pipe::enters(format_args!("the library, while it was loaded,"));
             let library = runtime.open(&self.args.call.lib)?;
             for user_type in &self.args.call.types {
                 library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
@@ -328,7 +328,7 @@ impl<'a> Replay<'a> {
         if let Some(handler) = handlers.get(&call.handler) {
             return Ok(handler.clone());
         }
-        supervise::enters(format_args!("handler {}", call.handler));
+        pipe::enters(format_args!("handler {}", call.handler));
         let handler = chosen.load(library)?;
         handlers.insert(call.handler.clone(), handler.clone());
         Ok(handler)

@@ -4,6 +4,7 @@ use crate::contract;
 use crate::device::{Device, Opened};
 use crate::engine::{self, Engine};
 use crate::output;
+use crate::pipe;
 use crate::replay;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
@@ -212,7 +213,7 @@ fn here(args: &Args) -> Result<()> {
         }
         Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
     };
-    supervise::enters(format_args!("the handler has returned; xla-ffi itself"));
+    pipe::enters(format_args!("the handler has returned; xla-ffi itself"));
     let mut text: String = names
         .iter()
         .zip(&rets)
@@ -354,14 +355,14 @@ impl Prepared {
             Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
             _ => Runtime::new(revision),
         };
-        supervise::enters(format_args!("the library, while it was loaded,"));
+        pipe::enters(format_args!("the library, while it was loaded,"));
         let library: Library = runtime.open(&args.lib)?;
         for user_type in &args.types {
             library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
         }
         let handler = chosen.load(&library)?;
         let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
-        supervise::enters(format_args!("the handler"));
+        pipe::enters(format_args!("the handler"));
         let attributes = args.attrs.clone().unwrap_or_default();
         let executable = handler.instantiate(&attributes)?;
         Ok(Self {

@@ -7,13 +7,11 @@
 //! whole process, with threads, the terminal and exit handlers, and nothing lies in this one's memory
 //! that it would need.
 
+use crate::pipe::{self, Said};
 use anyhow::{Context, Result, bail};
-use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use xla_ffi_runtime::signal_name;
 
@@ -26,15 +24,8 @@ const FAILED: u8 = 188;
 const CLOSED: u8 = 189;
 /// What the child may take beyond the call's own limit: loading, and telling what happened.
 const GRACE: Duration = Duration::from_secs(5);
-/// What a child says instead of whose code it enters where it writes its answer.
-const ANSWER: &str = "\u{1}answer";
-/// What a child says with the status that it is about to end with, by itself.
-const ENDS: &str = "\u{1}ends ";
 /// Longer limits are no limits; clocks cannot count every number of seconds.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Where a child says whose code it enters.
-static PIPE: OnceLock<File> = OnceLock::new();
 
 /// What a child is told by its parent: the pipe's descriptor and the parent's number.
 #[derive(Clone, Debug)]
@@ -57,19 +48,6 @@ impl std::str::FromStr for Supervisor {
     }
 }
 
-/// Says whose code runs from here on: what the error begins with if it goes wrong.
-pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
-    if let Some(mut pipe) = PIPE.get() {
-        // A parent that is gone has no use for it.
-        drop(writeln!(pipe, "{}", who.to_string().replace('\n', " ")));
-    }
-}
-
-/// Says that an answer for programs is written now, whatever comes after it.
-pub(crate) fn answers() {
-    enters(format_args!("{ANSWER}"));
-}
-
 /// Does the work of a supervised child, and tells how it came to its end, so that a handler that ends
 /// the process with a status of its own is not taken for that.
 pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) -> ExitCode {
@@ -80,18 +58,13 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
         // The parent died before the line above.
         return ExitCode::from(FAILED);
     }
-    if let Ok(pipe) = File::options()
-        .write(true)
-        .open(format!("/dev/fd/{}", supervisor.pipe))
-    {
-        PIPE.get_or_init(|| pipe);
-    }
+    pipe::open(supervisor.pipe);
     let code = match work() {
         Ok(()) if crate::output::is_gone() => CLOSED,
         Ok(()) => DONE,
         Err(error) => {
             crate::progress::done();
-            crate::output::tell!("error: {}", crate::error_text(&error));
+            crate::words::tell!("error: {}", crate::words::error_text(&error));
             // An answer for programs is the parent's to write, where it could not be written here.
             if crate::output::is_gone() {
                 CLOSED
@@ -100,32 +73,14 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
             }
         }
     };
-    enters(format_args!("{ENDS}{code}"));
+    pipe::ends(code);
     ExitCode::from(code)
 }
 
-/// Whose code the child said that it enters, last, and the status with which it ended by itself.
-fn said(pipe: OwnedFd) -> (String, Option<u8>) {
-    let mut said = Vec::new();
-    // What the handler started may hold the pipe open: what is there now is all that is waited for.
-    if rustix::io::ioctl_fionbio(&pipe, true).is_ok() {
-        drop(File::from(pipe).read_to_end(&mut said));
-    }
-    let said = String::from_utf8_lossy(&said);
-    if said.lines().any(|line| line == ANSWER) {
-        crate::output::answered();
-    }
-    let ends = said.lines().find_map(|line| line.strip_prefix(ENDS));
-    let last = said.lines().rfind(|line| !line.starts_with('\u{1}'));
-    let who = last.map_or_else(|| "xla-ffi itself".into(), str::to_owned);
-    (who, ends.and_then(|code| code.parse().ok()))
-}
-
-/// Runs this program again with the same command line and [`CHILD`], and gives its exit code.
+/// Runs this program again with the same command line and [`CHILD`], and gives its exit code. What it enters may take as
+/// long as `limit`, each time.
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
-    let (read, write) = rustix::pipe::pipe().context("a pipe to a child process")?;
-    rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)
-        .context("a pipe to a child process")?;
+    let (write, mut said) = Said::new().context("a pipe to a child process")?;
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let child = format!("{CHILD}={},{}", write.as_raw_fd(), std::process::id());
     arguments.insert(1.min(arguments.len()), child.into());
@@ -135,13 +90,22 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         .spawn()
         .context("a child process")?;
     drop(write);
-    let end = Instant::now() + limit.saturating_add(GRACE).min(DAY);
+    let limit_and_grace = limit.saturating_add(GRACE).min(DAY);
+    let mut end = Instant::now() + limit_and_grace;
     let mut pause = Duration::from_millis(1);
     loop {
-        if let Some(status) = child.try_wait().context("the child process")? {
-            let (who, ends) = said(read);
+        let ended = child.try_wait().context("the child process")?;
+        // After the wait: all that a child said that has ended is there.
+        if said.read() {
+            end = Instant::now() + limit_and_grace;
+        }
+        if let Some(status) = ended {
+            if said.answered {
+                crate::output::answered();
+            }
+            let who = said.who;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
-            let code = code.filter(|code| ends == Some(*code));
+            let code = code.filter(|code| said.ends == Some(*code));
             if !matches!(code, Some(DONE | FAILED)) {
                 crate::progress::clear();
             }
@@ -161,10 +125,14 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         if Instant::now() >= end {
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
+            said.read();
+            if said.answered {
+                crate::output::answered();
+            }
             crate::progress::clear();
             bail!(
                 "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
-                said(read).0
+                said.who
             );
         }
         std::thread::sleep(pause);

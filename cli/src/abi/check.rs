@@ -144,15 +144,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     for checked in &checked {
         for note in &checked.notes {
-            crate::output::tell!("note: {}", output::printable(note));
+            crate::words::tell!("note: {}", crate::words::printable(note));
         }
         if fails(checked) {
-            crate::output::tell!("error: {}", output::printable(checked.text.trim_end()));
+            crate::words::tell!(
+                "error: {}",
+                crate::words::printable(checked.text.trim_end())
+            );
         }
     }
     for key in lists.unused() {
-        let key = output::printable(key);
-        crate::output::tell!("note: nothing needs this line any more: {key}");
+        let key = crate::words::printable(key);
+        crate::words::tell!("note: nothing needs this line any more: {key}");
     }
     Ok(ExitCode::from(code))
 }
@@ -195,8 +198,8 @@ fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
         }))?;
     }
     if !wrong.is_empty() {
-        let wrong = output::printable(&wrong.join("\n  "));
-        crate::output::tell!(
+        let wrong = crate::words::printable(&wrong.join("\n  "));
+        crate::words::tell!(
             "error: our definitions and the committed snapshots differ:\n  {wrong}"
         );
         return Ok(ExitCode::FAILURE);

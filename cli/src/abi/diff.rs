@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&text)?;
     }
     if fails {
-        crate::output::tell!(
+        crate::words::tell!(
             "error: {old_name} and {new_name} differ by more than --fail-on allows"
         );
     }

@@ -161,7 +161,7 @@ impl Input {
             Self::File(path) => {
                 let opinions = reading.opinions(path, None)?;
                 for (reader, why) in &opinions.missing {
-                    crate::output::tell!("note: one opinion only: {reader} does not serve: {why}");
+                    crate::words::tell!("note: one opinion only: {reader} does not serve: {why}");
                 }
                 Ok(opinions.abi)
             }

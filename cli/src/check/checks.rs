@@ -65,7 +65,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 
 /// What stops a check is its failure.
 fn told(verdict: Result<Verdict>) -> Verdict {
-    verdict.unwrap_or_else(|error| Verdict::Fail(crate::error_text(&error)))
+    verdict.unwrap_or_else(|error| Verdict::Fail(crate::words::error_text(&error)))
 }
 
 fn is_deterministic(subject: &Subject) -> bool {

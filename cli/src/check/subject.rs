@@ -75,7 +75,7 @@ impl Subject {
             )));
         }
         if let Err(why) = args.results(manifest.as_ref(), &args.arguments()?) {
-            return Ok(Err(crate::error_text(&why)));
+            return Ok(Err(crate::words::error_text(&why)));
         }
         let shapes = shapes(&args)?;
         let names = manifest
