@@ -91,7 +91,7 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
         usize::from_ne_bytes(word)
     };
     let (size, deleter) = (word(0), word(2));
-    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !probe::is_code(deleter)) {
+    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !probe::is_function(deleter)) {
         return Err(told("a pointer to something else"));
     }
     // SAFETY: the word is null, or the address of code that the library names as its deleter.
