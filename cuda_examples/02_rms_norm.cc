@@ -9,13 +9,13 @@ struct Plan {
   size_t per_thread, threads, blocks, block;
 };
 
-// The plan for `rows` rows of `n` elements, at most `most` vectors a thread; none where rows do not
-// divide into vectors or are too long for the registers.
+// The plan for `rows` rows of `n` elements, at most `most` vectors of a row in a thread's registers; none where rows do not
+// divide into vectors.
 static bool MakePlan(size_t rows, size_t n, size_t element, size_t most, bool aligned, Plan* plan) {
   const size_t vectors = n * element / 16;
-  if (!aligned || n * element % 16 != 0 || vectors > 1024 * most) return false;
+  if (!aligned || n * element % 16 != 0) return false;
   plan->threads = 32;
-  while (plan->threads * most < vectors) plan->threads *= 2;
+  while (plan->threads < 1024 && plan->threads * most < vectors) plan->threads *= 2;
   plan->per_thread = vectors > 4 * plan->threads ? 8 : 4;
   const size_t rows_per_block = plan->threads < 128 ? 128 / plan->threads : 1;
   plan->blocks = (rows + rows_per_block - 1) / rows_per_block;

@@ -7,8 +7,8 @@
 // A row is read once, in vectors of 16 bytes, kept in registers while the block adds up, and written
 // once: x and y are all the memory that moves. `threads` threads (a power of two, 32 to 1024) share a
 // row, and each holds up to PER_THREAD vectors of it; blocks of fewer than 128 threads a row take
-// several rows. Rows that do not divide into vectors, or are longer than the registers hold, go through
-// the `_any` kernels, which read a row twice.
+// several rows. What the registers of 1024 threads do not hold of a row is read twice, from its end: the second time much of
+// it still lies in the caches. Rows that do not divide into vectors go through the `_any` kernels, which read all of it twice.
 
 typedef unsigned short bf16;  // the upper half of an f32
 
@@ -137,6 +137,13 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
 #pragma unroll
     for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
   }
+  const unsigned rest = lane + PER_THREAD * threads;
+  for (unsigned at = rest; row < rows && at < vectors; at += threads) {
+    float values[kCount];
+    Vector<T>::Unpack(from[at], values);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
+  }
   sum_of_row(threads, squares, unused);
   const float scale = 1.0f / sqrtf(squares / (float)n + eps);
   if (row >= rows) return;
@@ -147,6 +154,14 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
     if (at >= vectors) break;
     float values[kCount];
     Vector<T>::Unpack(held[i], values);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values[k] *= scale;
+    to[at] = Vector<T>::Pack(values);
+  }
+  if (rest >= vectors) return;
+  for (unsigned at = rest + (vectors - 1 - rest) / threads * threads; at >= rest; at -= threads) {
+    float values[kCount];
+    Vector<T>::Unpack(from[at], values);
 #pragma unroll
     for (int k = 0; k < kCount; ++k) values[k] *= scale;
     to[at] = Vector<T>::Pack(values);
@@ -191,6 +206,18 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
       products += values[k] * g[k];
     }
   }
+  const unsigned rest = lane + PER_THREAD * threads;
+  for (unsigned at = rest; row < rows && at < vectors; at += threads) {
+    float values[kCount];
+    float g[kCount];
+    Vector<T>::Unpack(from[at], values);
+    Vector<T>::Unpack(grads[at], g);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      squares += values[k] * values[k];
+      products += values[k] * g[k];
+    }
+  }
   sum_of_row(threads, squares, products);
   const float scale = 1.0f / sqrtf(squares / (float)n + eps);
   const float pull = scale * scale * scale * (products / (float)n);
@@ -204,6 +231,16 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
     float g[kCount];
     Vector<T>::Unpack(held[i], values);
     Vector<T>::Unpack(grad[i], g);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
+    to[at] = Vector<T>::Pack(values);
+  }
+  if (rest >= vectors) return;
+  for (unsigned at = rest + (vectors - 1 - rest) / threads * threads; at >= rest; at -= threads) {
+    float values[kCount];
+    float g[kCount];
+    Vector<T>::Unpack(from[at], values);
+    Vector<T>::Unpack(grads[at], g);
 #pragma unroll
     for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
     to[at] = Vector<T>::Pack(values);

@@ -42,15 +42,15 @@ struct Plan {
     launch: Launch,
 }
 
-/// The plan for `rows` rows of `n` elements, at most `most` vectors a thread; `None` where rows do not
-/// divide into vectors or are too long for the registers.
+/// The plan for `rows` rows of `n` elements, at most `most` vectors of a row in a thread's registers; `None` where rows do
+/// not divide into vectors.
 fn plan(rows: usize, n: usize, element: usize, most: usize, aligned: bool) -> Option<Plan> {
     let vectors = n * element / 16;
-    if !aligned || !(n * element).is_multiple_of(16) || vectors > 1024 * most {
+    if !aligned || !(n * element).is_multiple_of(16) {
         return None;
     }
     let mut threads = 32;
-    while threads * most < vectors {
+    while threads < 1024 && threads * most < vectors {
         threads *= 2;
     }
     let per_thread = if vectors > 4 * threads { 8 } else { 4 };

@@ -116,7 +116,7 @@ fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
 
 /// Row lengths that take every kernel: warps and blocks, whole and partial vectors, the registers'
 /// limits, and what goes beyond.
-const ROWS: [(i64, i64, i32); 12] = [
+const ROWS: [(i64, i64, i32); 14] = [
     // rows, n, threads of the forward f32 launch
     (3, 4, 128),
     (5, 128, 128),
@@ -127,7 +127,9 @@ const ROWS: [(i64, i64, i32); 12] = [
     (2, 8192, 256),
     (1, 20000, 1024),
     (1, 32768, 1024),
-    (2, 33000, 256),
+    (2, 33000, 1024),
+    (1, 66000, 1024),
+    (2, 33001, 256),
     (4, 7, 256),
     (1, 1, 256),
 ];

@@ -21,22 +21,6 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, voi
   return error;
 }
 
-/* Allocates scratch memory on the device; give it back with xffi_scratch_free before the handler
- * returns. `alignment` is a power of two. Every revision. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
-                                        void** data) {
-  XLA_FFI_DeviceMemory_Allocate_Args args;
-  XLA_FFI_Error* error;
-  memset(&args, 0, sizeof(args));
-  args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
-  args.ctx = call->ctx;
-  args.size = size;
-  args.alignment = alignment;
-  error = XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Allocate, &args);
-  *data = error == NULL ? args.data : NULL;
-  return error;
-}
-
 /* Gives scratch memory back. */
 XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
   XLA_FFI_DeviceMemory_Free_Args args;
@@ -46,6 +30,37 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* cal
   args.size = size;
   args.data = data;
   return XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Free, &args);
+}
+
+/* Allocates scratch memory on the device; give it back with xffi_scratch_free before the handler
+ * returns: XLA frees nothing by itself. `alignment` is a power of two up to 256, which is what XLA's memory on GPUs
+ * comes at; XLA lets handlers ask for 16 at most. Every revision.
+ * Errors: INVALID_ARGUMENT for another alignment, INTERNAL where the host's memory does not lie at such addresses. */
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
+                                        void** data) {
+  XLA_FFI_DeviceMemory_Allocate_Args args;
+  XLA_FFI_Error* error;
+  *data = NULL;
+  if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) {
+    return xffi_error_format(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                             "%s: the alignment of scratch memory is %zu, which is no power of two up to 256",
+                             call->handler, alignment);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.size = size;
+  args.alignment = alignment < 16 ? alignment : 16;
+  error = XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Allocate, &args);
+  if (error != NULL) return error;
+  if ((uintptr_t)args.data % alignment != 0) {
+    error = xffi_scratch_free(call, args.data, size);
+    if (error != NULL) return error;
+    return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+                             "%s: the host's scratch memory is no multiple of %zu", call->handler, alignment);
+  }
+  *data = args.data;
+  return NULL;
 }
 
 /* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */

@@ -116,6 +116,8 @@ pub enum Hazard {
     /// A result, or a part of it, was never written. Looked for where it is asked for
     /// ([`Call::unwritten`](crate::Call::unwritten)).
     UnwrittenResult,
+    /// Scratch memory was not given back: XLA does not free what handlers allocate.
+    ScratchLeak,
 }
 
 impl Hazard {
@@ -136,6 +138,7 @@ impl Hazard {
         Self::Unwound,
         Self::Crash,
         Self::UnwrittenResult,
+        Self::ScratchLeak,
     ];
 
     /// A short name for tables and scripts.
@@ -157,6 +160,7 @@ impl Hazard {
             Self::Unwound => "unwound",
             Self::Crash => "crash",
             Self::UnwrittenResult => "unwritten-result",
+            Self::ScratchLeak => "scratch-leak",
         }
     }
 }

@@ -3,8 +3,8 @@
 usage: python3 run.py test|bench [--platform cpu] [--quick] [--only PART] [--out DIR]
 
 It needs a Python with JAX and nothing else of this project: everything is in the folder.
-On a GPU `test` runs the examples plainly, with command buffers on, on the embedded runtime, and under compute-sanitizer
-(where it is on PATH, or in CUDA_HOME); `bench` writes `gpu-DATE.json`.
+On a GPU `test` runs the examples plainly, with command buffers on, on the embedded runtime, and there under
+compute-sanitizer (where it is on PATH, or in CUDA_HOME); `bench` writes `gpu-DATE.json`.
 """
 
 import argparse
@@ -84,20 +84,8 @@ class Runs:
         elif tool is None:
             self.skip("compute-sanitizer", "it is neither on PATH nor in CUDA_HOME")
         else:
-            # Every allocation its own: an access past an operand is then seen.
-            wrapper = [tool, "--tool", "memcheck", "--error-exitcode", "9", "--print-limit", "20"]
-            # XLA asks the driver for things that it may not have; that is no error of ours.
-            wrapper += ["--report-api-errors", "no"]
-            off = " ".join(filter(None, [os.environ.get("XLA_FLAGS"), "--xla_gpu_enable_command_buffer="]))
-            self.run(
-                "compute-sanitizer memcheck",
-                "gpu_examples.py",
-                "--quick",
-                wrapper=wrapper,
-                XLA_PYTHON_CLIENT_ALLOCATOR="platform",
-                XLA_PYTHON_CLIENT_PREALLOCATE="false",
-                XLA_FLAGS=off,
-            )
+            # On the embedded runtime, where each operand is an allocation of its own: an access past it is seen.
+            self.run("compute-sanitizer", "gpu_runtime.py", "--quick", "--sanitizer", tool)
 
     def bench(self, out):
         out.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """The GPU examples without JAX: on the embedded runtime's CUDA device, and the runtime's own tests of it.
 
-usage: gpu_runtime.py [--quick] LANGUAGE:EXAMPLE=LIBRARY…
+usage: gpu_runtime.py [--quick] [--sanitizer PROGRAM] LANGUAGE:EXAMPLE=LIBRARY…
 
 `bin/xla-ffi` and `bin/runtime-tests` lie beside this file. See gpu.py for ``--platform cpu``.
 """
@@ -22,20 +22,37 @@ def numbers(*shape):
     return np.random.default_rng(len(shape)).uniform(-2, 2, shape).astype(np.float32)
 
 
+EPS = 1e-3
+
+
 def rms_norm(x):
-    return x / np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=-1, keepdims=True) + 1e-3)
+    return x / np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=-1, keepdims=True) + EPS)
+
+
+def rms_norm_grad(x, dy):
+    x, dy = x.astype(np.float64), dy.astype(np.float64)
+    r = 1 / np.sqrt(np.mean(x**2, axis=-1, keepdims=True) + EPS)
+    return r * dy - x * r**3 * np.mean(x * dy, axis=-1, keepdims=True)
+
+
+#: Row lengths that take every kernel: several rows a block, a block a row, more than registers hold, no whole vectors.
+ROWS = [(3, 4), (2, 1028), (2, 20000), (2, 40000), (3, 1001)]
 
 
 #: Handler, attributes, arguments, what comes of them in double precision, relative error.
 def cases(quick):
     n = 3000 if quick else 1 << 22
     x, y, few = numbers(n), numbers(n)[::-1].copy(), numbers(128)
-    rows = numbers(5, 1024) if quick else numbers(4096, 4096)
+    norms = []
+    for shape in [*ROWS, *([] if quick else [(4096, 4096)])]:
+        rows, dy = numbers(*shape), numbers(*shape)[::-1].copy()
+        norms.append(("rms_norm", "rms_norm", "eps = 1.0e-3 : f32", [rows], rms_norm(rows), 1e-5))
+        norms.append(("rms_norm", "rms_norm_grad", "eps = 1.0e-3 : f32", [rows, dy], rms_norm_grad(rows, dy), 1e-5))
     return [
+        *norms,
         ("axpy", "axpy", "a = 3.0 : f32", [x, y], 3.0 * x.astype(np.float64) + y, 1e-6),
         ("tiled_add", "tiled_add", "", [few, x], np.resize(few, n) + x, 0),
         ("sum", "sum", "", [x], x.astype(np.float64).sum(), 1e-4),
-        ("rms_norm", "rms_norm", "eps = 1.0e-3 : f32", [rows], rms_norm(rows), 1e-5),
         ("polynomial", "polynomial", "coefficients = array<f32: 1, 2, 3>", [x], 1 + 2.0 * x + 3.0 * x.astype(np.float64) ** 2, 1e-5),
     ]
 
@@ -43,11 +60,23 @@ def cases(quick):
 class Tool:
     """The command line program on a CUDA device."""
 
-    def __init__(self, environment, stands_in):
+    def __init__(self, environment, stands_in, sanitizer):
         self.environment, self.stands_in = environment, stands_in
+        # Every error counts, but what is asked of the driver that it may not have.
+        flags = ["--error-exitcode", "1", "--print-limit", "20", "--report-api-errors", "no"]
+        self.wrappers = [[sanitizer, "--tool", tool, *flags] for tool in ["memcheck", "racecheck", "initcheck"]] if sanitizer else [[]]
 
     def run(self, *arguments):
-        command = [HERE / "bin/xla-ffi", "run", *map(str, arguments)]
+        for wrapper in self.wrappers:
+            ran = self.run_once(wrapper, *arguments)
+            if ran.returncode != 0:
+                break
+        return ran
+
+    def run_once(self, wrapper, *arguments):
+        command = [*wrapper, HERE / "bin/xla-ffi", "run", *map(str, arguments)]
+        # A tool of CUDA's sees one process, and says what it has found on its standard output.
+        command += ["--in-this-process"] if wrapper else []
         return subprocess.run(command, env=self.environment, capture_output=True, text=True)
 
     def compare(self, library, handler, attributes, arguments, wanted, error):
@@ -64,7 +93,7 @@ class Tool:
             ran = self.run(
                 library, "--handler", *handler, "--device", "cuda", "--attrs", attributes, *options, "--ret", f"f32[{shape}]", "--out", out
             )
-            assert ran.returncode == 0, ran.stderr
+            assert ran.returncode == 0, ran.stdout + ran.stderr
             with np.load(out) as results:
                 (got,) = results.values()
         np.testing.assert_allclose(got, wanted, rtol=max(error, 1e-6), atol=error)
@@ -82,12 +111,15 @@ def tests(environment):
 
 
 def main():
-    options = gpu.arguments(__doc__).parse_args()
+    parser = gpu.arguments(__doc__)
+    parser.add_argument("--sanitizer", help="compute-sanitizer, under which the examples run, and nothing else")
+    options = parser.parse_args()
     environment = dict(os.environ)
     if options.driver:
         environment["LD_LIBRARY_PATH"] = str(pathlib.Path(options.driver).parent)
-    check("runtime: its tests of a CUDA device", lambda: tests(environment))
-    tool = Tool(environment, bool(options.driver))
+    if not options.sanitizer:
+        check("runtime: its tests of a CUDA device", lambda: tests(environment))
+    tool = Tool(environment, bool(options.driver), options.sanitizer)
     libraries = dict(entry.split("=", 1) for entry in options.libraries)
     for language in ["rust", "cpp"]:
         for example, handler, *rest in cases(options.quick or bool(options.driver)):
@@ -97,7 +129,11 @@ def main():
                 symbol = [f"execute={symbol},instantiate={symbol}_instantiate", "--type", f"Polynomial={symbol}_type_id,{symbol}_type_info"]
             else:
                 symbol = [symbol]
-            check(f"runtime: {language} {example}", lambda rest=rest, at=(library, symbol): tool.compare(*at, *rest))
+            what = "sanitizer" if options.sanitizer else "runtime"
+            shapes = ", ".join(f"f32{list(array.shape)}" for array in rest[1])
+            check(f"{what}: {language} {handler} of {shapes}", lambda rest=rest, at=(library, symbol): tool.compare(*at, *rest))
+    if options.sanitizer:
+        return finish()
     fickle = [libraries["rust:probe"], "--handler", "fickle", "--device", "cuda", "--arg", "f32[3]=ones"]
     check(
         "runtime: a wrong declaration for command buffers",

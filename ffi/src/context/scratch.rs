@@ -1,5 +1,6 @@
 //! Scratch memory on the device.
 
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -10,9 +11,15 @@ use crate::call::host::Host;
 use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
+/// The most that XLA lets a handler ask for, on every platform (`XLA_FFI_DeviceMemory_Allocate` of its `ffi_api.cc`).
+const ASKED: usize = 16;
+/// What its allocators give on GPUs whatever is asked for.
+const GIVEN: usize = 256;
+
 /// The host's allocator of device memory. CPU hosts have none. Since r0.
 ///
-/// Memory that is not freed by hand lives until the stream has run what the call launched.
+/// What was allocated is given back when this goes away, at the end of the handler: XLA frees nothing by itself, and reuses
+/// memory in the order of the stream, behind what the call launched there. Work on another stream has to be waited for.
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
@@ -42,24 +49,28 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 /// assert!(call(None).is_err()); // no allocator there
 /// # Ok::<(), internal::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Scratch<'f> {
     host: Host,
     ctx: *mut XLA_FFI_InvokeContext,
+    /// What is to be given back, with its sizes.
+    taken: RefCell<Vec<(NonNull<c_void>, usize)>>,
     _call: PhantomData<&'f ()>,
 }
 
 impl<'f> Scratch<'f> {
-    /// Allocates `size` bytes of device memory at a multiple of `alignment`.
+    /// Allocates `size` bytes of device memory at a multiple of `alignment`, 256 at most.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `alignment` is no
-    /// power of two; [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug
-    /// builds of a handler that is declared `command_buffer_compatible`; otherwise what the host answers, `UNIMPLEMENTED` where it has no allocator.
+    /// power of two or above 256; [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug
+    /// builds of a handler that is declared `command_buffer_compatible`; [`ErrorCode::Internal`](crate::ErrorCode::Internal)
+    /// where the host's memory does not lie at such addresses; otherwise what the host answers, `UNIMPLEMENTED` where it
+    /// has no allocator.
     pub fn allocate(&self, size: usize, alignment: usize) -> Result<NonNull<c_void>> {
-        if !alignment.is_power_of_two() {
+        if !alignment.is_power_of_two() || alignment > GIVEN {
             return Err(Error::invalid_argument(format!(
-                "alignment {alignment} is no power of two"
+                "alignment {alignment} is no power of two up to {GIVEN}"
             )));
         }
         crate::entry::command_buffer::forbid(
@@ -67,18 +78,27 @@ impl<'f> Scratch<'f> {
             "take the memory as another result of the call",
         )?;
         // SAFETY: the call's own context, which 'f keeps alive.
-        let data = unsafe { self.host.allocate(self.ctx, size, alignment) }?;
-        NonNull::new(data).ok_or_else(|| {
+        let data = unsafe { self.host.allocate(self.ctx, size, alignment.min(ASKED)) }?;
+        let data = NonNull::new(data).ok_or_else(|| {
             Error::resource_exhausted(format!("{size} bytes of scratch memory are not available"))
-        })
+        })?;
+        self.taken.borrow_mut().push((data, size));
+        if data.addr().get() % alignment != 0 {
+            // SAFETY: allocated above, with this size, and never used.
+            unsafe { self.free(data, size) }?;
+            return Err(Error::internal(format!(
+                "the host's scratch memory is no multiple of {alignment}"
+            )));
+        }
+        Ok(data)
     }
 
-    /// Allocates room for `len` elements, aligned to 256 bytes as operands are. None at all takes no
+    /// Allocates room for `len` elements, aligned to 256 bytes. None at all takes no
     /// memory, and its address is null. [`ScratchBuffer`] has an example.
     ///
     /// # Errors
     /// As [`Scratch::allocate`].
-    pub fn array<T: Copy>(&self, len: usize) -> Result<ScratchBuffer<'f, T>> {
+    pub fn array<T: Copy>(&self, len: usize) -> Result<ScratchBuffer<'_, T>> {
         let size = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::resource_exhausted(format!(
                 "{len} elements of {} bytes do not fit any memory",
@@ -87,12 +107,12 @@ impl<'f> Scratch<'f> {
         })?;
         let data = match size {
             0 => std::ptr::null_mut(),
-            _ => self.allocate(size, 256)?.as_ptr(),
+            _ => self.allocate(size, GIVEN)?.as_ptr(),
         };
         Ok(ScratchBuffer {
             data: data.cast(),
             len,
-            _call: PhantomData,
+            _scratch: PhantomData,
         })
     }
 
@@ -105,12 +125,26 @@ impl<'f> Scratch<'f> {
     /// `data` came from [`Scratch::allocate`] of this call with this `size`, and nothing uses it
     /// any more.
     pub unsafe fn free(&self, data: NonNull<c_void>, size: usize) -> Result<()> {
+        let mut taken = self.taken.borrow_mut();
+        if let Some(index) = taken.iter().rposition(|own| *own == (data, size)) {
+            taken.swap_remove(index);
+        }
         // SAFETY: the call's own context; the caller vouches for the memory.
         unsafe { self.host.free(self.ctx, size, data.as_ptr()) }
     }
 }
 
-/// Elements in scratch memory: an address for kernels, no slices. It belongs to the call.
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        for (data, size) in std::mem::take(self.taken.get_mut()) {
+            // SAFETY: allocated by this call with this size; what the call launched comes first on the stream.
+            let freed = unsafe { self.host.free(self.ctx, size, data.as_ptr()) };
+            drop(freed); // nobody to tell
+        }
+    }
+}
+
+/// Elements in scratch memory: an address for kernels, no slices. It belongs to the [`Scratch`] that gave it.
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
@@ -134,10 +168,10 @@ impl<'f> Scratch<'f> {
 /// assert!(call.run().is_ok());
 /// # Ok::<(), internal::Error>(())
 /// ```
-pub struct ScratchBuffer<'f, T> {
+pub struct ScratchBuffer<'s, T> {
     data: *mut T,
     len: usize,
-    _call: PhantomData<&'f ()>,
+    _scratch: PhantomData<&'s ()>,
 }
 
 impl<T> ScratchBuffer<'_, T> {
@@ -183,6 +217,7 @@ impl<'f> Context<'f> for Scratch<'f> {
         Ok(Self {
             host: frame.host(),
             ctx: frame.ctx(),
+            taken: RefCell::default(),
             _call: PhantomData,
         })
     }

@@ -1,7 +1,6 @@
 //! Adapters: a function of the original conventions behind a handler of XLA FFI.
 
 use std::ffi::c_void;
-use std::ptr::NonNull;
 
 use super::descriptor::{Descriptor, Opaque};
 use super::operand::{Operands, look};
@@ -298,7 +297,7 @@ impl Pointers<'_> {
         scratch: Option<Scratch<'_>>,
     ) -> Result<()> {
         let size = size_of_val(slots);
-        let mut device: Option<(NonNull<c_void>, Scratch<'_>, CopyToDevice)> = None;
+        let mut device: Option<CopyToDevice> = None;
         let mut base = slots.as_mut_ptr();
         if !self.adapter.function.is_cpu() && !self.stream.is_null() {
             let copy = self.adapter.copy.ok_or_else(|| {
@@ -307,10 +306,10 @@ impl Pointers<'_> {
                 )
             })?;
             let scratch = scratch
+                .as_ref()
                 .ok_or_else(|| Error::failed_precondition("the call has no scratch memory"))?;
-            let memory = scratch.allocate(size, 64)?;
-            base = memory.as_ptr().cast();
-            device = Some((memory, scratch, copy));
+            base = scratch.allocate(size, 64)?.as_ptr().cast();
+            device = Some(copy);
         }
         let args = self.operands.arg_count();
         let leaves = args + self.operands.ret_count();
@@ -334,29 +333,23 @@ impl Pointers<'_> {
                 builder.node()
             })
             .filter(|_| builder.leaves == leaves);
-        let outcome = match (built, &device) {
+        let copied = match (built, device) {
             (None, _) => Err(Error::invalid_argument(format!(
                 "the structure \"{text}\" does not describe a call with {args} operands and {} \
                  results",
                 leaves - args
             ))),
-            (Some(_), Some((_, _, copy))) if operand_slots > 0 => {
+            (Some(_), Some(copy)) if operand_slots > 0 => {
                 // SAFETY: the scratch memory has room for all slots, on the call's stream.
                 unsafe { copy(self.stream, base, &builder.slots[..operand_slots]) }
             }
             _ => Ok(()),
         };
-        let outcome = outcome.and_then(|()| {
+        copied.and_then(|()| {
             let out = built.unwrap_or(std::ptr::null_mut());
             // SAFETY: the caller's promise.
             unsafe { self.enter(out, builder.list) }
-        });
-        if let Some((memory, scratch, _)) = device {
-            // SAFETY: allocated above; memory is reused in the order of the stream.
-            let freed = unsafe { scratch.free(memory, size) };
-            return outcome.and(freed);
-        }
-        outcome
+        })
     }
 
     /// Calls the function and reads its status.

@@ -101,19 +101,22 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     if (first_ != nullptr) Free();
   }
 
-  // Memory, or nothing where the host has none to give. `alignment` is a power of two.
+  // Memory, or nothing where the host has none to give. `alignment` is a power of two up to 256, which is what XLA's memory
+  // on GPUs comes at; XLA itself lets handlers ask for 16 at most.
   template <typename Memory = void*>
   XLA_FFI_SDK_FN std::optional<Memory> Allocate(size_t size, size_t alignment = 1) {
+    if (alignment > 256) return std::nullopt;
     auto args = internal::ContextArgs<XLA_FFI_DeviceMemory_Allocate_Args>(
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
-    args.alignment = alignment;
+    args.alignment = alignment < 16 ? alignment : 16;
     XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Allocate, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
       internal::DestroyError(api_, error);
       return std::nullopt;
     }
     first_ = new Allocation{size, args.data, first_};
+    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the rest
     return args.data;
   }
 

@@ -63,9 +63,10 @@ pub(super) unsafe extern "C" fn device_memory_allocate<const R: u8>(
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context that they were given.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
-        if !asked.alignment.is_power_of_two() {
+        // XLA's rule on every platform, though the memory that it gives on GPUs lies at multiples of 256.
+        if !asked.alignment.is_power_of_two() || asked.alignment > 16 {
             return Err(Error::invalid(format!(
-                "the alignment is {}, it has to be a power of two",
+                "the alignment is {}, it has to be a power of two up to 16",
                 asked.alignment
             )));
         }

@@ -118,6 +118,7 @@ fn outcome_of(
     let whole = frame.is_whole(revision);
     frame.mend();
     let mut findings = context.findings();
+    findings.extend(context.scratch_leak());
     let kept_back = context.forget_futures_but(future as usize);
     if !whole {
         findings.push(Finding::new(

@@ -348,6 +348,20 @@ impl Context {
         made.into_iter().for_each(futures::forget);
     }
 
+    /// What the handler has not given back when it returns: afterwards it cannot.
+    pub(crate) fn scratch_leak(&self) -> Option<Finding> {
+        let loose = self.loose();
+        let bytes: usize = loose.memory.values().sum();
+        (bytes > 0).then(|| {
+            Finding::new(
+                Hazard::ScratchLeak,
+                format!(
+                    "{bytes} bytes of scratch memory were not given back: XLA frees none of what handlers allocate"
+                ),
+            )
+        })
+    }
+
     /// Frees what the handler has not. The call is over, its future complete: until then a thread of the handler's
     /// may write there.
     pub(crate) fn free_memory(&self) {
@@ -374,6 +388,8 @@ impl Context {
         if size == 0 {
             return Ok(std::ptr::null_mut());
         }
+        // What XLA's allocators give on GPUs whatever is asked for.
+        let alignment = alignment.max(256);
         let data = allocator.allocate(size, alignment).ok_or_else(|| {
             Error::new(
                 Code::ResourceExhausted,
