@@ -7,8 +7,9 @@
 // A row is read once, in vectors of 16 bytes, kept in registers while the block adds up, and written
 // once: x and y are all the memory that moves. `threads` threads (a power of two, 32 to 1024) share a
 // row, and each holds up to PER_THREAD vectors of it; blocks of fewer than 128 threads a row take
-// several rows. What the registers of 1024 threads do not hold of a row is read twice, from its end: the second time much of
-// it still lies in the caches. Rows that do not divide into vectors go through the `_any` kernels, which read all of it twice.
+// several rows. What the registers of 1024 threads do not hold of a row is read twice, the second time from
+// the caches as far as they hold it. Rows that do not divide into vectors go through the `_any` kernels,
+// which read all of them twice.
 
 typedef unsigned short bf16;  // the upper half of an f32
 
@@ -111,7 +112,8 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
 }
 
 // x, y: [rows, n] in vectors. Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
-template <typename T, int PER_THREAD>
+// LONG: rows may have more vectors than PER_THREAD for each thread.
+template <typename T, int PER_THREAD, bool LONG>
 static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __restrict__ y,
                                                unsigned long long rows, unsigned n,
                                                unsigned threads, float eps) {
@@ -121,14 +123,16 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
   const unsigned long long row =
       (unsigned long long)blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads;
   const uint4* from = (const uint4*)(x + row * n);
-  uint4 held[PER_THREAD];
   float squares = 0;
   float unused = 0;
+  const unsigned rest = lane + PER_THREAD * threads;
+  const unsigned end = row < rows ? vectors : 0;
+  uint4 held[PER_THREAD];
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
     const unsigned at = lane + i * threads;
     held[i].x = held[i].y = held[i].z = held[i].w = 0;
-    if (row < rows && at < vectors) held[i] = from[at];
+    if (at < end) held[i] = from[at];
   }
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
@@ -137,8 +141,8 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
 #pragma unroll
     for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
   }
-  const unsigned rest = lane + PER_THREAD * threads;
-  for (unsigned at = rest; row < rows && at < vectors; at += threads) {
+#pragma unroll 4
+  for (unsigned at = rest; LONG && at < end; at += threads) {
     float values[kCount];
     Vector<T>::Unpack(from[at], values);
 #pragma unroll
@@ -158,8 +162,8 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
     for (int k = 0; k < kCount; ++k) values[k] *= scale;
     to[at] = Vector<T>::Pack(values);
   }
-  if (rest >= vectors) return;
-  for (unsigned at = rest + (vectors - 1 - rest) / threads * threads; at >= rest; at -= threads) {
+#pragma unroll 4
+  for (unsigned at = rest; LONG && at < end; at += threads) {
     float values[kCount];
     Vector<T>::Unpack(from[at], values);
 #pragma unroll
@@ -180,16 +184,18 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
       (unsigned long long)blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads;
   const uint4* from = (const uint4*)(x + row * n);
   const uint4* grads = (const uint4*)(dy + row * n);
-  uint4 held[PER_THREAD];
-  uint4 grad[PER_THREAD];
   float squares = 0;
   float products = 0;
+  const unsigned rest = lane + PER_THREAD * threads;
+  const unsigned end = row < rows ? vectors : 0;
+  uint4 held[PER_THREAD];
+  uint4 grad[PER_THREAD];
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
     const unsigned at = lane + i * threads;
     held[i].x = held[i].y = held[i].z = held[i].w = 0;
     grad[i].x = grad[i].y = grad[i].z = grad[i].w = 0;
-    if (row < rows && at < vectors) {
+    if (at < end) {
       held[i] = from[at];
       grad[i] = grads[at];
     }
@@ -206,8 +212,8 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
       products += values[k] * g[k];
     }
   }
-  const unsigned rest = lane + PER_THREAD * threads;
-  for (unsigned at = rest; row < rows && at < vectors; at += threads) {
+#pragma unroll 4
+  for (unsigned at = rest; at < end; at += threads) {
     float values[kCount];
     float g[kCount];
     Vector<T>::Unpack(from[at], values);
@@ -235,8 +241,8 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
     for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
     to[at] = Vector<T>::Pack(values);
   }
-  if (rest >= vectors) return;
-  for (unsigned at = rest + (vectors - 1 - rest) / threads * threads; at >= rest; at -= threads) {
+#pragma unroll 4
+  for (unsigned at = rest; at < end; at += threads) {
     float values[kCount];
     float g[kCount];
     Vector<T>::Unpack(from[at], values);
@@ -292,12 +298,12 @@ static __device__ __forceinline__ void backward_any(const T* __restrict__ x,
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_4(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
                           float eps) {                                                              \
-    forward<T, 4>(x, y, rows, n, threads, eps);                                                     \
+    forward<T, 4, false>(x, y, rows, n, threads, eps);                                                     \
   }                                                                                                 \
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_8(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
                           float eps) {                                                              \
-    forward<T, 8>(x, y, rows, n, threads, eps);                                                     \
+    forward<T, 8, true>(x, y, rows, n, threads, eps);                                                     \
   }                                                                                                 \
   extern "C" __global__ void rms_norm_##NAME##_any(const T* x, T* y, unsigned long long n,          \
                                                    float eps) {                                     \

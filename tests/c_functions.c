@@ -82,6 +82,29 @@ static XLA_FFI_Error* product_impl(xffi_call* call) {
 }
 XFFI_HANDLER(product, product_impl);
 
+/* An error where an alignment is taken that XLA does not take, from this header or from the host itself. */
+static XLA_FFI_Error* refuses_odd_scratch(const xffi_call* call) {
+  static const size_t odd[] = {0, 3, 512};
+  XLA_FFI_DeviceMemory_Allocate_Args args;
+  XLA_FFI_Error* error;
+  size_t i;
+  for (i = 0; i < 3; ++i) {
+    void* data;
+    error = xffi_scratch(call, 64, odd[i], &data);
+    if (error == NULL || data != NULL) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "odd scratch memory");
+    xffi_error_free(call->api, error);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.size = 64;
+  args.alignment = 32;
+  error = call->api->XLA_FFI_DeviceMemory_Allocate(&args);
+  if (error == NULL) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "the host takes 32");
+  xffi_error_free(call->api, error);
+  return NULL;
+}
+
 /* The stream's address, and whether scratch memory is writable. */
 static XLA_FFI_Error* device_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 1);
@@ -89,6 +112,8 @@ static XLA_FFI_Error* device_impl(xffi_call* call) {
   XLA_FFI_Error* error;
   if ((error = xffi_decoded(call)) != NULL) return error;
   if ((error = xffi_stream(call, &stream)) != NULL) return error;
+  error = refuses_odd_scratch(call);
+  if (error != NULL) return error;
   if ((error = xffi_scratch(call, 4096, 64, &scratch)) != NULL) return error;
   memset(scratch, 7, 4096);
   ((int64_t*)y.data)[0] = (int64_t)(intptr_t)stream;

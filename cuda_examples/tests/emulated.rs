@@ -564,6 +564,20 @@ fn the_api_beneath_the_examples() {
         "{refused}"
     );
     assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
+    // A block gets more than 48 KiB where it is asked for.
+    let much = Launch::over(3, 32).with_shared_memory(200 << 10);
+    // SAFETY: as above.
+    unsafe { axpy.launch(&stream, much, arguments) }.unwrap();
+    assert_eq!(driver.count("shared"), 200 << 10);
+    let too_much = Launch::over(3, 32).with_shared_memory(228 << 10);
+    // SAFETY: refused before anything runs.
+    let refused = unsafe { axpy.launch(&stream, too_much, arguments) }.unwrap_err();
+    assert!(
+        refused
+            .message()
+            .contains("bytes of shared memory): CUDA_ERROR_INVALID_VALUE"),
+        "{refused}"
+    );
 
     assert_eq!(driver.count("depth"), 0);
 

@@ -165,7 +165,8 @@ impl Runtime {
         self.shared.calls.counts()
     }
 
-    /// What was found outside of any call (in pool tasks, for instance) since the last time.
+    /// What was found outside of any call (in pool tasks, for instance), or is no error of one (scratch memory that was not
+    /// given back), since the last time.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.shared.take_findings()

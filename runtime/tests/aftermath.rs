@@ -139,8 +139,8 @@ struct Ledger {
 }
 
 impl DeviceAllocator for Ledger {
-    fn allocate(&self, _size: usize, _alignment: usize) -> Option<*mut c_void> {
-        let data: *mut i64 = Box::leak(Box::new(0));
+    fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
+        let data = support::handlers::memory(alignment);
         self.living.lock().unwrap().push(data as usize);
         Some(data.cast())
     }
@@ -367,6 +367,18 @@ fn a_call_may_be_dropped_on_its_streams_own_thread() {
         let limit = Some(Duration::from_secs(20));
         runtime.wait_for_calls(limit).unwrap();
         assert!(ledger.living.lock().unwrap().is_empty());
+        // XLA would not have given it back.
+        let leaks: Vec<Hazard> = runtime
+            .take_findings()
+            .iter()
+            .map(|leak| leak.hazard)
+            .collect();
+        let wanted: &[Hazard] = if what == 0 {
+            &[]
+        } else {
+            &[Hazard::ScratchLeak]
+        };
+        assert_eq!(leaks, wanted);
     }
 }
 

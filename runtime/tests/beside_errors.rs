@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::handlers::{Function, allocate, error, future, metadata, ret, slot};
+use support::handlers::{Function, allocate, error, future, memory, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Executable,
     Hazard, Recorder, Revision, Runtime, Shape, Stage,
@@ -111,8 +111,8 @@ fn call(executable: &Executable, memory: &Arc<Ledger>) -> Call {
 struct Ledger(Mutex<Vec<i64>>);
 
 impl DeviceAllocator for Ledger {
-    fn allocate(&self, _size: usize, _alignment: usize) -> Option<*mut c_void> {
-        Some(Box::into_raw(Box::new(0_i64)).cast())
+    fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
+        Some(memory(alignment).cast())
     }
 
     fn free(&self, data: *mut c_void, _size: usize) {

@@ -32,6 +32,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stream_inference, StreamInference);
 static ffi::Error Scratch(ffi::ScratchAllocator scratch, ffi::ResultBufferR1<ffi::S64> y) {
   std::optional<void*> a = scratch.Allocate(1024);
   std::optional<void*> b = scratch.Allocate(16, 256);
+  EXPECT(!scratch.Allocate(16, 512).has_value() && !scratch.Allocate(16, 3).has_value());
   if (a.has_value()) std::memset(*a, 1, 1024);
   if (b.has_value()) EXPECT(reinterpret_cast<uintptr_t>(*b) % 256 == 0);
   Put(y, {a.has_value(), b.has_value()});

@@ -64,6 +64,7 @@ using Call = void (*)(dim3, dim3, void**);
 struct Function {
   Context* context;
   Call call;
+  unsigned shared = 48 * 1024;  // what a block may have without being allowed more
 };
 
 Context contexts[2] = {{0}, {1}};
@@ -130,7 +131,7 @@ CUresult Launch(Function* function, const unsigned grid[3], const unsigned block
   for (int i = 0; i < 3; ++i) {
     if (grid[i] == 0 || block[i] == 0) return INVALID_VALUE;
   }
-  if (uint64_t{block[0]} * block[1] * block[2] > 1024 || shared > 227 * 1024) return INVALID_VALUE;
+  if (uint64_t{block[0]} * block[1] * block[2] > 1024 || shared > function->shared) return INVALID_VALUE;
   if (grid[1] > 65535 || grid[2] > 65535) return INVALID_VALUE;
   memcpy(last.grid, grid, sizeof last.grid);
   memcpy(last.block, block, sizeof last.block);
@@ -381,6 +382,13 @@ API CUresult cuModuleGetFunction(Function** function, Module* module, const char
   }
   *function = new Function{module->context, found->second};
   functions.insert(*function);
+  return SUCCESS;
+}
+API CUresult cuFuncSetAttribute(Function* function, int attribute, int value) {
+  std::lock_guard<std::mutex> guard(lock);
+  if (!functions.count(function)) return INVALID_HANDLE;
+  if (attribute != 8 || value < 0 || value > 227 * 1024) return INVALID_VALUE;  // 8: the most dynamic shared memory
+  function->shared = static_cast<unsigned>(value);
   return SUCCESS;
 }
 API CUresult cuLaunchKernel(Function* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,

@@ -148,7 +148,6 @@ def machine(world):
         "nvidia_smi": driver,
         "cpu": cpu,
         "cores": os.cpu_count(),
-        "kernel": platform.release(),
         "python": platform.python_version(),
         "jax": jax.__version__,
         "jaxlib": jax.lib.__version__,

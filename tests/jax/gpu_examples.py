@@ -80,6 +80,14 @@ def total(world, language):
     xs = [jnp.round(gpu.numbers((3000,), seed=seed)) for seed in range(8)]
     for got, x in zip([call(x) for x in xs], xs):
         gpu.close(got, jnp.sum(x), F32)
+    # It is given back: XLA frees none of it.
+    if world.on_gpu:
+        allocated = lambda: world.device.memory_stats()["bytes_in_use"]
+        jax.block_until_ready(call(xs[0]))
+        before = allocated()
+        for _ in range(1000):
+            jax.block_until_ready(call(xs[0]))
+        assert allocated() - before < 1000 * 256, (before, allocated())
 
 
 def axpy(world, language):

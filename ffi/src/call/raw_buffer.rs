@@ -103,6 +103,8 @@ impl<'f> RawBuffer<'f> {
             if self.raw.rank != rank as i64 {
                 return None;
             }
+            // SAFETY: the rank is as many.
+            return unsafe { self.fixed_dims(rank) };
         }
         let dims = self.raw_dims();
         (dims.len() as i64 == self.raw.rank).then_some(dims)

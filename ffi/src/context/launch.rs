@@ -56,7 +56,8 @@ impl Launch {
         Self::blocks(if blocks > most { most } else { blocks } as u32, block)
     }
 
-    /// The same with dynamic shared memory, in bytes a block.
+    /// The same with dynamic shared memory, in bytes a block. What goes beyond the 48 KiB that every device gives is asked for
+    /// when the kernel is launched; [`Recorder`](crate::Recorder) leaves that to XLA.
     #[must_use]
     pub const fn with_shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;

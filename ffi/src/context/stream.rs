@@ -47,6 +47,7 @@ impl<'f> Context<'f> for Stream<'f> {
     const NAME: &'static str = "stream";
     const SINCE: Revision = Feature::Stream.since();
 
+    #[inline]
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;

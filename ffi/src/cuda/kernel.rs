@@ -132,6 +132,25 @@ impl Kernel {
         Ok(made.0)
     }
 
+    #[cold]
+    fn allow_shared(&self, function: sys::CUfunction, bytes: u32) -> Result<()> {
+        let attribute =
+            sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let most = i32::try_from(bytes).unwrap_or(i32::MAX);
+        // SAFETY: a function that this kernel has loaded; the driver judges the number.
+        let answer = unsafe { sys::cuFuncSetAttribute(function, attribute, most) };
+        if answer == sys::CUresult::CUDA_SUCCESS {
+            return Ok(());
+        }
+        check(
+            &format!(
+                "cuFuncSetAttribute({:?}, {bytes} bytes of shared memory)",
+                self.name
+            ),
+            answer,
+        )
+    }
+
     /// Puts the kernel on the stream. A launch of no blocks does nothing.
     ///
     /// # Errors
@@ -151,6 +170,9 @@ impl Kernel {
             return Ok(());
         }
         let function = self.load(stream.context()?)?;
+        if launch.shared_bytes > SHARED_UNASKED {
+            self.allow_shared(function, launch.shared_bytes)?;
+        }
         let answer = arguments.lay_out(|arguments| {
             let mut places = [std::ptr::null_mut::<c_void>(); 16];
             for (place, argument) in places.iter_mut().zip(arguments) {
@@ -188,6 +210,9 @@ impl Kernel {
         )
     }
 }
+
+/// Dynamic shared memory that a block gets without being allowed more, on every device.
+const SHARED_UNASKED: u32 = 48 << 10;
 
 /// # Safety
 /// As [`Kernel::launch`].

@@ -24,22 +24,25 @@ struct Place<'f> {
 }
 
 impl<'f> Place<'f> {
-    fn decode(
-        raw: RawBuffer<'f>,
-        dtype: Option<XLA_FFI_DataType>,
-        rank: Option<usize>,
-    ) -> Option<Self> {
-        if dtype.is_some_and(|dtype| raw.dtype() != dtype)
-            || rank.is_some_and(|rank| raw.rank() != rank as i64)
-        {
+    /// Of elements of a known type. They may lie at any address: nobody reads them here.
+    #[inline(always)]
+    fn typed<T: Element>(raw: RawBuffer<'f>, rank: Option<usize>) -> Option<Self> {
+        if raw.dtype() != T::DTYPE {
             return None;
         }
+        let view = raw.untyped(size_of::<T>(), 1, rank)?;
+        Some(Self {
+            raw,
+            dims: view.dims,
+            len: view.len,
+        })
+    }
+
+    #[inline]
+    fn any(raw: RawBuffer<'f>) -> Option<Self> {
         let (dims, len) = raw.shape()?;
         if len > 0 && raw.dtype() != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
             return None;
-        }
-        if let Some(dtype) = dtype {
-            crate::operand::element::byte_size(dtype, len)?;
         }
         Some(Self { raw, dims, len })
     }
@@ -119,7 +122,7 @@ macro_rules! device {
             fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
                 let raw = frame.$operand(at.$index)?;
                 Some(Self {
-                    place: Place::decode(raw, Some(T::DTYPE), rank(RANK))?,
+                    place: Place::typed::<T>(raw, rank(RANK))?,
                     _elements: PhantomData,
                 })
             }
@@ -196,7 +199,7 @@ macro_rules! any_device {
             fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
                 let raw = frame.$operand(at.$index)?;
                 Some(Self {
-                    place: Place::decode(raw, None, None)?,
+                    place: Place::any(raw)?,
                 })
             }
 

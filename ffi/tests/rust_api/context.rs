@@ -272,14 +272,26 @@ fn tasks_of_their_own() {
 
 #[xla_ffi::handler]
 fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
-    let odd = scratch.allocate(16, 3).unwrap_err();
-    assert_eq!(odd.message(), "alignment 3 is no power of two");
+    for odd in [0, 3, 512] {
+        let told = scratch.allocate(16, odd).unwrap_err();
+        let wanted = format!("alignment {odd} is no power of two up to 256");
+        assert_eq!(told.message(), wanted);
+    }
     let first = scratch.allocate(64, 64)?;
     let second = scratch.allocate(1, 1)?;
     assert_ne!(first, second);
+    let array = scratch.array::<f64>(3)?.as_device_mut_ptr();
+    assert_eq!(array as usize % 256, 0);
     // SAFETY: allocated a line above with this size.
     unsafe { scratch.free(first, 64)? };
     y.fill(first.as_ptr() as i64 % 64);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn uses_scratch(scratch: Scratch, panics: bool) -> Result<()> {
+    let _memory = scratch.allocate(64, 256)?;
+    assert!(!panics, "on purpose");
     Ok(())
 }
 
@@ -291,11 +303,19 @@ fn scratch_memory() {
         let call = on::<scratch>(revision, "{}").allocator(allocator.clone());
         assert_eq!(number(call), 0);
     }
-    assert_eq!(
-        allocator.living(),
-        0,
-        "what was not freed ends with the call"
-    );
+    assert_eq!(allocator.living(), 0);
+    // XLA frees none of it: a handler that panics gives it back, too.
+    let runtime = Runtime::new(Revision::NEWEST);
+    for panics in [false, true] {
+        let attributes = Attributes::parse(&format!("{{panics = {panics}}}")).unwrap();
+        let executable = handler::<uses_scratch>(&runtime)
+            .instantiate(&attributes)
+            .unwrap();
+        let ended = executable.call().allocator(allocator.clone()).run();
+        assert_eq!(ended.is_err(), panics);
+    }
+    assert_eq!(runtime.take_findings(), []);
+    assert_eq!(allocator.living(), 0);
     // jaxlib's own code on CPU.
     let (code, text) = failed(call::<scratch>("{}").ret(shape(DType::S64, &[])));
     assert_eq!(code, Code::InvalidArgument, "{text}");

@@ -350,13 +350,12 @@ impl Context {
 
     /// What the handler has not given back when it returns: afterwards it cannot.
     pub(crate) fn scratch_leak(&self) -> Option<Finding> {
-        let loose = self.loose();
-        let bytes: usize = loose.memory.values().sum();
-        (bytes > 0).then(|| {
+        (!self.loose().memory.is_empty()).then(|| {
             Finding::new(
                 Hazard::ScratchLeak,
                 format!(
-                    "{bytes} bytes of scratch memory were not given back: XLA frees none of what handlers allocate"
+                    "handler '{}' has not given back its scratch memory: XLA frees none of what handlers allocate",
+                    self.progress.tally().name
                 ),
             )
         })

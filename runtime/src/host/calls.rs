@@ -27,7 +27,7 @@ const LEFT: u8 = 3;
 
 /// What a handler's executions came to, while they were counted.
 pub(crate) struct Tally {
-    name: Arc<str>,
+    pub(crate) name: Arc<str>,
     calls: AtomicU64,
     errors: AtomicU64,
     nanoseconds: AtomicU64,

@@ -133,6 +133,15 @@ impl Shared {
             .push(finding);
     }
 
+    /// The same of what every call of a handler may do: once until it is taken.
+    pub(crate) fn note_once(&self, finding: Finding) {
+        let findings = self.findings.lock();
+        let mut findings = findings.unwrap_or_else(PoisonError::into_inner);
+        if !findings.contains(&finding) {
+            findings.push(finding);
+        }
+    }
+
     /// What was noted since the last time.
     pub(crate) fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.findings.lock().unwrap_or_else(PoisonError::into_inner))

@@ -356,7 +356,7 @@ static Error Streamed(void* stream, S64Out y) { *y->typed_data() = reinterpret_c
 HANDLER(streamed, Streamed, Bind().Ctx<ffi::PlatformStream<void*>>().Ret<ffi::BufferR0<DataType::S64>>());
 
 static Error Scratch(ffi::ScratchAllocator scratch, S64Out y) {
-  std::optional<void*> memory = scratch.Allocate(1024, 64);
+  std::optional<void*> memory = scratch.Allocate(1024, 16);
   if (!memory.has_value()) return Error(ErrorCode::kResourceExhausted, "no scratch memory");
   *static_cast<int64_t*>(*memory) = 3;
   *y->typed_data() = *static_cast<int64_t*>(*memory);

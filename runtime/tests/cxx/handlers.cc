@@ -102,7 +102,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 // --- context --------------------------------------------------------------------------------------
 
 static ffi::Error Scratch(ffi::ScratchAllocator scratch, F32Out y) {
-  std::optional<void*> memory = scratch.Allocate(1024, 64);
+  std::optional<void*> memory = scratch.Allocate(1024, 16);
   if (!memory.has_value()) return ffi::Error(XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no scratch memory");
   static_cast<float*>(*memory)[255] = 3;
   y->typed_data()[0] = static_cast<float*>(*memory)[255];

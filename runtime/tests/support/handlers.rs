@@ -136,3 +136,12 @@ pub(crate) unsafe fn allocate(
         Err(error)
     }
 }
+
+/// A number in memory at a multiple of `alignment`, which nobody gives back.
+pub(crate) fn memory(alignment: usize) -> *mut i64 {
+    let layout = std::alloc::Layout::from_size_align(8, alignment).unwrap();
+    // SAFETY: the layout has a size.
+    let data: *mut i64 = unsafe { std::alloc::alloc_zeroed(layout) }.cast();
+    assert!(!data.is_null());
+    data
+}

@@ -344,7 +344,7 @@ static void allocators(xffi_rt* runtime) {
   right(xffi_rt_call_set_allocator(call, no_memory, take_odd_memory, NULL));
   wrong(xffi_rt_call_run(call), RESOURCE_EXHAUSTED, "64 bytes of device memory");
   right(xffi_rt_call_set_allocator(call, odd_memory, take_odd_memory, NULL));
-  wrong(xffi_rt_call_run(call), INTERNAL, "was asked for a multiple of 64");
+  wrong(xffi_rt_call_run(call), INTERNAL, "was asked for a multiple of 256");
   CHECK(given == 0);
   xffi_rt_call_destroy(call);
 }
