@@ -312,7 +312,9 @@ impl Judging<'_> {
             several,
         } = *self;
         let mut examination = Examination::of(path)?;
-        examination.judge_glibc(if all { &RELEASES } else { versions });
+        let releases = if all { &RELEASES } else { versions };
+        examination.judge_glibc(releases);
+        examination.judge_user_data(releases);
         let named = named(&args.handler, several, &mut examination);
         let mut candidates = examination.candidates(&named);
         let types: Vec<&UserType> = args

@@ -30,7 +30,7 @@ const fn entry(
 }
 
 /// All problems, in the order of their numbers. The book lists them in the same words.
-pub const CATALOGUE: [Entry; 36] = [
+pub const CATALOGUE: [Entry; 37] = [
     entry(
         Problem::NotRun,
         "XF001",
@@ -204,6 +204,12 @@ pub const CATALOGUE: [Entry; 36] = [
         "XF207",
         "The answer overwrites eight bytes of the runtime's stack.",
         "Do not build with the headers of jaxlib 0.8.0, or do not support 0.4.32 to 0.7.2.",
+    ),
+    entry(
+        Problem::UserData,
+        "XF208",
+        "The handler takes user data, and a call in JAX ends the process on the jaxlibs that have no place for any.",
+        "Require jaxlib 0.5.1 or later, or do without user data.",
     ),
     entry(
         Problem::WheelPromise,

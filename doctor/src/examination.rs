@@ -95,6 +95,18 @@ impl Examination {
         self.findings.extend(finding);
     }
 
+    /// Adds what user data that its handlers take means for the releases that they are to run with.
+    pub fn judge_user_data(&mut self, versions: &[&str]) {
+        let takes =
+            |handler: &&manifest::Handler| handler.context.iter().any(|what| what == "user_data");
+        let found: Vec<Finding> = self
+            .declared()
+            .filter(takes)
+            .filter_map(|handler| release::about_user_data(&handler.name, versions))
+            .collect();
+        self.findings.extend(found);
+    }
+
     /// The handlers that the manifest names, and those that the user names: each with the symbols
     /// of its stages.
     #[must_use]

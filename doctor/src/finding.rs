@@ -138,6 +138,8 @@ pub enum Problem {
     FutureSlots,
     /// The runtime's memory is overwritten by the metadata.
     MetadataOverrun,
+    /// What JAX has no user data for.
+    UserData,
     /// Pools of threads of its own.
     Threads,
     /// What it exports beside its handlers.
@@ -207,6 +209,7 @@ impl Problem {
             | Self::StateType
             | Self::FutureSlots
             | Self::MetadataOverrun
+            | Self::UserData
             | Self::Exported => Harm::Call,
             Self::Threads => Harm::Speed,
             Self::NotRun

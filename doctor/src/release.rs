@@ -94,9 +94,50 @@ pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
     )
 }
 
+/// The first jaxlib whose CPU client answers the question for user data where it was given none; the ones before follow a
+/// null pointer.
+const USER_DATA: &str = "0.5.1";
+
+/// What a handler's wish for user data means on the releases that it is to run with.
+pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Finding> {
+    let first = parse_version(USER_DATA);
+    let without: Vec<&str> = versions
+        .iter()
+        .copied()
+        .filter(|version| parse_version(version) < first)
+        .collect();
+    let which = match without.as_slice() {
+        [] => return None,
+        [only] => format!("jaxlib {only}"),
+        [oldest, .., newest] => format!("jaxlib {oldest} to {newest}"),
+    };
+    let finding = Finding::new(
+        Level::Proved,
+        Weight::Risk,
+        Problem::UserData,
+        format!(
+            "it asks for user data: in JAX with {which} a call ends the process, though the parameter be optional"
+        ),
+        "their runtime follows a null pointer where the program attached none, and JAX attaches none",
+    );
+    let fix = format!("require jaxlib {USER_DATA} or later, or leave user data to another handler");
+    Some(finding.about_handler(handler).fix(fix))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn user_data_is_told_of_where_jax_has_no_place_for_it() {
+        assert!(about_user_data("f", &["0.5.1", "0.12.0"]).is_none());
+        let told = about_user_data("f", &RELEASES).unwrap();
+        assert!(
+            told.what.contains("jaxlib 0.4.31 to 0.5.0 a call"),
+            "{}",
+            told.what
+        );
+    }
 
     #[test]
     fn each_release_has_its_own_floor() {
