@@ -112,6 +112,27 @@ fn what_cannot_be_is_told_by_its_number() {
     }
 }
 
+#[test]
+fn user_data_is_told_of_where_jax_has_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = "XFFI_OPERAND(\"y\", ANY, ANY)";
+    let text = described(X, good, ", XFFI_CONTEXT(\"user_data\")");
+    let Some(library) = build(folder.path(), "user_data", "gcc", &text, &[]) else {
+        return skip(
+            "user_data_is_told_of_where_jax_has_none",
+            "gcc is not there",
+        );
+    };
+    for (jaxlib, told) in [("0.5.0", true), ("0.5.1", false)] {
+        let judged = doctor(&library, &["--no-run", "--jaxlib", jaxlib]);
+        let findings = judged.value["findings"].as_array().unwrap();
+        let found = findings
+            .iter()
+            .any(|one| one["id"] == "XF208" && one["about"] == "h");
+        assert_eq!(found, told, "{jaxlib}: {:#}", judged.value);
+    }
+}
+
 /// `h`, which takes `x` and gives `y`, and `g`, by the same function.
 fn two(y: &str, of_h: &str, args_of_g: &str, rets_of_g: &str, attrs_of_g: &str) -> String {
     source(&format!(
