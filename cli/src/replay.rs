@@ -24,21 +24,35 @@ struct Entry {
 /// A call that is to be made again, and whether its outcome is told.
 type Due = (Entry, bool);
 
+/// What is to be replayed.
+struct Plan {
+    due: Vec<Due>,
+    /// Why files of the folder cannot be read.
+    damaged: Vec<anyhow::Error>,
+    /// The numbers of the calls whose files are there.
+    present: BTreeSet<u64>,
+}
+
 /// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
 pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
-    let (entries, damaged) = chosen(from, &args.call.lib)?;
+    let Plan {
+        due,
+        damaged,
+        present,
+    } = chosen(from, &args.call.lib)?;
     let target = Target::read(&args.call.lib)?;
     let mut replay = Replay {
         args,
         target: &target,
         hosts: BTreeMap::new(),
         instances: BTreeMap::new(),
+        present,
     };
     let (mut equal, mut differ, mut untold, mut failed) = (0, 0, 0, damaged.len());
     for error in damaged {
         crate::output::text(&format!("{}\n", crate::words::error_text(&error)))?;
     }
-    for (entry, told) in entries {
+    for (entry, told) in due {
         crate::progress::at(format!("replaying {}", entry.path.display()));
         let replayed = read(&entry.path).and_then(|recorded| {
             let answer = replay.one(&recorded);
@@ -52,6 +66,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
             Ok(_) => continue,
             Err(error) => {
                 failed += 1;
+                replay.present.remove(&entry.call.number);
                 crate::output::text(&format!("{}\n", crate::words::error_text(&error)))?;
                 continue;
             }
@@ -114,17 +129,21 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
 }
 
 /// What is to be replayed, and of which calls the outcome is told: a single call needs those before it that
-/// changed its state. Beside them, why files of a folder cannot be read.
-fn chosen(from: &Path, library: &Path) -> Result<(Vec<Due>, Vec<anyhow::Error>)> {
+/// changed its state.
+fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     if from.is_dir() {
         let (entries, damaged) = folder(from)?;
         // Where none can be read, that is what to say.
         if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
             bail!("{error:#}");
         }
+        let present = numbers(&entries);
         let entries = of_library(from, entries, library)?;
-        let entries = entries.into_iter().map(|entry| (entry, true)).collect();
-        return Ok((entries, damaged));
+        return Ok(Plan {
+            due: entries.into_iter().map(|entry| (entry, true)).collect(),
+            damaged,
+            present,
+        });
     }
     let recorded = read(from)?;
     let last = Entry {
@@ -132,7 +151,11 @@ fn chosen(from: &Path, library: &Path) -> Result<(Vec<Due>, Vec<anyhow::Error>)>
         call: recorded.call.clone(),
     };
     let Some(instance) = recorded.state.and_then(|state| state.instance) else {
-        return Ok((vec![(last, true)], vec![]));
+        return Ok(Plan {
+            present: BTreeSet::from([last.call.number]),
+            due: vec![(last, true)],
+            damaged: vec![],
+        });
     };
     let beside = from
         .parent()
@@ -140,13 +163,19 @@ fn chosen(from: &Path, library: &Path) -> Result<(Vec<Due>, Vec<anyhow::Error>)>
     let mut entries = vec![];
     // Files that cannot be read are none of this call's, or what it needs is found to be missing.
     let (others, _) = folder(beside.unwrap_or(Path::new(".")))?;
+    let of_process = |entry: &&Entry| entry.call.process == last.call.process;
+    let mut present = numbers(others.iter().filter(of_process));
     for entry in others {
         let call = &entry.call;
         let same = call.process == last.call.process && call.number < last.call.number;
         if !same || call.handler != last.call.handler || call.library != last.call.library {
             continue;
         }
-        let uses = read(&entry.path)?.state.and_then(|state| state.instance);
+        let Ok(recorded) = read(&entry.path) else {
+            present.remove(&call.number);
+            continue;
+        };
+        let uses = recorded.state.and_then(|state| state.instance);
         if call.number == instance || uses == Some(instance) {
             entries.push((entry, false));
         }
@@ -161,7 +190,15 @@ fn chosen(from: &Path, library: &Path) -> Result<(Vec<Due>, Vec<anyhow::Error>)>
         );
     }
     entries.push((last, true));
-    Ok((entries, vec![]))
+    Ok(Plan {
+        due: entries,
+        damaged: vec![],
+        present,
+    })
+}
+
+fn numbers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> BTreeSet<u64> {
+    entries.into_iter().map(|entry| entry.call.number).collect()
 }
 
 /// The calls of one library, by the name of its file where several were recorded.
@@ -226,6 +263,8 @@ struct Replay<'a> {
     hosts: BTreeMap<(u8, usize), Host>,
     /// What instantiations have left, by the number of the call.
     instances: BTreeMap<u64, Executable>,
+    /// The numbers of the calls whose files are there and can be read.
+    present: BTreeSet<u64>,
 }
 
 impl<'a> Replay<'a> {
@@ -267,6 +306,16 @@ impl<'a> Replay<'a> {
             (Answer::Differs(why), Some(_), None) => Ok(Answer::Untold(format!(
                 "{why}; but its state is from before the recording, and was made anew"
             ))),
+            (Answer::Differs(why), Some(_), Some(instance)) => {
+                // Any of the calls since then may be one of this state.
+                let lost = (instance..call.number).find(|number| !self.present.contains(number));
+                Ok(match lost {
+                    None => Answer::Differs(why),
+                    Some(number) => Answer::Untold(format!(
+                        "{why}; but the file of call {number}, which may have left or changed its state, is not there, or damaged"
+                    )),
+                })
+            }
             (answer, ..) => Ok(answer),
         }
     }

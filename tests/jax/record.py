@@ -168,6 +168,15 @@ def states():
     told = replay(path, files(directory)[-1])
     if "call 8, counter (execute): equal" not in told or "1 calls: 1 equal" not in told:
         raise AssertionError(told)
+    # What changed its state between is lost, or damaged: a difference says nothing.
+    lost = files(directory)[4]
+    whole = lost.read_bytes()
+    for damaged in [whole[:-20] + bytes(20), None]:
+        lost.unlink() if damaged is None else lost.write_bytes(damaged)
+        told = replay(path, directory, code=None)
+        if "DIFFERS" in told or "which may have left or changed its state" not in told:
+            raise AssertionError(told)
+    lost.write_bytes(whole)
     for file in files(directory)[:2]:
         file.unlink()
     if "whose file is not beside it" not in replay(path, files(directory)[-1], code=1):
@@ -277,6 +286,18 @@ def threads():
     told = replay(path, directory, code=None)
     if told.count("scale (execute): equal") != 60 or "result 0" in told:
         raise AssertionError(told)
+
+
+def many():
+    """More calls than fit what a replaying process may leave unread; the time limit is of each of them."""
+    path = conformance()
+    lib = xla_ffi.load(path)
+    step = lambda _, x: lib.scale(x, factor=1.0)
+    work = jax.jit(lambda x: jax.lax.fori_loop(0, 1500, step, x))
+    directory, _ = recorded(lambda _: work(jnp.ones(3, jnp.float32)).block_until_ready())
+    told = replay(path, directory, "--time-limit", "2")
+    if "1500 equal, 0 differ" not in told:
+        raise AssertionError(told[-200:])
 
 
 def limit():
@@ -444,7 +465,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
+    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, many, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "11_legacy":
