@@ -45,6 +45,21 @@ impl Files {
         let Some(path) = &self.write_baseline else {
             return Ok(());
         };
+        // A library, a header, or a list that somebody wrote would be gone.
+        if std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
+            let known = Known::read(path, false).with_context(|| {
+                format!(
+                    "{} is there and no baseline: nothing was written",
+                    path.display()
+                )
+            })?;
+            if known.lines.values().any(|reason| !reason.is_empty()) {
+                bail!(
+                    "{} gives reasons, which would be lost: nothing was written",
+                    path.display()
+                );
+            }
+        }
         let mut text =
             String::from("# What `xla-ffi` found when this file was written; what is new fails.\n");
         for key in keys.into_iter().collect::<BTreeSet<_>>() {

@@ -188,6 +188,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || here(args)));
     }
+    if let Some(out) = &args.out {
+        let read = args.call.args.iter().filter_map(Spec::file);
+        crate::text_file::keep(out, read.chain([args.call.lib.as_path()]))?;
+    }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));
     }

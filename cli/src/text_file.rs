@@ -1,8 +1,9 @@
 //! Texts that a command line names: lists of findings, maps of names, layouts, snapshots. Pipes are welcome, and a device
-//! without an end is told.
+//! without an end is told. And what a command may write to.
 
 use anyhow::{Context, bail};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Bytes of such a text at most; the largest that there are have a few hundred thousand.
@@ -19,6 +20,34 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
         bail!("{shown} has more than {} MiB", MOST >> 20);
     }
     Ok(text)
+}
+
+/// Refuses to write to a file that the command reads.
+///
+/// # Errors
+/// `out` is one of `inputs`, under this or another name.
+pub(crate) fn keep<'p>(
+    out: &Path,
+    inputs: impl IntoIterator<Item = &'p Path>,
+) -> anyhow::Result<()> {
+    // What is not there is nothing to lose; a device is what it is afterwards.
+    let Some(own) = std::fs::metadata(out)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+    else {
+        return Ok(());
+    };
+    let is_out = |input: &&Path| {
+        std::fs::metadata(input)
+            .is_ok_and(|other| (own.dev(), own.ino()) == (other.dev(), other.ino()))
+    };
+    match inputs.into_iter().find(is_out) {
+        None => Ok(()),
+        Some(_) => bail!(
+            "{} is read by this command: write to another file",
+            out.display()
+        ),
+    }
 }
 
 #[cfg(test)]

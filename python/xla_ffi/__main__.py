@@ -47,6 +47,8 @@ def _run_stubs(given):
     if given.output is None:
         sys.stdout.write(text)
         return
+    if os.path.exists(given.output) and os.path.samefile(given.output, given.library):
+        raise LibraryError(f"{given.output} is the library: write to another file")
     with open(given.output, "w", encoding="utf-8") as file:
         file.write(text)
 

@@ -5,6 +5,7 @@ usage: signatures.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 
 import contextlib
 import dataclasses
+import filecmp
 import glob
 import gzip
 import importlib.resources
@@ -14,6 +15,7 @@ import json
 import os
 import pydoc
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -225,6 +227,14 @@ def stub_texts(path):
         with open(out, encoding="utf-8") as file:
             if file.read() != _stubs.of(path):
                 raise AssertionError("the command line writes something else")
+        copy = os.path.join(folder, os.path.basename(path))
+        shutil.copy(path, copy)
+        os.symlink(copy, out + ".so")
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors):
+            status = xla_ffi.__main__.main(["stubs", copy, "-o", out + ".so"])
+        if status != 1 or "is the library" not in errors.getvalue() or not filecmp.cmp(path, copy, shallow=False):
+            raise AssertionError(errors.getvalue())
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors):
             status = xla_ffi.__main__.main(["stubs", out])

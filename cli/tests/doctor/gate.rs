@@ -34,6 +34,7 @@ fn nothing_is_green_that_was_not_judged() {
         // Nor does a list excuse it: one that names it is refused, and a baseline does not take it.
         let list = folder.path().join("list").display().to_string();
         let with = |more: &[&str]| doctor(&library, &[arguments, &newest, more].concat());
+        drop(std::fs::remove_file(&list));
         let told = with(&["--strict", "--write-baseline", &list]);
         assert_eq!(told.code, Some(1), "{id}: {}", told.stderr);
         let baseline = std::fs::read_to_string(&list).unwrap();

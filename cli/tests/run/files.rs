@@ -214,6 +214,31 @@ fn results_go_through_links() {
     std::fs::remove_file(&file).unwrap();
     succeeds(&lib, &[&call[..], &out].concat());
     assert!(link.is_symlink() && file.is_file());
+    // What is read is not written to, by whatever name.
+    let copy = tmp().join("libcopy.so");
+    std::fs::copy(&lib, &copy).unwrap();
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
+    let argument = npy("input.npy", header, &[0; 16]);
+    let input = tmp().join("input.npy");
+    drop(std::fs::remove_file(&link));
+    std::os::unix::fs::symlink(&copy, &link).unwrap();
+    for (argument, out) in [("f32[2,2]=ones", &link), (argument.as_str(), &input)] {
+        let call = [
+            "--handler",
+            "add_one",
+            "--arg",
+            argument,
+            "--ret",
+            "f32[2,2]",
+        ];
+        let said = fails(
+            1,
+            &copy,
+            &[&call[..], &["--out", out.to_str().unwrap()]].concat(),
+        );
+        assert!(said.contains("is read by this command"), "{said}");
+    }
+    succeeds(&copy, &call);
     // A device is written to; it is not replaced by a file.
     let null = Path::new("/dev/null");
     succeeds(&lib, &[&call[..], &["--out", "/dev/null"]].concat());

@@ -6,7 +6,7 @@ use crate::value::dtype::Class;
 use crate::value::memory::physical_memory;
 use crate::value::scalar_codec::{Number, encode, overflows};
 use crate::{DType, Result, Shape, Tensor, npy};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What an argument is filled with.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +77,15 @@ impl Spec {
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
+    }
+
+    /// The file that the elements come from, where they come from one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match &self.fill {
+            Fill::File(path) => Some(path),
+            _ => None,
+        }
     }
 
     /// The array.
