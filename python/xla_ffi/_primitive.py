@@ -194,6 +194,7 @@ def _ir_attribute(value):
     if isinstance(value, np.generic):
         element = mlir.dtype_to_ir_type(value.dtype)
         if isinstance(element, ir.IntegerType):
-            return ir.IntegerAttr.get(element, int(value))
+            # The function takes what fits 64 bits with a sign.
+            return ir.Attribute.parse(f"{int(value)} : {element}") if value > 2**63 - 1 else ir.IntegerAttr.get(element, int(value))
         return ir.FloatAttr.get(element, float(value))
     raise TypeError(f"JAX {jax.__version__} takes no {type(value).__name__} as an attribute")

@@ -96,6 +96,11 @@ def attributes_as_declared(lib):
     call = lambda: lib.echo_ints(**integers, result_shape_dtypes=typed(np.int64, 8))
     expect(call(), np.array(list(integers.values()), np.int64))
     has(lowered(call), "i8 = -8 : i8", "u16 = 16 : ui16", "u64 = 9223372036854775807 : ui64")
+    # More than jax's own functions take: the handler reads what the bits of an int64 are.
+    for high in (2**63, 2**64 - 1):
+        call = lambda: lib.echo_ints(**{**integers, "u64": high}, result_shape_dtypes=typed(np.int64, 8))
+        expect(call()[-1], np.int64(high - 2**64))
+        has(lowered(call), f"u64 = {high} : ui64")
     call = lambda: lib.echo_floats(f32=0.1, f64=1, result_shape_dtypes=typed(np.float64, 2))
     expect(call(), np.array([np.float64(np.float32(0.1)), 1.0]))
     arrays = dict(i8=[1], i16=(2, 3), i32=[], i64=np.array([[4], [5]]), f32=[0.5], f64=jnp.array([6.0]))
