@@ -31,6 +31,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .output()
         .with_context(|| format!("{shown} cannot be started: name a Python with --python"))?;
     if done.status.success() {
+        let written = match &args.output {
+            Some(file) => file.exists(),
+            None => !done.stdout.is_empty(),
+        };
+        if !written {
+            bail!("{shown} ended well and has written nothing: it is no Python that has xla_ffi");
+        }
         return crate::output::text(&String::from_utf8_lossy(&done.stdout));
     }
     let said = String::from_utf8_lossy(&done.stderr);
@@ -40,6 +47,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
              the SDK's folder `python`), or name the Python that has it with --python"
         );
     }
-    let said = said.trim();
-    bail!("{}", said.strip_prefix("error: ").unwrap_or(said))
+    let said = match said.trim() {
+        "" => format!("{shown} says nothing, and ends with {}", done.status),
+        said => said.to_owned(),
+    };
+    bail!("{}", said.strip_prefix("error: ").unwrap_or(&said))
 }

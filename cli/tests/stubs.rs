@@ -84,3 +84,16 @@ fn a_python_that_is_not_there_is_named() {
     );
     assert!(said(&out).contains("--python"), "{}", said(&out));
 }
+
+#[test]
+fn what_is_no_python_is_told() {
+    let library = Path::new("/nowhere/libmine.so");
+    for (program, told) in [
+        ("true", "has written nothing: it is no Python"),
+        ("false", "false says nothing, and ends with exit status: 1"),
+    ] {
+        let out = stubs(library, &["--python", program], Path::new("."));
+        assert_eq!(out.status.code(), Some(1), "{program}");
+        assert!(said(&out).contains(told), "{}", said(&out));
+    }
+}

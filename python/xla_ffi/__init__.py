@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ._check import check
     from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
-    from ._export import Model, Need, export, load_exported, needs
+    from ._export import Model, export, load_exported
     from ._given import Signature
     from ._handler import Handler
     from ._inline import load_inline
     from ._library import Library, load
+    from ._needs import Need, needs
     from ._places import include
     from ._record import Recording, record
     from ._report import Line, Report
@@ -50,11 +51,12 @@ __version__ = "0.1.0"
 _MODULES = {
     "_check": ("check",),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),
-    "_export": ("Model", "Need", "export", "load_exported", "needs"),
+    "_export": ("Model", "export", "load_exported"),
     "_given": ("Signature",),
     "_handler": ("Handler",),
     "_inline": ("load_inline",),
     "_library": ("Library", "load"),
+    "_needs": ("Need", "needs"),
     "_places": ("include",),
     "_record": ("Recording", "record"),
     "_report": ("Line", "Report"),

@@ -45,7 +45,7 @@ def _run_stubs(given):
 
     text = _stubs.of(os.fspath(given.library))
     if given.output is None:
-        sys.stdout.write(text)
+        _say(text)
         return
     if os.path.exists(given.output) and os.path.samefile(given.output, given.library):
         raise LibraryError(f"{given.output} is the library: write to another file")
@@ -54,11 +54,21 @@ def _run_stubs(given):
 
 
 def _run_needs(given):
-    from . import _export
+    from . import _needs
 
-    text, good = _export.report(_export.needs(given.model), given.lib)
-    sys.stdout.write(text)
+    text, good = _needs.report(given.model, given.lib)
+    _say(text)
     return 0 if good else 1
+
+
+def _say(text):
+    """Writes to standard output, in UTF-8 whatever the locale: it is what a stub file is in."""
+    if sys.stdout is None:
+        raise OSError("standard output is closed")
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

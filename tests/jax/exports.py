@@ -86,9 +86,46 @@ def lists(path, folder):
     status, text, _ = command(wrong, "--lib", path)
     if status != 1 or "no attribute ep" not in text:
         raise AssertionError((status, text))
+    for call, why in MISFITS.items():
+        with open(wrong, "w", encoding="utf-8") as out:
+            out.write(f"module {{ func.func @main({call.partition('(')[2].partition(')')[0]}) {{ {lines(call)} return }} }}")
+        status, text, _ = command(wrong, "--lib", path)
+        if (status, why) != ((1, text.partition(", but ")[2].rstrip()) if why else (0, "")):
+            raise AssertionError((call, status, text))
+    other = xla_ffi.load(path, prefix="other")
+    with open(wrong, "wb") as out:
+        out.write(xla_ffi.export(lambda x: other.rms_norm(x), X).serialize())
+    status, text, _ = command(wrong, "--lib", path)
+    if status != 0 or not text.startswith("other.rms_norm  "):
+        raise AssertionError((status, text))
     nothing = jax.jit(jnp.sin).lower(X).as_text()
     if xla_ffi.needs(nothing.encode()) != [] or "rms" in repr(xla_ffi.export(jnp.sin, X)):
         raise AssertionError("a model without handlers")
+
+
+#: Calls of rms_norm in MLIR, and what is wrong with them.
+MISFITS = {
+    "4 {eps = 1.0 : f32} (%x: tensor<2x3xf32>) tensor<2x3xf32>": "",
+    "4 {eps = 1.0 : f64} (%x: tensor<2x3xf32>) tensor<2x3xf32>": "its attribute eps is of type f32, not f64",
+    "4 {} (%x: tensor<2x3xi32>) tensor<2x3xi32>": "its argument x is no S32 and its result y is no S32",
+    "4 {} (%x: tensor<3xf32>, %y: tensor<3xf32>) tensor<3xf32>": "it has 1 argument, not 2",
+    "2 {} (%x: tensor<3xf32>) tensor<3xf32>": "it is a handler of XLA FFI, and not for API version 2",
+}  # fmt: skip
+
+
+def lines(call):
+    """A call of that table, after one that is right."""
+    version, rest = call.split(" ", 1)
+    config, rest = rest.split(" (", 1)
+    given, ret = rest.split(") ")
+    names = ", ".join(each.split(":")[0] for each in given.split(", "))
+    types = ", ".join(each.split(": ")[1] for each in given.split(", "))
+    config = f", mhlo.backend_config = {config}" if version == "4" else ""
+    return (
+        f"%c = stablehlo.constant dense<0.0> : tensor<4xf32> "
+        f"%0 = stablehlo.custom_call @rms_norm.rms_norm(%c) {{api_version = {version} : i32{config and ', mhlo.backend_config = {}'}}} : (tensor<4xf32>) -> tensor<4xf32> "
+        f"%1 = stablehlo.custom_call @rms_norm.rms_norm({names}) {{api_version = {version} : i32{config}}} : ({types}) -> {ret} "
+    )
 
 
 SERVE = """
