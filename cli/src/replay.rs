@@ -283,6 +283,12 @@ impl<'a> Replay<'a> {
         let handler = self.handler(call)?;
         pipe::enters(format_args!("{}", call.title()));
         let attributes = value::attributes(&call.attributes)?;
+        if handler.bundle().get(stage).is_none() {
+            return Ok(Answer::Differs(format!(
+                "handler '{}' has no stage {stage}",
+                call.handler
+            )));
+        }
         if stage == Stage::Instantiate {
             return Ok(match handler.instantiate(&attributes) {
                 Ok(executable) => {

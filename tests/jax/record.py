@@ -168,6 +168,9 @@ def states():
     told = replay(path, files(directory)[-1])
     if "call 8, counter (execute): equal" not in told or "1 calls: 1 equal" not in told:
         raise AssertionError(told)
+    told = replay(path, files(directory)[0], "--handler", "scale", code=1)
+    if "DIFFERS, handler 'counter' has no stage instantiate" not in told:
+        raise AssertionError(told)
     # What changed its state between is lost, or damaged: a difference says nothing.
     lost = files(directory)[4]
     whole = lost.read_bytes()
