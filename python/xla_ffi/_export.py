@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 import jax
 
-from . import _given, _library
+from . import _given, _library, _record
 from ._errors import LibraryError
 from ._needs import MAGIC, Need, needs, parts, read
 
@@ -55,7 +55,8 @@ def export(function: Any, *args: Any, platforms: Optional[Sequence[str]] = None,
             loaded[target.target] = library
     checks = [jax_export.DisabledSafetyCheck.custom_call(target) for target in loaded]
     made = jax_export.export(function if hasattr(function, "trace") or hasattr(function, "lower") else jax.jit(function), platforms=platforms, disabled_checks=checks)
-    exported = made(*args, **kwargs)
+    with _record.plain():
+        exported = made(*args, **kwargs)
     found = needs(exported)
     own = [loaded[need.target] for need in found if need.target in loaded]
     libraries = [

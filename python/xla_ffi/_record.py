@@ -6,6 +6,8 @@ handler costs nothing more when nothing is recorded.
 """
 
 import atexit
+import contextlib
+import contextvars
 import ctypes
 import os
 import pathlib
@@ -26,6 +28,7 @@ _lock = Lock()
 _handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
 _recorded = set()  # the targets that have a twin that records
 _current = None
+_plain = contextvars.ContextVar("plain", default=False)
 
 
 class _Counts(ctypes.Structure):
@@ -124,9 +127,19 @@ def know(target, path, handler, symbols, addresses):
         _handlers[target] = (path, handler, symbols, addresses)
 
 
+@contextlib.contextmanager
+def plain():
+    """What is traced within calls the targets themselves: it is to work elsewhere, where nothing is recorded."""
+    before = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(before)
+
+
 def target_now(target, platforms=("cpu",)):
     """The target that a call which is traced now, for these platforms, is to name."""
-    if _current is None:
+    if _current is None or _plain.get():
         return target
     from . import _jax
 

@@ -291,6 +291,26 @@ def threads():
         raise AssertionError(told)
 
 
+def exported():
+    """A model that is exported within a recording calls the handlers themselves."""
+    # What jax.export of earlier releases wants.
+    sys.path.append(os.environ.get("XLA_FFI_EXPORT_PACKAGES", ""))
+    lib = xla_ffi.load(conformance())
+    work = jax.jit(lambda x: lib.scale(x, factor=2.0))
+    x = jnp.ones(3, jnp.float32)
+    models = []
+
+    def both(_):
+        work(x).block_until_ready()
+        models.append(xla_ffi.export(work, x))
+        work(x + 1).block_until_ready()
+
+    _, recording = recorded(both)
+    (need,) = models[0].needs
+    if (recording.calls, need.target) != (2, "conformance.scale"):
+        raise AssertionError((recording.calls, need))
+
+
 def many():
     """More calls than fit what a replaying process may leave unread; the time limit is of each of them."""
     path = conformance()
@@ -468,7 +488,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, many, limit, crash, environment, refusals, upstream):
+    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "11_legacy":
