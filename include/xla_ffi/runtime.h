@@ -456,9 +456,9 @@ xffi_rt_status* xffi_rt_call_set_custom_options(xffi_rt_call* call, const char* 
 /* Sets where scratch memory comes from; there is none unless set. What a handler does not give back
  * is freed when its call is over.
  *   call      whose next run it is for, and those behind.
- *   allocate  gets `user`, a number of bytes (not 0) and an alignment, and gives memory of that size at
- *             a multiple of the alignment, or NULL; must not throw. Memory that lies elsewhere is given
- *             back, and the handler told.
+ *   allocate  gets `user`, a number of bytes (not 0) and an alignment (256, as XLA's memory on GPUs
+ *             has), and gives memory of that size at a multiple of the alignment, or NULL; must not
+ *             throw. Memory that lies elsewhere is given back, and the handler told.
  *   free      gets `user`, and takes back what `allocate` gave, with its size; must not throw.
  *   user      what both get first; may be NULL. It outlives the call.
  *   Returns   NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.

@@ -132,9 +132,10 @@ impl Stream {
     }
 }
 
-/// Where scratch memory comes from. What a handler does not free is freed after the call.
+/// Where scratch memory comes from. What a handler does not free is freed after the call, and told
+/// ([`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak)): XLA frees none of it.
 pub trait DeviceAllocator: Send + Sync {
-    /// `size` bytes (not 0), aligned to a power of two; `None` when they cannot be allocated.
+    /// `size` bytes (not 0), aligned to a power of two, 256 or more for handlers; `None` when they cannot be allocated.
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
     /// Frees what `allocate` gave.
     fn free(&self, data: *mut c_void, size: usize);
