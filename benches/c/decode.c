@@ -181,13 +181,20 @@ static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* 
   return fail(frame, self, "operands", "in a device's memory")
 #endif
 #define BEGIN(handler, arg_count, ret_count, attr_count)                                          \
-  static const char* const self = handler;                                                        \
-  if (frame->extension_start != NULL && metadata(frame)) return NULL;                             \
-  SIZES();                                                                                        \
-  if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return fail(frame, self, "stage", "wrong"); \
+  HEAD(handler);                                                                                  \
   if ((arg_count) + (ret_count) > 0) {                                                            \
     ON_HOST();                                                                                    \
   }                                                                                               \
+  COUNTS(arg_count, ret_count, attr_count)
+#define BEGIN_ANYWHERE(handler, arg_count, ret_count, attr_count)                                 \
+  HEAD(handler);                                                                                  \
+  COUNTS(arg_count, ret_count, attr_count)
+#define HEAD(handler)                                                                             \
+  static const char* const self = handler;                                                        \
+  if (frame->extension_start != NULL && metadata(frame)) return NULL;                             \
+  SIZES();                                                                                        \
+  if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return fail(frame, self, "stage", "wrong")
+#define COUNTS(arg_count, ret_count, attr_count)                                                  \
   if (frame->args.size != (arg_count)) return fail(frame, self, "arguments", "wrong number");     \
   if (frame->rets.size != (ret_count)) return fail(frame, self, "results", "wrong number");       \
   if (frame->attrs.size != (attr_count)) return fail(frame, self, "attributes", "wrong number")
@@ -366,6 +373,18 @@ XLA_FFI_Error* mixed(XLA_FFI_CallFrame* frame) {
   ATTR(&frame->attrs, 0, alpha);
   if (overlaps(&x, 1, &y, 1)) return fail(frame, self, "y", "overlaps x");
   sink = seen(x) + seen(y) + (size_t)alpha;
+  return NULL;
+}
+
+XLA_FFI_Error* device(XLA_FFI_CallFrame* frame) {
+  BEGIN_ANYWHERE("device", 1, 1, 1);
+  ARG(0, x);
+  RET(0, y);
+  ATTR(&frame->attrs, 0, alpha);
+  XLA_FFI_Stream_Get_Args args = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, NULL, frame->ctx, NULL};
+  XLA_FFI_Error* error = frame->api->XLA_FFI_Stream_Get(&args);
+  if (error != NULL) return error;
+  sink = seen(x) + seen(y) + (size_t)alpha + (size_t)args.stream;
   return NULL;
 }
 

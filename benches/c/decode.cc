@@ -50,6 +50,10 @@ ffi::Error Contract(Array x, Array y, Ret z) {
   return Keep(Seen(x) + Seen(y) + Seen(z));
 }
 
+ffi::Error Device(void* stream, Array x, Ret y, int32_t alpha) {
+  return Keep(Seen(x) + Seen(y) + Seen(alpha) + reinterpret_cast<size_t>(stream));
+}
+
 ffi::Future AsyncInline(Array x) {
   ffi::Promise promise;
   ffi::Future future(promise);
@@ -117,6 +121,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(struct_attributes, (All<Config>),
                               BIND(ffi::Ffi::Bind().Attrs<Config>()));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(mixed, (All<Array, Ret, I>),
                               BIND(ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attr<I>("alpha")));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    device, Device,
+    ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>().Arg<Array>().Ret<Array>().Attr<I>("alpha"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(contract, Contract,
                               SHAPED(ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>(),
                                      "b n, n m -> b m"));

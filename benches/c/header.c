@@ -117,6 +117,15 @@ static XLA_FFI_Error* mixed_impl(xffi_call* call) {
   KEEP(seen(x) + seen(y) + alpha);
 }
 
+static XLA_FFI_Error* device_impl(xffi_call* call) {
+  const xffi_buffer x = ARG("x"), y = RET("y");
+  const size_t alpha = ATTR("alpha");
+  void* stream;
+  XLA_FFI_Error* failed = xffi_stream(call, &stream);
+  if (failed != NULL) return failed;
+  KEEP(seen(x) + seen(y) + alpha + (size_t)stream);
+}
+
 static XLA_FFI_Error* contract_impl(xffi_call* call) {
   const xffi_buffer x = ARG("x"), y = ARG("y"), z = RET("z");
   xffi_shapes(call, "b n, n m -> b m");
@@ -155,6 +164,7 @@ XFFI_HOST_HANDLER(attrs_8, attrs_8_impl);
 XFFI_HOST_HANDLER(struct_dictionary, struct_dictionary_impl);
 XFFI_HOST_HANDLER(struct_attributes, attrs_8_impl);
 XFFI_HOST_HANDLER(mixed, mixed_impl);
+XFFI_HANDLER(device, device_impl);
 XFFI_HOST_HANDLER(contract, contract_impl);
 XFFI_HOST_HANDLER(async_inline, async_inline_impl);
 XFFI_HOST_HANDLER(singular, singular_impl);

@@ -52,7 +52,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
     for handler in handlers {
         let outcome = call(handler.call, frame.raw);
         match (case.kind, &outcome) {
-            (Kind::Success, Ok(future)) => {
+            (Kind::Success | Kind::Device, Ok(future)) => {
                 // A handler that is done when it returns need not make a future.
                 let is_async = case.symbol == "async_inline";
                 ensure!(
@@ -73,7 +73,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
         "{}: the libraries decode different values: {sinks:?}",
         case.name
     );
-    if case.kind == Kind::Error {
+    if case.kind != Kind::Success {
         return Ok(0);
     }
     let checked = || handlers.iter().filter(|it| it.checks != Checks::Some);

@@ -7,6 +7,8 @@ use xla_ffi_sys::*;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Success,
+    /// A success whose operands lie on a device: the languages check other things of those.
+    Device,
     Error,
 }
 
@@ -14,6 +16,7 @@ impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Success => "success",
+            Self::Device => "device",
             Self::Error => "error",
         }
     }
@@ -55,6 +58,13 @@ fn mixed(host: &Host) -> Frame {
     frame(host, 1, 1, Attrs::numbers(&["alpha"]))
 }
 
+fn on_device(host: &Host) -> Frame {
+    let frame = mixed(host);
+    // SAFETY: a frame of our own, which nobody reads yet.
+    unsafe { (*frame.raw).api = host.on_device };
+    frame
+}
+
 fn wrong_dtype(host: &Host) -> Frame {
     let frame = operands::<4, 0>(host);
     let third = frame.args[2];
@@ -73,7 +83,7 @@ fn large(host: &Host) -> Frame {
 }
 
 /// All cases, in the order of the table.
-pub(crate) const CASES: [Case; 17] = {
+pub(crate) const CASES: [Case; 18] = {
     const fn case(name: &'static str, symbol: &'static str, frame: fn(&Host) -> Frame) -> Case {
         Case {
             name,
@@ -120,6 +130,12 @@ pub(crate) const CASES: [Case; 17] = {
         case("async, completed inline", "async_inline", operands::<1, 0>),
         error("handler returns an error", "singular", operands::<1, 0>),
         error("wrong dtype", "args_4", wrong_dtype),
+        Case {
+            name: "1 of each on a device, its stream",
+            symbol: "device",
+            kind: Kind::Device,
+            frame: on_device,
+        },
     ]
 };
 

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use xla_ffi::{Attribute, Future, Later, prelude::*};
+use xla_ffi::{Attribute, DeviceBuffer, DeviceOut, Future, Later, Stream, prelude::*};
 
 /// What the last call decoded, boiled down to a number: every handler has to look at what it was
 /// given, and all languages have to see the same.
@@ -149,6 +149,12 @@ fn contract(mut x: Buffer<f32, 2>, mut y: Buffer<f32, 2>, mut z: Out<f32, 2>) ->
     keep(x.seen() + y.seen() + z.seen())
 }
 
+#[xla_ffi::handler(platforms = ["cuda"])]
+fn device(x: DeviceBuffer<f32, 2>, y: DeviceOut<f32, 2>, alpha: i32, stream: Stream) -> Result<()> {
+    let arrays = x.as_device_ptr() as usize + x.len() + y.as_device_mut_ptr() as usize + y.len();
+    keep(arrays + alpha as usize + stream.as_raw() as usize)
+}
+
 #[xla_ffi::handler]
 fn async_inline(mut x: Buffer<f32, 2>, later: Later) -> Result<Future> {
     let (promise, future) = later.promise(());
@@ -222,6 +228,6 @@ fn depth(mut options: Dictionary) -> Result<()> {
 
 xla_ffi::library! {
     args_1, args_4, args_8, args_16, rets_8, args_8_rets_8, attrs_1, attrs_4, attrs_8,
-    struct_dictionary, struct_attributes, mixed, contract, async_inline, singular,
+    struct_dictionary, struct_attributes, mixed, contract, async_inline, singular, device,
     args, rets, args_rets, attributes, depth
 }

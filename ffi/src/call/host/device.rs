@@ -11,6 +11,7 @@ impl Host {
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
+    #[inline]
     pub(crate) unsafe fn stream(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<*mut c_void> {
         let mut args = XLA_FFI_Stream_Get_Args {
             struct_size: XLA_FFI_Stream_Get_Args::STRUCT_SIZE,
