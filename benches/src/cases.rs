@@ -58,10 +58,19 @@ fn mixed(host: &Host) -> Frame {
     frame(host, 1, 1, Attrs::numbers(&["alpha"]))
 }
 
+/// A context with a stream, which nobody uses.
+unsafe extern "C" fn stream_of_device(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
+    // SAFETY: the handler's arguments.
+    unsafe { (*args).stream = std::ptr::without_provenance_mut(0x5000) };
+    std::ptr::null_mut()
+}
+
 fn on_device(host: &Host) -> Frame {
     let frame = mixed(host);
+    let mut api = *host.api;
+    api.XLA_FFI_Stream_Get = Some(stream_of_device);
     // SAFETY: a frame of our own, which nobody reads yet.
-    unsafe { (*frame.raw).api = host.on_device };
+    unsafe { (*frame.raw).api = Box::leak(Box::new(api)) };
     frame
 }
 

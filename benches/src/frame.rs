@@ -122,8 +122,6 @@ impl Attrs {
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     pub(crate) api: &'static XLA_FFI_Api,
-    /// The functions where calls have a stream.
-    pub(crate) on_device: &'static XLA_FFI_Api,
     /// Of the order in which operands lie.
     pub(crate) seed: u64,
 }

@@ -116,26 +116,13 @@ unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_
     std::ptr::null_mut()
 }
 
-/// A context with a stream, which nobody uses.
-unsafe extern "C" fn stream_of_device(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler's arguments.
-    unsafe { (*args).stream = std::ptr::without_provenance_mut(0x5000) };
-    std::ptr::null_mut()
-}
-
 /// The host whose frames have their operands in the order that the seed says.
 pub(crate) fn with_seed(seed: u64) -> Host {
-    Host {
-        api: table(stream),
-        on_device: table(stream_of_device),
-        seed,
-    }
+    Host { api: table(), seed }
 }
 
 /// The function table; it lives for ever.
-fn table(
-    stream: unsafe extern "C" fn(*mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error,
-) -> &'static XLA_FFI_Api {
+fn table() -> &'static XLA_FFI_Api {
     Box::leak(Box::new(XLA_FFI_Api {
         struct_size: XLA_FFI_Api::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
