@@ -11,6 +11,9 @@ const ANSWER: &str = "\u{1}answer";
 /// What a child says with the status that it is about to end with, by itself.
 const ENDS: &str = "\u{1}ends ";
 
+/// Bytes of a line at most; ours are much shorter.
+const LONGEST: usize = 1 << 16;
+
 /// Where a child says it.
 static PIPE: OnceLock<File> = OnceLock::new();
 
@@ -74,12 +77,16 @@ impl Said {
     pub(crate) fn read(&mut self) -> bool {
         let mut entered = false;
         let mut bytes = [0; 4096];
-        loop {
+        // As much as a pipe holds: a handler may write there without an end, and the clock is looked at between.
+        for _ in 0..16 {
             match self.pipe.read(&mut bytes) {
                 Ok(0) => break,
                 Ok(count) => self.begun.extend(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(_) => break,
+            }
+            if self.begun.len() > LONGEST {
+                self.begun.clear();
             }
             while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.begun.drain(..=end).collect();
