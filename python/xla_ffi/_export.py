@@ -85,7 +85,8 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
     listed = [_listed(about, where) for about in head.get("libraries", [])]
     names = {os.path.basename(each.file) for each in listed}
     given += [_library.load(path) for path in elsewhere if os.path.basename(path) not in names]
-    for file, prefix, _digest, signatures in listed:
+    kept = []  # the list as it is from here on, for whoever serialises the model again
+    for about, (file, prefix, _digest, signatures) in zip(head.get("libraries", []), listed):
         same = lambda path, file=file: os.path.basename(path) == os.path.basename(file)
         # Under the names that the model calls.
         replaced = [
@@ -96,6 +97,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
         replaced += [_library.load(path, prefix, **signatures) for path in elsewhere if same(path)]
         if not replaced and os.path.exists(file):
             replaced = [_library.load(file, prefix, **signatures)]
+        kept.append({**about, "file": replaced[0].path, "digest": replaced[0].digest} if replaced else about)
     try:
         exported = jax_export.deserialize(bytearray(body))
     except Exception as error:  # the reader of flat buffers has every kind of error for a damaged file
@@ -110,7 +112,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
         hint = f"it was exported with {files}" if files else "say which libraries have them with libraries="
         raise LibraryError(f"{where} calls {', '.join(missing)}, which no loaded library has: {hint}")
     _warn_of_other_builds(found, listed, where)
-    return Model(exported, found, head.get("libraries", []))
+    return Model(exported, found, kept)
 
 
 def _warn_of_other_builds(found, listed, where):

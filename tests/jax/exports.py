@@ -166,6 +166,13 @@ def carried(path, folder):
     status, text = serve(file, now)
     if status != 0 or text.strip() != str(want):
         raise AssertionError(text)
+    # Written again, it says where they are now.
+    again = xla_ffi.load_exported(file, libraries=[now]).serialize()
+    with open(file, "wb") as out:
+        out.write(again)
+    status, text = serve(file)
+    if status != 0 or text.strip() != str(want):
+        raise AssertionError(text)
     plain = os.path.join(folder, "plain.bin")
     with open(plain, "wb") as out:
         out.write(bytes(model.exported.serialize()))
