@@ -29,7 +29,7 @@ macro_rules! exported {
             "args_8_rets_8" args_8_rets_8
             "attrs_1" attrs_1 "attrs_4" attrs_4 "attrs_8" attrs_8
             "struct_dictionary" struct_dictionary "struct_attributes" struct_attributes
-            "mixed" mixed "contract" contract "async_inline" async_inline "singular" singular
+            "mixed" mixed "device" device "contract" contract "async_inline" async_inline "singular" singular
             "args_rets" args_rets "attributes" attributes
         }
     };
