@@ -144,7 +144,7 @@ namespace imported {
 using namespace xla::ffi;
 
 static Error Allocate(ScratchAllocator& scratch, size_t bytes, void*& out) {
-  std::optional<void*> memory = scratch.Allocate(bytes, 64);
+  std::optional<void*> memory = scratch.Allocate(bytes, 16);
   if (!memory) return Error(ErrorCode::kResourceExhausted, "no scratch memory");
   out = *memory;
   return Error::Success();
