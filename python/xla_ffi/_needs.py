@@ -45,8 +45,13 @@ def needs(model: Any) -> list[Need]:
     """
     if isinstance(getattr(model, "needs", None), tuple):
         return list(model.needs)
+    return _merged(_calls(model) if hasattr(model, "mlir_module") else _calls(*read(model)))
+
+
+def _merged(calls):
+    """Each target once, with the attributes of all of its calls."""
     found = {}
-    for call in _calls(model):
+    for call in calls:
         need = call.need
         before = found.get((need.target, need.api_version))
         attributes = tuple(sorted({*need.attributes, *(before.attributes if before else ())}))
@@ -63,12 +68,10 @@ class _Call(NamedTuple):
     rets: tuple
 
 
-def _calls(model):
-    """The calls of a model, without those that the compiler replaces."""
-    where = "the model"
+def _calls(model, where="the model"):
+    """The calls of a model, without those that the compiler replaces; ``where`` is what its bytes are called."""
     if not hasattr(model, "mlir_module"):
-        data, where = read(model)
-        model = _stablehlo(data, where)
+        model = _stablehlo(model, where)
     text = model.mlir_module() if hasattr(model, "mlir_module") else model
     found = []
     with mlir.make_ir_context():
@@ -206,21 +209,25 @@ def _stablehlo(data, where):
 
 def report(model, paths):
     """``(text, whether all are there)``: a line for each target that a model calls, and which of the libraries has it as it is called."""
+    data, where = read(model)
+    listed = parts(data, where)[0].get("libraries", [])
+    calls = _calls(data, where)
     offers = {}
     for path in paths:
+        prefixes = _prefixes(listed, path)
         for name, (handlers, legacy) in _manifest.read_all(os.path.realpath(path)).items():
-            for prefix in (name, *_prefixes(model, path)):
+            for prefix in (name, *prefixes):
                 offers.update({f"{prefix}.{spec.name}": (path, spec) for spec in handlers.values()})
             offers.update({spec.name: (path, None) for spec in legacy})
-            offers.update({f"{prefix}.{spec.name}": (path, None) for prefix in _prefixes(model, path) for spec in legacy})
+            offers.update({f"{prefix}.{spec.name}": (path, None) for prefix in prefixes for spec in legacy})
     wrong = {}
-    for call in _calls(model):
+    for call in calls:
         _path, spec = offers.get(call.need.target, (None, None))
         known = wrong.setdefault((call.need.target, call.need.api_version), {})
         if call.need.target in offers:
             known.update(dict.fromkeys(_misfits(call, spec)))
     lines, good = [], True
-    for need in needs(model):
+    for need in _merged(calls):
         attributes = ", ".join(f"{name}: {kind}" for name, kind in need.attributes)
         path, _spec = offers.get(need.target, (None, None))
         by = "jax" if need.of_jax else path
@@ -232,11 +239,10 @@ def report(model, paths):
     return "\n".join(lines) + "\n" if lines else "it calls no handlers\n", good or not paths
 
 
-def _prefixes(model, path):
+def _prefixes(listed, path):
     """The prefixes under which a model's own list has a library of this name."""
-    head, _body = parts(*read(model))
-    listed = [about for about in head.get("libraries", []) if os.path.basename(str(about.get("file"))) == os.path.basename(path)]
-    return [about["prefix"] for about in listed if isinstance(about.get("prefix"), str)]
+    same = [about for about in listed if os.path.basename(str(about.get("file"))) == os.path.basename(path)]
+    return [about["prefix"] for about in same if isinstance(about.get("prefix"), str)]
 
 
 def _misfits(call, spec):
