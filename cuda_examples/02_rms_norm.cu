@@ -111,6 +111,54 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
   }
 }
 
+// What a vector of x, or of x and dy, adds to a row's sums, and what comes of it.
+template <typename T>
+static __device__ __forceinline__ void add(const uint4& x, float& squares) {
+  constexpr int kCount = Vector<T>::kCount;
+  float values[kCount];
+  Vector<T>::Unpack(x, values);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
+}
+
+template <typename T>
+static __device__ __forceinline__ uint4 scaled(const uint4& x, float scale) {
+  constexpr int kCount = Vector<T>::kCount;
+  float values[kCount];
+  Vector<T>::Unpack(x, values);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) values[k] *= scale;
+  return Vector<T>::Pack(values);
+}
+
+template <typename T>
+static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, float& squares,
+                                           float& products) {
+  constexpr int kCount = Vector<T>::kCount;
+  float values[kCount];
+  float g[kCount];
+  Vector<T>::Unpack(x, values);
+  Vector<T>::Unpack(dy, g);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    squares += values[k] * values[k];
+    products += values[k] * g[k];
+  }
+}
+
+template <typename T>
+static __device__ __forceinline__ uint4 gradient(const uint4& x, const uint4& dy, float scale,
+                                                 float pull) {
+  constexpr int kCount = Vector<T>::kCount;
+  float values[kCount];
+  float g[kCount];
+  Vector<T>::Unpack(x, values);
+  Vector<T>::Unpack(dy, g);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
+  return Vector<T>::Pack(values);
+}
+
 // x, y: [rows, n] in vectors. Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
 // LONG: rows may have more vectors than PER_THREAD for each thread.
 template <typename T, int PER_THREAD, bool LONG>
@@ -136,17 +184,11 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
   }
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
-    float values[kCount];
-    Vector<T>::Unpack(held[i], values);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
+    add<T>(held[i], squares);
   }
 #pragma unroll 4
   for (unsigned at = rest; LONG && at < end; at += threads) {
-    float values[kCount];
-    Vector<T>::Unpack(from[at], values);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
+    add<T>(from[at], squares);
   }
   sum_of_row(threads, squares, unused);
   const float scale = 1.0f / sqrtf(squares / (float)n + eps);
@@ -156,19 +198,11 @@ static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __res
   for (int i = 0; i < PER_THREAD; ++i) {
     const unsigned at = lane + i * threads;
     if (at >= vectors) break;
-    float values[kCount];
-    Vector<T>::Unpack(held[i], values);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) values[k] *= scale;
-    to[at] = Vector<T>::Pack(values);
+    to[at] = scaled<T>(held[i], scale);
   }
 #pragma unroll 4
   for (unsigned at = rest; LONG && at < end; at += threads) {
-    float values[kCount];
-    Vector<T>::Unpack(from[at], values);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) values[k] *= scale;
-    to[at] = Vector<T>::Pack(values);
+    to[at] = scaled<T>(from[at], scale);
   }
 }
 
@@ -202,27 +236,11 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
   }
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
-    float values[kCount];
-    float g[kCount];
-    Vector<T>::Unpack(held[i], values);
-    Vector<T>::Unpack(grad[i], g);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      squares += values[k] * values[k];
-      products += values[k] * g[k];
-    }
+    add<T>(held[i], grad[i], squares, products);
   }
 #pragma unroll 4
   for (unsigned at = rest; at < end; at += threads) {
-    float values[kCount];
-    float g[kCount];
-    Vector<T>::Unpack(from[at], values);
-    Vector<T>::Unpack(grads[at], g);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      squares += values[k] * values[k];
-      products += values[k] * g[k];
-    }
+    add<T>(from[at], grads[at], squares, products);
   }
   sum_of_row(threads, squares, products);
   const float scale = 1.0f / sqrtf(squares / (float)n + eps);
@@ -233,23 +251,11 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
   for (int i = 0; i < PER_THREAD; ++i) {
     const unsigned at = lane + i * threads;
     if (at >= vectors) break;
-    float values[kCount];
-    float g[kCount];
-    Vector<T>::Unpack(held[i], values);
-    Vector<T>::Unpack(grad[i], g);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
-    to[at] = Vector<T>::Pack(values);
+    to[at] = gradient<T>(held[i], grad[i], scale, pull);
   }
 #pragma unroll 4
   for (unsigned at = rest; at < end; at += threads) {
-    float values[kCount];
-    float g[kCount];
-    Vector<T>::Unpack(from[at], values);
-    Vector<T>::Unpack(grads[at], g);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
-    to[at] = Vector<T>::Pack(values);
+    to[at] = gradient<T>(from[at], grads[at], scale, pull);
   }
 }
 
@@ -298,12 +304,12 @@ static __device__ __forceinline__ void backward_any(const T* __restrict__ x,
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_4(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
                           float eps) {                                                              \
-    forward<T, 4, false>(x, y, rows, n, threads, eps);                                                     \
+    forward<T, 4, false>(x, y, rows, n, threads, eps);                                              \
   }                                                                                                 \
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_8(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
                           float eps) {                                                              \
-    forward<T, 8, true>(x, y, rows, n, threads, eps);                                                     \
+    forward<T, 8, true>(x, y, rows, n, threads, eps);                                               \
   }                                                                                                 \
   extern "C" __global__ void rms_norm_##NAME##_any(const T* x, T* y, unsigned long long n,          \
                                                    float eps) {                                     \
