@@ -84,3 +84,54 @@ fn absent_state_is_a_hazard() {
     let error = run(Stages::All);
     assert!(error.message().contains("State is not set"), "{error}");
 }
+
+/// As measured: jaxlib 0.8.1 and 0.9.0.1 (r7) answer "does not have a registered type info with a deleter".
+#[test]
+fn state_of_a_type_without_a_deleter_is_refused() {
+    use support::handlers::{Function, metadata, slot};
+    use xla_ffi_sys::{
+        XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_State_Set_Args_R7, XLA_FFI_TypeId,
+    };
+
+    const NUMBER: i64 = 77;
+
+    unsafe extern "C" fn sets_state(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+        // SAFETY: the frame is a host's.
+        if unsafe { metadata(frame, 2, 0) } {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: slot 7 sets state.
+        let set: Function<XLA_FFI_State_Set_Args_R7> = unsafe { slot(frame, 7) };
+        let mut id = XLA_FFI_TypeId { type_id: NUMBER };
+        let mut args = XLA_FFI_State_Set_Args_R7 {
+            struct_size: 40,
+            extension_start: std::ptr::null_mut(),
+            // SAFETY: the frame is a host's.
+            ctx: unsafe { (*frame).ctx },
+            type_id: &raw mut id,
+            state: std::ptr::dangling_mut(),
+        };
+        // SAFETY: the arguments are whole.
+        unsafe { set(&raw mut args) }
+    }
+    unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
+
+    for revision in [Revision::R7, Revision::R9, Revision::R10] {
+        for deleter in [None, Some(nothing as unsafe extern "C" fn(_))] {
+            let runtime = Runtime::new(revision);
+            let info = xla_ffi_runtime::TypeInfo::new(deleter);
+            // SAFETY: nobody looks behind the objects.
+            unsafe { runtime.register_type("nothing", NUMBER, info) }.unwrap();
+            // SAFETY: the function is a handler, of both stages.
+            let bundle = unsafe {
+                xla_ffi_runtime::Bundle::execute(sets_state).with(Stage::Instantiate, sets_state)
+            };
+            let handler = runtime.handler("sets_state", bundle).unwrap();
+            let set = handler.instantiate(&Attributes::new());
+            assert_eq!(set.is_ok(), deleter.is_some(), "{revision}");
+            if let Err(error) = set {
+                assert!(error.message().contains("has no deleter"), "{error}");
+            }
+        }
+    }
+}

@@ -139,8 +139,8 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             Some(deleter) => deleter,
             None => {
                 let deleter = context.shared().types.info(id)?.deleter();
-                // As XLA from jaxlib 0.9.1 on.
-                if deleter.is_none() && revision::<R>() >= Revision::R8 {
+                // As XLA from jaxlib 0.8.1 (r7) on.
+                if deleter.is_none() {
                     return Err(Error::invalid("the state's type has no deleter"));
                 }
                 deleter
