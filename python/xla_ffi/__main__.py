@@ -30,14 +30,7 @@ def main(arguments=None):
     given = parser.parse_args(arguments)
     if (given.place is None) == (given.command is None):
         parser.error("name one command, or one of --include-dir, --cmake-dir and --lib-dir")
-    try:
-        if given.place is not None:
-            print(given.place())
-            return 0
-        return given.run(given) or 0
-    except (LibraryError, ImportError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+    return _guarded(lambda: print(given.place()) if given.place is not None else given.run(given))
 
 
 def _run_stubs(given):
@@ -54,11 +47,46 @@ def _run_stubs(given):
 
 
 def _run_needs(given):
-    from . import _needs
+    def work():
+        from . import _needs
 
-    text, good = _needs.report(given.model, given.lib)
-    _say(text)
-    return 0 if good else 1
+        text, good = _needs.report(given.model, given.lib)
+        _say(text)
+        return 0 if good else 1
+
+    return _apart(work, f"jaxlib's reader, which read {given.model}")
+
+
+def _apart(work, who):
+    """What ``work`` gives, in a process of its own where the system forks: ``who`` may end it.
+
+    jaxlib's reader of StableHLO overflows its stack on what is nested some thousand deep. A process that has loaded jax has
+    threads, which a fork would lose.
+    """
+    if not hasattr(os, "fork") or "jax" in sys.modules:
+        return work()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = _guarded(work)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status < 0:
+        raise LibraryError(f"{who}, crashed its process with signal {-status}: a model nested thousands deep does that")
+    return status
+
+
+def _guarded(work):
+    """What ``work`` gives, or 1 and its error on standard error."""
+    try:
+        return work() or 0
+    except (LibraryError, ImportError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return 1
 
 
 def _say(text):

@@ -344,6 +344,11 @@ def damaged(path, folder):
         raises(xla_ffi.LibraryError, lambda read=read: read(_written(file, data)), "damaged")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(data, libraries="libf.so"), "one path")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(os.path.join(folder, "none")), "No such file")
+    # jaxlib's reader does not come back from this.
+    deep = _written(file, b"module {" * 50_000 + b"}" * 50_000)
+    done = subprocess.run([sys.executable, "-m", "xla_ffi", "needs", deep], capture_output=True, text=True, timeout=600)
+    if (done.returncode, done.stdout) != (1, "") or f"error: jaxlib's reader, which read {deep}, crashed" not in done.stderr:
+        raise AssertionError(done)
 
 
 def _written(file, data):
