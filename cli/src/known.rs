@@ -95,7 +95,29 @@ impl Lists {
 
 /// The line by which lists know a finding: `XF204 libmine.so/my_op`.
 pub(crate) fn key(id: &str, file: &str, subject: &str) -> String {
-    format!("{id} {file}/{subject}")
+    format!("{id} {}/{}", escaped(file), escaped(subject))
+}
+
+/// A name as a line of a list has it: one line, of which no part is taken for a reason, and which stands for itself.
+fn escaped(name: &str) -> String {
+    if name == "*" {
+        return r"\u{2a}".to_owned();
+    }
+    let mut line = String::with_capacity(name.len());
+    let mut before = None;
+    let mut letters = name.chars().peekable();
+    while let Some(letter) = letters.next() {
+        // Blanks at the ends are trimmed when a list is read.
+        let cut = letter.is_whitespace()
+            && (matches!(before, None | Some(':')) || letters.peek().is_none());
+        if cut || letter.is_control() {
+            line.extend(letter.escape_unicode());
+        } else {
+            line.push(letter);
+        }
+        before = Some(letter);
+    }
+    line
 }
 
 /// A list of keys, one a line, with a reason behind a colon where it is wanted. `*` stands for any name.
@@ -144,8 +166,14 @@ impl Known {
 
     /// The reason where the finding is on the list.
     fn reason(&mut self, id: &str, file: &str, subject: &str) -> Option<String> {
-        for (file, subject) in [(file, subject), ("*", subject), (file, "*"), ("*", "*")] {
-            let wanted = key(id, file, subject);
+        let (file, subject) = (escaped(file), escaped(subject));
+        for (file, subject) in [
+            (&*file, &*subject),
+            ("*", &*subject),
+            (&*file, "*"),
+            ("*", "*"),
+        ] {
+            let wanted = format!("{id} {file}/{subject}");
             if let Some(reason) = self.lines.get(&wanted) {
                 self.used.insert(wanted);
                 return Some(reason.clone());
@@ -156,5 +184,48 @@ impl Known {
 
     fn unused(&self) -> impl Iterator<Item = &String> {
         self.lines.keys().filter(|key| !self.used.contains(*key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_and_stands_for_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("baseline");
+        let names = [
+            "libmine.so",
+            "a: b",
+            "a:b",
+            " a",
+            "a ",
+            ":\ta:\t",
+            "a\nb",
+            "*",
+            "a: ",
+            "\u{2028}",
+            "ü",
+            "#",
+            "\u{1b}[31m",
+            "",
+        ];
+        let mut files = Files {
+            allow: None,
+            baseline: None,
+            write_baseline: Some(path.clone()),
+        };
+        let keys = || names.map(|name| key("XF204", name, name)).into_iter();
+        files.write(keys()).unwrap();
+        // It is still a baseline without reasons.
+        files.write(keys()).unwrap();
+        files.baseline = Some(path);
+        let mut lists = files.read().unwrap();
+        for name in names {
+            assert!(lists.reason("XF204", name, name).is_some(), "{name:?}");
+            assert_eq!(lists.reason("XF204", name, "another"), None, "{name:?}");
+        }
+        assert_eq!(lists.unused().count(), 0);
     }
 }
