@@ -96,13 +96,10 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     loop {
         let ended = child.try_wait().context("the child process")?;
         // After the wait: all that a child said that has ended is there.
-        if said.read() {
+        if hear(&mut said) {
             end = Instant::now() + limit_and_grace;
         }
         if let Some(status) = ended {
-            if said.answered {
-                crate::output::answered();
-            }
             let who = said.who;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             let code = code.filter(|code| said.ends == Some(*code));
@@ -125,10 +122,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         if Instant::now() >= end {
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
-            said.read();
-            if said.answered {
-                crate::output::answered();
-            }
+            hear(&mut said);
             crate::progress::clear();
             bail!(
                 "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
@@ -138,4 +132,13 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// Reads what the child said; whether it entered anything.
+fn hear(said: &mut Said) -> bool {
+    let entered = said.read();
+    if said.answered {
+        crate::output::answered();
+    }
+    entered
 }
