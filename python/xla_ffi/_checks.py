@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _attributes, _dtypes, _jax
+from ._contract import Contract
 
 #: How often a call is made again, and by how many threads.
 _AGAIN, _THREADS = 5, 8
@@ -72,31 +73,28 @@ class Case:
         return [arg if kept else _another(arg, row) for arg, kept in zip(self.args, self._kept)]
 
     def dims_of(self):
-        """For each operand its dimensions' names in the contract, where that has one entry an operand, else None.
+        """For each operand its dimensions in the contract, where that has one entry an operand, else None.
 
-        A dimension that ``...`` stands for is called ``...``.
+        A dimension that ``...`` stands for is called ``...``; one of a fixed size is an int.
         """
-        if not self.spec.shape:
-            return None
-        entries = [entry.split() for entry in self.spec.shape.split("->")[0].split(",")]
-        if len(entries) != len(self.args) or any("*" in word or "?" in word for entry in entries for word in entry):
+        entries = Contract(self.spec.shape).args if self.spec.shape else []
+        if len(entries) != len(self.args) or any(entry.optional or entry.repeats for entry in entries):
             return None
         named = []
-        for words, arg in zip(entries, self.args):
-            words = [] if words == ["()"] else words
-            if "..." in words:
-                at = words.index("...")
-                words = words[:at] + ["..."] * (arg.ndim - len(words) + 1) + words[at + 1 :]
-            if len(words) != arg.ndim:
+        for entry, arg in zip(entries, self.args):
+            at = entry.dims.index("...") if "..." in entry.dims else len(entry.dims)
+            more = arg.ndim - len(entry.dims) + 1
+            dims = entry.dims[:at] + ("...",) * more + entry.dims[at + 1 :] if at < len(entry.dims) else entry.dims
+            if len(dims) != arg.ndim:
                 return None
-            named.append(words)
+            named.append(dims)
         return named
 
     def resized(self, name, size):
         """The operands with another size for a name of the contract, at each place where it stands."""
         args = []
-        for words, arg in zip(self.dims_of(), self.args):
-            shape = tuple(size if word == name else length for word, length in zip(words, arg.shape))
+        for dims, arg in zip(self.dims_of(), self.args):
+            shape = tuple(size if dim == name else length for dim, length in zip(dims, arg.shape))
             args.append(np.resize(arg, shape) if arg.size else np.zeros(shape, arg.dtype))
         return args
 
@@ -386,7 +384,7 @@ def _names(case):
     named = case.dims_of()
     if named is None:
         raise Skipped("its shape contract does not name the dimensions of these operands")
-    names = sorted({word for words in named for word in words if not word.isdigit() and word != "_"})
+    names = sorted({dim for dims in named for dim in dims if isinstance(dim, str) and dim != "_"})
     if not names:
         raise Skipped("no dimension is free")
     return names

@@ -162,7 +162,6 @@ def _spec(path, library, name, given, known):
 
 def parse(text):
     """``(arguments, attributes, open_attrs, results, contract)`` of a signature's text. Raises ValueError."""
-    _items(text)  # brackets and quotes are whole
     head, arrow, tail = _split_arrow(text.strip())
     if not arrow or not head.startswith("(") or not head.endswith(")"):
         raise ValueError("a signature is '(ARGUMENTS) -> RESULTS'")
@@ -200,26 +199,8 @@ def _split_arrow(text):
 
 
 def _outside(text):
-    """The places that are in no brackets and no quotes. What is quoted is any text."""
-    depth, quote, at = 0, None, 0
-    while at < len(text):
-        letter = text[at]
-        if quote:
-            at += letter == "\\"
-            quote = None if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        else:
-            depth += (letter in _OPEN) - (letter in _CLOSE)
-            if depth == 0:
-                yield at
-        at += 1
-
-
-def _items(text):
-    """The parts between the commas that are in no brackets and no quotes."""
-    parts, stack, quote, start = [], [], None, 0
-    at = 0
+    """The places that are in no brackets and no quotes. What is quoted is any text; raises ValueError where one is not closed."""
+    stack, quote, at = [], None, 0
     while at < len(text):
         letter = text[at]
         if quote:
@@ -232,13 +213,17 @@ def _items(text):
         elif letter in _CLOSE:
             if not stack or _OPEN.index(stack.pop()) != _CLOSE.index(letter):
                 raise ValueError(f"its brackets do not match at {text[at:]!r}")
-        elif letter == "," and not stack:
-            parts.append(text[start:at].strip())
-            start = at + 1
+        elif not stack:
+            yield at
         at += 1
     if stack or quote:
         raise ValueError(f"{stack[-1] if stack else quote!r} is not closed")
-    parts.append(text[start:].strip())
+
+
+def _items(text):
+    """The parts between the commas that are in no brackets and no quotes."""
+    commas = [at for at in _outside(text) if text[at] == ","]
+    parts = [text[start:end].strip() for start, end in zip([0, *(at + 1 for at in commas)], [*commas, len(text)])]
     if parts == [""]:
         return []
     if "" in parts:
