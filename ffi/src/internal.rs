@@ -57,13 +57,13 @@ pub use xla_ffi_programs as programs;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    ALIGNMENT, ArrayShape, Attribute, Attributes, Bundle, CONTAINS_CXX_EXCEPTIONS, Call, CallFrame,
-    Cancellation, Canceller, Code, Collectives, Command, CommunicatorKey, CpuDevice, CpuStream,
-    DType, DeviceAllocator, DeviceStream, Displaced, Element, Error, Executable, Executor, Finding,
-    Handler, HandlerCounts, Hazard, HostAllocator, KernelArg, LEAST_ALIGNMENT, Library, Metadata,
-    Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret, Revision, Runtime, Shape, Stage,
-    Stages, StaticHandler, Stream, Tensor, Traits, Tree, TypeInfo, Unwritten, ValueShape,
-    canonical_platform, describe, dlpack, legacy, living_objects,
+    ALIGNMENT, ArrayShape, Attribute, AttributeArray, Attributes, Bundle, CONTAINS_CXX_EXCEPTIONS,
+    Call, CallFrame, Cancellation, Canceller, Code, Collectives, Command, CommunicatorKey,
+    CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream, Displaced, Element, Error,
+    Executable, Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator, KernelArg,
+    LEAST_ALIGNMENT, Library, Metadata, Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret,
+    Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, Traits, Tree, TypeInfo,
+    Unwritten, ValueShape, canonical_platform, describe, dlpack, legacy, living_objects,
 };
 /// A device of NVIDIA's. Feature `cuda`.
 #[cfg(feature = "cuda")]

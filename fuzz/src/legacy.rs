@@ -14,7 +14,8 @@ use xla_ffi::sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler, XlaCustomC
 use xla_ffi::{AnyOut, DataType};
 use xla_ffi_runtime::legacy::Status;
 use xla_ffi_runtime::{
-    Attribute, Attributes, Bundle, DType, Executable, Handler, Runtime, Shape, Tensor,
+    Attribute, AttributeArray, Attributes, Bundle, DType, Executable, Handler, Runtime, Shape,
+    Tensor,
 };
 
 pub(crate) fn attack(input: &[u8]) {
@@ -349,11 +350,11 @@ fn adapted(input: &[u8]) {
         Some(dtype) => {
             let size = bytes.len() * 8 / dtype.bits();
             let bytes = &bytes[..dtype.bytes_for(size).expect("no more than there are")];
-            Attribute::Array(*dtype, size, bytes.to_vec())
+            Attribute::Array(AttributeArray::new(*dtype, size, bytes.to_vec()).expect("its bytes"))
         }
     };
     let (expected, packed) = match &attribute {
-        Attribute::Array(dtype, _, bytes) => (bytes.clone(), dtype.is_packed()),
+        Attribute::Array(array) => (array.bytes().to_vec(), array.dtype().is_packed()),
         Attribute::Str(bytes) => (bytes.clone(), false),
         _ => unreachable!("it is one of these"),
     };

@@ -40,12 +40,13 @@ fn attribute(value: &Attribute) -> Result<String, String> {
         Attribute::Scalar(dtype, bits) => {
             format!("{} : {}", mlir_number(*dtype, *bits), text(*dtype)?)
         }
-        Attribute::Array(dtype, size, bytes) => {
-            let name = text(*dtype)?;
-            let elements: Vec<_> = (0..*size)
-                .map(|index| mlir_number(*dtype, scalar_codec::load(bytes, *dtype, index)))
+        Attribute::Array(array) => {
+            let (dtype, size) = (array.dtype(), array.len());
+            let name = text(dtype)?;
+            let elements: Vec<_> = (0..size)
+                .map(|index| mlir_number(dtype, scalar_codec::load(array.bytes(), dtype, index)))
                 .collect();
-            match (is_dense_array(*dtype), elements.is_empty()) {
+            match (is_dense_array(dtype), elements.is_empty()) {
                 (true, true) => format!("array<{name}>"),
                 (true, false) => format!("array<{name}: {}>", elements.join(", ")),
                 (false, true) => format!("dense<> : tensor<0x{name}>"),

@@ -91,6 +91,7 @@ pub use text::parse::ParseError;
 pub use text::{npy, spec};
 pub use value::array_shape::ArrayShape;
 pub use value::attribute::{Attribute, Attributes};
+pub use value::attribute_array::AttributeArray;
 pub use value::dlpack;
 pub use value::dtype::{self, DType};
 pub use value::memory::{ALIGNMENT, LEAST_ALIGNMENT};

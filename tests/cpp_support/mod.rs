@@ -235,7 +235,7 @@ impl Case {
         let attributes = Attributes::parse(&self.attributes).expect("attributes");
         let kinds: Vec<&Attribute> = attributes.iter().map(|(_, value)| value).collect();
         let unsigned = |kind: &&Attribute| match kind {
-            Attribute::Array(dtype, ..) => dtype.name().starts_with('u'),
+            Attribute::Array(array) => array.dtype().name().starts_with('u'),
             _ => false,
         };
         if kinds.iter().any(unsigned) {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use xla_ffi_record::{Operand, Value};
-use xla_ffi_runtime::{Attribute, Attributes, DType, Shape, Tensor};
+use xla_ffi_runtime::{Attribute, AttributeArray, Attributes, DType, Shape, Tensor};
 
 fn dtype(number: u32) -> Result<DType> {
     DType::all()
@@ -50,13 +50,7 @@ fn attribute(value: &Value) -> Result<Attribute> {
             dtype: of,
             size,
             bytes,
-        } => {
-            let of = dtype(*of)?;
-            if of.bytes_for(*size) != Some(bytes.len()) {
-                bail!("{} bytes for {size} of {of}", bytes.len());
-            }
-            Attribute::Array(of, *size, bytes.clone())
-        }
+        } => Attribute::Array(AttributeArray::new(dtype(*of)?, *size, bytes.clone())?),
         Value::Text(text) => Attribute::Str(text.clone().into_bytes()),
         Value::Bytes(bytes) => Attribute::Str(bytes.clone()),
         Value::Dictionary(inner) => Attribute::Dict(attributes(inner)?),

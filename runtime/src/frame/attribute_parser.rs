@@ -14,7 +14,7 @@ pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> 
                 return Err(refused(&what, "dictionaries", "0.4.34", revision));
             }
             Attribute::Dict(nested) => accept(nested, revision)?,
-            Attribute::Array(dtype, ..) if is_unsigned(*dtype) && revision < Revision::R3 => {
+            Attribute::Array(array) if is_unsigned(array.dtype()) && revision < Revision::R3 => {
                 let what = format!("Unsupported attribute type for attribute: {name}");
                 return Err(refused(&what, "unsigned arrays", "0.4.35", revision));
             }

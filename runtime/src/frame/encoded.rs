@@ -1,7 +1,8 @@
 //! Attributes as handlers read them: sorted pointers into memory that lives with the frame.
 
+use crate::value::attribute::MAX_DEPTH;
 use crate::value::scalar_codec;
-use crate::{Attribute, Attributes, DType};
+use crate::{Attribute, AttributeArray, Attributes, DType};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -60,9 +61,9 @@ impl Sizes {
                     sizes.scalars += 1;
                     sizes.words += 1;
                 }
-                Attribute::Array(_, _, bytes) => {
+                Attribute::Array(array) => {
                     sizes.arrays += 1;
-                    sizes.words += bytes.len().div_ceil(16);
+                    sizes.words += array.bytes().len().div_ceil(16);
                 }
                 Attribute::Str(bytes) => {
                     sizes.strings += 1;
@@ -104,22 +105,21 @@ impl Encoded {
                     };
                     (XLA_FFI_AttrType::SCALAR, push(&mut scalars, scalar))
                 }
-                Attribute::Array(dtype, size, bytes) => {
+                Attribute::Array(array) => {
                     let at = words.as_mut_ptr().wrapping_add(words.len());
-                    for chunk in bytes.chunks(16) {
+                    for chunk in array.bytes().chunks(16) {
                         let mut word = [0; 16];
                         word[..chunk.len()].copy_from_slice(chunk);
                         words.push(u128::from_ne_bytes(word));
                     }
-                    let data = if *size == 0 {
+                    let data = if array.is_empty() {
                         ptr::null_mut()
                     } else {
                         at.cast()
                     };
-                    let dtype = dtype.raw_on(revision);
                     let array = XLA_FFI_Array {
-                        dtype,
-                        size: *size,
+                        dtype: array.dtype().raw_on(revision),
+                        size: array.len(),
                         data,
                     };
                     (XLA_FFI_AttrType::ARRAY, push(&mut arrays, array))
@@ -197,11 +197,16 @@ fn push<T>(list: &mut Vec<T>, value: T) -> *mut c_void {
     at.cast()
 }
 
-/// Attributes read back from the memory of a handler's frame.
+/// Attributes read back from the memory of a handler's frame; dictionaries that are nested too deep are left out.
 ///
 /// # Safety
 /// `raw` is null or a dictionary as a host of a known revision lays it out.
 pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
+    // SAFETY: as promised by the caller.
+    unsafe { decode_at(raw, 1) }
+}
+
+unsafe fn decode_at(raw: *const XLA_FFI_Attrs, depth: usize) -> Attributes {
     let mut attributes = Attributes::new();
     if raw.is_null() {
         return attributes;
@@ -226,7 +231,7 @@ pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
         // SAFETY: each list has `size` entries.
         let value = unsafe { raw.attrs.wrapping_add(index).read() };
         // SAFETY: the kind says what the value points to.
-        if let Some(value) = unsafe { decode_value(kind, value) } {
+        if let Some(value) = unsafe { decode_value(kind, value, depth) } {
             attributes = attributes.with(String::from_utf8_lossy(name).into_owned(), value);
         }
     }
@@ -241,7 +246,11 @@ unsafe fn span_bytes<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(span.ptr.cast(), span.len) }
 }
 
-unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<Attribute> {
+unsafe fn decode_value(
+    kind: XLA_FFI_AttrType,
+    value: *const c_void,
+    depth: usize,
+) -> Option<Attribute> {
     if value.is_null() {
         return None;
     }
@@ -275,7 +284,8 @@ unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<A
                 // SAFETY: an array's data has the bytes of its elements.
                 unsafe { std::slice::from_raw_parts(array.data.cast::<u8>(), size) }
             };
-            Some(Attribute::Array(dtype, array.size, bytes.to_vec()))
+            let array = AttributeArray::new(dtype, array.size, bytes.to_vec()).ok()?;
+            Some(Attribute::Array(array))
         }
         XLA_FFI_AttrType::STRING => {
             // SAFETY: the kind says so.
@@ -283,9 +293,11 @@ unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<A
             // SAFETY: a host's span.
             Some(Attribute::Str(unsafe { span_bytes(span) }.to_vec()))
         }
-        XLA_FFI_AttrType::DICTIONARY => {
+        XLA_FFI_AttrType::DICTIONARY if depth < MAX_DEPTH => {
             // SAFETY: the kind says so.
-            Some(Attribute::Dict(unsafe { decode(value.cast()) }))
+            Some(Attribute::Dict(unsafe {
+                decode_at(value.cast(), depth + 1)
+            }))
         }
         _ => None,
     }

@@ -4,11 +4,11 @@ mod literal;
 
 use self::literal::{Literal, literal};
 use crate::text::parse::{Cursor, ParseError};
+use crate::value::attribute::MAX_DEPTH;
 use crate::value::scalar_codec;
-use crate::{Attribute, Attributes, DType};
+use crate::{Attribute, AttributeArray, Attributes, DType};
 
 /// How deep dictionaries may nest.
-const MAX_DEPTH: usize = 64;
 /// How many elements one array may have.
 const MAX_ELEMENTS: usize = 1 << 24;
 
@@ -240,7 +240,7 @@ fn packed(dtype: DType, elements: &[u128]) -> Attribute {
     for (index, bits) in elements.iter().enumerate() {
         scalar_codec::store(&mut bytes, dtype, index, *bits);
     }
-    Attribute::Array(dtype, elements.len(), bytes)
+    Attribute::Array(AttributeArray::of(dtype, elements.len(), bytes))
 }
 
 /// The rest of `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`, or of a splat `dense<0> : …`.

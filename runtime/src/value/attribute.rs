@@ -1,8 +1,12 @@
 //! Attributes as typed values, before they are laid out for a handler.
 
+use crate::value::attribute_array::AttributeArray;
 use crate::value::scalar_codec::{self, Number};
 use crate::{DType, Element, Error, Result};
 use std::fmt;
+
+/// Dictionaries in each other, the call's own among them: what walks them needs no more stack.
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,8 +14,8 @@ use std::fmt;
 pub enum Attribute {
     /// One value: element type and bits.
     Scalar(DType, u128),
-    /// A dense array: element type, number of elements, their bytes.
-    Array(DType, usize, Vec<u8>),
+    /// A dense array.
+    Array(AttributeArray),
     /// A string; any bytes.
     Str(Vec<u8>),
     /// A dictionary.
@@ -28,7 +32,7 @@ impl Attribute {
             std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
         };
         bytes.extend_from_slice(raw);
-        Self::Array(T::DTYPE, elements.len(), bytes)
+        Self::Array(AttributeArray::of(T::DTYPE, elements.len(), bytes))
     }
 
     /// A pointer, handed over as the 64-bit integer that it is.
@@ -58,6 +62,17 @@ impl Attribute {
             _ => None,
         }
     }
+
+    /// How many dictionaries deep it is.
+    fn depth(&self) -> usize {
+        let Self::Dict(nested) = self else { return 0 };
+        let inner = nested.entries.iter().map(|(_, value)| value.depth());
+        1 + inner.max().unwrap_or(0)
+    }
+}
+
+fn too_deep(name: &str) -> String {
+    format!("attribute '{name}': dictionaries are nested deeper than {MAX_DEPTH}")
 }
 
 macro_rules! scalars {
@@ -126,9 +141,13 @@ impl Attributes {
     }
 
     /// The same attributes and one more; it replaces one of the same name.
+    ///
+    /// # Panics
+    /// Where dictionaries are nested deeper than 64; [`Attributes::insert`] tells that as an error.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Self {
         let (name, value) = (name.into(), value.into());
+        assert!(value.depth() < MAX_DEPTH, "{}", too_deep(&name));
         match self.position(&name) {
             Ok(index) => self.entries[index].1 = value,
             Err(index) => self.entries.insert(index, (name, value)),
@@ -139,16 +158,19 @@ impl Attributes {
     /// Adds an attribute.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` when there is one of this name.
+    /// `ALREADY_EXISTS` when there is one of this name; `INVALID_ARGUMENT` where dictionaries are nested deeper than 64.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Result<()> {
-        let name = name.into();
+        let (name, value) = (name.into(), value.into());
+        if value.depth() >= MAX_DEPTH {
+            return Err(Error::invalid(too_deep(&name)));
+        }
         match self.position(&name) {
             Ok(_) => Err(Error::new(
                 crate::Code::AlreadyExists,
                 format!("attribute '{name}' is given twice"),
             )),
             Err(index) => {
-                self.entries.insert(index, (name, value.into()));
+                self.entries.insert(index, (name, value));
                 Ok(())
             }
         }
@@ -193,15 +215,16 @@ impl fmt::Display for Attribute {
                 write_number(f, *dtype, *bits)?;
                 write!(f, " : {}", mlir_name(*dtype))
             }
-            Self::Array(dtype, size, bytes) => {
-                write!(f, "array<{}", mlir_name(*dtype))?;
-                for index in 0..*size {
+            Self::Array(array) => {
+                let dtype = array.dtype();
+                write!(f, "array<{}", mlir_name(dtype))?;
+                for index in 0..array.len() {
                     f.write_str(if index == 0 { ": " } else { ", " })?;
-                    let bits = scalar_codec::load(bytes, *dtype, index);
-                    if *dtype == DType::Pred {
+                    let bits = scalar_codec::load(array.bytes(), dtype, index);
+                    if dtype == DType::Pred {
                         write!(f, "{}", bits != 0)?;
                     } else {
-                        write_number(f, *dtype, bits)?;
+                        write_number(f, dtype, bits)?;
                     }
                 }
                 f.write_str(">")
@@ -304,4 +327,25 @@ fn write_string(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
         }
     }
     f.write_str("\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries_are_as_deep_as_stacks_take() {
+        let mut attributes = Attributes::new();
+        for _ in 1..MAX_DEPTH {
+            attributes = Attributes::new().with("a", attributes);
+        }
+        let same = Attributes::parse(&attributes.to_string()).unwrap();
+        assert_eq!(attributes, same);
+        let mut deeper = Attributes::new();
+        let error = deeper.insert("b", attributes.clone()).unwrap_err();
+        assert!(error.message().contains("nested deeper than 64"), "{error}");
+        assert!(deeper.is_empty());
+        let with = std::panic::catch_unwind(|| Attributes::new().with("b", attributes));
+        assert!(with.is_err());
+    }
 }

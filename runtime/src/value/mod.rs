@@ -4,6 +4,7 @@ pub(crate) mod array_shape;
 #[cfg(feature = "ndarray")]
 mod arrays;
 pub(crate) mod attribute;
+pub(crate) mod attribute_array;
 pub mod dlpack;
 pub mod dtype;
 pub(crate) mod memory;

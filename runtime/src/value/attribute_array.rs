@@ -1,0 +1,87 @@
+//! Arrays as attributes, whose bytes are as many as their elements take: handlers are given slices of them.
+
+use crate::{DType, Error, Result};
+
+/// The value of an attribute that is a dense array of one dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttributeArray {
+    dtype: DType,
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl AttributeArray {
+    /// An array of `len` elements, of which packed ones share bytes.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` where the bytes are not those of so many elements, and for tokens, which have none.
+    pub fn new(dtype: DType, len: usize, bytes: Vec<u8>) -> Result<Self> {
+        if dtype.bits() == 0 || dtype.bytes_for(len) != Some(bytes.len()) {
+            return Err(Error::invalid(format!(
+                "{} bytes are no array of {len} {dtype}",
+                bytes.len()
+            )));
+        }
+        Ok(Self { dtype, len, bytes })
+    }
+
+    /// The same of what is one.
+    pub(crate) fn of(dtype: DType, len: usize, bytes: Vec<u8>) -> Self {
+        debug_assert_eq!(dtype.bytes_for(len), Some(bytes.len()));
+        Self { dtype, len, bytes }
+    }
+
+    /// The type of the elements.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// How many elements it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements' bytes, in the machine's order.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_those_of_the_elements() {
+        for (dtype, len, bytes) in [
+            (DType::F64, 1000, 0),
+            (DType::F64, 1, 9),
+            (DType::F64, usize::MAX, 8),
+            (DType::S4, 3, 1),
+            (DType::Token, 0, 0),
+            (DType::Token, 7, 0),
+        ] {
+            let error = AttributeArray::new(dtype, len, vec![0; bytes]).unwrap_err();
+            assert!(error.message().contains("are no array of"), "{error}");
+        }
+        let array = AttributeArray::new(DType::S4, 3, vec![0; 2]).unwrap();
+        assert_eq!(
+            (array.dtype(), array.len(), array.bytes()),
+            (DType::S4, 3, &[0, 0][..])
+        );
+        assert!(
+            AttributeArray::new(DType::F64, 0, vec![])
+                .unwrap()
+                .is_empty()
+        );
+    }
+}
