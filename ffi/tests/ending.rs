@@ -303,3 +303,55 @@ fn tasks_run_on_the_programs_own_threads() {
     call().run().unwrap();
     assert_eq!(threads.0.load(Ordering::SeqCst), ran);
 }
+
+/// Takes a task, and does with it what the number says, before it panics.
+struct Panics(usize, Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+impl Executor for Panics {
+    fn execute(&self, task: Box<dyn FnOnce() + Send>) {
+        match self.0 {
+            0 => drop(task),
+            1 => task(),
+            _ => self.1.lock().unwrap().push(task),
+        }
+        panic!("no threads today");
+    }
+
+    fn num_threads(&self) -> usize {
+        2
+    }
+}
+
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+#[xla_ffi::handler]
+fn leaves_tasks(pool: ThreadPool) -> Result<()> {
+    for _ in 0..3 {
+        let owned = vec![1_usize; 100];
+        pool.spawn(move || {
+            LEFT.fetch_add(owned.iter().sum(), Ordering::SeqCst);
+        })?;
+    }
+    Ok(())
+}
+
+/// A task that is handed over is not the handler's any more, whatever becomes of the executor, and each runs once.
+#[test]
+fn an_executor_that_panics_has_the_task_all_the_same() {
+    for what in 0..3 {
+        LEFT.store(0, Ordering::SeqCst);
+        let runtime = Runtime::default();
+        let executor = Arc::new(Panics(what, Mutex::default()));
+        let call = call(&runtime, "leaves_tasks", bundle::<leaves_tasks>());
+        let given: Arc<dyn Executor> = executor.clone();
+        call.executor(given).run().unwrap();
+        let kept: Vec<_> = executor.1.lock().unwrap().drain(..).collect();
+        assert_eq!(kept.len(), if what == 2 { 3 } else { 0 });
+        kept.into_iter().for_each(|task| task());
+        assert_eq!(LEFT.load(Ordering::SeqCst), 300, "{what}");
+        let findings = runtime.take_findings();
+        assert_eq!(findings.len(), 3, "{findings:?}");
+        let told = |text: &str| findings.iter().all(|found| found.message.contains(text));
+        assert!(told("no threads today") && told("executor"), "{findings:?}");
+    }
+}

@@ -3,13 +3,12 @@
 mod support;
 
 use std::ffi::c_void;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::handlers::{Function, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, Code, DType, Error, Executor, Hazard, Revision, Runtime, Shape,
-    Stage, Tensor, TypeInfo,
+    Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
+    TypeInfo,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_SetAvailable_Args,
@@ -257,27 +256,6 @@ fn a_stage_that_is_over_gets_no_state() {
             "{error}"
         );
     }
-}
-
-struct PanickingExecutor;
-
-impl Executor for PanickingExecutor {
-    fn execute(&self, _task: Box<dyn FnOnce() + Send>) {
-        panic!("no threads today");
-    }
-
-    fn num_threads(&self) -> usize {
-        1
-    }
-}
-
-#[test]
-fn an_executor_that_panics_is_told_as_that() {
-    let executor: Arc<dyn Executor> = Arc::new(PanickingExecutor);
-    let call = call_on(&Runtime::default(), schedules_a_panic).executor(executor);
-    let error = call.prepare().unwrap().invoke().unwrap_err();
-    assert!(error.message().contains("no threads today"), "{error}");
-    assert!(error.message().contains("an executor"), "{error}");
 }
 
 #[test]

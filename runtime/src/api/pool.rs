@@ -6,6 +6,7 @@ use crate::context::current::Entered;
 use crate::process::guard;
 use crate::{Error, Finding, Hazard, Result};
 use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{
     XLA_FFI_Error, XLA_FFI_Task, XLA_FFI_ThreadPool_NumThreads_Args,
     XLA_FFI_ThreadPool_Schedule_Args,
@@ -24,34 +25,44 @@ impl Data {
     }
 }
 
+/// Gives a task to who runs the call's tasks. From here on it is theirs: a program's executor that panics may have it,
+/// and the handler, were it told of an error, would free what the task uses.
+fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
+    let tasks = context.pool()?;
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| tasks.spawn(task))) {
+        let message = format!("{} in the program's executor", guard::panic_text(payload));
+        context
+            .shared()
+            .note(Finding::new(Hazard::Unwound, message));
+    }
+    Ok(())
+}
+
 /// Runs a task of this image on the call's pool, in the order of the calls.
 pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let shared = context.shared().clone();
-    context.pool()?.spawn(move || {
+    hand_over(context, move || {
         let _entered = Entered::new(&shared, None);
-        let task = std::panic::AssertUnwindSafe(task);
-        if let Err(payload) = std::panic::catch_unwind(task) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(task)) {
             guard::discard(payload);
             let message = "a panic left a thread-pool task";
             shared.note(Finding::new(Hazard::Unwound, message));
         }
-    });
-    Ok(())
+    })
 }
 
 /// Runs `task` on the call's pool, in the order of the calls.
 fn schedule(context: &Context, task: XLA_FFI_Task, data: *mut c_void) -> Result<()> {
     let shared = context.shared().clone();
     let data = Data(data);
-    context.pool()?.spawn(move || {
+    hand_over(context, move || {
         let _entered = Entered::new(&shared, None);
         // SAFETY: the contract of `ThreadPool_Schedule`: the task may be called once with it.
         if let Err(unwound) = unsafe { guard::call_void(task, data.pointer()) } {
             let message = format!("{unwound} left a thread-pool task");
             shared.note(Finding::new(Hazard::Unwound, message));
         }
-    });
-    Ok(())
+    })
 }
 
 pub(super) unsafe extern "C" fn thread_pool_schedule<const R: u8>(

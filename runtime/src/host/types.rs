@@ -8,6 +8,7 @@ use std::ffi::c_void;
 #[cfg(not(loom))]
 use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// How objects of a type are destroyed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +33,10 @@ impl TypeInfo {
     }
 }
 
+/// The next number that a registry gives, from 1 on as in XLA. A library keeps the number that one runtime gave to its
+/// type and asks another one for it, which has then given it to no other type.
+static NEXT: AtomicI64 = AtomicI64::new(1);
+
 #[derive(Default)]
 struct Known {
     by_name: BTreeMap<String, i64>,
@@ -43,6 +48,16 @@ struct Known {
 }
 
 impl Known {
+    /// A number that no type has: those that types ask for may lie anywhere.
+    fn unused(&self) -> i64 {
+        loop {
+            let id = NEXT.fetch_add(1, Ordering::Relaxed);
+            if !self.by_id.contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
     /// The first who says how objects of a number are destroyed is believed.
     fn tell(&mut self, id: i64, info: Option<TypeInfo>) {
         match info {
@@ -110,11 +125,7 @@ impl Types {
                     format!("Type name {name} already registered with type id {id}"),
                 ));
             }
-            let next = known
-                .by_id
-                .last_key_value()
-                .map_or(1, |(id, _)| id.saturating_add(1));
-            let id = if wanted == 0 { next } else { wanted };
+            let id = if wanted == 0 { known.unused() } else { wanted };
             known.by_name.insert(name.to_owned(), id);
             // XLA minds the names alone: a number that another type has is taken, with its info kept.
             known.tell(id, info);
@@ -242,9 +253,30 @@ mod tests {
         );
         assert_eq!(types.register("c", id, TypeInfo::default()).unwrap(), id);
         assert_ne!(types.register("b", 0, TypeInfo::default()).unwrap(), id);
+        // Another runtime of this process gives none of these to another name.
+        let other = Types::default();
+        let theirs = other.register("e", 0, TypeInfo::default()).unwrap();
+        assert!(theirs > id);
+        assert_eq!(other.register("a", id, TypeInfo::default()).unwrap(), id);
         assert_eq!(types.id("a").unwrap(), id);
         assert_eq!(code(types.id("d")), Code::NotFound);
         assert!(types.info(99).is_err() && types.info(id).is_ok());
+    }
+
+    #[test]
+    fn no_number_that_a_type_asks_for_is_given_to_another() {
+        let types = Types::default();
+        let first = types.register("first", 0, TypeInfo::default()).unwrap();
+        let mut asked: Vec<i64> = (first + 1..first + 200).step_by(2).collect();
+        asked.push(i64::MAX);
+        for id in &asked {
+            let name = format!("asks for {id}");
+            assert_eq!(types.reserve(&name, *id).unwrap(), *id);
+        }
+        for at in 0..100 {
+            let given = types.reserve(&format!("given {at}"), 0).unwrap();
+            assert!(!asked.contains(&given), "{given}");
+        }
     }
 
     #[test]
