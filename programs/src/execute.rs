@@ -304,7 +304,6 @@ impl Compiled {
                 literal: call.literal.clone(),
             }));
         }
-        frame = context(frame);
         let laid_out = operand_layouts(call, &operands);
         let starts = starts(&operands);
         for (operand, layout) in operands.into_iter().zip(&laid_out) {
@@ -325,7 +324,8 @@ impl Compiled {
                 (None, None) => frame.ret(leaf.shape().clone()),
             };
         }
-        let results = frame.run()?.rets;
+        // With its operands: what the program's closure adds comes behind them.
+        let results = context(frame).run()?.rets;
         if let Some(device) = &self.options.device {
             device.stream.stream().synchronize()?;
         }

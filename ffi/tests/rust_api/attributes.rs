@@ -4,7 +4,7 @@ use crate::kit::{call, first, load, refused, shape};
 use num_complex::Complex;
 use std::borrow::Cow;
 use xla_ffi::{AttrType, AttrValue, Attribute, Pointer, Pred, prelude::*};
-use xla_ffi_runtime::{Attribute as Attr, Attributes, Call, DType, Runtime};
+use xla_ffi_runtime::{Attribute as Attr, AttributeArray, Attributes, Call, DType, Runtime};
 
 pub(crate) fn answer(call: Call, count: i64) -> Vec<f64> {
     first(call.ret(shape(DType::F64, &[count])))
@@ -92,7 +92,7 @@ fn complex_numbers() {
     let attributes = Attributes::new()
         .with("z", Attr::Scalar(DType::C64, bits(&bytes[..8])))
         .with("w", Attr::Scalar(DType::C128, bits(&wide)))
-        .with("zs", Attr::Array(DType::C64, 2, bytes));
+        .with("zs", AttributeArray::new(DType::C64, 2, bytes).unwrap());
     assert_eq!(
         answer(with::<complex>(&attributes), 5),
         [1.0, 2.0, 5.0, 6.0, 4.0]
@@ -151,7 +151,10 @@ fn arrays_of_every_type() {
         .with("h", Attr::array(&[0_u64; 8]))
         .with("i", Attr::array(&[0_f32; 9]))
         .with("j", Attr::array(&[0.5_f64, 1.5]))
-        .with("k", Attr::Array(DType::Pred, 2, vec![1, 0]));
+        .with(
+            "k",
+            AttributeArray::new(DType::Pred, 2, vec![1, 0]).unwrap(),
+        );
     let lens = [1.0, 2.0, 3.0, 4.0, 0.0, 6.0, 7.0, 8.0, 9.0, 2.0, 2.0];
     assert_eq!(answer(with::<arrays>(&attributes), 11), lens);
     let call = crate::kit::call::<owned_arrays>("{v = array<i32: 1, 2>, a = array<f32: 0.5, 1.5>}");

@@ -3,7 +3,7 @@
 
 use crate::kit::{bundle, call, failed, handler, on, shape, vector};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
 use xla_ffi::{
     Collectives, DeviceBuffer, DeviceOut, Group, KernelSource, Launch, MemoryRegion, Recorder,
@@ -217,11 +217,17 @@ impl Exchange {
 #[test]
 fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
     let run = |revision: Revision, attrs: &str| {
-        let host = xla_ffi_runtime::Collectives::new(revision, |key| {
+        let asked = Arc::new(OnceLock::<Weak<xla_ffi_runtime::Collectives>>::new());
+        let there = asked.clone();
+        let host = xla_ffi_runtime::Collectives::new(revision, move |key| {
             assert_eq!(key.groups, [vec![0, 1], vec![2, 3]]);
+            // What is being made is not there yet, and nobody hangs for asking.
+            let host = there.get().and_then(Weak::upgrade).unwrap();
+            assert_eq!(host.requested(), []);
             (0x7000 + key.id) as *mut c_void
         })
         .unwrap();
+        asked.set(Arc::downgrade(&host)).unwrap();
         let call = on::<Exchange>(revision, attrs)
             .stream(HostStream::borrowed(0x5000 as *mut c_void))
             .collectives(host)

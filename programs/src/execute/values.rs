@@ -140,17 +140,31 @@ pub(super) fn alias_sources(
     sources
 }
 
-/// Results as the target left them, row-major again.
+/// Results as the target left them, row-major again. They are compared with what the program says: a closure of the
+/// program's may have made another call of it, and what comes next reads as much as the program says.
 pub(super) fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
     let mut results = results.into_iter();
-    call.shape.try_map(|leaf| {
+    let tree = call.shape.try_map(|leaf| {
         let tensor = results
             .next()
             .ok_or_else(|| Error::invalid("the call gave fewer results than its shape has"))?;
+        if tensor.shape() != leaf.shape() {
+            return Err(Error::invalid(format!(
+                "the call gave a result {} for {} of the program",
+                tensor.shape(),
+                leaf.shape()
+            )));
+        }
         if leaf.is_row_major() {
             Ok(tensor)
         } else {
             row_major(&tensor, leaf)
         }
-    })
+    })?;
+    match results.next() {
+        None => Ok(tree),
+        Some(_) => Err(Error::invalid(
+            "the call gave more results than its shape has",
+        )),
+    }
 }

@@ -1,5 +1,6 @@
 //! Programs: built, verified, printed; run on the embedded runtime, in jaxlib and on a PJRT plugin.
 
+mod closures;
 mod execution;
 mod generate;
 mod generated;

@@ -52,7 +52,13 @@ impl Call {
             });
         let shapes: Vec<Shape> = shapes.collect::<Result<_>>()?;
         let all: Vec<&Shape> = args.iter().map(Tensor::shape).chain(&shapes).collect();
-        let (mut places, end) = aligned(&all);
+        let too_large = || {
+            Error::new(
+                Code::ResourceExhausted,
+                "the operands are too large for a block",
+            )
+        };
+        let (mut places, end) = aligned(&all).ok_or_else(too_large)?;
         let moved = match displaced {
             Displaced::Argument(index) => (index < args.len()).then_some((index, None)),
             Displaced::Result(index) => {
@@ -78,7 +84,18 @@ impl Call {
         };
         let largest = all.iter().map(|shape| shape.bytes()).max().unwrap_or(0);
         // Bytes of any operand may be read; the block begins where the runtime's own arrays would.
-        let mut block = vec![0_u8; end + 2 * (largest + ALIGNMENT) + ALIGNMENT];
+        let size = largest
+            .checked_add(ALIGNMENT)
+            .and_then(|room| {
+                room.checked_mul(2)?
+                    .checked_add(end)?
+                    .checked_add(ALIGNMENT)
+            })
+            .filter(|size| *size <= isize::MAX as usize);
+        let mut block = vec![];
+        let size = size.ok_or_else(too_large)?;
+        block.try_reserve_exact(size).map_err(|_| too_large())?;
+        block.resize(size, 0_u8);
         let begin = block.as_ptr().align_offset(ALIGNMENT);
         for (arg, place) in args.iter().zip(&places) {
             block[begin + place..][..arg.bytes().len()].copy_from_slice(arg.bytes());
@@ -118,15 +135,16 @@ impl Call {
     }
 }
 
-/// A place for each operand behind the one before, and where they end.
-fn aligned(shapes: &[&Shape]) -> (Vec<usize>, usize) {
-    let mut end = 0;
+/// A place for each operand behind the one before, and where they end, if memory has such places.
+fn aligned(shapes: &[&Shape]) -> Option<(Vec<usize>, usize)> {
+    let mut end = 0_usize;
     let mut places = vec![];
     for shape in shapes {
         places.push(end);
-        end += shape.bytes().next_multiple_of(ALIGNMENT) + ALIGNMENT;
+        let room = shape.bytes().checked_next_multiple_of(ALIGNMENT)?;
+        end = end.checked_add(room.checked_add(ALIGNMENT)?)?;
     }
-    (places, end)
+    Some((places, end))
 }
 
 #[cfg(test)]
@@ -183,5 +201,11 @@ mod tests {
             run(Displaced::Result(1)).unwrap_err().code(),
             Code::OutOfRange
         );
+        for (count, bytes) in [(2, 1_i64 << 62), (3, 1 << 62), (1, 1 << 62), (1, 1 << 61)] {
+            let shape = || Shape::new(DType::S8, [bytes]).unwrap();
+            let call = (0..count).fold(executable.call(), |call, _| call.ret(shape()));
+            let error = call.run_displaced(Displaced::Result(0)).unwrap_err();
+            assert_eq!(error.code(), Code::ResourceExhausted, "{count} of {bytes}");
+        }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn invoke(
     let revision = shared.revision;
     frame.reset(revision);
     if context.prints() {
-        // SAFETY: the frame is laid out for the revision, and this runtime's buffers are the host's.
+        // SAFETY: the frame is laid out for the revision.
         let text = unsafe { print::describe(frame.as_mut_ptr()) };
         tell(log::Level::Info, format_args!("{text}"));
     }

@@ -5,7 +5,7 @@ use crate::context::current::current_context;
 use crate::{Code, Error, Result, Stage};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xla_ffi_sys::{
     Feature, Layout, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_Collectives_Extension,
     XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args, XLA_FFI_Error,
@@ -37,7 +37,8 @@ type Make = dyn Fn(&CommunicatorKey) -> *mut c_void + Send + Sync;
 
 #[derive(Default)]
 struct Requested {
-    communicators: BTreeMap<CommunicatorKey, usize>,
+    /// Each is made once; nobody else waits meanwhile.
+    communicators: BTreeMap<CommunicatorKey, Arc<OnceLock<usize>>>,
     windows: BTreeMap<CommunicatorKey, Vec<Region>>,
     next_window: usize,
 }
@@ -107,7 +108,11 @@ impl Collectives {
     /// The communicators that handlers asked for.
     #[must_use]
     pub fn requested(&self) -> Vec<CommunicatorKey> {
-        self.lock().communicators.keys().cloned().collect()
+        let requested = self.lock();
+        let made = |(key, made): (&CommunicatorKey, &Arc<OnceLock<_>>)| {
+            made.get().is_some().then(|| key.clone())
+        };
+        requested.communicators.iter().filter_map(made).collect()
     }
 
     pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
@@ -264,11 +269,14 @@ unsafe extern "C" fn request_communicator(
     args: *mut XLA_FFI_Communicator_Request_Args,
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Collectives, _, key: CommunicatorKey| {
-        let made = || (this.make)(&key) as usize;
-        this.lock()
+        let made = this
+            .lock()
             .communicators
             .entry(key.clone())
-            .or_insert_with(made);
+            .or_default()
+            .clone();
+        // Without the lock: the program's function may ask what was requested.
+        made.get_or_init(|| (this.make)(&key) as usize);
         Ok(())
     };
     // SAFETY: handlers pass the extension that they found, and their args struct.
@@ -280,7 +288,8 @@ unsafe extern "C" fn get_communicator(
     args: *mut XLA_FFI_Communicator_Get_Args,
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Collectives, _, key: CommunicatorKey| {
-        let made = this.lock().communicators.get(&key).copied();
+        let made = this.lock().communicators.get(&key).cloned();
+        let made = made.and_then(|made| made.get().copied());
         let made = made.ok_or_else(|| unrequested(&key))?;
         // SAFETY: the struct is there, it has been read.
         unsafe { (*args).communicator = made as *mut _ };
@@ -296,7 +305,11 @@ unsafe extern "C" fn request_window(
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Collectives, asked: XLA_FFI_Window_Request_Args, key: CommunicatorKey| {
         let mut requested = this.lock();
-        if !requested.communicators.contains_key(&key) {
+        if !requested
+            .communicators
+            .get(&key)
+            .is_some_and(|made| made.get().is_some())
+        {
             return Err(unrequested(&key));
         }
         if asked.regions.is_null() && asked.num_regions > 0 {

@@ -5,6 +5,7 @@
 //! standard error.
 
 use super::encoded;
+use crate::process::probe;
 use crate::value::scalar_codec;
 use crate::{CallFrame, DType, Stage};
 use std::fmt::{self, Write};
@@ -26,7 +27,7 @@ pub(crate) fn wanted() -> bool {
 /// A frame in words: stage, operands with their first values, results, attributes.
 ///
 /// # Safety
-/// What the frame points to is there, and its buffers lie in host memory. Null is shown as what it is.
+/// What the frame points to is there, but for the buffers' data, which may lie anywhere. Null is shown as what it is.
 /// A host's frame is so, and a handler may print the one it was given.
 pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
     let mut text = String::new();
@@ -78,7 +79,7 @@ pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
 }
 
 /// # Safety
-/// The buffer's dimensions are there; so is its data, in host memory, when `values` are asked for.
+/// The buffer's dimensions are there.
 unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bool) {
     let dtype = DType::from_raw(buffer.dtype);
     match dtype {
@@ -110,13 +111,14 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
         return;
     }
     let shown = elements.min(SHOWN);
-    let Some(bytes) = dtype.bytes_for(shown) else {
+    let mut bytes = vec![0; dtype.bytes_for(shown).unwrap_or(0)];
+    // The kernel reads: a device's memory may be none of this process's own.
+    if !probe::fill(buffer.data as usize, &mut bytes) {
+        text.push_str(", which the host cannot read");
         return;
-    };
-    // SAFETY: the buffer has at least this many elements.
-    let bytes = unsafe { std::slice::from_raw_parts(buffer.data.cast::<u8>(), bytes) };
+    }
     let list: Vec<_> = (0..shown)
-        .map(|i| scalar_codec::shortest(dtype, scalar_codec::load(bytes, dtype, i)))
+        .map(|i| scalar_codec::shortest(dtype, scalar_codec::load(&bytes, dtype, i)))
         .collect();
     let _ = write!(
         text,
@@ -174,6 +176,13 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("= 1, 2.5, -3\n"), "{text}");
+        let device = [(x.shape().clone(), 0x40 as *mut _)];
+        let mut frame = CallFrame::new(Revision::R10, &device, &[]).unwrap();
+        let mut raw = frame.raw(std::ptr::null(), std::ptr::null_mut(), Stage::Execute);
+        // SAFETY: as above.
+        let elsewhere = unsafe { describe(raw.as_mut_ptr()) };
+        let told = "argument 0: f32[3] at 0x40, which the host cannot read\n";
+        assert!(elsewhere.contains(told), "{elsewhere}");
         assert!(
             text.ends_with(r#"attributes: {eps = 1.0e-5 : f32, name = "a\"b"}"#),
             "{text}"

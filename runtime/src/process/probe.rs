@@ -9,24 +9,29 @@
 /// Copies `N` bytes from `address`, or tells that they cannot be read. The kernel does the reading:
 /// a wild address is an error code, not a fault.
 pub(crate) fn read<const N: usize>(address: usize) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    fill(address, &mut bytes).then_some(bytes)
+}
+
+/// As [`read`], for as many bytes as there is room, which is far below a pipe's capacity; whether all could be read.
+pub(crate) fn fill(address: usize, bytes: &mut [u8]) -> bool {
     let mut pipe = [0; 2];
     // SAFETY: the array has room for two descriptors.
     if unsafe { libc::pipe(pipe.as_mut_ptr()) } != 0 {
-        return None;
+        return false;
     }
-    // SAFETY: the kernel checks the address; N is far below a pipe's capacity.
-    let written = unsafe { libc::write(pipe[1], address as *const libc::c_void, N) };
-    let mut bytes = [0; N];
-    let whole = written == N as isize && {
-        // SAFETY: `bytes` has room for N bytes.
-        let read = unsafe { libc::read(pipe[0], bytes.as_mut_ptr().cast(), N) };
-        read == N as isize
+    // SAFETY: the kernel checks the address.
+    let written = unsafe { libc::write(pipe[1], address as *const libc::c_void, bytes.len()) };
+    let whole = written == bytes.len() as isize && {
+        // SAFETY: `bytes` has room for its own length.
+        let read = unsafe { libc::read(pipe[0], bytes.as_mut_ptr().cast(), bytes.len()) };
+        read == bytes.len() as isize
     };
     for end in pipe {
         // SAFETY: both ends were opened above.
         unsafe { libc::close(end) };
     }
-    whole.then_some(bytes)
+    whole
 }
 
 /// Whether `address` lies in memory that may be executed: whether it is that of a function.

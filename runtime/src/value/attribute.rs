@@ -106,6 +106,12 @@ impl From<&str> for Attribute {
     }
 }
 
+impl From<AttributeArray> for Attribute {
+    fn from(array: AttributeArray) -> Self {
+        Self::Array(array)
+    }
+}
+
 impl From<Attributes> for Attribute {
     fn from(attributes: Attributes) -> Self {
         Self::Dict(attributes)

@@ -129,7 +129,7 @@ impl Memory {
     }
 
     /// Whether nobody may write them.
-    pub(crate) fn is_read_only(&self) -> bool {
+    fn is_read_only(&self) -> bool {
         let Self::Large(large) = self else {
             return false;
         };

@@ -281,11 +281,6 @@ impl Tensor {
         self.as_slice().map(<[T]>::to_vec)
     }
 
-    /// Whether nobody may write the bytes.
-    pub(super) fn is_read_only(&self) -> bool {
-        self.memory.is_read_only()
-    }
-
     /// Whether both have the same bytes in memory.
     pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
         self.memory.is_same(&other.memory)

@@ -208,12 +208,12 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for an element type that DLPack does not have, and for a read-only array, which this
-    /// form cannot say.
-    pub fn into_dlpack(self) -> Result<*mut DLManagedTensor> {
-        if self.is_read_only() {
+    /// `INVALID_ARGUMENT` for an element type that DLPack does not have, and for an array that cannot be written here,
+    /// because it has clones or is read-only, which this form cannot say.
+    pub fn into_dlpack(mut self) -> Result<*mut DLManagedTensor> {
+        if self.bytes_mut().is_none() {
             return Err(Error::invalid(
-                "the array is read-only, which DLManagedTensor cannot say: use into_dlpack_versioned",
+                "the array has clones or is read-only, which DLManagedTensor cannot say: use into_dlpack_versioned",
             ));
         }
         export(self, false)
@@ -252,18 +252,19 @@ mod tests {
     fn arrays_go_out_and_come_back_in_place() {
         for (dtype, code, bits) in &DTYPES {
             let x = Tensor::zeros(Shape::new(*dtype, [3, 2]).unwrap()).unwrap();
-            let (start, clone) = (x.data(), x.clone());
+            let start = x.data();
             let given = x.into_dlpack().unwrap();
             // SAFETY: made a line above.
             let told = unsafe { (*given).dl_tensor };
             assert_eq!((told.dtype.code, told.dtype.bits), (*code, *bits));
             // SAFETY: as above.
             let back = unsafe { Tensor::from_dlpack(given) }.unwrap();
-            assert_eq!((back.data(), back.shape()), (start, clone.shape()));
-            drop(back);
-            let mut clone = clone;
-            assert!(clone.bytes_mut().is_some(), "the deleter has let it go");
+            assert_eq!((back.data(), back.shape().dims()), (start, &[3, 2][..]));
         }
+        let x = Tensor::from_slice([1], &[1.0_f32]).unwrap();
+        let error = x.clone().into_dlpack().unwrap_err();
+        assert!(error.message().contains("the array has clones"), "{error}");
+        assert_eq!(x.to_vec(), Some(vec![1.0_f32]));
         let packed = Tensor::zeros(Shape::new(DType::S4, [3]).unwrap()).unwrap();
         assert!(packed.into_dlpack().is_err());
         // SAFETY: null is looked for.
