@@ -15,7 +15,9 @@
  *              xffi_rt_call_run until its handler is done: that is until xffi_rt_call_run or
  *              xffi_rt_call_wait returns anything but XLA_FFI_Error_Code_DEADLINE_EXCEEDED (4), or a
  *              callback of xffi_rt_call_on_end is called. After the time limit the handler goes on,
- *              and reads and writes them as before. Destroying an open call does not end it. What a handler
+ *              and reads and writes them as before. Destroying an open call does not end it. While it runs, what is
+ *              called on its own thread may ask whether it is open, clone it and destroy it, which is done
+ *              when it has run; the rest is refused (FAILED_PRECONDITION). What a handler
  *              has put on a stream works on them until that has been waited for (xffi_rt_stream_synchronize).
  *              Small elements share bytes, as hosts of the revision pack them: the first in the low bits from
  *              revision 5 on, in the high bits before. */

@@ -1,12 +1,17 @@
 //! Calls on memory of the caller.
 
 mod dlpack;
+mod phase;
 
+pub(crate) use self::phase::idle;
+
+use self::phase::{IDLE, Running, destroy, phase};
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{hand_over, object, object_mut, optional_text, take_back, text};
+use crate::{hand_over, object, optional_text, text};
 use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -25,6 +30,8 @@ pub(crate) struct xffi_rt_call {
     changed: bool,
     /// Whether operands were taken away since the last run, and others added.
     reshaped: bool,
+    /// What is done with it just now, see [`phase`](mod@phase). Read through pointers while `prepared` is borrowed.
+    phase: AtomicU8,
 }
 
 impl xffi_rt_call {
@@ -96,6 +103,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
             stale: false,
             changed: false,
             reshaped: false,
+            phase: AtomicU8::new(IDLE),
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, call) }
@@ -109,7 +117,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_destroy(call: *mut xffi_rt_call) {
     // SAFETY: as promised by the caller.
-    unsafe { take_back(call) };
+    unsafe { destroy(call) };
 }
 
 unsafe fn operand(
@@ -121,7 +129,7 @@ unsafe fn operand(
     data: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { object_mut(call, "call") }?;
+    let call = unsafe { idle(call) }?;
     if call.prepared.is_some() && !call.reshaped {
         return Err(started());
     }
@@ -173,7 +181,7 @@ fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
 /// The call is null or the caller's.
 unsafe fn taking<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { object_mut(call, "call") }?;
+    let call = unsafe { idle(call) }?;
     if call.prepared.is_some() && !call.reshaped {
         return Err(started());
     }
@@ -197,7 +205,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clear_operands(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let call = unsafe { object_mut(call, "call") }?;
+        let call = unsafe { idle(call) }?;
         call.check_closed()?;
         (call.args, call.rets) = (Side::default(), Side::default());
         call.reshaped = true;
@@ -244,7 +252,7 @@ unsafe fn set_data(
     data: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { object_mut(call, "call") }?;
+    let call = unsafe { idle(call) }?;
     let operands = side(call);
     let count = operands.data.len();
     let Some(slot) = operands.data.get_mut(index) else {
@@ -296,6 +304,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_is_open(call: *const xffi_rt_call) -> c_int {
     // SAFETY: as promised by the caller.
+    if unsafe { phase(call) } != IDLE {
+        return 1;
+    }
+    // SAFETY: as promised by the caller, and nobody is at work on it.
     let call = unsafe { call.as_ref() };
     let prepared = call.and_then(|call| call.prepared.as_ref());
     prepared.is_some_and(PreparedCall::is_open).into()
@@ -313,11 +325,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let call = unsafe { object_mut(call, "call") }?;
-        match &mut call.prepared {
-            Some(prepared) => prepared.wait_for(limit),
-            None => Ok(()),
-        }
+        let asked = unsafe { idle(call) }?;
+        let Some(prepared) = &mut asked.prepared else {
+            return Ok(());
+        };
+        // SAFETY: it is idle.
+        let _running = unsafe { Running::new(call) };
+        prepared.wait_for(limit)
     })
 }
 
@@ -345,7 +359,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let call = unsafe { object(call, "call") }?;
+        let call = unsafe { idle(call) }?;
         let callback = callback.ok_or_else(|| crate::null("callback"))?;
         let user = User(user);
         // SAFETY: as promised by the caller.
@@ -366,7 +380,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        unsafe { ready(call) }?.invoke()
+        let prepared = unsafe { ready(call) }?;
+        // SAFETY: it is idle.
+        let _running = unsafe { Running::new(call) };
+        prepared.invoke()
     })
 }
 
@@ -378,7 +395,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
 pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        unsafe { ready(call) }?.start().map(|_| ())
+        let prepared = unsafe { ready(call) }?;
+        // SAFETY: it is idle.
+        let _running = unsafe { Running::new(call) };
+        prepared.start().map(|_| ())
     })
 }
 
@@ -392,17 +412,24 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
     out: *mut *mut xffi_rt_call,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        let call = unsafe { object(call, "call") }?;
+        if call.is_null() {
+            return Err(crate::null("call"));
+        }
+        // The caller's; where it runs, `prepared` alone is borrowed.
         let clone = xffi_rt_call {
-            runtime: call.runtime.clone(),
-            call: call.call.clone(),
+            // SAFETY: as above; this field alone is borrowed.
+            runtime: unsafe { &(*call).runtime }.clone(),
+            // SAFETY: as above.
+            call: unsafe { &(*call).call }.clone(),
             prepared: None,
-            args: call.args.clone(),
-            rets: call.rets.clone(),
+            // SAFETY: as above.
+            args: unsafe { &(*call).args }.clone(),
+            // SAFETY: as above.
+            rets: unsafe { &(*call).rets }.clone(),
             stale: false,
             changed: false,
             reshaped: false,
+            phase: AtomicU8::new(IDLE),
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, clone) }
@@ -415,7 +442,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
 /// As [`xffi_rt_call_run`].
 unsafe fn ready<'a>(call: *mut xffi_rt_call) -> Result<&'a mut PreparedCall> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { object_mut(call, "call") }?;
+    let call = unsafe { idle(call) }?;
     if call.prepared.is_none() {
         let frame = CallFrame::new(
             call.runtime.revision(),

@@ -1,10 +1,10 @@
 //! The context of a call's runs to come.
 
-use crate::call::xffi_rt_call;
+use crate::call::{idle, xffi_rt_call};
 use crate::runtime::known_threads;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::user_data::xffi_rt_user_data;
-use crate::{object, object_mut, text};
+use crate::{object, text};
 use host::{Attributes, Call, DeviceAllocator, Executor, Result, Unwritten};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) unsafe fn change(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        unsafe { object_mut(call, "call") }?.change(change)
+        unsafe { idle(call) }?.change(change)
     })
 }
 

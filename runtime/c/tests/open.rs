@@ -90,6 +90,17 @@ fn open_calls_in_c() {
 }
 
 #[test]
+fn a_handler_and_its_own_call() {
+    is_clean(
+        "a_handler_and_its_own_call",
+        "cc",
+        "-std=c99",
+        "runtime/c/tests/programs/within.c",
+        "done\n",
+    );
+}
+
+#[test]
 fn open_calls_in_cxx() {
     is_clean(
         "open_calls_in_cxx",
