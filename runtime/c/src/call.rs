@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        let runtime = unsafe { object(runtime, "runtime") }?.0.clone();
         // SAFETY: as promised by the caller.
         let name = unsafe { text(name, "name") }?;
         // SAFETY: as promised by the caller.
@@ -95,7 +95,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
         let attributes = Attributes::parse(attributes)?;
         let executable = runtime.find(name, platform)?.instantiate(&attributes)?;
         let call = xffi_rt_call {
-            runtime: runtime.clone(),
+            runtime,
             call: executable.call(),
             prepared: None,
             args: Side::default(),

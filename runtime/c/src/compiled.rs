@@ -19,9 +19,12 @@ pub(crate) const XFFI_RT_TUPLES_CPU_ROOTS: c_int = 1;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NODES: c_int = 2;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NULLS: c_int = 3;
 
-/// `xffi_rt_compiled`.
+/// `xffi_rt_compiled`. A run holds it: a handler may destroy the program that runs it.
 #[derive(Debug)]
-pub(crate) struct xffi_rt_compiled {
+pub(crate) struct xffi_rt_compiled(Arc<Whole>);
+
+#[derive(Debug)]
+struct Whole {
     compiled: Compiled,
     args: Vec<Shape>,
     rets: Vec<Shape>,
@@ -63,25 +66,25 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        let runtime = unsafe { object(runtime, "runtime") }?.0.clone();
         // SAFETY: as promised by the caller.
-        let program = &unsafe { object(program, "program") }?.0;
+        let program = unsafe { object(program, "program") }?.0.clone();
         // SAFETY: as promised by the caller.
         let options = match options.is_null() {
             true => Options::new(),
             // SAFETY: as promised by the caller.
             false => unsafe { read_options(options) }?,
         };
-        let compiled = program.compile_with(runtime, options)?;
+        let compiled = program.compile_with(&runtime, options)?;
         let args = program.parameters().flat_map(|(_, shape)| shape.leaves());
         let args = args.map(|leaf| leaf.shape().clone()).collect();
         let rets = program.result().leaves();
         let rets = rets.map(|leaf| leaf.shape().clone()).collect();
-        let compiled = xffi_rt_compiled {
+        let compiled = xffi_rt_compiled(Arc::new(Whole {
             compiled,
             args,
             rets,
-        };
+        }));
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, compiled) }
     })
@@ -158,7 +161,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_count(
     compiled: *const xffi_rt_compiled,
 ) -> usize {
     // SAFETY: as promised by the caller.
-    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.args.len())
+    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.0.args.len())
 }
 
 /// `xffi_rt_compiled_ret_count`.
@@ -170,7 +173,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_count(
     compiled: *const xffi_rt_compiled,
 ) -> usize {
     // SAFETY: as promised by the caller.
-    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.rets.len())
+    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.0.rets.len())
 }
 
 /// `xffi_rt_compiled_arg_bytes`.
@@ -184,7 +187,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_bytes(
 ) -> usize {
     // SAFETY: as promised by the caller.
     let compiled = unsafe { compiled.as_ref() };
-    let shape = compiled.and_then(|compiled| compiled.args.get(index));
+    let shape = compiled.and_then(|compiled| compiled.0.args.get(index));
     shape.map_or(0, Shape::bytes)
 }
 
@@ -199,7 +202,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_bytes(
 ) -> usize {
     // SAFETY: as promised by the caller.
     let compiled = unsafe { compiled.as_ref() };
-    let shape = compiled.and_then(|compiled| compiled.rets.get(index));
+    let shape = compiled.and_then(|compiled| compiled.0.rets.get(index));
     shape.map_or(0, Shape::bytes)
 }
 
@@ -217,7 +220,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let compiled = unsafe { object(compiled, "program") }?;
+        let compiled = unsafe { object(compiled, "program") }?.0.clone();
         for (what, came, expected, pointer) in [
             ("arguments", arg_count, compiled.args.len(), args.is_null()),
             ("results", ret_count, compiled.rets.len(), rets.is_null()),

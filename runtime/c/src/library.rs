@@ -25,20 +25,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_load(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        let runtime = unsafe { object(runtime, "runtime") }?.0.clone();
         // SAFETY: as promised by the caller.
         let path = unsafe { text(path, "path") }?;
         let library = runtime.open(path)?;
         // SAFETY: as promised by the caller.
-        unsafe {
-            hand_over(
-                out,
-                xffi_rt_library {
-                    runtime: runtime.clone(),
-                    library,
-                },
-            )
-        }
+        unsafe { hand_over(out, xffi_rt_library { runtime, library }) }
     })
 }
 

@@ -11,7 +11,7 @@ use xla_ffi_programs::pjrt::{Launch, Loaded};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// `xffi_rt_loaded`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct xffi_rt_loaded(Loaded, xla_ffi_programs::pjrt::Client);
 
 /// `xffi_rt_results`.
@@ -73,13 +73,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_compile(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let client = &unsafe { object(client, "client") }?.client;
+        let client = unsafe { object(client, "client") }?.client.clone();
         // SAFETY: as promised by the caller.
         let code = unsafe { list(code.cast::<u8>(), size, "code") }?;
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
-        let loaded = xffi_rt_loaded(client.compile(code)?, client.clone());
+        let loaded = xffi_rt_loaded(client.compile(code)?, client);
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, loaded) }
     })
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_loaded_run(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let xffi_rt_loaded(loaded, client) = unsafe { object(loaded, "loaded") }?;
+        let xffi_rt_loaded(loaded, client) = unsafe { object(loaded, "loaded") }?.clone();
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
