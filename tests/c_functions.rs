@@ -236,7 +236,8 @@ fn what_the_context_has() {
     for revision in Revision::ALL {
         let device = |call: Call| {
             // An address that is never followed.
-            let call = call.stream(Stream::borrowed(0x5000 as *mut c_void));
+            // SAFETY: nobody follows the address.
+            let call = call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
             call.allocator(Arc::new(HostAllocator::default()))
         };
         let outcome = call(
@@ -403,7 +404,8 @@ fn the_context_has_what_the_chapter_says_since_then() {
                 let attributes = Attributes::new().with("what", what);
                 let call = handler.instantiate(&attributes)?.call();
                 let call = call.stages(Stages::All).ret(spec::parse_result("s64")?);
-                let call = call.stream(Stream::borrowed(0x5000 as *mut c_void));
+                // SAFETY: nobody follows the address.
+                let call = call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
                 call.allocator(Arc::new(HostAllocator::default())).run()
             };
             match outcome() {
@@ -460,7 +462,8 @@ fn floors_and_host_memory() {
         if let Err(error) = outcome {
             assert!(error.message().contains("it answers version"), "{error}");
         }
-        let stream = |call: Call| call.stream(Stream::borrowed(0x5000 as *mut c_void));
+        // SAFETY: nobody follows the address.
+        let stream = |call: Call| call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
         call("on_host", "{more = 1 : i32}", |call| call).expect("nothing of a device");
         call("anywhere", "{more = 1 : i32}", stream).expect("any stream");
         let error = call("on_host", "", stream).expect_err("a stream");

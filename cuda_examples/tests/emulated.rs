@@ -278,7 +278,8 @@ fn scratch_memory_is_the_hosts() {
     );
     let bare = executable
         .call()
-        .stream(xla_ffi_runtime::Stream::borrowed(driver.stream(0)))
+        // SAFETY: a stream of the stand-in's.
+        .stream(unsafe { xla_ffi_runtime::Stream::borrowed(driver.stream(0)) })
         .arg(tensor(&[2], &[1.0, 2.0]))
         .ret(f32s(&[]))
         .run();

@@ -22,8 +22,8 @@ fn a_call_says_what_is_missing() {
             .arg(x())
             .ret(Shape::new(DType::F32, [2]).unwrap())
     };
-    // A number that is never followed.
-    let stream = Stream::borrowed(0x5000 as *mut std::ffi::c_void);
+    // SAFETY: nobody follows the address.
+    let stream = unsafe { Stream::borrowed(0x5000 as *mut std::ffi::c_void) };
     let error = call().stream(stream).run().unwrap_err();
     assert!(
         error

@@ -188,6 +188,9 @@ impl Library {
 impl Runtime {
     /// Loads a library after a child process has loaded it unharmed.
     ///
+    /// Its code runs in this process, and what is named of it as a handler, a target or a type is called as one: whoever opens
+    /// a file trusts what it is made of.
+    ///
     /// # Errors
     /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library of this
     /// machine, the loader's own words for missing symbols, and a crash or a hang of its

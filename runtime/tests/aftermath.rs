@@ -138,7 +138,8 @@ struct Ledger {
     freed: Mutex<Vec<usize>>,
 }
 
-impl DeviceAllocator for Ledger {
+// SAFETY: the memory is an allocator's of the runtime.
+unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
         let data = support::handlers::memory(alignment);
         self.living.lock().unwrap().push(data as usize);

@@ -160,7 +160,8 @@ fn scratch_memory_and_streams_reach_a_handler() {
     let call = plain(&library, "scratch").allocator(allocator.clone());
     assert_eq!(only(call), "s64[] 3");
     assert_eq!(allocator.living(), 0);
-    let stream = Stream::borrowed(0x77 as *mut _);
+    // SAFETY: nobody follows the address.
+    let stream = unsafe { Stream::borrowed(0x77 as *mut _) };
     let call = plain(&library, "streamed").stream(stream);
     assert_eq!(only(call), format!("s64[] {}", 0x77));
 }

@@ -110,7 +110,8 @@ fn call(executable: &Executable, memory: &Arc<Ledger>) -> Call {
 #[derive(Default)]
 struct Ledger(Mutex<Vec<i64>>);
 
-impl DeviceAllocator for Ledger {
+// SAFETY: the memory is an allocator's of the runtime.
+unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
         Some(memory(alignment).cast())
     }

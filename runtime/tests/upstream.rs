@@ -232,7 +232,8 @@ fn errors_exceptions_and_missing_parts_are_told() {
         assert_eq!(allocator.living(), 0);
         assert!(scratch(None).is_err());
         let streamed = || host.call("streamed", "{}").unwrap();
-        let stream = Stream::borrowed(0x77 as *mut _);
+        // SAFETY: nobody follows the address.
+        let stream = unsafe { Stream::borrowed(0x77 as *mut _) };
         assert_eq!(s64(streamed().stream(stream)).unwrap(), 0x77);
         assert!(s64(streamed()).unwrap_err().message().contains("stream"));
         if revision >= Revision::R1 {

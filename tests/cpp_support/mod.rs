@@ -348,7 +348,8 @@ impl Case {
                 call = match name.as_str() {
                     "stream" => {
                         let address: usize = value.parse().expect("a number");
-                        call.stream(Stream::borrowed(address as *mut std::ffi::c_void))
+                        // SAFETY: nobody follows the address.
+                        call.stream(unsafe { Stream::borrowed(address as *mut std::ffi::c_void) })
                     }
                     "scratch" => call.allocator(Arc::new(HostAllocator::default())),
                     "no-pool" => call.without_thread_pool(),

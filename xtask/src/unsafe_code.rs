@@ -154,6 +154,11 @@ its `SAFETY:` comments refer to, where a promise is kept in another place. Every
 implementation has such a comment, and every module with unsafe code says what it is:
 `cargo xtask unsafe --check` fails otherwise.
 
+One promise is asked for in no signature: `Runtime::open` of the embedded runtime is safe, as starting another program is,
+though it runs what the library is made of. What is named of it as a handler, a target or a type is called as one. A
+child process does so first, so that most of what is none is told; the rest is the file's to answer for, not the code's
+that opened it.
+
 ";
 
 fn write(crates: &[Crate<'_>]) -> Result<String> {

@@ -29,8 +29,8 @@ fn a_host_without_a_device_is_refused() {
 fn wrong_operands_are_told_by_name() {
     let x = Tensor::from_slice([2], &[1, 2]).unwrap();
     let shape = x.shape().clone();
-    // An address that is never followed.
-    let stream = Stream::borrowed(0x5000 as *mut c_void);
+    // SAFETY: nobody follows the address.
+    let stream = unsafe { Stream::borrowed(0x5000 as *mut c_void) };
     let call = scale(2.0).call().stream(stream).arg(x).ret(shape);
     let error = call.run().unwrap_err();
     assert!(error.message().contains("argument `x`: expected F32"), "{error}");

@@ -71,6 +71,7 @@ pub(crate) fn call(executable: &Executable, stream: *mut c_void) -> xla_ffi_runt
     let allocator: Arc<HostAllocator> = Arc::default();
     executable
         .call()
-        .stream(Stream::borrowed(stream))
+        // SAFETY: a stream of the stand-in's.
+        .stream(unsafe { Stream::borrowed(stream) })
         .allocator(allocator)
 }

@@ -123,7 +123,8 @@ impl Stream<'_> {
     /// What the driver answers.
     ///
     /// # Safety
-    /// As [`Stream::to_cudarc`]; and the argument's elements are not written.
+    /// As [`Stream::to_cudarc`]; and the argument's elements are not written, nor is the slice exchanged for another
+    /// (`mem::swap`), which would free the host's memory.
     pub unsafe fn view<T: Element, const RANK: usize>(
         &self,
         buffer: &DeviceBuffer<'_, T, RANK>,
@@ -140,7 +141,8 @@ impl Stream<'_> {
     /// What the driver answers.
     ///
     /// # Safety
-    /// As [`Stream::to_cudarc`]; and there is one view of the result at a time.
+    /// As [`Stream::to_cudarc`]; and there is one view of the result at a time, whose slice is not exchanged for another
+    /// (`mem::swap`), which would free the host's memory.
     pub unsafe fn view_out<T: Element, const RANK: usize>(
         &self,
         out: &DeviceOut<'_, T, RANK>,

@@ -365,7 +365,8 @@ fn host_memory(_x: Buffer<f32>) -> Result<()> {
 #[test]
 fn streams_and_device_operands() {
     // A number that is never followed.
-    let stream = || HostStream::borrowed(0x5000 as *mut c_void);
+    // SAFETY: nobody follows the address.
+    let stream = || unsafe { HostStream::borrowed(0x5000 as *mut c_void) };
     let x = || vector(&[1.0_f32, 2.0]);
     let f32s = || shape(DType::F32, &[2]);
     let outcome = call::<device>("{}")

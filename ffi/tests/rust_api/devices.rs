@@ -229,7 +229,8 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
         .unwrap();
         asked.set(Arc::downgrade(&host)).unwrap();
         let call = on::<Exchange>(revision, attrs)
-            .stream(HostStream::borrowed(0x5000 as *mut c_void))
+            // SAFETY: nobody follows the address.
+            .stream(unsafe { HostStream::borrowed(0x5000 as *mut c_void) })
             .collectives(host)
             .arg(vector(&[1.0_f32, 2.0]))
             .ret(shape(DType::S64, &[2]));
@@ -295,7 +296,8 @@ fn promises_nothing(scratch: Scratch, _x: DeviceBuffer<f32, 1>) -> Result<()> {
 #[test]
 fn a_replayed_handler_may_not_allocate() {
     let allocator = || -> Arc<HostAllocator> { Arc::default() };
-    let stream = || HostStream::borrowed(0x5000 as *mut c_void);
+    // SAFETY: nobody follows the address.
+    let stream = || unsafe { HostStream::borrowed(0x5000 as *mut c_void) };
     let ready = |call: xla_ffi_runtime::Call| {
         call.stream(stream())
             .allocator(allocator())

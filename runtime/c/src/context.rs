@@ -60,11 +60,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     stream: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe {
-        change(call, |call| {
-            Ok(call.stream(crate::stream::stream_from_handle(stream)))
-        })
-    }
+    let stream = unsafe { crate::stream::stream_from_handle(stream) };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| Ok(call.stream(stream))) }
 }
 
 /// `xffi_rt_call_set_time_limit`.
@@ -176,7 +174,8 @@ unsafe impl Send for Scratch {}
 // SAFETY: as above, several at once.
 unsafe impl Sync for Scratch {}
 
-impl DeviceAllocator for Scratch {
+// SAFETY: the contract of `xffi_rt_call_set_allocator`: its functions give and take such memory.
+unsafe impl DeviceAllocator for Scratch {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
         // SAFETY: as promised by the caller of `xffi_rt_call_set_allocator`.
         let data = unsafe { (self.allocate)(self.user, size, alignment) };

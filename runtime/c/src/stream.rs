@@ -11,9 +11,16 @@ use std::sync::Arc;
 pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
 
 /// The stream of a device that is a thread, or one that the caller looks after.
-pub(crate) fn stream_from_handle(handle: *mut c_void) -> Stream {
+///
+/// # Safety
+/// The handle is one of these, for as long as calls use it.
+pub(crate) unsafe fn stream_from_handle(handle: *mut c_void) -> Stream {
     CpuStream::from_handle(handle)
-        .map_or_else(|| Stream::borrowed(handle), |stream| stream.stream())
+        // SAFETY: as promised by the caller.
+        .map_or_else(
+            || unsafe { Stream::borrowed(handle) },
+            |stream| stream.stream(),
+        )
 }
 
 /// `xffi_rt_stream_create`.

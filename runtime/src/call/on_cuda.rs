@@ -174,7 +174,8 @@ impl Call {
             stage_error(error, &executable, Stage::Execute)
         };
         // Lent, so that nothing waits for it while it is captured.
-        let stream = Stream::borrowed(device.stream.stream().handle());
+        // SAFETY: the device keeps its stream, which is waited for below.
+        let stream = unsafe { Stream::borrowed(device.stream.stream().handle()) };
         let OnDevice {
             mut call,
             arrays: _kept,

@@ -111,7 +111,8 @@ impl CpuStream {
     }
 }
 
-impl DeviceStream for CpuStream {
+// SAFETY: one thread runs the work in its order; the handle is this object's own, which no driver takes.
+unsafe impl DeviceStream for CpuStream {
     fn handle(&self) -> *mut c_void {
         Arc::as_ptr(&self.inner).cast_mut().cast()
     }

@@ -181,7 +181,8 @@ impl CudaStream {
     }
 }
 
-impl DeviceStream for CudaStream {
+// SAFETY: the handle is the driver's, and so are the order and the end of its work.
+unsafe impl DeviceStream for CudaStream {
     fn handle(&self) -> *mut c_void {
         self.raw.cast()
     }
@@ -277,7 +278,8 @@ struct CudaAllocator {
     context: Arc<Context>,
 }
 
-impl DeviceAllocator for CudaAllocator {
+// SAFETY: the driver gives whole allocations of the device.
+unsafe impl DeviceAllocator for CudaAllocator {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
         // The driver aligns to 256 bytes.
         if alignment > 256 {

@@ -9,7 +9,12 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A stream that the host can put work on and wait for.
-pub trait DeviceStream: Send + Sync {
+///
+/// # Safety
+/// The handle is what the platform's driver takes for a stream, for as long as this is there. Work runs once, behind what
+/// is on the stream, and [`DeviceStream::synchronize`] gives `Ok` when all of it has run: results are read then, and
+/// memory is used again.
+pub unsafe trait DeviceStream: Send + Sync {
     /// What handlers are given.
     fn handle(&self) -> *mut c_void;
     /// Puts work behind everything that is on the stream.
@@ -37,8 +42,12 @@ impl std::fmt::Debug for Stream {
 
 impl Stream {
     /// A stream that somebody else keeps alive for as long as calls use it, and waits for.
+    ///
+    /// # Safety
+    /// The handle is what the platform's driver takes for a stream while calls use it, or they run no handler that
+    /// hands it to a driver.
     #[must_use]
-    pub fn borrowed(handle: *mut c_void) -> Self {
+    pub unsafe fn borrowed(handle: *mut c_void) -> Self {
         Self {
             handle: handle as usize,
             device: None,
@@ -134,7 +143,11 @@ impl Stream {
 
 /// Where scratch memory comes from. What a handler does not free is freed after the call, and told
 /// ([`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak)): XLA frees none of it.
-pub trait DeviceAllocator: Send + Sync {
+///
+/// # Safety
+/// What is allocated has as many bytes as was asked for, aligned so, on the device of the calls that it is for, and is
+/// nobody else's until it is freed.
+pub unsafe trait DeviceAllocator: Send + Sync {
     /// `size` bytes (not 0), aligned to a power of two, 256 or more for handlers; `None` when they cannot be allocated.
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
     /// Frees what `allocate` gave.
@@ -158,7 +171,8 @@ impl HostAllocator {
     }
 }
 
-impl DeviceAllocator for HostAllocator {
+// SAFETY: the system's allocator gives memory of the layout that it is asked for.
+unsafe impl DeviceAllocator for HostAllocator {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
         if size == 0 {
             return None;
