@@ -91,7 +91,7 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
                 __frame: &::xla_ffi::Frame<#lifetime>,
                 __at: &::xla_ffi::At,
             ) -> ::xla_ffi::Region {
-                ::xla_ffi::__private::region_made::<#from>(__frame, __at)
+                ::xla_ffi::__private::region_made(__frame, __at)
             }
         }
 

@@ -3,6 +3,7 @@
 use crate::bind::Bind;
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
 use crate::declare::kind::Kind;
 use crate::declare::param::Param;
@@ -43,7 +44,18 @@ where
     problems.push(format!("{what} `{}`: {error}", at.param.name));
 }
 
-/// The memory that what a type was made from reaches.
-pub fn region<'f, F: Bind<'f>>(frame: &Frame<'f>, at: &At) -> Region {
-    F::bind(frame, at).map_or(Region::EMPTY, |from| from.region_at(frame, at))
+/// The memory that a made type may reach: the whole operand at its place. What it was made from is not asked: to make
+/// that again may run users' code, which gives what it likes the second time.
+#[must_use]
+#[inline]
+pub fn region(frame: &Frame<'_>, at: &At) -> Region {
+    if !matches!(at.param.kind, Kind::Arg) {
+        return Region::EMPTY;
+    }
+    frame
+        .arg(at.arg)
+        .and_then(RawBuffer::region)
+        // What has no elements may lie at null, which is no place.
+        .filter(|region| !region.is_empty())
+        .unwrap_or(Region::EMPTY)
 }
