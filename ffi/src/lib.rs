@@ -106,6 +106,7 @@ pub use operand::inout::InOut;
 pub use operand::out::Out;
 pub use operand::packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use operand::rank::ANY_RANK;
+pub use operand::rows::{Rows, RowsMut};
 pub use operand::token::{Token, TokenOut};
 pub use operand::untyped::AnyBuffer;
 pub use operand::untyped::AnyOut;

@@ -9,6 +9,7 @@ pub(crate) mod inout;
 pub(crate) mod out;
 pub(crate) mod packed;
 pub(crate) mod rank;
+pub(crate) mod rows;
 pub(crate) mod token;
 pub(crate) mod uninit;
 pub(crate) mod untyped;

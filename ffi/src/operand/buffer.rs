@@ -14,6 +14,7 @@ use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::operand::element::{DataTypes, Element};
 use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::rows::Rows;
 
 /// An argument with elements of type `T`, in row-major order whatever layout the caller asked for.
 ///
@@ -88,8 +89,8 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
         self.view.dims
     }
 
-    /// The elements in rows along the last dimension; a scalar is one row of one element. Nothing
-    /// comes where the last dimension is 0.
+    /// The elements in rows along the last dimension, as many as the product of the others; a scalar is one row of one
+    /// element. Where the last dimension is 0, the rows have no elements.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -107,14 +108,10 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5, 9]));
     /// # Ok::<(), internal::Error>(())
     /// ```
-    pub fn rows(&self) -> std::slice::ChunksExact<'f, T> {
-        self.as_slice().chunks_exact(row(self.view.dims))
+    #[inline]
+    pub fn rows(&self) -> Rows<'f, T> {
+        Rows::new(self.as_slice(), self.view.dims)
     }
-}
-
-/// Length of a row, at least 1 so that it can be a chunk size.
-pub(crate) fn row(dims: &[usize]) -> usize {
-    dims.last().copied().unwrap_or(1).max(1)
 }
 
 impl<T: Element, const RANK: usize> Buffer<'_, T, RANK> {

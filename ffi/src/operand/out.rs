@@ -15,9 +15,9 @@ use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
-use crate::operand::buffer::row;
 use crate::operand::element::{DataTypes, Element};
 use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::rows::RowsMut;
 use crate::operand::uninit;
 use crate::operand::writer::Writer;
 
@@ -177,9 +177,10 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
 
     /// The unwritten elements in rows along the last dimension, as
     /// [`Buffer::rows`](crate::Buffer::rows) gives them.
-    pub fn rows_uninit(&mut self) -> std::slice::ChunksExactMut<'_, MaybeUninit<T>> {
-        let row = row(self.view.dims);
-        self.as_uninit().chunks_exact_mut(row)
+    #[inline]
+    pub fn rows_uninit(&mut self) -> RowsMut<'_, MaybeUninit<T>> {
+        let dims = self.view.dims;
+        RowsMut::new(self.as_uninit(), dims)
     }
 
     /// Writes `value` to every element.

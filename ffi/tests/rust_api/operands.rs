@@ -127,6 +127,78 @@ fn results_are_written_or_not() {
     }
 }
 
+/// How many rows there are, of which each end gives the half, and how many elements they have.
+#[xla_ffi::handler]
+fn rows(x: Buffer<i32>, mut y: Out<i32>, mut told: Out<u64, 1>) -> Result<()> {
+    let (mut rows, mut own) = (x.rows(), y.rows_uninit());
+    let count = rows.len();
+    assert_eq!(own.len(), count);
+    let mut elements = 0;
+    let mut take = |row: Option<&[i32]>, own: Option<&mut [std::mem::MaybeUninit<i32>]>| {
+        let (Some(row), Some(own)) = (row, own) else {
+            panic!("a row is missing");
+        };
+        assert_eq!(row.len(), own.len());
+        elements += row.len() as u64;
+        for (x, y) in row.iter().zip(own) {
+            y.write(*x);
+        }
+    };
+    for index in 0..count {
+        match index % 2 {
+            0 => take(rows.next(), own.next()),
+            _ => take(rows.next_back(), own.next_back()),
+        }
+    }
+    assert!(rows.next().is_none() && own.next_back().is_none());
+    told.copy_from(&[count as u64, elements])?;
+    Ok(())
+}
+
+#[test]
+fn rows_are_as_many_as_the_shape_has() {
+    for (dims, count) in [
+        (&[][..], 1),
+        (&[4], 1),
+        (&[0], 1),
+        (&[2, 3], 2),
+        (&[0, 3], 0),
+        (&[3, 0], 3),
+        (&[2, 5, 0], 10),
+        (&[2, 0, 3], 0),
+        (&[2, 0, 0], 0),
+        (&[3, 2, 2], 6),
+    ] {
+        let elements: Vec<i32> = (0..dims.iter().product::<i64>() as i32).collect();
+        let call = call::<rows>("{}").arg(array(dims, &elements));
+        let call = call
+            .ret(shape(DType::S32, dims))
+            .ret(shape(DType::U64, &[2]));
+        let outcome = call.run().unwrap();
+        assert_eq!(ret::<i32>(&outcome, 0), elements);
+        assert_eq!(
+            ret::<u64>(&outcome, 1),
+            [count, elements.len() as u64],
+            "{dims:?}"
+        );
+    }
+}
+
+#[xla_ffi::handler(shape = "n m -> n")]
+fn sums(x: Buffer<f32, 2>, mut y: Out<f32, 1>) -> Result<()> {
+    for (row, y) in x.rows().zip(y.as_uninit()) {
+        y.write(row.iter().sum());
+    }
+    Ok(())
+}
+
+/// The sum of nothing is written.
+#[test]
+fn rows_without_elements_are_rows() {
+    let call = call::<sums>("{}").arg(array::<f32>(&[3, 0], &[]));
+    assert_eq!(first::<f32>(call.ret_in(vector(&[7.0_f32; 3]))), [0.0; 3]);
+}
+
 #[xla_ffi::handler]
 pub(crate) fn any(x: AnyBuffer, y: AnyOut, mut told: Out<u64, 1>) -> Result<()> {
     told.copy_from(&[
@@ -343,7 +415,7 @@ fn operands_as_ndarray_views() {
 
 xla_ffi::library! {
     name = "operands";
-    double, ranked, filled, half_written, any, ordered, one_of, product, zero_diagonal,
+    double, ranked, filled, half_written, rows, sums, any, ordered, one_of, product, zero_diagonal,
     copy_pred, copy_s8, copy_s16, copy_s32, copy_s64, copy_u8, copy_u16, copy_u32, copy_u64, copy_f16,
     copy_bf16, copy_f32, copy_f64, copy_c64, copy_c128, copy_f8e5m2, copy_f8e3m4, copy_f8e4m3,
     copy_f8e4m3fn, copy_f8e4m3b11fnuz, copy_f8e5m2fnuz, copy_f8e4m3fnuz, copy_f8e8m0fnu,

@@ -1,0 +1,254 @@
+//! Rows of an operand, along its last dimension.
+
+use std::iter::FusedIterator;
+use std::slice::{ChunksExact, ChunksExactMut};
+
+/// How many rows without elements there are, and how long the others are, of which there are as many as fit. One of the
+/// two is nothing: the length is 1 where there are no elements, so that it can be a chunk size.
+fn rows(dims: &[usize]) -> (usize, usize) {
+    let Some((&length, leading)) = dims.split_last() else {
+        return (0, 1);
+    };
+    if length > 0 {
+        return (0, length);
+    }
+    let count = leading
+        .iter()
+        .fold(1_usize, |count, dim| count.saturating_mul(*dim));
+    (count, 1)
+}
+
+macro_rules! rows {
+    ($(#[$meta:meta])* $name:ident of $chunks:ident: $item:ty, $split:ident) => {
+        $(#[$meta])*
+        pub struct $name<'a, T> {
+            rows: $chunks<'a, T>,
+            // Invariant: 0 where `rows` had any.
+            empty: usize,
+        }
+
+        impl<'a, T> $name<'a, T> {
+            /// The rows of elements that have these dimensions.
+            #[inline]
+            pub(crate) fn new(elements: $item, dims: &[usize]) -> Self {
+                let (empty, length) = rows(dims);
+                Self {
+                    rows: elements.$split(length),
+                    empty,
+                }
+            }
+        }
+
+        impl<'a, T> Iterator for $name<'a, T> {
+            type Item = $item;
+
+            #[inline]
+            fn next(&mut self) -> Option<Self::Item> {
+                match self.rows.next() {
+                    Some(row) => Some(row),
+                    None => self.nth_empty(0),
+                }
+            }
+
+            #[inline]
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                let count = self.rows.len() + self.empty;
+                (count, Some(count))
+            }
+
+            #[inline]
+            fn count(self) -> usize {
+                self.len()
+            }
+
+            #[inline]
+            fn nth(&mut self, n: usize) -> Option<Self::Item> {
+                match self.rows.nth(n) {
+                    Some(row) => Some(row),
+                    None => self.nth_empty(n),
+                }
+            }
+
+            #[inline]
+            fn last(mut self) -> Option<Self::Item> {
+                self.next_back()
+            }
+
+            #[inline]
+            fn fold<B, F: FnMut(B, Self::Item) -> B>(self, start: B, mut add: F) -> B {
+                let folded = self.rows.fold(start, &mut add);
+                (0..self.empty).fold(folded, |folded, _| add(folded, Default::default()))
+            }
+        }
+
+        impl<T> DoubleEndedIterator for $name<'_, T> {
+            #[inline]
+            fn next_back(&mut self) -> Option<Self::Item> {
+                match self.rows.next_back() {
+                    Some(row) => Some(row),
+                    None => self.nth_empty(0),
+                }
+            }
+
+            #[inline]
+            fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
+                match self.rows.nth_back(n) {
+                    Some(row) => Some(row),
+                    None => self.nth_empty(n),
+                }
+            }
+        }
+
+        impl<T> ExactSizeIterator for $name<'_, T> {}
+
+        impl<T> FusedIterator for $name<'_, T> {}
+
+        impl<'a, T> $name<'a, T> {
+            /// Row `n` of those without elements.
+            #[inline]
+            fn nth_empty(&mut self, n: usize) -> Option<$item> {
+                let left = self.empty.checked_sub(n).filter(|left| *left > 0);
+                self.empty = left.map_or(0, |left| left - 1);
+                left.map(|_| Default::default())
+            }
+        }
+
+        impl<T> std::fmt::Debug for $name<'_, T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    .field("len", &self.len())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+rows! {
+    /// The rows of [`Buffer::rows`](crate::Buffer::rows), from either end.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// /// Each row times the one that stands as far from the other end.
+    /// #[xla_ffi::handler(shape = "n m -> n")]
+    /// fn palindromic(x: Buffer<f32, 2>, mut y: Out<f32, 1>) -> Result<()> {
+    ///     let rows: xla_ffi::Rows<f32> = x.rows();
+    ///     let pairs = rows.clone().zip(rows.rev());
+    ///     y.write_iter(pairs.map(|(row, other)| row.iter().zip(other).map(|(a, b)| a * b).sum()))?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let on = |dims: [i64; 2], x: &[f32]| {
+    ///     let call = internal::call::<palindromic>("{}")?.arg(Tensor::from_slice(dims, x)?);
+    ///     call.ret(Shape::new(DType::F32, [2])?).run()
+    /// };
+    /// assert_eq!(on([2, 2], &[1.0, 2.0, 3.0, 4.0])?.rets[0].to_vec(), Some(vec![11.0_f32, 11.0]));
+    /// // Rows without elements are rows.
+    /// assert_eq!(on([2, 0], &[])?.rets[0].to_vec(), Some(vec![0.0_f32, 0.0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    Rows of ChunksExact: &'a [T], chunks_exact
+}
+
+impl<T> Clone for Rows<'_, T> {
+    fn clone(&self) -> Self {
+        Self {
+            rows: self.rows.clone(),
+            empty: self.empty,
+        }
+    }
+}
+
+rows! {
+    /// The rows of [`Out::rows_uninit`](crate::Out::rows_uninit), from either end.
+    ///
+    /// ```
+    /// use std::mem::MaybeUninit;
+    /// use xla_ffi::{RowsMut, prelude::*};
+    ///
+    /// fn count(rows: RowsMut<MaybeUninit<i32>>) {
+    ///     for (row, number) in rows.zip(0..) {
+    ///         row.iter_mut().for_each(|slot| {
+    ///             slot.write(number);
+    ///         });
+    ///     }
+    /// }
+    ///
+    /// #[xla_ffi::handler]
+    /// fn numbered(mut y: Out<i32, 2>) {
+    ///     count(y.rows_uninit());
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<numbered>("{}")?.ret(Shape::new(DType::S32, [2, 2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0, 0, 1, 1]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    RowsMut of ChunksExactMut: &'a mut [T], chunks_exact_mut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Against the rows as a list.
+    #[test]
+    fn rows_are_those_of_a_list() {
+        for dims in [
+            &[][..],
+            &[0],
+            &[3],
+            &[2, 3],
+            &[3, 0],
+            &[0, 3],
+            &[2, 2, 0],
+            &[2, 0, 0],
+        ] {
+            let mut elements: Vec<usize> = (0..dims.iter().product()).collect();
+            let (length, leading) = match dims.split_last() {
+                Some((length, leading)) => (*length, leading.iter().product()),
+                None => (1, 1),
+            };
+            let list: Vec<Vec<usize>> = (0..leading)
+                .map(|row| (row * length..(row + 1) * length).collect())
+                .collect();
+            let rows = || Rows::new(&elements, dims);
+            assert!(rows().eq(&list) && rows().rev().eq(list.iter().rev()));
+            assert_eq!(rows().count(), list.len());
+            assert_eq!(rows().last(), list.last().map(|row| &row[..]));
+            let folded = rows().fold(Vec::new(), |mut all, row| {
+                all.push(row.to_vec());
+                all
+            });
+            assert_eq!(folded, list);
+            for n in 0..=list.len() {
+                let (mut from, mut back, mut known) = (rows(), rows(), list.iter());
+                assert_eq!(
+                    from.nth(n),
+                    known.nth(n).map(|row| &row[..]),
+                    "{dims:?} {n}"
+                );
+                assert_eq!(from.len(), known.len());
+                assert!(from.eq(known));
+                let mut known = list.iter();
+                let (row, other) = (back.nth_back(n), known.nth_back(n));
+                assert_eq!(row, other.map(|row| &row[..]), "{dims:?} {n}");
+                assert!(back.eq(known));
+            }
+            let copy = elements.clone();
+            let own = RowsMut::new(&mut elements, dims);
+            assert_eq!(own.len(), list.len());
+            assert!(own.eq(Rows::new(&copy, dims)));
+        }
+    }
+
+    #[test]
+    fn more_rows_than_can_be_counted_are_the_most() {
+        let mut rows = Rows::<u8>::new(&[], &[usize::MAX, 2, 0]);
+        assert_eq!(rows.len(), usize::MAX);
+        assert_eq!(rows.nth(usize::MAX - 1), Some(&[][..]));
+        assert_eq!(rows.next(), None);
+        assert_eq!(Rows::<u8>::new(&[], &[usize::MAX, 2, 0, 0]).len(), 0);
+    }
+}
