@@ -149,7 +149,7 @@ pub trait Kept: Send + 'static {
     fn at(&mut self) -> Self::At<'_>;
 }
 
-/// The right to return before the call is complete, taken as a parameter.
+/// The right to return before the call is complete, taken as a parameter of the execute stage: no other one may.
 ///
 /// ```
 /// use xla_ffi::{Future, Later, prelude::*};

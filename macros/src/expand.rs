@@ -189,7 +189,7 @@ impl Stage {
         let call = self.call(&at, contract);
         let orders = self.params.iter().enumerate().map(|(index, param)| {
             quote_spanned! {crate::parameter::place(&param.ty)=>
-                const _: () = ::xla_ffi::__private::in_order(#params, #index);
+                const _: () = ::xla_ffi::__private::in_order(#params, #index, #number);
             }
         });
         quote! {

@@ -7,12 +7,14 @@ use crate::attribute::dictionary::Dictionary;
 use crate::attribute::{AttrValue, Attribute};
 use crate::bind::Bind;
 use crate::call::frame::Frame;
+use crate::context::{Context, Recorder};
 use crate::declare::at::At;
 use crate::declare::attr_type::AttrType;
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::operand::element::name;
+use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// A struct whose fields are attributes.
 pub trait Attributes<'f>: Sized {
@@ -198,17 +200,30 @@ pub const fn attribute_only(param: Param) -> Param {
     param
 }
 
-/// For the macros: parameter `index` may stand where it stands.
-pub const fn in_order(params: &[Param], index: usize) {
+/// Whether a parameter is this part of the context.
+const fn is_part(param: &Param, name: &str) -> bool {
+    crate::declare::text::same(param.context, name)
+}
+
+/// For the macros: parameter `index` of a stage may stand where it stands.
+pub const fn in_order(params: &[Param], index: usize, stage: u32) {
+    const RECORDER: &str = <Recorder<'static> as Context<'static>>::NAME;
     let param = &params[index];
+    assert!(
+        stage == XLA_FFI_ExecutionStage::EXECUTE.0 || !is_part(param, crate::future::CONTEXT),
+        "only `execute` may go on after it has returned, and so take `Later`"
+    );
     let mut i = 0;
     while i < index {
         let before = &params[i];
         i += 1;
         assert!(
-            !(crate::declare::text::same(param.context, crate::future::CONTEXT)
-                && crate::declare::text::same(before.context, crate::future::CONTEXT)),
+            !(is_part(param, crate::future::CONTEXT) && is_part(before, crate::future::CONTEXT)),
             "a call completes once: one parameter `Later` is enough"
+        );
+        assert!(
+            !(is_part(param, RECORDER) && is_part(before, RECORDER)),
+            "a recorder counts the commands that it records: one parameter `Recorder` is enough"
         );
         if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {
             continue;

@@ -90,7 +90,7 @@ pub struct Command<'f> {
 ///
 /// The stage runs once to make the commands and again, with other operands, to update them. One body
 /// serves both: the `i`-th command that it records is the `i`-th one that it updates, so the commands
-/// and their order must not depend on the operands' addresses.
+/// and their order must not depend on the operands' addresses. It counts them, so a stage takes one recorder.
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, KernelSource, Launch, Recorder, prelude::*};
