@@ -295,6 +295,8 @@ impl AnyParts {
         let row = dims.first().and_then(|rows| len.checked_div(*rows));
         let start = rows.start * row.unwrap_or(0);
         let packed = bit_width(raw.dtype()).filter(|bits| (1..8).contains(bits));
+        // No rows begin anywhere.
+        let packed = packed.filter(|_| !rows.is_empty());
         if packed.is_some_and(|bits| start % (8 / bits) != 0) {
             return Err(Error::invalid_argument(format!(
                 "a result of {} cannot be divided here: row {} does not begin at a byte",

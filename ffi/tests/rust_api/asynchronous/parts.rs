@@ -351,4 +351,26 @@ fn shares_are_gathered_at_the_end() {
     assert_eq!(text, "a call in no parts would never complete");
 }
 
-xla_ffi::library! { name = "asynchronous_parts"; divided, gathered, in_parts, indivisible }
+#[xla_ffi::handler]
+fn cleared(y: AnyOut, parts: i64, later: Later) -> Result<Future> {
+    let (promise, future) = later.promise(y);
+    for part in promise.count_down(parts as usize)? {
+        part.complete_with(|mut y| {
+            y.fill_bytes(0);
+            Ok(())
+        });
+    }
+    Ok(future)
+}
+
+/// A part without rows begins nowhere.
+#[test]
+fn parts_of_packed_elements_may_be_empty() {
+    for (dims, parts, bytes) in [(&[1, 3][..], 2, 2), (&[3], 2, 2), (&[0, 3], 3, 0)] {
+        let call = call::<cleared>(&format!("{{parts = {parts} : i64}}"));
+        let outcome = call.ret(shape(DType::S4, dims)).run().unwrap();
+        assert_eq!(outcome.rets[0].bytes(), vec![0; bytes], "{dims:?}");
+    }
+}
+
+xla_ffi::library! { name = "asynchronous_parts"; cleared, divided, gathered, in_parts, indivisible }
