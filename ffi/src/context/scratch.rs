@@ -94,11 +94,33 @@ impl<'f> Scratch<'f> {
     }
 
     /// Allocates room for `len` elements, aligned to 256 bytes. None at all takes no
-    /// memory, and its address is null. [`ScratchBuffer`] has an example.
+    /// memory, and its address is null. [`ScratchBuffer`] has an example. Elements that ask for more do not compile:
+    ///
+    /// ```compile_fail,E0080
+    /// use xla_ffi::{DeviceOut, prelude::*};
+    ///
+    /// #[derive(Clone, Copy)]
+    /// #[repr(align(512))] // 256 compiles
+    /// struct Page([u8; 512]);
+    ///
+    /// #[xla_ffi::handler(platforms = ["cuda"])]
+    /// fn pages(y: DeviceOut<i32>, scratch: Scratch) -> Result<()> {
+    ///     let pages = scratch.array::<Page>(y.len())?;
+    ///     assert!(!pages.is_empty());
+    ///     Ok(())
+    /// }
+    /// # assert!(xla_ffi::internal::call::<pages>("{}").is_ok());
+    /// ```
     ///
     /// # Errors
     /// As [`Scratch::allocate`].
     pub fn array<T: Copy>(&self, len: usize) -> Result<ScratchBuffer<'_, T>> {
+        const {
+            assert!(
+                align_of::<T>() <= GIVEN,
+                "scratch memory lies at multiples of 256: no element may ask for more"
+            );
+        }
         let size = len.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::resource_exhausted(format!(
                 "{len} elements of {} bytes do not fit any memory",
