@@ -84,10 +84,10 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             quote! {
                 #[unsafe(export_name = #name)]
                 unsafe extern "C" fn #ident(
-                    frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
+                    __frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                     // SAFETY: hosts call handlers with their call frame.
-                    unsafe { ::xla_ffi::__private::entry::<#path, #stage>(frame) }
+                    unsafe { ::xla_ffi::__private::entry::<#path, #stage>(__frame) }
                 }
             }
         };

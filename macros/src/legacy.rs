@@ -305,7 +305,7 @@ impl Target {
                     clippy::undocumented_unsafe_blocks,
                     reason = "the program calls the target as it is declared"
                 )]
-                unsafe extern "C" fn entry(#(#names: #types),*) {
+                unsafe extern "C" fn __entry(#(#names: #types),*) {
                     #call;
                 }
                 impl ::xla_ffi::__private::legacy::LegacyTarget for #name {
@@ -313,7 +313,7 @@ impl Target {
                         ::xla_ffi::__private::legacy::TargetInfo {
                             name: #text,
                             platforms: &[#(#platforms),*],
-                            function: ::xla_ffi::legacy::Function::#variant(entry),
+                            function: ::xla_ffi::legacy::Function::#variant(__entry),
                             layout: #info,
                             tuples: #tuples_info,
                         };
@@ -402,10 +402,10 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         quote! {
             #[unsafe(export_name = #symbol)]
             unsafe extern "C" fn #ident(#(#names: #types),*) {
-                let function = <#path as ::xla_ffi::__private::legacy::LegacyTarget>::INFO.function;
-                if let ::xla_ffi::legacy::Function::#variant(function) = function {
+                let __function = <#path as ::xla_ffi::__private::legacy::LegacyTarget>::INFO.function;
+                if let ::xla_ffi::legacy::Function::#variant(__function) = __function {
                     // SAFETY: the caller's promise, handed on.
-                    unsafe { function(#(#names),*) };
+                    unsafe { __function(#(#names),*) };
                 }
             }
         }

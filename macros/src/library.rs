@@ -144,11 +144,11 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
         quote! {
             #[unsafe(export_name = "xla_ffi_register")]
             unsafe extern "C" fn register_alias(
-                api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
-                platform: *const ::core::ffi::c_char,
+                __api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
+                __platform: *const ::core::ffi::c_char,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                 // SAFETY: the caller's promise, handed on.
-                unsafe { register(api, platform) }
+                unsafe { register(__api, __platform) }
             }
         }
     });
@@ -184,7 +184,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             };
             const _: () = ::xla_ffi::__private::check(&LIBRARY);
             #[repr(C, align(16))]
-            struct Aligned<T>(T);
+            struct __Aligned<T>(T);
             #[used]
             #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__xla_ffi"))]
             #[cfg_attr(windows, unsafe(link_section = ".xla_ffi"))]
@@ -194,21 +194,21 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             )]
             #[unsafe(export_name = #manifest)]
             #[allow(long_running_const_eval, reason = "the manifest of a large library takes its time")]
-            static MANIFEST: Aligned<[u8; ::xla_ffi::__private::size(&LIBRARY)]> =
-                Aligned(::xla_ffi::__private::manifest(&LIBRARY));
+            static MANIFEST: __Aligned<[u8; ::xla_ffi::__private::size(&LIBRARY)]> =
+                __Aligned(::xla_ffi::__private::manifest(&LIBRARY));
 
             /// Registers the library's handlers for a platform.
             #[unsafe(export_name = #register)]
             unsafe extern "C" fn register(
-                api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
-                platform: *const ::core::ffi::c_char,
+                __api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
+                __platform: *const ::core::ffi::c_char,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                 const HANDLERS: &[::xla_ffi::__private::Registrable] = &[#((
                     &<#handlers as ::xla_ffi::__private::Handler>::INFO,
                     <#handlers as ::xla_ffi::__private::Handler>::ENTRIES,
                 )),*];
                 // SAFETY: the caller gives a host's table and a C string, or null.
-                unsafe { ::xla_ffi::__private::register(api, platform, #name, HANDLERS) }
+                unsafe { ::xla_ffi::__private::register(__api, __platform, #name, HANDLERS) }
             }
             #register_alias
             #legacy_list

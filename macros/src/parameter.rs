@@ -350,7 +350,7 @@ impl Parameter {
         let frame = ours("__frame");
         let bind = quote_spanned!(place(ty)=> <#bound as ::xla_ffi::Bind<'_>>::bind(#frame, #at));
         if self.options.flatten {
-            quote!(#bind.map(|flat| flat.0))
+            quote!(#bind.map(|__flat| __flat.0))
         } else {
             bind
         }

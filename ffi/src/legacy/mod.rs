@@ -154,8 +154,8 @@ macro_rules! __adapt {
     (@device $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
         [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $crate::__adapt! { @handler $variant [$($head)*] [$function] [$($platform),*]
-            [stream: $crate::Stream<'_>, scratch: ::core::option::Option<$crate::Scratch<'_>>]
-            [::core::option::Option::Some(stream)] [scratch]
+            [__stream: $crate::Stream<'_>, __scratch: ::core::option::Option<$crate::Scratch<'_>>]
+            [::core::option::Option::Some(__stream)] [__scratch]
             $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
     };
     (@handler $variant:ident [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
@@ -172,8 +172,8 @@ macro_rules! __adapt {
         [$($context:tt)*] [$stream:expr] [$scratch:expr] [$opaque:tt]
         [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $crate::__adapt! { @function [$($head)*] [$($platform),*]
-            [#[attr(name = $opaque)] opaque: $crate::__private::legacy::Opaque<'_>,] [$($context)*]
-            [$variant] [$function] [opaque] [$stream] [$scratch]
+            [#[attr(name = $opaque)] __opaque: $crate::__private::legacy::Opaque<'_>,] [$($context)*]
+            [$variant] [$function] [__opaque] [$stream] [$scratch]
             [$($structure)?] [$($describe)?] [$($copy)?] }
     };
     (@function [$unsafety:tt $(#[$meta:meta])* $vis:vis $name:ident] [$($platform:tt),+] [$($attr:tt)*]
@@ -186,31 +186,31 @@ macro_rules! __adapt {
         $(#[$meta])*
         #[$crate::handler(platforms = [$($platform),+])]
         $vis fn $name(
-            args: $crate::__private::legacy::Args<'_>,
-            rets: $crate::__private::legacy::Rets<'_>,
+            __args: $crate::__private::legacy::Args<'_>,
+            __rets: $crate::__private::legacy::Rets<'_>,
             $($attr)*
             $($context)*
         ) -> $crate::Result<()> {
             #![allow(clippy::undocumented_unsafe_blocks, reason = "the author's promise")]
             #[allow(unused_mut, unused_assignments, reason = "options may be left out")]
             const ADAPTER: $crate::__private::legacy::Adapter = {
-                let mut structure = ::core::option::Option::None;
-                let mut describe: ::core::option::Option<$crate::legacy::Describe> =
+                let mut __structure = ::core::option::Option::None;
+                let mut __describe: ::core::option::Option<$crate::legacy::Describe> =
                     ::core::option::Option::None;
-                let mut copy: ::core::option::Option<$crate::legacy::CopyToDevice> =
+                let mut __copy: ::core::option::Option<$crate::legacy::CopyToDevice> =
                     ::core::option::Option::None;
-                $(structure = ::core::option::Option::Some($structure);)?
-                $(describe = ::core::option::Option::Some($describe);)?
-                $(copy = ::core::option::Option::Some($copy);)?
+                $(__structure = ::core::option::Option::Some($structure);)?
+                $(__describe = ::core::option::Option::Some($describe);)?
+                $(__copy = ::core::option::Option::Some($copy);)?
                 $crate::__private::legacy::Adapter {
                     function: $crate::legacy::Function::$variant($function),
-                    structure,
-                    describe,
-                    copy,
+                    structure: __structure,
+                    describe: __describe,
+                    copy: __copy,
                 }
             };
             $crate::__private::__promised! {
-                $unsafety $crate::__private::legacy::call(&ADAPTER, args, rets, $opaque, $stream, $scratch)
+                $unsafety $crate::__private::legacy::call(&ADAPTER, __args, __rets, $opaque, $stream, $scratch)
             }
         }
     };

@@ -61,22 +61,22 @@ impl Convention {
         let parameter = |name: &str, ty| (Ident::new(name, Span::mixed_site()), ty);
         let status = || {
             let ty = quote!(*mut ::xla_ffi::__private::sys::XlaCustomCallStatus);
-            parameter("status", ty)
+            parameter("__status", ty)
         };
         let mut all = if self.is_cpu() {
             vec![
-                parameter("out", quote!(*mut ::core::ffi::c_void)),
-                parameter("ins", quote!(*mut *const ::core::ffi::c_void)),
+                parameter("__out", quote!(*mut ::core::ffi::c_void)),
+                parameter("__ins", quote!(*mut *const ::core::ffi::c_void)),
             ]
         } else {
             vec![
-                parameter("stream", quote!(*mut ::core::ffi::c_void)),
-                parameter("buffers", quote!(*mut *mut ::core::ffi::c_void)),
+                parameter("__stream", quote!(*mut ::core::ffi::c_void)),
+                parameter("__buffers", quote!(*mut *mut ::core::ffi::c_void)),
             ]
         };
         if self.has_opaque() {
-            all.push(parameter("opaque", quote!(*const ::core::ffi::c_char)));
-            all.push(parameter("opaque_len", quote!(usize)));
+            all.push(parameter("__opaque", quote!(*const ::core::ffi::c_char)));
+            all.push(parameter("__opaque_len", quote!(usize)));
         }
         if self.has_status() {
             all.push(status());
