@@ -7,7 +7,7 @@
 //!   machine has processors; one that blocks keeps its place. While all of them are at work and jobs
 //!   wait, one more thread stands by: when no job has been taken for [`STALL`] it takes one, and the
 //!   next stands by. So jobs that block, even on each other, stop nobody, and there is no bound but the
-//!   system's.
+//!   system's. Where it starts not even one, all jobs that wait are refused.
 //! * A thread that has had nothing to do for [`IDLE`] ends, the last one excepted.
 //! * A child process has none of its parent's threads, and its copy of their lock may be held by one of
 //!   them: it gets an executor of its own, and the other is never looked at again.
@@ -23,7 +23,14 @@ use std::time::{Duration, Instant};
 use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) trait Job: Send {
+    /// Does it.
+    fn run(self: Box<Self>);
+
+    /// Ends it where there is no thread and the system starts none. Whoever hands over a job does this, to those of others
+    /// too: nobody else is there.
+    fn refuse(self: Box<Self>);
+}
 
 /// After which time without progress one more thread takes a job.
 const STALL: Duration = Duration::from_millis(2);
@@ -39,12 +46,14 @@ struct Executor {
     process: u32,
     /// How many threads work before anybody is thought to be blocked.
     processors: usize,
+    /// Has the system start a thread; tests have others.
+    spawn: fn(&'static Self) -> std::io::Result<()>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<Box<dyn Job>>,
     /// When the last job was taken, or came where there was none.
     moved: Instant,
     /// Threads that run jobs.
@@ -58,19 +67,15 @@ struct State {
 }
 
 /// Has a thread run `job` soon.
-///
-/// # Errors
-/// The job, where there is no thread and the system starts none.
 #[cfg(not(loom))]
-pub(crate) fn run(job: Job) -> Result<(), Job> {
-    current().take(job)
+pub(crate) fn run(job: Box<dyn Job>) {
+    current().take(job);
 }
 
 /// For the models of others: each job has a thread.
 #[cfg(loom)]
-pub(crate) fn run(job: Job) -> Result<(), Job> {
-    thread::spawn(job);
-    Ok(())
+pub(crate) fn run(job: Box<dyn Job>) {
+    thread::spawn(|| job.run());
 }
 
 /// The executor of this process.
@@ -100,6 +105,7 @@ impl Executor {
         Self {
             process,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
+            spawn: Self::spawn,
             state: Mutex::new(State {
                 jobs: VecDeque::new(),
                 moved: Instant::now(),
@@ -113,7 +119,7 @@ impl Executor {
     }
 
     /// As [`run`].
-    fn take(&'static self, job: Job) -> Result<(), Job> {
+    fn take(&'static self, job: Box<dyn Job>) {
         let mut state = self.lock();
         if state.jobs.is_empty() {
             state.moved = Instant::now();
@@ -122,36 +128,40 @@ impl Executor {
         if state.waiting > 0 {
             drop(state);
             self.changed.notify_one();
-            return Ok(());
+            return;
         }
         state.waiting += 1;
         drop(state);
-        if self.start() {
-            return Ok(());
-        }
-        let mut state = self.lock();
-        if state.working + state.waiting > 0 {
-            // Those take it when they are done with theirs.
-            return Ok(());
-        }
-        state.jobs.pop_back().map_or(Ok(()), Err)
+        self.start();
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread that `waiting` counts already; says whether there is one.
-    fn start(&'static self) -> bool {
-        let started = thread::Builder::new()
+    /// Starts a thread that `waiting` counts already.
+    fn start(&'static self) {
+        if (self.spawn)(self).is_ok() {
+            return;
+        }
+        let mut state = self.lock();
+        state.waiting -= 1;
+        if state.working + state.waiting > 0 {
+            // Those take the jobs when they are done with theirs, or refuse them when they are not started either.
+            return;
+        }
+        // Others may have left theirs to the thread that was to be.
+        let refused = std::mem::take(&mut state.jobs);
+        drop(state);
+        refused.into_iter().for_each(Job::refuse);
+    }
+
+    fn spawn(&'static self) -> std::io::Result<()> {
+        let thread = thread::Builder::new()
             .name("xla-ffi-async".to_owned())
             // The completion of a call may run what the host has waiting for it, on this stack.
-            .stack_size(STACK)
-            .spawn(|| self.serve());
-        if started.is_err() {
-            self.lock().waiting -= 1;
-        }
-        started.is_ok()
+            .stack_size(STACK);
+        thread.spawn(|| self.serve()).map(drop)
     }
 
     /// What a thread does.
@@ -161,7 +171,8 @@ impl Executor {
                 self.start();
             }
             // A job does not unwind; if one does, that is no reason to lose count.
-            if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)) {
+            let run = std::panic::AssertUnwindSafe(|| job.run());
+            if let Err(panic) = std::panic::catch_unwind(run) {
                 let text = crate::entry::panics::describe("an async handler", panic);
                 crate::entry::panics::tell(format_args!("{text}"));
             }
@@ -177,7 +188,7 @@ impl Executor {
 
     /// The next job for a thread that waits, and whether the thread has to start another one, which
     /// `waiting` counts already; `None` where the thread is to end.
-    fn next(&self) -> Option<(Job, bool)> {
+    fn next(&self) -> Option<(Box<dyn Job>, bool)> {
         let mut state = self.lock();
         loop {
             let patience = if state.jobs.is_empty() {
@@ -263,6 +274,21 @@ fn pin_now() {
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn pin_now() {}
 
+/// A job that is told whether it is run.
+#[cfg(test)]
+struct Told<F>(F);
+
+#[cfg(test)]
+impl<F: FnOnce(bool) + Send> Job for Told<F> {
+    fn run(self: Box<Self>) {
+        (self.0)(true);
+    }
+
+    fn refuse(self: Box<Self>) {
+        (self.0)(false);
+    }
+}
+
 /// Every order in which those who hand over jobs and the threads can meet. A wait there has no end but
 /// a notification: one that is missing is a deadlock.
 #[cfg(all(test, loom))]
@@ -297,7 +323,31 @@ mod loom_tests {
 
     fn hand_over(executor: &'static Executor, done: &Arc<Done>) {
         let done = done.clone();
-        assert!(executor.take(Box::new(move || done.one_more())).is_ok());
+        executor.take(Box::new(Told(move |is_run: bool| {
+            assert!(is_run);
+            done.one_more();
+        })));
+    }
+
+    /// Hands over two jobs, by two threads, where the system does not start every thread; each is run, or refused.
+    fn hand_over_two(spawn: fn(&'static Executor) -> std::io::Result<()>, check: fn(bool)) {
+        model(move || {
+            let mut executor = Executor::new(std::process::id());
+            (executor.processors, executor.spawn) = (2, spawn);
+            let (executor, done) = (&*Box::leak(Box::new(executor)), Arc::<Done>::default());
+            let hand_over = move |done: Arc<Done>| {
+                executor.take(Box::new(Told(move |is_run: bool| {
+                    check(is_run);
+                    done.one_more();
+                })));
+            };
+            let there = done.clone();
+            let other = thread::spawn(move || hand_over(there));
+            hand_over(done.clone());
+            other.join().unwrap();
+            done.wait_for(2);
+            end(executor);
+        });
     }
 
     /// Threads lose the processor where they need not at most twice: what takes more is beyond reach.
@@ -324,6 +374,23 @@ mod loom_tests {
     }
 
     #[test]
+    fn loom_jobs_for_which_there_is_no_thread_are_refused() {
+        let no_thread = |_: &'static Executor| Err(std::io::ErrorKind::WouldBlock.into());
+        hand_over_two(no_thread, |is_run| assert!(!is_run));
+    }
+
+    #[test]
+    fn loom_a_thread_that_comes_late_takes_the_jobs_or_they_are_refused() {
+        fn late(executor: &'static Executor) -> std::io::Result<()> {
+            match executor.lock().jobs.len() {
+                0 | 1 => Err(std::io::ErrorKind::WouldBlock.into()),
+                _ => executor.spawn(),
+            }
+        }
+        hand_over_two(late, |_| ());
+    }
+
+    #[test]
     fn loom_two_threads_hand_over_jobs() {
         model(|| {
             let (executor, done) = (executor(2), Arc::<Done>::default());
@@ -344,7 +411,48 @@ mod tests {
     use std::sync::{Arc, Barrier};
 
     fn do_run(job: impl FnOnce() + Send + 'static) {
-        assert!(run(Box::new(job)).is_ok());
+        run(Box::new(Told(|is_run: bool| {
+            assert!(is_run);
+            job();
+        })));
+    }
+
+    /// A job that comes while the system is asked for a thread is left to that, and is not to wait for ever when there is
+    /// none.
+    #[test]
+    fn all_jobs_are_refused_where_the_system_starts_no_thread() {
+        static REFUSED: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(Vec::new());
+        fn hand_over(executor: &'static Executor, number: usize) {
+            executor.take(Box::new(Told(move |is_run: bool| {
+                assert!(!is_run);
+                REFUSED.lock().unwrap().push(number);
+            })));
+        }
+        fn no_thread(executor: &'static Executor) -> std::io::Result<()> {
+            let waiting = executor.lock().jobs.len();
+            for number in waiting..3 {
+                hand_over(executor, number);
+            }
+            Err(std::io::ErrorKind::WouldBlock.into())
+        }
+        let mut executor = Executor::new(std::process::id());
+        executor.spawn = no_thread;
+        let executor: &'static Executor = Box::leak(Box::new(executor));
+        hand_over(executor, 0);
+        assert_eq!(*REFUSED.lock().unwrap(), [0, 1, 2]);
+        // A later one finds no thread either, and says so.
+        hand_over(executor, 3);
+        assert_eq!(
+            REFUSED
+                .lock()
+                .unwrap()
+                .iter()
+                .filter(|job| **job == 3)
+                .count(),
+            1
+        );
+        let state = executor.lock();
+        assert_eq!((state.jobs.len(), state.working, state.waiting), (0, 0, 0));
     }
 
     #[test]

@@ -104,16 +104,13 @@ impl Task {
     /// Has the executor poll; the state is RUNNING. Nothing of the user's runs here: whoever wakes may
     /// hold any lock.
     fn schedule(self: Arc<Self>) {
-        let there = Arc::clone(&self);
-        if executor::run(Box::new(|| there.run())).is_err() {
-            self.refuse();
-        }
+        executor::run(Box::new(self));
     }
 
     /// Fails the call where the system gives not even one thread. That the body is destroyed here may
     /// be one lock too many, but to wait for nobody is worse.
     #[cold]
-    fn refuse(&self) {
+    fn fail(&self) {
         self.state.store(DONE, Ordering::Release);
         let work = self.work().take();
         if let Some(work) = work {
@@ -162,23 +159,42 @@ impl Task {
     }
 }
 
+/// A poll.
+impl executor::Job for Arc<Task> {
+    fn run(self: Box<Self>) {
+        Task::run(*self);
+    }
+
+    fn refuse(self: Box<Self>) {
+        self.fail();
+    }
+}
+
+/// The end of a call that nobody can wake any more.
+struct End(Work);
+
+impl executor::Job for End {
+    fn run(self: Box<Self>) {
+        let why = format!(
+            "{}: nobody can wake its future any more: all wakers were dropped while it was pending",
+            self.0.handler
+        );
+        self.0.end(Err(Error::internal(why)));
+    }
+
+    /// It asks no thread for more than to destroy the body.
+    fn refuse(self: Box<Self>) {
+        self.run();
+    }
+}
+
 /// Nobody can wake the body any more. It is destroyed by the executor, since whoever dropped the last
 /// waker may hold any lock.
 impl Drop for Task {
     fn drop(&mut self) {
         let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(work) = work.take() {
-            let end = Box::new(|| {
-                let why = format!(
-                    "{}: nobody can wake its future any more: all wakers were dropped while it was \
-                     pending",
-                    work.handler
-                );
-                work.end(Err(Error::internal(why)));
-            });
-            if let Err(end) = executor::run(end) {
-                end();
-            }
+            executor::run(Box::new(End(work)));
         }
     }
 }
