@@ -122,10 +122,10 @@ fn state_of_a_type_without_a_deleter_is_refused() {
             let info = xla_ffi_runtime::TypeInfo::new(deleter);
             // SAFETY: nobody looks behind the objects.
             unsafe { runtime.register_type("nothing", NUMBER, info) }.unwrap();
-            // SAFETY: the function is a handler, of both stages.
-            let bundle = unsafe {
-                xla_ffi_runtime::Bundle::execute(sets_state).with(Stage::Instantiate, sets_state)
-            };
+            // SAFETY: the function is a handler.
+            let bundle = unsafe { xla_ffi_runtime::Bundle::execute(sets_state) };
+            // SAFETY: and one of this stage.
+            let bundle = unsafe { bundle.with(Stage::Instantiate, sets_state) };
             let handler = runtime.handler("sets_state", bundle).unwrap();
             let set = handler.instantiate(&Attributes::new());
             assert_eq!(set.is_ok(), deleter.is_some(), "{revision}");

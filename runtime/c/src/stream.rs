@@ -15,12 +15,11 @@ pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
 /// # Safety
 /// The handle is one of these, for as long as calls use it.
 pub(crate) unsafe fn stream_from_handle(handle: *mut c_void) -> Stream {
-    CpuStream::from_handle(handle)
+    match CpuStream::from_handle(handle) {
+        Some(stream) => stream.stream(),
         // SAFETY: as promised by the caller.
-        .map_or_else(
-            || unsafe { Stream::borrowed(handle) },
-            |stream| stream.stream(),
-        )
+        None => unsafe { Stream::borrowed(handle) },
+    }
 }
 
 /// `xffi_rt_stream_create`.

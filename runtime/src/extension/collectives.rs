@@ -305,11 +305,8 @@ unsafe extern "C" fn request_window(
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Collectives, asked: XLA_FFI_Window_Request_Args, key: CommunicatorKey| {
         let mut requested = this.lock();
-        if !requested
-            .communicators
-            .get(&key)
-            .is_some_and(|made| made.get().is_some())
-        {
+        let made = requested.communicators.get(&key);
+        if made.is_none_or(|made| made.get().is_none()) {
             return Err(unrequested(&key));
         }
         if asked.regions.is_null() && asked.num_regions > 0 {
