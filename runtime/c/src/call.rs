@@ -5,7 +5,7 @@ mod phase;
 
 pub(crate) use self::phase::idle;
 
-use self::phase::{IDLE, Running, destroy, phase};
+use self::phase::{Running, destroy, is_running};
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, optional_text, text};
@@ -103,7 +103,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
             stale: false,
             changed: false,
             reshaped: false,
-            phase: AtomicU8::new(IDLE),
+            phase: AtomicU8::default(),
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, call) }
@@ -304,7 +304,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_is_open(call: *const xffi_rt_call) -> c_int {
     // SAFETY: as promised by the caller.
-    if unsafe { phase(call) } != IDLE {
+    if unsafe { is_running(call) } {
         return 1;
     }
     // SAFETY: as promised by the caller, and nobody is at work on it.
@@ -429,7 +429,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
             stale: false,
             changed: false,
             reshaped: false,
-            phase: AtomicU8::new(IDLE),
+            phase: AtomicU8::default(),
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, clone) }

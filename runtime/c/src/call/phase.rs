@@ -6,7 +6,7 @@ use host::{Code, Error, Result};
 use std::sync::atomic::Ordering;
 
 /// Nobody is at work on the call.
-pub(super) const IDLE: u8 = 0;
+const IDLE: u8 = 0;
 /// It runs, or is waited for: what the caller's code does meanwhile, on this thread, finds it so.
 const RUNNING: u8 = 1;
 /// It was destroyed while it ran, and goes when that is over.
@@ -28,11 +28,20 @@ pub(crate) unsafe fn idle<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt
     unsafe { object_mut(call, "call") }
 }
 
+/// Whether a call runs just now, or is waited for.
+///
+/// # Safety
+/// As [`idle`].
+pub(super) unsafe fn is_running(call: *const xffi_rt_call) -> bool {
+    // SAFETY: as promised by the caller.
+    unsafe { phase(call) != IDLE }
+}
+
 /// What is done with a call just now; [`IDLE`] for null.
 ///
 /// # Safety
 /// As [`idle`].
-pub(super) unsafe fn phase(call: *const xffi_rt_call) -> u8 {
+unsafe fn phase(call: *const xffi_rt_call) -> u8 {
     if call.is_null() {
         return IDLE;
     }
