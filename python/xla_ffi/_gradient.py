@@ -187,6 +187,11 @@ def _element(value, axis):
     return value if axis is None else jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
 
 
+def _like(args):
+    """The types of the operands that have tangents."""
+    return [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args if _is_differentiable(arg)]
+
+
 def _type(value):
     return tuple(value.shape), np.dtype(value.dtype)
 
@@ -207,8 +212,7 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
     kinds = [_type(value) for value in result if _is_differentiable(value)]
     if not kinds or all(t is None for t in given):
         return result, [_jax.zero_tangent(value) for value in result]
-    like = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args if _is_differentiable(arg)]
-    types = tuple(map(_type, jax.eval_shape(functools.partial(gradient.lifted, args), like)))
+    types = tuple(map(_type, jax.eval_shape(functools.partial(gradient.lifted, args), _like(args))))
     linear = gradient.linear(args, saved)
     slopes = iter(_bind(residuals, gradient.lifted(args, given), linear, types, tuple(kinds)))
     return result, [next(slopes) if _is_differentiable(value) else _jax.zero_tangent(value) for value in result]
@@ -225,13 +229,16 @@ def _transpose_call(cotangents, *args, gradient, **params):
     if any(map(ad.is_undefined_primal, residuals)):
         raise TypeError(f"{params['target']}: its transpose needs operands that are not known")
     linear = gradient.linear(avals, saved)
-    types = tuple(_type(aval) for aval in avals if _is_differentiable(aval))
+    # The map is of what each element of a batch has: what they share gets the sum of theirs.
+    lift, like = functools.partial(gradient.lifted, avals), _like(avals)
+    types = tuple(map(_type, jax.eval_shape(lift, like)))
     given = [
         ad.instantiate_zeros(cotangent)
         for result, cotangent in zip(params["results"], cotangents)
         if result and _jax.is_differentiable(result[1])
     ]
-    found = iter(linear.cotangents(residuals, given, types))
+    (found,) = jax.linear_transpose(lift, like)(list(linear.cotangents(residuals, given, types)))
+    found = iter(found)
     found = [next(found) if _is_differentiable(aval) else None for aval in avals]
     return [value if is_undefined else None for value, is_undefined in zip(found, undefined)]
 
