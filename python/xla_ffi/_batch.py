@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import batching
 
-from . import _declared, _gradient, _jax
+from . import _declared, _gradient, _jax, _sharding
 from ._primitive import PRIMITIVES
 
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -30,6 +30,7 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     size = next(arg.shape[dim] for arg, dim in zip(args, dims) if dim is not None)
     args = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims)]
     batched = [dim is not None for dim in dims]
+    parts = _sharding.of_batch(args, batched)
     if batch is None:
         raise NotImplementedError(
             f"{target} cannot be batched: its author declared `batch = \"none\"`, or the call says vmap_method=None; "
@@ -42,7 +43,9 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
         alone = any(a and b for a, b in zip(shared, batched)) or any(shared[argument] for argument, _ in aliases)
         method = "sequential" if alone else "declared"
     if method in ("sequential", "sequential_unrolled"):
-        return _one_by_one(primitive, args, batched, method, results=results, gradient=gradient, split=split, **params)
+        # No loop goes over what is divided.
+        args = _sharding.alike(args, batched, (None,))
+        return _found(_one_by_one(primitive, args, batched, method, results=results, gradient=gradient, split=split, **params), parts)
     if method == "declared":
         wide = [not word for word in shared]
     elif method == "legacy_vectorized":
@@ -60,16 +63,23 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
         jnp.broadcast_to(arg, (lead, *arg.shape)) if is_wide and not is_batched else arg
         for arg, is_wide, is_batched in zip(args, wide, batched)
     ]
+    args = _sharding.alike(args, [is_wide and (is_batched or lead == size) for is_wide, is_batched in zip(wide, batched)])
     axes = tuple("one" if w and not b and method == "expand_dims" else 0 if w else None for w, b in zip(wide, batched))
     results = tuple(result and ((size, *result[0]), result[1]) for result in results)
     gradient = None if gradient is None else _gradient.Batched(gradient, axes)
     if isinstance(batch, _declared.Other):
         attrs = batch.attributes(params["attributes"])
         out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"], dict(batch.said))
-        return tuple(out), _leading(results)
+        return _found((out, _leading(results)), parts)
     split = None if split is None or "one" in axes else split.batched([axis == 0 for axis in axes])
     out = PRIMITIVES[split is not None].bind(*args, results=results, gradient=gradient, split=split, **params)
-    return tuple(out), _leading(results)
+    return _found((out, _leading(results)), parts)
+
+
+def _found(found, parts):
+    """The results of a batched call and where they have the batch, that divided over Explicit axes as the operands' is."""
+    out, dims = found
+    return tuple(value if dim is None else _jax.divided(value, (*parts, *_jax.parts_of(value)[1:])) for value, dim in zip(out, dims)), dims
 
 
 def _leading(results):

@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from . import _jax
+from . import _jax, _sharding
 from ._primitive import PRIMITIVES
 
 #: The linear map of a call. Operands: the residuals, then the tangents that are not zero.
@@ -72,7 +72,7 @@ class Batched:
             return bind(*args)
         inner = tuple(result and (result[0][1:], result[1]) for result in results)
         one = lambda *args: tuple(self.rule.augmented(args, None, inner, has_side_effect))
-        return jax.vmap(one, self._in_axes, 0)(*self._squeezed(args))
+        return _vmap(one, self._squeezed(args), self._in_axes)
 
     def saved(self, args):
         """As in ``Rule``."""
@@ -83,13 +83,13 @@ class Batched:
         size = next(arg.shape[0] for arg, axis in zip(args, self.axes) if axis == 0)
         axes = [axis for arg, axis in zip(args, self.axes) if _is_differentiable(arg)]
         tangents = [t if t is None or axis != "one" else t[0] for t, axis in zip(tangents, axes)]
-        axes = [0 if axis == 0 else None for axis in axes]
+        axes = [None if axis != 0 or t is None else 0 for t, axis in zip(tangents, axes)]
 
-        def one(tangents):
+        def one(*tangents):
             inner = [_element(arg, axis) for arg, axis in zip(args, self.axes)]
             return self.rule.lifted(inner, tangents)
 
-        return jax.vmap(one, (axes,), 0, axis_size=size)(list(tangents))
+        return _vmap(one, tangents, axes, size)
 
     def linear(self, args, saved):
         """As in ``Rule``."""
@@ -174,8 +174,14 @@ class BatchedLinear:
     def _each(self, function, residuals, values, results):
         residuals = [value[0] if squeeze else value for value, squeeze in zip(residuals, self.squeezed)]
         inner = tuple((shape[1:], dtype) for shape, dtype in results)
-        one = lambda residuals, values: tuple(function(residuals, values, inner))
-        return jax.vmap(one, (list(self.axes), 0), 0)(list(residuals), list(values))
+        one = lambda *args: tuple(function(args[: len(residuals)], args[len(residuals) :], inner))
+        return _vmap(one, [*residuals, *values], [*self.axes, *[0] * len(values)])
+
+
+def _vmap(function, args, axes, size=None):
+    """``jax.vmap``, with the batch divided alike in all operands."""
+    args = _sharding.alike(args, [axis == 0 for axis in axes], mesh=_jax.explicit_mesh(args))
+    return jax.vmap(function, tuple(axes), 0, axis_size=size)(*args)
 
 
 def _is_differentiable(value):
@@ -189,7 +195,13 @@ def _element(value, axis):
 
 def _like(args):
     """The types of the operands that have tangents."""
-    return [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args if _is_differentiable(arg)]
+    explicit = lambda arg: {"sharding": _jax.type_of(arg).sharding} if _jax.is_explicit(arg) else {}
+    return [jax.ShapeDtypeStruct(arg.shape, arg.dtype, **explicit(arg)) for arg in args if _is_differentiable(arg)]
+
+
+def _divided(values, parts):
+    """The values, divided over Explicit axes as their types say."""
+    return [_jax.divided(value, part) for value, part in zip(values, parts)]
 
 
 def _type(value):
@@ -205,7 +217,8 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
     bind = functools.partial(primitive.bind, gradient=gradient, **params)
     out = list(gradient.augmented(args, bind, params["results"], params["has_side_effect"]))
     count = len(params["results"])
-    result, more = out[:count], out[count:]
+    parts = _sharding.lead(args, params["split"])
+    result, more = _divided(out[:count], [parts] * count), out[count:]
     saved = gradient.saved(args)
     residuals = [[*args, *result, *more][index] for index in saved]
     given = [None if type(t) is ad.Zero else t for arg, t in zip(args, tangents) if _is_differentiable(arg)]
@@ -214,7 +227,7 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
         return result, [_jax.zero_tangent(value) for value in result]
     types = tuple(map(_type, jax.eval_shape(functools.partial(gradient.lifted, args), _like(args))))
     linear = gradient.linear(args, saved)
-    slopes = iter(_bind(residuals, gradient.lifted(args, given), linear, types, tuple(kinds)))
+    slopes = iter(_bind(residuals, gradient.lifted(args, given), linear, types, tuple(kinds), (parts,) * len(kinds)))
     return result, [next(slopes) if _is_differentiable(value) else _jax.zero_tangent(value) for value in result]
 
 
@@ -230,38 +243,42 @@ def _transpose_call(cotangents, *args, gradient, **params):
         raise TypeError(f"{params['target']}: its transpose needs operands that are not known")
     linear = gradient.linear(avals, saved)
     # The map is of what each element of a batch has: what they share gets the sum of theirs.
-    lift, like = functools.partial(gradient.lifted, avals), _like(avals)
-    types = tuple(map(_type, jax.eval_shape(lift, like)))
+    lift, like = lambda like: tuple(gradient.lifted(avals, like)), _like(avals)
+    lifted = jax.make_jaxpr(lift)(like).out_avals
     given = [
         ad.instantiate_zeros(cotangent)
         for result, cotangent in zip(params["results"], cotangents)
         if result and _jax.is_differentiable(result[1])
     ]
-    (found,) = jax.linear_transpose(lift, like)(list(linear.cotangents(residuals, given, types)))
-    found = iter(found)
+    found = _divided(linear.cotangents(residuals, given, tuple(map(_type, lifted))), map(_jax.parts_of, lifted))
+    found = iter(*jax.linear_transpose(lift, like)(tuple(found)))
     found = [next(found) if _is_differentiable(aval) else None for aval in avals]
-    return [value if is_undefined else None for value, is_undefined in zip(found, undefined)]
+    return [
+        _jax.divided(value, _jax.parts_of(aval)) if is_undefined else None
+        for value, aval, is_undefined in zip(found, avals, undefined)
+    ]
 
 
-def _bind(residuals, tangents, linear, types, results):
-    """The results' tangents. ``types`` are the arguments', ``results`` the results'; None is a zero."""
+def _bind(residuals, tangents, linear, types, results, parts):
+    """The results' tangents. ``types`` are the arguments', ``results`` the results'; None is a zero. ``parts`` says how
+    Explicit axes divide each result."""
     given = [tangent for tangent in tangents if tangent is not None]
     which = tuple(tangent is not None for tangent in tangents)
     operands = _jax.vary_alike([*residuals, *given])
-    return TANGENT.bind(*operands, count=len(residuals), linear=linear, which=which, types=types, results=results)
+    return TANGENT.bind(*operands, count=len(residuals), linear=linear, which=which, types=types, results=results, parts=parts)
 
 
-def _evaluate(*args, count, linear, which, types, results):
+def _evaluate(*args, count, linear, which, types, results, parts):
     given = iter(args[count:])
     tangents = [next(given) if there else jnp.zeros(*kind) for there, kind in zip(which, types)]
-    return list(linear.tangents(args[:count], tangents, results))
+    return _divided(linear.tangents(args[:count], tangents, results), parts)
 
 
-def _abstract(*avals, results, **_):
-    return [_jax.result_aval(*result, avals) for result in results]
+def _abstract(*avals, results, parts, **_):
+    return [_jax.result_aval(*result, avals, parts=part) for result, part in zip(results, parts)]
 
 
-def _transpose(cotangents, *args, count, linear, which, types, results):
+def _transpose(cotangents, *args, count, linear, which, types, **_):
     residuals, tangents = args[:count], args[count:]
     if any(map(ad.is_undefined_primal, residuals)):
         raise TypeError(f"{linear.handlers.name}: its tangent is linear in tangents alone")
@@ -270,7 +287,8 @@ def _transpose(cotangents, *args, count, linear, which, types, results):
     found = linear.cotangents(residuals, [ad.instantiate_zeros(value) for value in cotangents], types)
     found = [value for value, there in zip(found, which) if there]
     return [None] * count + [
-        value if ad.is_undefined_primal(tangent) else None for value, tangent in zip(found, tangents)
+        _jax.divided(value, _jax.parts_of(tangent.aval)) if ad.is_undefined_primal(tangent) else None
+        for value, tangent in zip(found, tangents)
     ]
 
 
@@ -293,13 +311,14 @@ def _jvp_of_tangent(args, slopes, *, count, which, **params):
     return jax.jvp(lambda *args: tuple(function(*args)), tuple(args), tuple(instantiated))
 
 
-def _batch_tangent(args, dims, *, count, linear, types, results, **params):
+def _batch_tangent(args, dims, *, count, linear, types, results, parts, **params):
     size = next(arg.shape[dim] for arg, dim in zip(args, dims) if dim is not None)
     args = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims)]
     tangents = [
         jnp.broadcast_to(arg, (size, *arg.shape)) if dim is None else arg for arg, dim in zip(args[count:], dims[count:])
     ]
     axes = tuple(None if dim is None else 0 for dim in dims[:count])
+    batch = _sharding.of_batch(args, [dim is not None for dim in dims])
     out = TANGENT.bind(
         *args[:count],
         *tangents,
@@ -307,6 +326,7 @@ def _batch_tangent(args, dims, *, count, linear, types, results, **params):
         linear=BatchedLinear(linear, axes, (False,) * count),
         types=tuple(((size, *shape), dtype) for shape, dtype in types),
         results=tuple(((size, *shape), dtype) for shape, dtype in results),
+        parts=tuple((*batch, *part) if batch else part for part in parts),
         **params,
     )
     return out, (0,) * len(out)

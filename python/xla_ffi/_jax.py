@@ -191,18 +191,20 @@ def vary_alike(args):
     return args
 
 
-def result_aval(shape, dtype, operands, varying=frozenset()):
-    """The type of a result; under shard_map it varies over the mesh axes that the operands vary over."""
+def result_aval(shape, dtype, operands, varying=frozenset(), parts=()):
+    """The type of a result; under shard_map it varies over the mesh axes that the operands vary over. ``parts`` says how
+    its first dimensions are divided over Explicit axes of a mesh, as ``parts_of`` does."""
     varying = varying.union(*map(axes_of, operands))
     if _VARYING is None or not hasattr(jax.sharding, "get_abstract_mesh"):
         return jax.core.ShapedArray(shape, dtype)
     mesh = jax.sharding.get_abstract_mesh()
     if getattr(mesh, "empty", True):
-        mesh = next((aval.sharding.mesh for aval in operands if axes_of(aval)), mesh)
+        mesh = next((aval.sharding.mesh for aval in operands if axes_of(aval) or is_explicit(aval)), mesh)
     if getattr(mesh, "empty", True):
         return jax.core.ShapedArray(shape, dtype)
-    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*[None] * len(shape)))
-    return jax.core.ShapedArray(shape, dtype, sharding=everywhere, **(_VARYING(varying) if varying else {}))
+    spec = jax.sharding.PartitionSpec(*parts, *[None] * (len(shape) - len(parts)))
+    sharding = jax.sharding.NamedSharding(mesh, spec)
+    return jax.core.ShapedArray(shape, dtype, sharding=sharding, **(_VARYING(varying) if varying else {}))
 
 
 def _varying_options():
@@ -214,6 +216,51 @@ def _varying_options():
 
 
 _VARYING = _varying_options()
+
+#: What moves a value whose type says how it is divided; None where jax has no such types, or none that all of it knows.
+_RESHARD = getattr(jax.sharding, "reshard", None) if _VARYING else None
+
+
+def is_explicit(value):
+    """Whether a value is on a mesh with Explicit axes: its type says how they divide it."""
+    return _explicit_mesh(value) is not None
+
+
+def parts_of(value):
+    """How Explicit axes divide a value, for each of its dimensions in jax's words: an axis, several, or None; () for a
+    value that is on no such mesh."""
+    if not is_explicit(value):
+        return ()
+    spec = type_of(value).sharding.spec
+    # Later jax says nothing of parts that are still to be added up here; `divided` does so.
+    return tuple(getattr(spec, "partitions", spec))
+
+
+def divided(value, parts, mesh=None):
+    """The value, divided over Explicit axes as ``parts`` says of its first dimensions, and whole along all others. One
+    that is on no mesh stays where it is, unless ``mesh`` is given."""
+    mesh = _explicit_mesh(value) or mesh
+    if mesh is None:
+        return value
+    spec = jax.sharding.PartitionSpec(*parts, *[None] * (value.ndim - len(parts)))
+    return value if is_explicit(value) and typeof(value).sharding.spec == spec else _RESHARD(value, jax.sharding.NamedSharding(mesh, spec))
+
+
+def explicit_mesh(values):
+    """The mesh with Explicit axes that some of the values are on, or None."""
+    return next(filter(None, map(_explicit_mesh, values)), None)
+
+
+def _explicit_mesh(value):
+    if _RESHARD is None or value is None or is_token(value):
+        return None
+    mesh = getattr(getattr(type_of(value), "sharding", None), "mesh", None)
+    return mesh if jax.sharding.AxisType.Explicit in tuple(getattr(mesh, "axis_types", None) or ()) else None
+
+
+def type_of(value):
+    """The type of a value, or of what is one."""
+    return value if isinstance(value, core.AbstractValue) else typeof(value)
 
 
 def allow_in_shard_map(primitive):

@@ -52,7 +52,7 @@ def call(
     types = tuple(None if result is token else (tuple(result.shape), np.dtype(result.dtype).newbyteorder("=")) for result in results)
     _check_aliases(target, aliases or {}, args, types)
     return PRIMITIVES[split is not None].bind(
-        *_jax.vary_alike(args),
+        *_sharding.placed(_jax.vary_alike(args), split),
         target=target,
         results=types,
         varying=frozenset().union(*(_jax.axes_of(result) for result in results)),
@@ -84,10 +84,11 @@ def _type_text(kind):
     return "a token" if kind is None else f"{kind[1]}{list(kind[0])}"
 
 
-def _abstract(*avals, results, varying, has_side_effect, **_):
+def _abstract(*avals, results, varying, has_side_effect, split, **_):
     operands = [aval for aval in avals if hasattr(aval, "shape")]
+    parts = _sharding.lead(avals, split)
     out = [
-        _jax.abstract_token() if result is None else _jax.result_aval(*result, operands, varying) for result in results
+        _jax.abstract_token() if result is None else _jax.result_aval(*result, operands, varying, parts) for result in results
     ]
     return out, {_jax.EFFECT} if has_side_effect else set()
 
@@ -97,7 +98,10 @@ def _lower(context, *operands, split, **params):
         results = params.pop("results")
         bind = functools.partial(PRIMITIVES[0].bind, split=None, **params)
         whole = lambda *args: _sharding.split_call(bind, split, args, results)
-        return mlir.lower_fun(whole, multiple_results=True)(context, *operands)
+        found = mlir.lower_fun(whole, multiple_results=True)(context, *operands)
+        # What the types say holds, whatever XLA would make of the rule.
+        typed = lambda value, aval: internal.lower_with_sharding_in_types(context, value, aval)
+        return [typed(*each) if _jax.is_explicit(each[1]) else each[0] for each in zip(found, context.avals_out)]
     return _custom_call(context, *operands, **params)
 
 

@@ -11,6 +11,8 @@ import math
 
 from jax.experimental import custom_partitioning as partitioning
 
+from . import _jax
+
 
 @dataclasses.dataclass(frozen=True)
 class Split:
@@ -24,6 +26,43 @@ class Split:
         if all(word == mine for word, mine in zip(words, self.leading)):
             return dataclasses.replace(self, dims=self.dims + 1)
         return None
+
+
+def lead(avals, split):
+    """How Explicit axes of a mesh divide the leading dimensions of a call, as ``_jax.parts_of`` has it: those of all
+    operands and results as they do those of the operand that most axes divide."""
+    if split is None:
+        return ()
+    each = [_jax.parts_of(aval)[: split.dims] for aval, leading in zip(avals, split.leading) if leading]
+    return max(each, key=_axes, default=())
+
+
+def _axes(parts):
+    return sum(len(part) if isinstance(part, tuple) else part is not None for part in parts)
+
+
+def placed(args, split):
+    """The operands as a call takes them from a mesh with Explicit axes: whole along all but the leading dimensions."""
+    if not any(map(_jax.is_explicit, args)):
+        return args
+    first, leading = lead(args, split), split.leading if split else [False] * len(args)
+    return [_jax.divided(arg, first if leads else ()) for arg, leads in zip(args, leading)]
+
+
+def of_batch(args, batched):
+    """How Explicit axes divide the batch, the first dimension of those operands that have it."""
+    each = [_jax.parts_of(arg)[:1] for arg, is_batched in zip(args, batched) if is_batched]
+    return max(each, key=_axes, default=())
+
+
+def alike(args, batched, batch=None, mesh=None):
+    """The operands with the batch divided alike in all that have it: ``jax.vmap`` and ``jax.lax.scan`` ask for that. Those
+    that are on no mesh come to ``mesh``, if it is given: outside of ``jit`` jax moves none there."""
+    batch = of_batch(args, batched) if batch is None else batch
+    return [
+        _jax.divided(arg, (*batch, *_jax.parts_of(arg)[1:]), mesh) if is_batched else arg
+        for arg, is_batched in zip(args, batched)
+    ]
 
 
 def wanted(context):

@@ -194,6 +194,132 @@ def uneven(norm, lib, product):
     right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
 
 
+# ---- meshes whose axes are Explicit: types say how a value is divided ------------------------------------------
+
+
+def set_mesh():
+    """A mesh as ``jax.make_mesh`` of the newest jax makes it, where this jax knows such types."""
+    if not hasattr(jax.sharding, "reshard"):
+        skip("this jax has no Explicit axes that all of it knows")
+    devices = np.array(jax.devices()).reshape(-1, 2)
+    return jax.set_mesh(Mesh(devices, ("d", "e"), axis_types=(jax.sharding.AxisType.Explicit,) * 2))
+
+
+def laid(value, *spec):
+    return jax.sharding.reshard(value, PartitionSpec(*spec))
+
+
+def spec_of(value):
+    return tuple(jax.typeof(value).sharding.spec)
+
+
+def as_jax(transform, function, reference, *args, typed=True):
+    """The transformed handler gives what the transformed reference gives, divided alike."""
+    got, wanted = (jax.tree_util.tree_leaves(jax.jit(transform(each))(*args)) for each in (function, reference))
+    for a, b in zip(got, wanted):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+        if typed and spec_of(a) != spec_of(b):
+            raise AssertionError(f"{spec_of(a)}, expected {spec_of(b)}")
+    if len(got) != len(wanted):
+        raise AssertionError(f"{len(got)} results, expected {len(wanted)}")
+
+
+def slopes(function):
+    """The gradient by all operands."""
+    return lambda *args: jax.grad(lambda *args: jnp.sum(jnp.sin(function(*args))), tuple(range(len(args))))(*args)
+
+
+def over_rows(function):
+    return lambda x, *more: jax.vmap(function, tuple(0 if each.ndim == x.ndim else None for each in (x, *more)))(x, *more)
+
+
+def looped(function):
+    return lambda x, *more: jax.lax.scan(lambda x, _: (function(x, *more) * 0.5, None), x, None, length=2)[0]
+
+
+def chosen(function):
+    return lambda x, *more: jax.lax.cond(x.sum() < 999, lambda x: function(x, *more), lambda x: x, x)
+
+
+def apart_by_type(function):
+    where = lambda args: tuple(PartitionSpec(*spec_of(arg)) for arg in args)
+    return lambda *args: jax.shard_map(function, in_specs=where(args), out_specs=where(args)[0])(*args)
+
+
+def explicit(norm, lib, product):
+    """The batch stays divided, in the types and in the compiled program, in whatever jax makes of a call."""
+    with set_mesh():
+        power = np.full(WHOLE.shape, 3, np.int32)
+        mixed = lambda x: lib.mixed(x, power, x)[0]
+        for spec in ("d",), (("d", "e"),), ("d", "e"), (None, "e"):
+            x = laid(WHOLE, *spec)
+            for function, wanted in ((lib.cube, 2 * WHOLE**3), (lib.sine, np.sin(WHOLE)), (mixed, WHOLE**4)):
+                for out in (function(x), jax.jit(function)(x)):
+                    right(out, wanted)
+                    if spec_of(out) != spec_of(x):
+                        raise AssertionError(f"{spec_of(out)}, expected {spec_of(x)}")
+            for function in (lib.cube, jax.grad(lambda x: jnp.sum(lib.sine(x))), jax.vmap(lib.cube)):
+                if moves(compiled(function, x)):
+                    raise AssertionError(compiled(function, x).as_text())
+        x, w = laid(WHOLE, "d"), laid(W)
+        cases = [(lib.cube, lambda x: 2 * x**3, (x,)), (lib.rows, jnp.multiply, (x, w)), (lib.sum, jnp.add, (laid(WHOLE, "d", "e"),) * 2)]
+        twice = lambda f: over_rows(over_rows(f))
+        of = lambda outer, inner: lambda f: outer(inner(f))
+        transforms = (slopes, over_rows, of(over_rows, slopes), of(slopes, over_rows), of(slopes, twice), looped, of(slopes, looped),
+                      chosen, of(slopes, chosen), apart_by_type, of(slopes, apart_by_type))  # fmt: skip
+        for function, reference, args in cases:
+            for transform in transforms:
+                as_jax(transform, function, reference, *args)
+            right(slopes(function)(*args)[0], slopes(reference)(*args)[0])
+        along = lambda f: lambda x: jax.jvp(f, (x,), (x * x,))
+        for transform in (along, of(along, over_rows), of(over_rows, along), of(along, slopes), of(along, of(slopes, over_rows))):
+            as_jax(transform, lib.sine, jnp.sin, x)
+    # What is on the mesh is so without `set_mesh`, too; then what is on none stays where it is.
+    right(jax.vmap(lib.sum, (0, None))(x, WHOLE[0]), WHOLE + WHOLE[0])
+    right(jax.vmap(jax.vmap(lib.rows, (0, None)), (0, None))(x, W), WHOLE * W)
+    for transform in (slopes, of(over_rows, slopes), of(slopes, over_rows)):
+        as_jax(transform, lib.cube, lambda x: 2 * x**3, x)
+        as_jax(transform, lib.rows, jnp.multiply, x, w)
+
+
+def explicit_whole(norm, lib, product):
+    """What is no batch is whole, in the types, too, and gets a gradient that is divided as the operand is."""
+    with set_mesh():
+        x = WHOLE.astype(np.float32)
+        for spec, wanted in (((None, None, "d"), (None, None, None)), (("d", None, "e"), ("d", None, None))):
+            out = jax.jit(norm.rms_norm)(laid(x, *spec))
+            right(out, norm_of(x))
+            if spec_of(out) != wanted:
+                raise AssertionError(f"{spec_of(out)}, expected {wanted}")
+            as_jax(slopes, norm.rms_norm, lambda x: x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-5), laid(x, *spec))
+        x = laid(WHOLE, "d")
+        one = lambda x: lib.cube(x, partition_batch=False)
+        in_turn = lambda x: lib.cube(x, vmap_method="sequential")
+        unrolled = lambda x: lib.cube(x, vmap_method="sequential_unrolled")
+        for function in (one, in_turn, unrolled):
+            if spec_of(function(x)) != (None, None, None):
+                raise AssertionError(spec_of(function(x)))
+            for transform in (slopes, over_rows, lambda f: over_rows(slopes(f)), lambda f: slopes(over_rows(f))):
+                as_jax(transform, function, lambda x: 2 * x**3, x)
+        for transform in (over_rows, lambda f: over_rows(slopes(f)), lambda f: slopes(over_rows(f))):
+            as_jax(lambda f: lambda x: transform(lambda x: jnp.sum(f(x)))(x), lambda x: over_rows(lib.mean)(x), lambda x: x.mean(-1), x)
+        # Operands that are divided in two ways are as the one that most axes divide; their gradients are as they are.
+        both = laid(WHOLE, "d"), laid(WHOLE, "d", "e")
+        if spec_of(lib.sum(*both)) != ("d", "e", None) or [spec_of(each) for each in slopes(lib.sum)(*both)] != list(map(spec_of, both)):
+            raise AssertionError([spec_of(each) for each in slopes(lib.sum)(*both)])
+        # A loop takes what it gives: jax says so, and how it is mended.
+        raises(TypeError, lambda: looped(one)(x), "equal types")
+        right(looped(lambda x: jax.sharding.reshard(one(x), jax.typeof(x).sharding))(x), looped(lib.cube)(x))
+        try:
+            jax.linear_transpose(lambda x: jax.lax.scan(lambda _, x: ((), 2 * x), (), x)[1], W)(W)
+        except AssertionError:  # earlier jax transposes no loop
+            return
+        index = jnp.array([3, 0, 3, 1], jnp.int32)
+        pick = lambda f: lambda x, g: jax.linear_transpose(jax.vmap(jax.vmap(f)), x)(g)
+        reference = lambda x: x.at[index].get(mode="promise_in_bounds", out_sharding=PartitionSpec(None))
+        as_jax(pick, lambda x: lib.gather(x, index), reference, x, x * x)
+
+
 def processes():
     """Two processes with two devices each, and gloo between them."""
     with socket.socket() as free:
@@ -233,7 +359,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, contraction, in_shard_map, as_declared, uneven)
+    alone = (contracted, contraction, in_shard_map, as_declared, uneven, explicit, explicit_whole)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
