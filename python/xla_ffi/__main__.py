@@ -48,9 +48,9 @@ def _run_stubs(given):
 
 def _run_needs(given):
     def work():
-        from . import _needs
+        from . import _misfits
 
-        text, good = _needs.report(given.model, given.lib)
+        text, good = _misfits.report(given.model, given.lib)
         _say(text)
         return 0 if good else 1
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Optional, Union
 
 import jax
 
-from . import _given, _library, _record
+from . import _given, _library, _model, _record
 from ._errors import LibraryError
-from ._needs import MAGIC, Need, needs, parts, read
+from ._needs import Need, needs
 
 
 class Model:
@@ -33,7 +33,7 @@ class Model:
         """The model and its list of handlers, for :func:`load_exported`."""
         head = {"libraries": list(self._libraries), "needs": [dataclasses.asdict(need) for need in self.needs]}
         text = json.dumps(head).encode()
-        return MAGIC + struct.pack("<I", len(text)) + text + bytes(self.exported.serialize())
+        return _model.MAGIC + struct.pack("<I", len(text)) + text + bytes(self.exported.serialize())
 
     def __repr__(self) -> str:
         return f"<model {self.exported.fun_name} for {', '.join(self.exported.platforms)}: {', '.join(need.target for need in self.needs) or 'no handlers'}>"
@@ -77,8 +77,8 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
 
     if isinstance(libraries, (str, bytes, os.PathLike)):
         raise LibraryError(f"libraries={libraries!r} is one path: give a list of them")
-    data, where = read(model)
-    head, body = parts(data, where)
+    data, where = _model.read(model)
+    head, body = _model.parts(data, where)
     libraries = list(libraries)
     given = [each for each in libraries if isinstance(each, _library.Library)]
     elsewhere = [os.path.realpath(os.fsdecode(each)) for each in libraries if not isinstance(each, _library.Library)]

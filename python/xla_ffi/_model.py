@@ -1,0 +1,37 @@
+"""A model's bytes: what this package writes before those of jax."""
+
+import json
+import os
+import struct
+
+from . import _file
+from ._errors import LibraryError
+
+#: How a model begins that this package wrote.
+MAGIC = b"XLAFFIMODEL\x00\x01\n"
+
+
+def read(model):
+    """The bytes of a model, and what it is called."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model), "the model"
+    path = os.fspath(model)
+    return _file.read(path).data, path
+
+
+def parts(data, where):
+    """The head of a model that this package wrote, and jax's bytes; of others the head is empty."""
+    if not data.startswith(MAGIC):
+        return {}, data
+    at = len(MAGIC) + 4
+    length = struct.unpack_from("<I", data.ljust(at, b"\0"), len(MAGIC))[0]
+    if len(data) < at + length:
+        raise LibraryError(f"{where} is cut off: its head has {length} bytes, {max(0, len(data) - at)} are there")
+    try:
+        head = json.loads(data[at : at + length].decode())
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise LibraryError(f"{where}: its list of handlers is damaged: {error}") from error
+    listed = head.get("libraries", []) if isinstance(head, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise LibraryError(f"{where}: its list of handlers is damaged")
+    return head, data[at + length :]
