@@ -276,10 +276,17 @@ def allow_in_shard_map(primitive):
 
 
 class _Effect(effects.Effect):
-    """What a call with a side effect has; jax leaves such calls where they are."""
+    """What a call with a side effect has; jax leaves such calls where they are. Exported models have it by this class's
+    module and name, and jax reads it back as one that is equal."""
 
     def __str__(self):
         return "XLA FFI"
+
+    def __eq__(self, other):
+        return type(other) is _Effect
+
+    def __hash__(self):
+        return hash(_Effect)
 
 
 for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_derivatives_allowed", "partial_eval_kept"):
