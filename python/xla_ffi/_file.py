@@ -40,13 +40,13 @@ def stamp(path):
         return None
 
 
-def read(path):
-    """The contents of a regular file; a pipe or a device would never end."""
+def read(path, wanted="a shared library"):
+    """The contents of a regular file, which is to be what is ``wanted``; a pipe or a device would never end."""
     try:
         with open(os.open(path, _READ), "rb") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
-                raise ManifestError(f"{path} is {_kind(before.st_mode)}, expected a shared library")
+                raise ManifestError(f"{path} is {_kind(before.st_mode)}, expected {wanted}")
             if before.st_size > _LARGEST:
                 raise ManifestError(f"{path} has {before.st_size} bytes, more than any library")
             data = file.read(_LARGEST)

@@ -1,34 +1,23 @@
 """Whether libraries have the targets that a model calls, as they are called."""
 
-import os
 import re
 
-from . import _dtypes, _manifest, _model, _signature
-from ._needs import calls as calls_of
-from ._needs import merged
+from . import _dtypes, _given, _jax, _listed, _manifest, _model, _needs, _signature
 
 
 def report(model, paths):
     """``(text, whether all are there)``: a line for each target that a model calls, and which of the libraries has it as it is called."""
     data, where = _model.read(model)
-    listed = _model.parts(data, where)[0].get("libraries", [])
-    calls = calls_of(data, where)
-    offers = {}
-    for path in paths:
-        prefixes = _prefixes(listed, path)
-        for name, (handlers, legacy) in _manifest.read_all(os.path.realpath(path)).items():
-            for prefix in (name, *prefixes):
-                offers.update({f"{prefix}.{spec.name}": (path, spec) for spec in handlers.values()})
-            offers.update({spec.name: (path, None) for spec in legacy})
-            offers.update({f"{prefix}.{spec.name}": (path, None) for prefix in prefixes for spec in legacy})
+    calls, platforms = _needs.opened(data, where)
+    offers = _offers(_listed.read(_model.parts(data, where)[0], where), paths)
     wrong = {}
     for call in calls:
         _path, spec = offers.get(call.need.target, (None, None))
         known = wrong.setdefault((call.need.target, call.need.api_version), {})
         if call.need.target in offers:
-            known.update(dict.fromkeys(_misfits(call, spec)))
+            known.update(dict.fromkeys(_misfits(call, spec, platforms)))
     lines, good = [], True
-    for need in merged(calls):
+    for need in _needs.merged(calls):
         attributes = ", ".join(f"{name}: {kind}" for name, kind in need.attributes)
         path, _spec = offers.get(need.target, (None, None))
         by = "jax" if need.of_jax else path
@@ -40,30 +29,67 @@ def report(model, paths):
     return "\n".join(lines) + "\n" if lines else "it calls no handlers\n", good or not paths
 
 
-def _prefixes(listed, path):
-    """The prefixes under which a model's own list has a library of this name."""
-    same = [about for about in listed if os.path.basename(str(about.get("file"))) == os.path.basename(path)]
-    return [about["prefix"] for about in same if isinstance(about.get("prefix"), str)]
+def _offers(listed, paths):
+    """``(path, spec)`` by target: what these libraries have under their own names, and under those of a model's list."""
+    given = [_listed.given(path) for path in paths]
+    stand = _listed.standing(listed, given)
+    offers = {}
+    for path, each in zip(paths, given):
+        names = [entry for entry, choices in zip(listed, stand) if each in choices]
+        said = next((entry.signatures for entry in names if any(entry.signatures.values())), {})
+        described = said.get("handlers"), said.get("legacy")
+        libraries = _given.complete(each.path, _manifest.read_all(each.path, required=not any(described)), *described)
+        prefixes = [entry.prefix for entry in names if entry.prefix is not None]
+        for name, (handlers, legacy) in libraries.items():
+            for prefix in (name, *prefixes):
+                offers.update({f"{prefix}.{spec.name}": (path, spec) for spec in handlers.values()})
+            offers.update({spec.name: (path, None) for spec in legacy})
+            offers.update({f"{prefix}.{spec.name}": (path, None) for prefix in prefixes for spec in legacy})
+    return offers
 
 
-def _misfits(call, spec):
+def _misfits(call, spec, platforms):
     """Why a library does not take a call, in words; ``spec`` is None for a target of the original custom calls."""
     if (spec is None) != (call.need.api_version < 4):
         is_handler = "a handler of XLA FFI" if spec else "a target of the original custom calls"
         return [f"it is {is_handler}, and not for API version {call.need.api_version}"]
-    if spec is None or not spec.described:
+    if spec is None:
         return []
-    given = dict(call.need.attributes)
-    declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
-    unknown = [] if spec.open_attrs else [name for name in given if name not in declared]
-    lacking = [name for name, attr in declared.items() if not attr.optional and name not in given]
-    wrong = [f"it has no attribute {', '.join(unknown)}"] * bool(unknown) + [f"it wants the attribute {', '.join(lacking)}"] * bool(lacking)
-    for name, attr in declared.items():
-        kind = _declared_kind(given[name]) if name in given else None
-        if kind is not None and attr.type not in ("any", kind):
-            wrong.append(f"its attribute {name} is of type {attr.type}, not {given[name]}")
+    wrong = []
+    if platforms and call.always and not any(is_for(spec.platforms, platform) for platform in platforms):
+        wrong.append(f"it is for {' and '.join(spec.platforms) or 'no platform'}, and the model for {' and '.join(platforms)}")
+    if not spec.described:
+        return wrong
+    wrong += _misfit_attributes(spec, call.attributes)
     for what, operands, arrays in (("argument", spec.args, call.args), ("result", spec.rets, call.rets)):
         wrong += _misfit_arrays(what, operands, arrays)
+    return wrong
+
+
+def is_for(platforms, platform):
+    """Whether a handler for ``platforms``, as a manifest has them, is one for a ``platform`` of jax's."""
+    names = {"cpu" if _jax.is_cpu(name) else name.lower() for name in platforms}
+    return platform.lower() in names or ("gpu" in names and platform.lower() in ("cuda", "rocm"))
+
+
+def _misfit_attributes(spec, given, inside=None):
+    """What is wrong with the attributes of a call, or with the members of the dictionary ``inside``."""
+    declared = {attr.name: attr for attr in spec.attrs if attr.inside == inside}
+    if inside is not None and not declared:
+        return []
+    it, its, one = "it", "its attribute", "attribute"
+    if inside is not None:
+        it, its, one = f"its attribute {inside}", f"in its attribute {inside} the member", "member"
+    unknown = [] if spec.open_attrs else [name for name in given if name not in declared]
+    lacking = [name for name, attr in declared.items() if not attr.optional and name not in given]
+    wrong = [f"{it} has no {one} {', '.join(unknown)}"] * bool(unknown) + [f"{it} wants the {one} {', '.join(lacking)}"] * bool(lacking)
+    for name, attr in declared.items():
+        has = given.get(name)
+        kind = "dict" if isinstance(has, dict) else has and _declared_kind(has)
+        if kind is not None and attr.type not in ("any", kind):
+            wrong.append(f"{its} {name} is of type {attr.type}, not {kind if isinstance(has, dict) else has}")
+        elif isinstance(has, dict) and attr.type == "dict":
+            wrong += _misfit_attributes(spec, has, name)
     return wrong
 
 

@@ -1,5 +1,6 @@
 """A model's bytes: what this package writes before those of jax."""
 
+import hashlib
 import json
 import os
 import struct
@@ -16,7 +17,17 @@ def read(model):
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), "the model"
     path = os.fspath(model)
-    return _file.read(path).data, path
+    return _file.read(path, "a model").data, path
+
+
+def written(head, body):
+    """The bytes of a model: ``head`` is what JSON has, ``body`` is jax's."""
+    text = json.dumps({**head, "digest": _digest(body)}).encode()
+    return MAGIC + struct.pack("<I", len(text)) + text + body
+
+
+def _digest(body):
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 def parts(data, where):
@@ -24,9 +35,11 @@ def parts(data, where):
     if not data.startswith(MAGIC):
         return {}, data
     at = len(MAGIC) + 4
-    length = struct.unpack_from("<I", data.ljust(at, b"\0"), len(MAGIC))[0]
+    if len(data) < at:
+        raise LibraryError(f"{where} is cut off: it ends before its head")
+    (length,) = struct.unpack_from("<I", data, len(MAGIC))
     if len(data) < at + length:
-        raise LibraryError(f"{where} is cut off: its head has {length} bytes, {max(0, len(data) - at)} are there")
+        raise LibraryError(f"{where} is cut off: its head has {length} bytes, {len(data) - at} are there")
     try:
         head = json.loads(data[at : at + length].decode())
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
@@ -34,4 +47,8 @@ def parts(data, where):
     listed = head.get("libraries", []) if isinstance(head, dict) else None
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise LibraryError(f"{where}: its list of handlers is damaged")
-    return head, data[at + length :]
+    body = data[at + length :]
+    # Files of earlier days have none.
+    if "digest" in head and head["digest"] != _digest(body):
+        raise LibraryError(f"{where} is cut off or damaged: what jax wrote is not there byte for byte")
+    return head, body

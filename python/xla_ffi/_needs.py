@@ -1,8 +1,9 @@
 """Which targets a model calls."""
 
+import contextlib
 import dataclasses
 import types
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import jax
 from jax._src.interpreters import mlir
@@ -12,6 +13,10 @@ from . import _facts, _mlir, _model
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
+#: Derivatives of derivatives in one file: more than anybody writes, and fewer than of a damaged file that holds itself.
+_MOST_DERIVATIVES = 32
+#: Dictionaries of attributes inside one another: deeper ones no handler takes.
+_DEEPEST = 64
 #: Calls that the compiler replaces: nothing has to be registered for them.
 _COMPILERS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement", "shape_assertion"}
 #: Element types by their names in MLIR.
@@ -35,11 +40,12 @@ def needs(model: Any) -> list[Need]:
     """The targets that a model calls, in order of their first calls.
 
     ``model`` is a ``jax.export.Exported``, a :class:`Model`, a file or its bytes: what :meth:`Model.serialize` or
-    ``jax.export`` wrote, StableHLO as text or as a portable artifact. jaxlib's own reader parses it.
+    ``jax.export`` wrote, with the derivatives that it holds, StableHLO as text or as a portable artifact. jaxlib's own
+    reader parses it. Of an ``Exported`` it is the function alone: its derivatives are made when somebody asks for them.
     """
     if isinstance(getattr(model, "needs", None), tuple):
         return list(model.needs)
-    return merged(calls(model) if hasattr(model, "mlir_module") else calls(*_model.read(model)))
+    return merged((of_exported([model]) if hasattr(model, "mlir_module") else opened(*_model.read(model))).calls)
 
 
 def merged(calls):
@@ -57,52 +63,164 @@ class Call(NamedTuple):
     """One call of a target."""
 
     need: Need
+    #: Its attributes by name: the type, or of a dictionary its members, by name likewise.
+    attributes: dict[str, Any]
     #: Element type, as the ABI has it, and rank of each operand and result; None where it is no array, or one of unknown rank.
     args: tuple
     rets: tuple
+    #: Whether it is compiled whenever the model is: not so where jax has several for XLA to choose from.
+    always: bool = True
 
 
-def calls(model, where="the model"):
-    """The calls of a model, without those that the compiler replaces; ``where`` is what its bytes are called."""
-    if not hasattr(model, "mlir_module"):
-        model = _stablehlo(model, where)
-    text = model.mlir_module() if hasattr(model, "mlir_module") else model
-    found = []
-    with mlir.make_ir_context():
-        try:
-            module = ir.Module.parse(text)
-        except Exception as error:  # jaxlib's MLIRError, which is no one class in all of its releases
-            raise LibraryError(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads: {str(error).strip()}") from error
-        for operation in _operations(module.operation):
-            if operation.name in ("stablehlo.custom_call", "mhlo.custom_call"):
-                try:
-                    call = Call(_need(operation), *([_array(value.type) for value in side] for side in (operation.operands, operation.results)))
-                except (RuntimeError, UnicodeDecodeError) as error:  # as the jaxlib has it
-                    raise LibraryError(f"{where} calls a target, or has an attribute, whose name is no text") from error
-                if call.need.target not in _COMPILERS:
-                    found.append(call)
+class Calls(NamedTuple):
+    """What a model calls, without what the compiler replaces."""
+
+    calls: list[Call]
+    #: Those that the model is for; None where it does not say.
+    platforms: Optional[tuple[str, ...]]
+
+
+def opened(data, where):
+    """The calls in a model's bytes, with those of the derivatives that they hold; ``where`` is what they are called."""
+    _head, body = _model.parts(data, where)
+    if body.startswith(_PORTABLE):
+        from jax import export as jax_export
+
+        # As jax reads it: the bindings' own reader is not safe to call in its earlier releases.
+        read = lambda: jax_export.Exported.mlir_module(types.SimpleNamespace(mlir_module_serialized=body))
+        return Calls(_calls(_stablehlo(types.SimpleNamespace(mlir_module=read), where), where), None)
+    try:
+        text = body.decode("utf-8")
+        if "module" in text or "func" in text:
+            return Calls(_calls(text, where), None)
+    except UnicodeDecodeError:
+        pass
+    return of_exported(with_derivatives(deserialized(body, where, f"{where} is neither StableHLO nor a model"), where), where)
+
+
+def of_exported(exported, where="the model"):
+    """The calls of what jax exported: a function, and derivatives of it."""
+    return Calls([call for each in exported for call in _calls(_stablehlo(each, where), where)], getattr(exported[0], "platforms", None))
+
+
+def deserialized(body, where, what=None):
+    """The ``jax.export.Exported`` of these bytes; ``what`` they are not, in an error."""
+    from jax import export as jax_export
+
+    with _damage(f"{what or f'{where} is no model'} that jax.export serialised"):
+        return jax_export.deserialize(bytearray(body))
+
+
+def with_derivatives(exported, where):
+    """What was read, and the derivatives in reverse mode that it holds, each of the one before it."""
+    found = [exported]
+    with _damage(f"{where}: its derivatives are damaged"):
+        while found[-1].has_vjp():
+            if len(found) > _MOST_DERIVATIVES:
+                raise ValueError(f"there are more than {_MOST_DERIVATIVES} of them")
+            found.append(found[-1].vjp())
     return found
 
 
+def _stablehlo(exported, where):
+    """The text of a module that jax exported."""
+    with _damage(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads"):
+        return exported.mlir_module()
+
+
+@contextlib.contextmanager
+def _damage(what):
+    """What jax's readers raise as an error of this package: they have every kind of error for a damaged file."""
+    try:
+        yield
+    except (ImportError, LibraryError):
+        raise
+    except Exception as error:
+        raise LibraryError(f"{what}: {type(error).__name__}: {str(error).strip()}") from error
+
+
+def _calls(text, where):
+    """The calls of a module."""
+    found, callees, entries = [], {}, set()
+    with mlir.make_ir_context():
+        with _damage(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads"):
+            module = ir.Module.parse(text)
+        try:
+            for operation, function, chosen in _operations(module.operation):
+                attributes = operation.attributes
+                if operation.name in ("stablehlo.custom_call", "mhlo.custom_call"):
+                    found.append((_call(operation), function, chosen))
+                elif operation.name == "func.func" and _text(attributes, "sym_visibility") != "private":
+                    entries.add(_text(attributes, "sym_name"))
+                elif operation.name == "func.call" and not chosen:
+                    callees.setdefault(function, set()).add(str(attributes["callee"]))
+        except (RuntimeError, UnicodeDecodeError) as error:  # as the jaxlib has it
+            raise LibraryError(f"{where} calls a target, or has an attribute, whose name is no text") from error
+        except (TypeError, ValueError) as error:
+            raise LibraryError(f"{where} has a call whose attributes are not those of StableHLO") from error
+    always, open_ = set(), [None, *entries]
+    while open_:
+        function = open_.pop()
+        if function not in always:
+            always.add(function)
+            open_ += [callee.removeprefix("@").strip('"') for callee in callees.get(function, ())]
+    return [
+        call._replace(always=not chosen and function in always) for call, function, chosen in found if call.need.target not in _COMPILERS
+    ]
+
+
 def _operations(operation):
-    stack = [operation]
+    """Each operation, with the function that it is in, and whether it is in one of several branches."""
+    stack = [(operation, None, False)]
     while stack:
-        current = stack.pop()
-        yield current
-        inner = [each.operation for region in current.regions for block in region for each in block]
+        current, function, chosen = stack.pop()
+        yield current, function, chosen
+        if current.name == "func.func":
+            function, chosen = _text(current.attributes, "sym_name"), False
+        chosen = chosen or current.name in ("stablehlo.case", "stablehlo.if")
+        inner = [(each.operation, function, chosen) for region in current.regions for block in region for each in block]
         stack.extend(reversed(inner))
 
 
+def _text(attributes, name):
+    return ir.StringAttr(attributes[name]).value if name in attributes else None
+
+
+def _call(operation):
+    sizes = _shape_operands(operation.attributes)
+    args = [operand for at, operand in enumerate(operation.operands) if at not in sizes]
+    need, attributes = _need(operation)
+    return Call(need, attributes, *(tuple(_array(value.type) for value in side) for side in (args, operation.results)))
+
+
+def _shape_operands(attributes):
+    """Which operands of a call are the sizes of its results, which a handler does not get: where those are symbolic."""
+    name = "indices_of_shape_operands"
+    if name not in attributes or not _is(attributes[name], ir.DenseIntElementsAttr):
+        return ()
+    return {int(at) for at in ir.DenseIntElementsAttr(attributes[name])}
+
+
 def _need(operation):
+    """The target of a call as a need, and its attributes."""
     attributes = operation.attributes
-    target = ir.StringAttr(attributes["call_target_name"]).value
+    target = _text(attributes, "call_target_name")
     # Exported modules keep the dictionary of XLA FFI beside a call of an older version.
     version = int(ir.IntegerAttr(attributes["api_version"]).value) if "api_version" in attributes else 1
     config = next((attributes[key] for key in ("mhlo.backend_config", "backend_config") if key in attributes), None)
     if config is not None and _is(config, ir.DictAttr):
-        config = ir.DictAttr(config)
-        return Need(target, 4, tuple((config[at].name, _kind(config[at].attr)) for at in range(len(config))), _of_jax(target))
-    return Need(target, version, (), _of_jax(target))
+        kinds = _members(config)
+        names = tuple((name, "dict" if isinstance(kind, dict) else kind) for name, kind in kinds.items())
+        return Need(target, 4, names, _of_jax(target)), kinds
+    return Need(target, version, (), _of_jax(target)), {}
+
+
+def _members(dictionary, depth=0):
+    """The types of a dictionary's members."""
+    dictionary = ir.DictAttr(dictionary)
+    members = [dictionary[at] for at in range(len(dictionary))]
+    inner = lambda attribute: _members(attribute, depth + 1) if depth < _DEEPEST and _is(attribute, ir.DictAttr) else _kind(attribute)
+    return {member.name: inner(member.attr) for member in members}
 
 
 def _array(of):
@@ -137,30 +255,3 @@ def _of_jax(target):
     from jax._src.export import _export
 
     return target in getattr(_export, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ())
-
-
-def _stablehlo(data, where):
-    """A model as something with ``mlir_module``, or as text."""
-    _head, body = _model.parts(data, where)
-    if body.startswith(_PORTABLE):
-        from jax import export as jax_export
-
-        try:
-            # As jax reads it: the bindings' own reader is not safe to call in its earlier releases.
-            return jax_export.Exported.mlir_module(types.SimpleNamespace(mlir_module_serialized=body))
-        except Exception as error:  # as below
-            raise LibraryError(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads: {str(error).strip()}") from error
-    try:
-        text = body.decode("utf-8")
-        if "module" in text or "func" in text:
-            return text
-    except UnicodeDecodeError:
-        pass
-    from jax import export as jax_export
-
-    try:
-        return jax_export.deserialize(bytearray(body))
-    except ImportError:
-        raise
-    except Exception as error:  # the reader of flat buffers has every kind of error for a damaged file
-        raise LibraryError(f"{where} is neither StableHLO nor a model that jax.export serialised: {type(error).__name__}: {error}") from error

@@ -12,9 +12,11 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 
 /// The drivers, which all run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
-const DRIVERS: [&str; 18] = [
+const DRIVERS: [&str; 20] = [
     "declared.py",
     "exports.py",
+    "models.py",
+    "needs.py",
     "inline.py",
     "given.py",
     "loader.py",
@@ -34,13 +36,15 @@ const DRIVERS: [&str; 18] = [
 ];
 
 /// Those of them that always run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 16] = [
+const OLDEST_DRIVERS: [&str; 18] = [
     "declared.py",
     "loader.py",
     "skew.py",
     CHECK,
     "record.py",
     "exports.py",
+    "models.py",
+    "needs.py",
     "inline.py",
     "values.py",
     "reload.py",
@@ -54,7 +58,7 @@ const OLDEST_DRIVERS: [&str; 16] = [
 ];
 
 /// Those that always run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 14] = [
+const MIDDLE_DRIVERS: [&str; 16] = [
     "declared.py",
     "loader.py",
     "skew.py",
@@ -65,6 +69,8 @@ const MIDDLE_DRIVERS: [&str; 14] = [
     "given.py",
     "inline.py",
     "exports.py",
+    "models.py",
+    "needs.py",
     "gradients.py",
     "batches.py",
     "standins.py",

@@ -1,0 +1,282 @@
+"""Models that are loaded elsewhere: which library stands for which of those that they were exported with.
+
+usage: models.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import jax
+import jax.numpy as jnp
+import given
+import numpy as np
+from checks import check, finish, raises
+from exports import SCALE, SOURCE, X, command, serve, wanted
+
+import xla_ffi
+
+
+def build(folder, name, by):
+    """A library whose handler multiplies by a number of its own, in a folder of its own."""
+    os.makedirs(os.path.join(folder, name))
+    text = SOURCE.replace("x.typed_data()[i] * by", f"x.typed_data()[i] * by * {by}")
+    return given.compiled_text(text, os.path.join(folder, name), "k")
+
+
+def copied(path, *folders):
+    os.makedirs(os.path.join(*folders), exist_ok=True)
+    return shutil.copy(path, os.path.join(*folders, os.path.basename(path)))
+
+
+def process(code, *arguments):
+    code = "import os, sys\nsys.path.append(os.environ.get('XLA_FFI_EXPORT_PACKAGES', '/'))\nimport numpy as np, jax, xla_ffi\n" + code
+    done = subprocess.run([sys.executable, "-W", "error::RuntimeWarning", "-c", code, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip(), done.stderr
+
+
+def ran(want, code, *arguments):
+    status, out, errors = process(code, *arguments)
+    if (status, out) != (0, want):
+        raise AssertionError((arguments, out, errors))
+
+
+CALL = """
+model = xla_ffi.load_exported(sys.argv[1], libraries=sys.argv[2:])
+print([float(y[0]) for y in model.call(np.ones(2, np.float32))])
+open(sys.argv[1] + ".again", "wb").write(model.serialize())
+"""
+
+
+def two_builds(folder):
+    """Two builds of one name are two libraries, in whatever order they are called and given."""
+    wanted()
+    first, second = (build(folder, name, by) for name, by in (("first", 1), ("second", 10)))
+    one, two = (xla_ffi.load(path, prefix=prefix, handlers={"Scale": SCALE}) for path, prefix in ((first, "one"), (second, "two")))
+    moved = [copied(path, folder, "moved", os.path.basename(os.path.dirname(path))) for path in (first, second)]
+    renamed = shutil.copy(first, os.path.join(folder, "librenamed.so"))
+    file = os.path.join(folder, "two.bin")
+    for function, want in ((lambda x: (one.Scale(x), two.Scale(x)), "[3.0, 30.0]"), (lambda x: (two.Scale(x), one.Scale(x)), "[30.0, 3.0]")):
+        with open(file, "wb") as out:
+            out.write(xla_ffi.export(function, X[0, :2]).serialize())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            xla_ffi.load_exported(file)
+            xla_ffi.load_exported(file, moved)
+        for libraries in ([], moved):
+            ran(want, CALL, file, *libraries)
+    for libraries in (moved[:1], moved[1:], moved[::-1], [renamed]):
+        ran(want, CALL, file, *libraries)
+    loaded = "a = xla_ffi.load(sys.argv[2], prefix='one', handlers={'Scale': %r}); b = xla_ffi.load(sys.argv[3], prefix='two', handlers={'Scale': %r})\n"
+    for libraries in ("[b, a]", "()"):
+        code = loaded % (SCALE, SCALE) + f"print([float(y[0]) for y in xla_ffi.load_exported(sys.argv[1], libraries={libraries}).call(np.ones(2, np.float32))])"
+        ran(want, code, file, *moved)
+    # Another build of that name may be either: nobody guesses.
+    third = build(folder, "third", 100)
+    status, _, errors = process(CALL, file, third)
+    if status == 0 or f"{third} may be each of {second} and {first}" not in errors:
+        raise AssertionError(errors)
+    status, _, errors = process(CALL, file, moved[1], third)
+    if status == 0 or f"exported with another build of {third}: " not in errors:
+        raise AssertionError(errors)
+    # Moved for good, what is written again says where they are now.
+    shutil.rmtree(os.path.dirname(first))
+    shutil.rmtree(os.path.dirname(second))
+    ran(want, CALL, file, *moved)
+    ran(want, CALL, f"{file}.again")
+
+
+def renamed(path, folder):
+    """A library of another name with the same bytes stands for it, whether the old file is there or not."""
+    wanted()
+    old = shutil.copy(path, os.path.join(folder, "libold.so"))
+    lib = xla_ffi.load(old, prefix="old")
+    file = os.path.join(folder, "renamed.bin")
+    with open(file, "wb") as out:
+        out.write(xla_ffi.export(lambda x: lib.rms_norm(x), X).serialize())
+    new = shutil.copy(path, os.path.join(folder, "libnew.so"))
+    want = str(np.asarray(lib.rms_norm(X)).tolist())
+    for there in (True, False):
+        if not there:
+            os.remove(old)
+        for libraries in ([new], [new, path]) if there else ([new],):
+            status, text = serve(file, *libraries)
+            if status != 0 or text.strip() != want:
+                raise AssertionError(text)
+    status, text = serve(os.path.join(folder, "again.bin"))
+    if status != 0 or text.strip() != want:
+        raise AssertionError(text)
+
+
+def used(path, folder):
+    """What jax alone serialised has its libraries in the list from then on."""
+    wanted()
+    lib = xla_ffi.load(path)
+    plain = os.path.join(folder, "plain.bin")
+    with open(plain, "wb") as out:
+        out.write(bytes(xla_ffi.export(lib.rms_norm, X).exported.serialize()))
+    for model in (plain, os.path.join(folder, "again.bin")):
+        status, text = serve(model, *([path] if model == plain else []))
+        if status != 0 or text.strip() != str(np.asarray(lib.rms_norm(X)).tolist()):
+            raise AssertionError(text)
+
+
+def side_effects(path, folder):
+    """A call with a side effect is written and read."""
+    wanted()
+    lib = xla_ffi.load(path)
+    file = os.path.join(folder, "effect.bin")
+    with open(file, "wb") as out:
+        out.write(xla_ffi.export(lambda x: lib.rms_norm(x, has_side_effect=True), X).serialize())
+    status, text = serve(file)
+    if status != 0 or text.strip() != str(np.asarray(lib.rms_norm(X)).tolist()):
+        raise AssertionError(text)
+
+
+GRAD = """
+model = xla_ffi.load_exported(sys.argv[1], libraries=sys.argv[2:])
+print(jax.grad(lambda x: (model.call(x) ** 2).sum())(np.ones((2, 3), np.float32)).tolist())
+open(sys.argv[1], "wb").write(model.serialize())
+open(sys.argv[1] + ".0", "wb").write(model.serialize(vjp_order=0))
+"""
+
+
+def derivatives(path, folder):
+    """Derivatives go with a model, and what they call; they are kept when it is written again."""
+    wanted()
+    forward, backward = (shutil.copy(path, os.path.join(folder, f"lib{name}.so")) for name in ("forward", "backward"))
+    with open(backward, "ab") as file:
+        file.write(b"another file")
+    one, two = xla_ffi.load(forward, prefix="forward"), xla_ffi.load(backward, prefix="backward")
+    function = one.rms_norm.with_vjp(lambda x: (one.rms_norm(x), x), lambda x, g: (two.rms_norm(x * g),))
+    model = xla_ffi.export(function, X)
+    targets = lambda model: [need.target for need in xla_ffi.needs(model)]
+    both = ["forward.rms_norm", "backward.rms_norm"]
+    file = os.path.join(folder, "derivatives.bin")
+    with open(file, "wb") as out:
+        out.write(model.serialize(vjp_order=1))
+    if targets(model.serialize()) != both[:1] or targets(file) != both or targets(model.exported) != both[:1]:
+        raise AssertionError((targets(model.serialize()), targets(file)))
+    if targets(xla_ffi.load_exported(file)) != both or xla_ffi.load_exported(file).exported.vjp() is None:
+        raise AssertionError("loaded")
+    want = str(jax.grad(lambda x: (function(x) ** 2).sum())(jnp.ones((2, 3))).tolist())
+    ran(want, GRAD, file)
+    ran(want, GRAD, file)  # as it was written again
+    if targets(f"{file}.0") != both[:1]:
+        raise AssertionError(targets(f"{file}.0"))
+    os.remove(backward)
+    status, _, errors = process(GRAD, file)
+    if status == 0 or "calls backward.rms_norm, which no loaded library has" not in errors or backward not in errors:
+        raise AssertionError(errors)
+
+
+def platforms(path, folder):
+    """A handler for other platforms than the model's is told before anything is called."""
+    wanted()
+    place = shutil.copy(path, os.path.join(folder, "libplaced.so"))
+    lib = xla_ffi.load(place, prefix="placed")
+    file = os.path.join(folder, "placed.bin")
+    with open(file, "wb") as out:
+        out.write(xla_ffi.export(lib.rms_norm, X).serialize())
+    with open(place, "rb") as library:
+        elsewhere = library.read().replace(b'"platforms":["cpu"]', b'"platforms":["tpu"]')
+    os.makedirs(os.path.join(folder, "tpu"))
+    with open(os.path.join(folder, "tpu", "libplaced.so"), "wb") as out:
+        out.write(elsewhere)
+    status, text = serve(file, os.path.join(folder, "tpu", "libplaced.so"))
+    if status == 0 or "calls placed.rms_norm for cpu, and the loaded library has it for tpu" not in text:
+        raise AssertionError(text)
+    # Of what jax chooses from, each is for its own platform.
+    source = given.compiled_text(SOURCE, folder, "chosen")
+    here = xla_ffi.load(source, prefix="here", handlers={"Scale": SCALE})
+    there = xla_ffi.load(source, prefix="there", handlers={"Scale": xla_ffi.Signature(SCALE, platforms=("cuda",))})
+    chosen = lambda x: jax.lax.platform_dependent(x, cpu=lambda x: here.Scale(x), cuda=lambda x: there.Scale(x))
+    model = xla_ffi.export(chosen, X, platforms=("cpu", "cuda"))
+    for libraries in ((), [here, there]):
+        loaded = xla_ffi.load_exported(model.serialize(), libraries)
+        if loaded.call(X).tolist() != (3 * X).tolist() or {need.target for need in loaded.needs} != {"here.Scale", "there.Scale"}:
+            raise AssertionError(loaded)
+    one = xla_ffi.export(here.Scale, X, platforms="cpu")
+    if one.exported.platforms != ("cpu",):
+        raise AssertionError(one.exported.platforms)
+
+
+def cut_off(path):
+    """Every byte of a model counts, and files of earlier days still load."""
+    wanted()
+    lib = xla_ffi.load(path)
+    data = xla_ffi.export(lambda x: lib.rms_norm(x), X).serialize()
+    for read in (xla_ffi.needs, xla_ffi.load_exported):
+        for cut in (*range(1, 16), 100):
+            raises(xla_ffi.LibraryError, lambda: read(data[:-cut]), "cut off")
+        raises(xla_ffi.LibraryError, lambda: read(data + b"x"), "damaged")
+        for length in (14, 15, 17, 18, 19):
+            raises(xla_ffi.LibraryError, lambda: read(data[:length]), "cut off")
+    earlier = earlier_form(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if xla_ffi.load_exported(earlier).call(X).tolist() != lib.rms_norm(X).tolist():
+            raise AssertionError("a file of earlier days")
+
+
+def earlier_form(data):
+    """A model as it was written before heads said what the body is and which targets a library has."""
+    import json
+
+    length = int.from_bytes(data[14:18], "little")
+    head = json.loads(data[18 : 18 + length])
+    if head.pop("digest", None) is None or not all(library.pop("targets", None) for library in head["libraries"]):
+        raise AssertionError(head)
+    text = json.dumps(head).encode()
+    return data[:14] + len(text).to_bytes(4, "little") + text + data[18 + length :]
+
+
+def damaged_modules(path):
+    """Damage in what jax wrote is an error of ours, whichever reader of jax's meets it."""
+    wanted()
+    lib = xla_ffi.load(path)
+    exported = xla_ffi.export(lambda x: lib.rms_norm(x), X).exported
+    data = bytes(exported.serialize(vjp_order=1))
+    for at in (data.index(b"ML\xefR"), data.rindex(b"ML\xefR")):
+        broken = data[: at + 4] + b"\0" * 40 + data[at + 44 :]
+        for read in (xla_ffi.needs, lambda data: xla_ffi.load_exported(data, [lib])):
+            raises(xla_ffi.LibraryError, lambda: read(broken), "the model is no StableHLO that jaxlib")
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(broken)
+            file.flush()
+            status, _, errors = command(file.name)
+        if status != 1 or not errors.startswith(f"error: {file.name} is no StableHLO"):
+            raise AssertionError(errors)
+
+
+def within(path):
+    """A library that is loaded by the function that is exported is vouched for like others."""
+    wanted()
+    place = shutil.copy(path, os.path.join(tempfile.mkdtemp(), "libwithin.so"))
+    model = xla_ffi.export(lambda x: xla_ffi.load(place, prefix="within").rms_norm(x), X)
+    if [need.target for need in model.needs] != ["within.rms_norm"]:
+        raise AssertionError(model)
+
+
+def main():
+    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:02_rms_norm"]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        check("two builds of one name", lambda: two_builds(folder))
+        check("a library under another name", lambda: renamed(path, folder))
+        check("libraries of what jax serialised", lambda: used(path, folder))
+        check("side effects", lambda: side_effects(path, folder))
+        check("derivatives of a model", lambda: derivatives(path, folder))
+        check("platforms of a model", lambda: platforms(path, folder))
+        check("a model that is cut off", lambda: cut_off(path))
+        check("damaged modules", lambda: damaged_modules(path))
+        check("a library that the function loads", lambda: within(path))
+    finish()
+
+
+if __name__ == "__main__":
+    main()
