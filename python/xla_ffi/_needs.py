@@ -5,11 +5,11 @@ import dataclasses
 import types
 from typing import Any, NamedTuple, Optional
 
-import jax
 from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
 
-from . import _facts, _mlir, _model
+# With _jax the effect is registered that jax reads in a model.
+from . import _facts, _jax, _mlir, _model
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
@@ -124,7 +124,7 @@ def with_derivatives(exported, where):
 
 def _stablehlo(exported, where):
     """The text of a module that jax exported."""
-    with _damage(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads"):
+    with _damage(f"{where} is no StableHLO that jaxlib {_jax.JAXLIB} reads"):
         return exported.mlir_module()
 
 
@@ -143,7 +143,7 @@ def _calls(text, where):
     """The calls of a module."""
     found, callees, entries = [], {}, set()
     with mlir.make_ir_context():
-        with _damage(f"{where} is no StableHLO that jaxlib {jax.lib.__version__} reads"):
+        with _damage(f"{where} is no StableHLO that jaxlib {_jax.JAXLIB} reads"):
             module = ir.Module.parse(text)
         try:
             for operation, function, chosen in _operations(module.operation):
