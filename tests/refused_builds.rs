@@ -1,6 +1,11 @@
 //! Libraries that do not build, though each of their lines is well: the words say what to do.
 
+mod cpp_support;
+
+use cpp_support::Headers;
+use std::path::Path;
 use std::process::{Command, Output};
+use xla_ffi_testing::{compiler::cpp_compilers, once};
 
 /// Cargo in the folder that these tests are built in: what the libraries use is there already.
 fn cargo(task: &str, rest: &[&str]) -> Output {
@@ -49,5 +54,56 @@ fn a_shape_of_any_rank_is_refused_when_the_library_is_built() {
         "any_rank.rs:6:13",
     ] {
         assert!(told.contains(expected), "{expected} is not in\n{told}");
+    }
+}
+
+/// What sources in C++ begin with here.
+const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+    using B = ffi::BufferR1<ffi::F32>; using N = ffi::ResultBufferR0<ffi::S64>;\n";
+
+/// What the compilers say to a source: whether they took it, and their words.
+fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("refused_builds");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    let try_one = |compiler: &&str| {
+        let mut all: Vec<String> = ["-std=c++17", "-w"].map(str::to_owned).into();
+        all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        all.extend(Headers::Ours.flags());
+        let head = once::precompiled(compiler, &all, HEAD, &[Headers::Ours.folder()]);
+        let source = folder.join(format!("{test}.cc"));
+        std::fs::write(&source, text).expect("the target folder");
+        let mut command = Command::new(compiler);
+        command.args(all).args(head.expect("the head compiles"));
+        let output = command.arg("-fsyntax-only").arg(&source).output();
+        let output = output.expect("the compiler runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), told)
+    };
+    cpp_compilers(test).iter().map(try_one).collect()
+}
+
+/// A value or an error says whether it is a value, and is no number: a `*` that was forgotten had given 1.
+#[test]
+fn a_value_or_an_error_is_no_number() {
+    let test = "a_value_or_an_error_is_no_number";
+    for (good, body) in [
+        (true, "bool ok = d.get<float>(\"by\"); return ok;"),
+        (true, "const bool& ok = d.get<float>(\"by\"); return ok;"),
+        (true, "auto a = d.get<float>(\"by\"); return a && !d.get<int32_t>(\"n\");"),
+        (true, "if (auto a = d.get<float>(\"by\")) return *a > 1; return false;"),
+        (true, "return d.get<float>(\"by\");"),
+        (true, "return d.get<float>(\"by\") ? true : static_cast<bool>(d.get<float>(\"k\"));"),
+        (true, "return ffi::Expected<int, std::string>(7) || std::is_convertible_v<ffi::ErrorOr<B>, bool>;"),
+        (false, "float by = d.get<float>(\"by\"); return by > 1;"),
+        (false, "int64_t n = d.get<int64_t>(\"n\"); return n > 1;"),
+        (false, "double twice = 2 * d.get<float>(\"by\"); return twice > 1;"),
+        (false, "return d.get<int64_t>(\"n\") == d.get<int64_t>(\"m\");"),
+        (false, "return d.get<int64_t>(\"n\") > 3;"),
+        (false, "int n = ffi::Expected<int, std::string>(7); return n > 1;"),
+    ] {
+        let text = format!("static bool F(ffi::Dictionary d) {{ {body} }}\nauto* f = &F;\n");
+        for (taken, told) in compile(test, &[], &text) {
+            assert_eq!(taken, good, "{body}\n{told}");
+        }
     }
 }

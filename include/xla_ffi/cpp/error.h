@@ -243,7 +243,11 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr Expected(Unexpected<E> u)  // NOLINT
       : data_(std::in_place_index<1>, std::move(u.error_)) {}
 
-  XLA_FFI_SDK_HOT constexpr operator bool() const { return has_value(); }  // NOLINT
+  // To bool alone: what becomes one without being asked would become a number, too, where a `*` was forgotten.
+  template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
+  XLA_FFI_SDK_HOT constexpr operator B() const {  // NOLINT
+    return has_value();
+  }
   XLA_FFI_SDK_HOT constexpr bool has_value() const { return data_.index() == 0; }
   XLA_FFI_SDK_HOT constexpr bool has_error() const { return data_.index() == 1; }
 
