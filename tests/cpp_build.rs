@@ -222,6 +222,83 @@ fn headers_need_no_exceptions_and_no_rtti() {
     }
 }
 
+/// The functions and variables of the headers that an object has for all objects of a library.
+fn shared_symbols(object: &Path) -> std::collections::BTreeSet<String> {
+    let table = run(Command::new("nm").arg("--defined-only").arg(object));
+    let table = table.unwrap_or_else(|error| panic!("{error}"));
+    let shared = |line: &str| {
+        let (kind, name) = line.get(17..)?.split_once(' ')?;
+        (matches!(kind, "W" | "V" | "u") && name.contains("3xla3ffi")).then(|| name.to_owned())
+    };
+    table.lines().filter_map(shared).collect()
+}
+
+/// Of two objects a linker keeps one definition of a name: files with and without exceptions have none in common, and a
+/// loop of each works, whichever comes first.
+#[test]
+fn files_with_and_without_exceptions_in_one_library() {
+    use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage};
+    let test = "files_with_and_without_exceptions_in_one_library";
+    if !works("nm") {
+        return xla_ffi_testing::skip(test, "no nm");
+    }
+    let text = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+        static ffi::Error Add(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y, int64_t throws) {\n\
+          pool.ForEachRange(y->element_count(), 1, [&](int64_t begin, int64_t end) {\n\
+            if (throws != 0) FAIL;\n\
+            for (; begin < end; ++begin) y->typed_data()[begin] = begin + y->dimensions()[0]; });\n\
+          return {}; }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(NAME, Add, ffi::Ffi::Bind().Ctx<ffi::ThreadPool>()\n\
+          .Ret<ffi::BufferR1<ffi::S64>>().Attr<int64_t>(\"throws\"));\n";
+    let source = out("both.cc");
+    std::fs::write(&source, text).expect("the target folder");
+    for compiler in cpp_compilers(test) {
+        let kinds = [
+            ("with", "-fexceptions", "throw std::runtime_error(\"told\")"),
+            ("without", "-fno-exceptions", "return"),
+        ];
+        let objects = kinds.map(|(name, flag, fail)| {
+            let object = out(&format!("both_{name}_{compiler}.o"));
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-O0", "-fPIC", "-pthread", "-c", flag, "-o"]);
+            command.arg(&object).args(STRICT).args(Headers::Ours.flags());
+            command.args([format!("-DNAME={name}"), format!("-DFAIL={fail}")]);
+            run(command.arg(&source)).unwrap_or_else(|error| panic!("{error}"));
+            object
+        });
+        let [with, without] = [&objects[0], &objects[1]].map(|object| shared_symbols(object));
+        assert!(with.len() > 20 && without.len() > 20, "{with:?}");
+        let both: Vec<_> = with.intersection(&without).collect();
+        assert!(both.is_empty(), "{compiler}: {both:?}");
+        for (first, second) in [(0, 1), (1, 0)] {
+            let library = out(&format!("both_{first}_{compiler}.so"));
+            let mut command = Command::new(compiler);
+            command.args(["-shared", "-pthread", "-o"]).arg(&library);
+            command.args([&objects[first], &objects[second]]);
+            run(&mut command).unwrap_or_else(|error| panic!("{error}"));
+            let runtime = Runtime::new(Revision::NEWEST);
+            let library = runtime.open(&library).expect("it loads");
+            for (name, throws) in [("with", 0), ("without", 0), ("with", 1), ("without", 1)] {
+                let handler = library.handler(name, &[(Stage::Execute, name)]);
+                let attributes = Attributes::new().with("throws", throws as i64);
+                let executable = handler.expect("it registers").instantiate(&attributes);
+                let shape = Shape::new(DType::S64, [64]).expect("a shape");
+                let outcome = executable.expect("it instantiates").call().ret(shape).run();
+                match outcome {
+                    Err(error) => assert!(
+                        name == "with" && throws == 1 && error.to_string().contains("told"),
+                        "{name}: {error}"
+                    ),
+                    Ok(outcome) => assert!(
+                        throws == 1 || outcome.rets[0].to_vec() == Some((64..128_i64).collect())
+                    ),
+                }
+            }
+            std::mem::forget(runtime);
+        }
+    }
+}
+
 #[test]
 fn two_kinds_of_headers_in_one_source_are_refused() {
     let Some(upstream) = headers::newest("two_kinds_of_headers_in_one_source_are_refused") else {

@@ -117,12 +117,18 @@
   XLA_FFI_SDK_FN ~Class() = default
 
 // <xla/ffi/ffi.h>, the internal API, has types of its own under the same names: a program may have source files of both.
-#if !defined(XLA_FFI_SDK_INTERNAL_H_)
-#define XLA_FFI_SDK_INLINE_NAMESPACE sdk_v1
-#elif XLA_FFI_ABSEIL
-#define XLA_FFI_SDK_INLINE_NAMESPACE sdk_internal_absl_v1
+// So have files that are compiled without exceptions: members and functions are others.
+#if XLA_FFI_SDK_EXCEPTIONS
+#define XLA_FFI_SDK_NAME_OF_KIND(kind) kind##_v1
 #else
-#define XLA_FFI_SDK_INLINE_NAMESPACE sdk_internal_v1
+#define XLA_FFI_SDK_NAME_OF_KIND(kind) kind##_noexcept_v1
+#endif
+#if !defined(XLA_FFI_SDK_INTERNAL_H_)
+#define XLA_FFI_SDK_INLINE_NAMESPACE XLA_FFI_SDK_NAME_OF_KIND(sdk)
+#elif XLA_FFI_ABSEIL
+#define XLA_FFI_SDK_INLINE_NAMESPACE XLA_FFI_SDK_NAME_OF_KIND(sdk_internal_absl)
+#else
+#define XLA_FFI_SDK_INLINE_NAMESPACE XLA_FFI_SDK_NAME_OF_KIND(sdk_internal)
 #endif
 #define XLA_FFI_SDK_NAMESPACE_BEGIN \
   namespace xla::ffi {              \
