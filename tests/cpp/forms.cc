@@ -254,6 +254,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 // RUN-OURS not_there {k = 1.5 : f32} f64[]=2 -> s64[1] !! INTERNAL the data of a buffer of F64 was asked for as elements of 4 bytes
 // RUN-OURS not_there {k = 1.5 : f32, wide = true} s16[2]=2,2 -> s64[1] !! INTERNAL the data of a buffer of S16 was asked for as elements of 4 bytes
 // RUN-OURS not_there {k = 1.5 : f32, bytes = true} s16[2]=258,2 -> s64[1] == 3
+// RUN-OURS not_there {k = 1.5 : f32} s32[]=2 -> s64[1] !! INTERNAL the data of a buffer of S32 was asked for as elements of F32
+// RUN-OURS not_there {k = 1.5 : f32, wide = true} s32[]=1073741824 -> s64[1] == 3
 static ffi::Error NotThere(ffi::AnyBuffer x, ffi::Dictionary attrs, ffi::ResultBufferR1<ffi::S64> y) {
   const float k = *attrs.get<float>("k");
   if (attrs.contains("bytes")) {
@@ -266,6 +268,30 @@ static ffi::Error NotThere(ffi::AnyBuffer x, ffi::Dictionary attrs, ffi::ResultB
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     not_there, NotThere,
     ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
+
+// The C++ types that XLA has are a buffer's own or another's: of 16 bits the unsigned one stands for those that C++ lacks
+// RUN-OURS as_u16 {} f16[1]=1 -> s64[1] == 15360
+// RUN-OURS as_u16 {} bf16[1]=1 -> s64[1] == 16256
+// RUN-OURS as_u16 {} u16[1]=7 -> s64[1] == 7
+// RUN-OURS as_u16 {} s16[1]=7 -> s64[1] !! INTERNAL the data of a buffer of S16 was asked for as elements of U16: reinterpret_data
+// RUN-OURS as_u16 {} s32[1]=7 -> s64[1] !! INTERNAL of 2 bytes
+// RUN-OURS as_u16 {s = true} f16[1]=1 -> s64[1] !! INTERNAL the data of a buffer of F16 was asked for as elements of S16
+// RUN-OURS as_u16 {s = true} s16[1]=7 -> s64[1] == 7
+// RUN-OURS as_u16 {c = true} c64[1]=7 -> s64[1] !! INTERNAL the data of a buffer of C64 was asked for as elements of F64
+// RUN-OURS as_u16 {own = true} s16[1]=7 -> s64[1] == 7
+static ffi::Error AsU16(ffi::AnyBuffer x, ffi::Dictionary attrs, ffi::ResultBufferR1<ffi::S64> y) {
+  if (attrs.contains("c")) {
+    Put(y, {static_cast<int64_t>(*x.typed_data<double>())});
+  } else if (attrs.contains("s")) {
+    Put(y, {*x.typed_data<int16_t>()});
+  } else if (attrs.contains("own")) {
+    Put(y, {x.typed_data<const Half>()->bits});
+  } else {
+    Put(y, {*x.typed_data<const uint16_t>()});
+  }
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(as_u16, AsU16, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
 // A long operand list
 #define A .Arg<ffi::BufferR0<ffi::F32>>()

@@ -93,6 +93,9 @@ constexpr auto* NativeOf() {
   }
 }
 
+// Whether elements of a type are uint16_t to C++.
+constexpr bool IsNativelyU16(DataType dtype) { return BitWidth(dtype) == 16 && dtype != DataType::S16; }
+
 // Elements of a shape that decoding has judged: it refuses dimensions that are negative and products that
 // overflow, so nothing does here, but where another dimension is zero and makes the product so.
 XLA_FFI_SDK_HOT inline size_t CountJudged(const int64_t* dims, int64_t rank) {
@@ -224,11 +227,12 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
 
-  // The data as elements of type T: XLA's own type for the buffer, one of yours of its width, or bytes. Another one ends
-  // the call with an error; where it is compiled without exceptions, the program.
+  // The data as elements of type T: the buffer's NativeType, a type of yours of its width, or bytes. Another one ends the
+  // call with an error, a float of a buffer of S32 for instance; where it is compiled without exceptions, the program.
   template <typename T>
   XLA_FFI_SDK_HOT T* typed_data() const {
-    if (XLA_FFI_PREDICT_FALSE(internal::DTypeOf<T>() != buf_->dtype)) CheckWidth(sizeof(T), 1);
+    constexpr XLA_FFI_DataType kDType = internal::DTypeOf<std::remove_cv_t<T>>();
+    if (XLA_FFI_PREDICT_FALSE(kDType != buf_->dtype)) CheckType(kDType, sizeof(T));
     return reinterpret_cast<T*>(buf_->data);
   }
   // The same by the width alone; the data is aligned for T, too.
@@ -244,6 +248,17 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
     if ((size != 1 && size * 8 != BitWidth(element_type())) || reinterpret_cast<uintptr_t>(buf_->data) % align != 0) {
       NoSuchElements(size);
     }
+  }
+  // A type that XLA has is another one than the buffer's here, but for 16 bits that C++ has no type for.
+  XLA_FFI_SDK_SLOW void CheckType(XLA_FFI_DataType dtype, size_t size) const {
+    CheckWidth(size, 1);
+    if (size == 1 || dtype == XLA_FFI_DataType_INVALID) return;
+    if (dtype != XLA_FFI_DataType_U16 || !internal::IsNativelyU16(element_type())) NoSuchType(dtype);
+  }
+  [[noreturn]] XLA_FFI_SDK_COLD void NoSuchType(XLA_FFI_DataType dtype) const {
+    internal::Misused(std::string("the data of a buffer of ") + xla_ffi_sdk_dtype_name(buf_->dtype) +
+                      " was asked for as elements of " + xla_ffi_sdk_dtype_name(dtype) +
+                      ": reinterpret_data takes another type of that width");
   }
   [[noreturn]] XLA_FFI_SDK_COLD void NoSuchElements(size_t size) const {
     const char* const name = xla_ffi_sdk_dtype_name(buf_->dtype);
