@@ -107,3 +107,75 @@ fn a_value_or_an_error_is_no_number() {
         }
     }
 }
+
+/// Handlers of a function and a binding: whether they compile, and what is said first where they do not.
+fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
+    for (function, binding, refused) in rows {
+        let text = format!(
+            "{function}\nXLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind(){binding});\n\
+             static auto g = (ffi::Ffi::Bind(){binding}).To(F);\n"
+        );
+        for (taken, told) in compile(test, &[], &text) {
+            assert_eq!(taken, refused.is_none(), "{function} {binding}\n{told}");
+            let first = told.lines().find(|line| line.contains("error: "));
+            let is_told = refused.is_none_or(|words| first.is_some_and(|line| line.contains(words)));
+            assert!(is_told, "{function} {binding}\n{told}");
+        }
+    }
+}
+
+/// A Result is made of a buffer, and an argument is one: which of the two it is the binding says, and the function alike.
+#[test]
+fn an_argument_is_no_result() {
+    let written = Some("the function would write an argument");
+    let (one, two) = (".Arg<B>()", ".Arg<B>().Ret<B>()");
+    handlers(
+        "an_argument_is_no_result",
+        &[
+            ("ffi::Error F(B, ffi::Result<B>);", two, None),
+            ("ffi::Error F(const B&, ffi::Result<B>&&) noexcept;", two, None),
+            ("const auto F = [](auto, auto y) { *y; return ffi::Error(); };", two, None),
+            ("const auto F = [](auto x, ffi::Result<B> y) { *y = x; return ffi::Error(); };", two, None),
+            ("struct { ffi::Error operator()(B x, ffi::Result<B> y) const { *y = x; return {}; }\n\
+                ffi::Error operator()(ffi::AnyBuffer, ffi::Result<B>) const { return {}; } } F;", two, None),
+            ("const auto F = [](B, ffi::Result<B>, int = 3) { return ffi::Error(); };", two, None),
+            ("ffi::Error F(std::optional<B>, std::optional<ffi::Result<B>>);", ".OptionalArg<B>().OptionalRet<B>()", None),
+            ("ffi::Error F(ffi::InOut<B>);", ".InOut<B>()", None),
+            ("ffi::Error F(ffi::RemainingArgs, ffi::RemainingRets);", ".RemainingArgs().RemainingRets()", None),
+            ("ffi::Error F(ffi::Result<B>);", one, written),
+            ("ffi::Error F(const ffi::Result<B>&);", one, written),
+            ("ffi::Error F(ffi::Result<B>, ffi::Result<B>) noexcept;", two, written),
+            ("const auto F = [](ffi::Result<B>) { return ffi::Error(); };", one, written),
+            ("const auto F = [](ffi::Result<B>) noexcept { return ffi::Error(); };", one, written),
+            ("ffi::Error F(std::optional<ffi::Result<B>>);", ".OptionalArg<B>()", written),
+        ],
+    );
+}
+
+/// An attribute goes into a parameter that is of another type where nothing is lost: a number that does not fit is refused
+/// when the call comes (`narrowed` of tests/cpp/attributes.cc).
+#[test]
+fn an_attribute_is_not_cut() {
+    let fraction = Some("the function takes an integer where the binding gives a floating-point number");
+    let pointer = Some("the function takes a number where the binding gives a pointer");
+    handlers(
+        "an_attribute_is_not_cut",
+        &[
+            ("ffi::Error F(int64_t);", ".Attr<int32_t>(\"n\")", None),
+            ("ffi::Error F(int32_t);", ".Attr<int64_t>(\"n\")", None),
+            ("ffi::Error F(bool);", ".Attr<int64_t>(\"n\")", None),
+            ("ffi::Error F(double);", ".Attr<float>(\"n\")", None),
+            ("ffi::Error F(float);", ".Attr<double>(\"n\")", None),
+            ("ffi::Error F(const double&);", ".Attr<int64_t>(\"n\")", None),
+            ("ffi::Error F(const int*);", ".Attr<ffi::Pointer<int>>(\"n\")", None),
+            ("const auto F = [](auto n) { static_cast<void>(n); return ffi::Error(); };", ".Attr<double>(\"n\")", None),
+            ("ffi::Error F(std::optional<int64_t>);", ".Attr<std::optional<int32_t>>(\"n\")", None),
+            ("ffi::Error F(int);", ".Attr<double>(\"n\")", fraction),
+            ("ffi::Error F(const int64_t&);", ".Attr<float>(\"n\")", fraction),
+            ("const auto F = [](bool) { return ffi::Error(); };", ".Attr<float>(\"n\")", fraction),
+            ("ffi::Error F(std::optional<int>);", ".Attr<std::optional<float>>(\"n\")", fraction),
+            ("ffi::Error F(bool);", ".Attr<ffi::Pointer<int>>(\"n\")", pointer),
+            ("ffi::Error F(bool);", ".Ctx<ffi::PlatformStream<void*>>()", pointer),
+        ],
+    );
+}

@@ -3,6 +3,7 @@
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
 #include "xla_ffi/cpp/encode.h"
+#include "xla_ffi/cpp/params.h"
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
 #include "xla_ffi/cpp/regions.h"
@@ -251,11 +252,19 @@ class HandlerCore {
       return true;  // looked at where it is located
     } else if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
       return DecodeOne<Tag>::CheckBuffer(PlaceOf<i, Tag>(frame, index));
+    } else if constexpr (kLosses.of[i] == Loss::kRange) {
+      return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index)) && Holds<i, Tag>(frame, index);
     } else if constexpr (DecodeOne<Tag>::kTakes) {
       return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
     } else {
       return true;
     }
+  }
+
+  // Whether the function's parameter holds the number that is there.
+  template <size_t i, typename Tag>
+  XLA_FFI_SDK_HOT bool Holds(const XLA_FFI_CallFrame* frame, int64_t index) const {
+    return HoldsAttr<typename ParamAt<i, Taken>::Type>(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
   }
 
   // An element that is decoded before the call; nothing for one that is taken.
@@ -312,7 +321,7 @@ class HandlerCore {
     return holder.slot;
   }
 
-  // A parameter that is narrower than what it binds converts here: that is its author's affair.
+  // A parameter that is narrower than what it binds converts here.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -384,6 +393,14 @@ class HandlerCore {
 
   static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
                 "the function does not take what the binding gives: compare them one by one");
+  using Taken = typename ParamsOf<Fn>::Type;
+  static constexpr Losses<kSize> kLosses = FindLosses<Ts...>(static_cast<const Taken*>(nullptr));
+  static_assert(!kLosses.Has(Loss::kResult),
+                "the function would write an argument: what it takes as a Result is bound by .Ret, or by .InOut");
+  static_assert(!kLosses.Has(Loss::kFraction),
+                "the function takes an integer where the binding gives a floating-point number");
+  static_assert(!kLosses.Has(Loss::kPointer),
+                "the function takes a number where the binding gives a pointer");
   static constexpr bool kHasShape = *Declared::Shape() != '\0';
   static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
                                            kOptionalRets, kRemainingRets) != ShapeFault::kText,
@@ -593,6 +610,14 @@ class HandlerCore {
     } else if constexpr (!std::is_same_v<Tag, RemainingArgsTag> &&
                          !std::is_same_v<Tag, RemainingRetsTag>) {
       good = DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, index), refusal.diagnostic()).has_value();
+      if constexpr (kLosses.of[i] == Loss::kRange) {
+        if (good && !Holds<i, Tag>(frame, index)) {
+          using To = typename ParamAt<i, Taken>::Type;
+          DiagnoseRange(refusal.diagnostic(), sizeof(To), std::is_signed_v<To>,
+                        DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+          good = false;
+        }
+      }
     }
     good ? refusal.Decoded() : refusal.Failed();
   }

@@ -21,7 +21,7 @@ constexpr bool IsConstant(long) {
   return false;
 }
 
-// A parameter that is narrower than what it binds converts here: that is its author's affair.
+// A parameter that is narrower than what it binds converts here.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -41,6 +41,8 @@ struct Named {
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+template <const auto& maker>
+struct ParamsOf<Named<maker>, void> : ParamsOf<std::decay_t<decltype(Named<maker>::kFn)>> {};
 
 // Whether a handler is made of a pointer to its function.
 template <typename T>
