@@ -119,12 +119,18 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
         (Some(least), Some(step)) => step >= least.step(),
         _ => false,
     };
-    let code = u8::from(fails);
+    // What handlers answer is not known of either, and a gate lets nothing through that it could not look at.
+    let dead = builds.iter().all(|build| build.does_not_load().is_some());
+    let (code, kind) = match (fails, dead && args.fail_on.is_some()) {
+        (true, _) => (1, "findings"),
+        (false, true) => (1, "not-judged"),
+        (false, false) => (0, "ok"),
+    };
     let notes = notes(args, &builds);
     if args.json {
         output::json(&json!({
             "schema": SCHEMA,
-            "exit": { "code": code, "kind": if fails { "findings" } else { "ok" } },
+            "exit": { "code": code, "kind": kind },
             "old": args.old.display().to_string(),
             "new": args.new.display().to_string(),
             "differences": found,
@@ -133,7 +139,7 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
             "not_judged": notes,
         }))?;
     } else {
-        output::text(&report(args, &found, step, next.as_deref()))?;
+        output::text(&report(args, &found, (step, dead), next.as_deref()))?;
     }
     for note in notes {
         crate::words::tell!("note: {}", crate::words::printable(&note));
@@ -142,6 +148,8 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
         let names = format!("{} and {}", args.old.display(), args.new.display());
         let names = crate::words::printable(&names);
         crate::words::tell!("error: {names} differ by more than --fail-on allows");
+    } else if code != 0 {
+        crate::words::tell!("error: neither build loads here: --fail-on has nothing to judge by");
     }
     Ok(ExitCode::from(code))
 }
@@ -235,7 +243,12 @@ fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
 }
 
 /// The differences in words.
-fn report(args: &Args, found: &[Difference], step: Option<Step>, next: Option<&str>) -> String {
+fn report(
+    args: &Args,
+    found: &[Difference],
+    (step, dead): (Option<Step>, bool),
+    next: Option<&str>,
+) -> String {
     let mut text = format!("{} and {}\n", args.old.display(), args.new.display());
     let mut about: Option<&Subject> = None;
     for difference in found {
@@ -256,6 +269,9 @@ fn report(args: &Args, found: &[Difference], step: Option<Step>, next: Option<&s
         let _ = writeln!(text, "    {}", difference.why);
     }
     let suggestion = match (step, next, &args.was) {
+        (None, ..) if dead => {
+            "neither build loads here: what handlers answer was not compared".to_owned()
+        }
         (None, ..) => {
             "callers notice nothing: the version may stay, or its last number rise".to_owned()
         }

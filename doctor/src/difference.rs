@@ -3,6 +3,7 @@
 
 mod handler;
 mod legacy;
+mod loading;
 mod operands;
 mod system;
 
@@ -105,6 +106,7 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
         handler::all(was, now, &mut list);
         legacy::all(was, now, &mut list);
     }
+    loading::compare(old, new, &mut list);
     system::compare(old, new, &mut list);
     answers(old, new, &mut list);
     let mut found = list.found;

@@ -2,6 +2,7 @@
 //! exit codes.
 
 mod edits;
+mod loading;
 
 use edits::{edit, edits, manifest};
 use serde_json::{Value, json};
@@ -26,7 +27,17 @@ XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return one(frame); }
 
 /// A library with this manifest, if any; `None` where there is no compiler.
 fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) -> Option<PathBuf> {
-    let mut source = HANDLERS.to_owned();
+    with_manifest(folder, name, HANDLERS, manifest, flags)
+}
+
+fn with_manifest(
+    folder: &Path,
+    name: &str,
+    source: &str,
+    manifest: Option<&Value>,
+    flags: &[&str],
+) -> Option<PathBuf> {
+    let mut source = source.to_owned();
     if let Some(manifest) = manifest {
         let payload = manifest.to_string();
         let mut bytes = b"XLAFFIMF\x02\0\0\0".to_vec();
