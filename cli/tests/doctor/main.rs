@@ -3,6 +3,7 @@
 mod description;
 mod files;
 mod gate;
+mod identity;
 mod jaxlibs;
 mod wheel;
 

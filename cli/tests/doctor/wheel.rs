@@ -8,11 +8,12 @@ use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::{root, skip};
 
-const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
-const MEMBER: &str = "mine/libmine.so";
+pub(super) const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
+pub(super) const MEMBER: &str = "mine/libmine.so";
+const UNLICENSED: &[u8] = b"Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n\n";
 
 /// The handler that new projects in C begin with, and what a test adds to it.
-fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
+pub(super) fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let source = root().join("cli/templates/c/source.c");
     let source = std::fs::read_to_string(source).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -31,18 +32,18 @@ fn run(wheel: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-struct Told {
-    code: Option<i32>,
-    whole: Value,
+pub(super) struct Told {
+    pub(super) code: Option<i32>,
+    pub(super) whole: Value,
     wheel: Value,
 }
 
-fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
+pub(super) fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
     let folder = tempfile::tempdir().unwrap();
     judge_file(&wheel.pack(folder.path()), arguments)
 }
 
-fn judge_file(path: &Path, arguments: &[&str]) -> Told {
+pub(super) fn judge_file(path: &Path, arguments: &[&str]) -> Told {
     let output = run(path, &[arguments, &["--json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -62,7 +63,7 @@ impl Told {
     }
 
     /// Weight and words of the first finding of this number.
-    fn of_wheel(&self, id: &str) -> (&str, String) {
+    pub(super) fn of_wheel(&self, id: &str) -> (&str, String) {
         let findings = self.wheel["findings"].as_array().unwrap();
         let found = findings.iter().find(|finding| finding["id"] == id);
         let found = found.unwrap_or_else(|| panic!("no {id}: {:#}", self.wheel));
@@ -242,13 +243,15 @@ fn what_installers_read_is_judged() {
         (
             good.clone().member(
                 &info("WHEEL"),
-                b"Root-Is-Purelib: true\nTag: py3-none-manylinux_2_17_x86_64\n",
+                b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-manylinux_2_17_x86_64\n",
             ),
             "has no libraries, and has some",
         ),
         (
-            good.clone()
-                .member(&info("WHEEL"), b"Tag: py3-none-linux_x86_64\n"),
+            good.clone().member(
+                &info("WHEEL"),
+                b"Wheel-Version: 1.9\nTag: py3-none-linux_x86_64\n",
+            ),
             "does not say py3-none-linux_x86_64",
         ),
     ];
@@ -257,7 +260,7 @@ fn what_installers_read_is_judged() {
         let found = told.of_wheel("XF405");
         assert!(found.1.contains(words), "{words}: {found:?}");
     }
-    let unnamed = good.clone().member(&info("METADATA"), b"Name: mine\n\n");
+    let unnamed = good.clone().member(&info("METADATA"), UNLICENSED);
     assert_eq!(judge(unnamed, &[]).of_wheel("XF406").0, "risk");
     let textless = good.clone().without(&info("licenses/LICENSE"));
     assert_eq!(judge(textless, &[]).of_wheel("XF406").0, "note");
@@ -280,7 +283,7 @@ fn the_worst_comes_first() {
     };
     let wheel = Wheel::named("mine-1.0-py3-none-any")
         .member(MEMBER, &library)
-        .member("mine-1.0.dist-info/METADATA", b"Name: mine\n\n");
+        .member("mine-1.0.dist-info/METADATA", UNLICENSED);
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = wheel.pack(folder.path());
     let told = judge_file(&path, &[]);

@@ -3,7 +3,7 @@
 use super::Error;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -85,11 +85,21 @@ impl Archive {
                 what: "it is not a regular file".to_owned(),
             });
         }
+        // Opened anew: what is read through a duplicate moves the place where the other reads.
+        let mut directory = BufReader::new(File::open(path).map_err(io)?);
         let zip = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(path, &error))?;
         if zip.len() > limits.members {
             return Err(Error::TooLarge {
                 path: path.to_owned(),
                 what: format!("it has {} members, {} are read", zip.len(), limits.members),
+            });
+        }
+        let twice = repeated(&mut directory, zip.central_directory_start(), zip.len());
+        if let Some(member) = twice.map_err(io)? {
+            return Err(Error::Hostile {
+                path: path.to_owned(),
+                member,
+                what: "is there twice: which one is installed is a matter of the installer",
             });
         }
         Ok(Self {
@@ -193,6 +203,31 @@ impl Archive {
         }
         Ok(())
     }
+}
+
+/// A name that stands in the list of members more than once. The archive's reader has the last of them alone, and fewer
+/// members than the list then.
+fn repeated(file: &mut BufReader<File>, start: u64, members: usize) -> io::Result<Option<String>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut names = BTreeSet::new();
+    while names.len() <= members {
+        let mut head = [0; 46];
+        match file.read_exact(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            other => other?,
+        }
+        if !head.starts_with(b"PK\x01\x02") {
+            break;
+        }
+        let length = |at: usize| i64::from(u16::from_le_bytes([head[at], head[at + 1]]));
+        let mut name = vec![0; usize::from(u16::from_le_bytes([head[28], head[29]]))];
+        file.read_exact(&mut name)?;
+        if let Some(name) = names.replace(name) {
+            return Ok(Some(String::from_utf8_lossy(&name).into_owned()));
+        }
+        file.seek_relative(length(30) + length(32))?;
+    }
+    Ok(None)
 }
 
 fn damaged(path: &Path, error: &ZipError) -> Error {

@@ -1,5 +1,6 @@
 //! Findings about a wheel as a wheel: what its name and its metadata promise beside what its libraries need.
 
+mod identity;
 mod published;
 
 use self::published::{licences, metadata, size};

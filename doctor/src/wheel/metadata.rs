@@ -67,6 +67,8 @@ impl Metadata {
 impl Headers {
     fn of(text: &str) -> Self {
         let lines = text.lines().take_while(|line| !line.is_empty());
+        // What begins with a blank goes on with the line before.
+        let lines = lines.filter(|line| !line.starts_with([' ', '\t']));
         let pairs = lines.filter_map(|line| {
             let (name, value) = line.split_once(':')?;
             Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn lines_are_read() {
-        let headers = Headers::of("Tag: py3-none-any\nTag: b\nLicense: \n\nTag: c\n");
+        let headers = Headers::of("Tag: py3-none-any\nTag: b\nLicense: \n  Tag: d\n\nTag: c\n");
         assert_eq!(
             headers.all("tag").collect::<Vec<_>>(),
             ["py3-none-any", "b"]

@@ -48,6 +48,7 @@ pub(super) fn metadata(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding
             ));
         }
     }
+    super::identity::findings(wheel, folder, found);
     if let Some(headers) = &meta.wheel {
         let told: BTreeSet<&str> = headers.all("tag").collect();
         let mut named = BTreeSet::new();
