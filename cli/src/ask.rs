@@ -1,12 +1,13 @@
 //! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
 //! that kills its process or hangs is a finding.
 
+use crate::orphans::isolated;
 use crate::run::UserType;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use xla_ffi_doctor::{Answer, Candidate, Finding, Level, Outcome, Problem, Subject, Weight};
-use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage, isolated};
+use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage};
 
 /// A library that is to be asked.
 pub(crate) struct Asking<'a> {

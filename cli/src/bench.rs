@@ -38,9 +38,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
     if let Some(supervisor) = &args.call.supervised {
-        return Ok(supervise::child(supervisor, || {
-            here(args).inspect_err(|error| output::no_answer(args.json.then_some(SCHEMA), error))
-        }));
+        let done = if args.json {
+            supervise::Done::Answered
+        } else {
+            supervise::Done::Told
+        };
+        return Ok(supervise::child(supervisor, || here(args).map(|()| done)));
     }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));

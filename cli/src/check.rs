@@ -4,6 +4,7 @@ mod checks;
 mod subject;
 
 use crate::engine;
+use crate::orphans::isolated;
 use crate::output;
 use crate::run::CallArgs;
 use crate::target::{HandlerName, Target};
@@ -13,7 +14,6 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use subject::Subject;
-use xla_ffi_runtime::isolated;
 
 /// The form of the answers for programs.
 pub(crate) const SCHEMA: &str = "xla-ffi-check-1";

@@ -21,6 +21,7 @@ mod forms;
 mod inspect;
 mod known;
 mod new;
+mod orphans;
 mod output;
 mod pipe;
 mod progress;
@@ -128,7 +129,15 @@ fn refuse(error: &clap::Error) -> ! {
         let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
     }
     // Help and the version are an answer, which may find no room.
-    let written = error.print().and_then(|()| std::io::stdout().flush());
+    // The standard library says of one that cannot be written that it was.
+    let can = if error.use_stderr() || output::takes_text() {
+        Ok(())
+    } else {
+        Err(rustix::io::Errno::BADF.into())
+    };
+    let written = can
+        .and_then(|()| error.print())
+        .and_then(|()| std::io::stdout().flush());
     match written {
         Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
             crate::words::tell!("error: standard output: {why}");

@@ -28,14 +28,6 @@ pub(crate) fn keep_apart() -> Result<()> {
     Ok(())
 }
 
-/// Whether standard output is gone: foreign code has closed it.
-pub(crate) fn is_gone() -> bool {
-    match OWN.get() {
-        Some(own) => rustix::io::fcntl_getfd(own).is_err(),
-        None => rustix::io::fcntl_getfd(std::io::stdout()).is_err(),
-    }
-}
-
 /// Writes a text for people: names of files and symbols and what libraries say of themselves may hold
 /// anything, and a terminal obeys none of it.
 pub(crate) fn text(text: &str) -> Result<()> {
@@ -46,17 +38,39 @@ fn exactly(text: &str) -> Result<()> {
     crate::progress::done();
     let written = match OWN.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
-        None => std::io::stdout().lock().write_all(text.as_bytes()),
+        None => Plain.write_all(text.as_bytes()),
     };
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        other => other.context("standard output"),
     }
 }
 
+/// Standard output without the standard library's, which takes one that cannot be written for one that takes everything.
+struct Plain;
+
+impl Write for Plain {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether standard output was opened for writing.
+pub(crate) fn takes_text() -> bool {
+    let flags = rustix::fs::fcntl_getfl(rustix::stdio::stdout());
+    flags.is_ok_and(|flags| flags & rustix::fs::OFlags::ACCMODE != rustix::fs::OFlags::RDONLY)
+}
+
 pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
-    crate::pipe::answers();
-    answered();
+    let own = "the pipe to this program's first process, which foreign code has closed";
+    if crate::pipe::answers(value).context(own)? {
+        return Ok(());
+    }
+    ANSWERED.store(true, Ordering::Relaxed);
     exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
@@ -77,11 +91,6 @@ pub(crate) fn failure(schema: &str, code: u8, kind: &str, error: &str) -> Result
         "exit": { "code": code, "kind": kind },
         "error": error,
     }))
-}
-
-/// That an answer for programs has been written, here or by a child process.
-pub(crate) fn answered() {
-    ANSWERED.store(true, Ordering::Relaxed);
 }
 
 /// Where a command ends with an error before there is an answer for programs, and one is wanted, in this form: this one.

@@ -1,21 +1,37 @@
-//! What a supervised child says to its parent, a line each: whose code it enters next, that it writes its answer, and the
+//! What a supervised child says to its parent, a line each: whose code it enters next, its answer or its error, and the
 //! status with which it ends by itself.
 
+use serde_json::Value;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What a child says instead of whose code it enters where it writes its answer.
-const ANSWER: &str = "\u{1}answer";
+/// What a child says instead of whose code it enters where its answer for programs comes, in JSON.
+const ANSWER: &str = "\u{1}answer ";
+/// The same of the error that it ends with, a string in JSON.
+const ERROR: &str = "\u{1}error ";
 /// What a child says with the status that it is about to end with, by itself.
 const ENDS: &str = "\u{1}ends ";
 
-/// Bytes of a line at most; ours are much shorter.
-const LONGEST: usize = 1 << 16;
+/// Bytes of a line at most; ours are shorter.
+const LONGEST: usize = 1 << 20;
+/// Bytes of an error that are told.
+const ERROR_BYTES: usize = 1 << 16;
 
 /// Where a child says it.
 static PIPE: OnceLock<File> = OnceLock::new();
+
+/// Whose code runs in a child, and whose closed its standard output.
+static WHO: Mutex<Who> = Mutex::new(Who {
+    runs: String::new(),
+    closed: None,
+});
+
+struct Who {
+    runs: String,
+    closed: Option<String>,
+}
 
 /// In the child: this is the pipe.
 pub(crate) fn open(descriptor: i32) {
@@ -27,20 +43,60 @@ pub(crate) fn open(descriptor: i32) {
 
 /// Says whose code runs from here on: what the error begins with if it goes wrong. The time limit begins anew.
 pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
-    if let Some(mut pipe) = PIPE.get() {
+    if PIPE.get().is_some() {
+        let who = who.to_string();
         // A parent that is gone has no use for it.
-        drop(writeln!(pipe, "{}", who.to_string().replace('\n', " ")));
+        let _ = say("", &who);
+        let mut known = WHO.lock().unwrap_or_else(PoisonError::into_inner);
+        known.look();
+        known.runs = who;
     }
 }
 
-/// Says that an answer for programs is written now, whatever comes after it.
-pub(crate) fn answers() {
-    enters(format_args!("{ANSWER}"));
+impl Who {
+    /// Whoever has run since the last look has closed what is closed now.
+    fn look(&mut self) {
+        let closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();
+        if closed && self.closed.is_none() {
+            self.closed = Some(self.runs.clone());
+        }
+    }
+}
+
+/// Who has closed the standard output of this child, if anybody.
+pub(crate) fn closer() -> Option<String> {
+    let mut known = WHO.lock().unwrap_or_else(PoisonError::into_inner);
+    known.look();
+    known.closed.clone()
+}
+
+/// Gives the answer for programs to the parent, who writes it when this process has ended well; whether this is a child.
+pub(crate) fn answers(answer: &Value) -> std::io::Result<bool> {
+    if PIPE.get().is_none() {
+        return Ok(false);
+    }
+    say(ANSWER, &answer.to_string()).map(|()| true)
+}
+
+/// Gives the error with which this process ends to the parent, who tells it.
+pub(crate) fn fails(error: &str) -> std::io::Result<()> {
+    let end = (0..=error.len().min(ERROR_BYTES)).rev();
+    let end = end.into_iter().find(|at| error.is_char_boundary(*at));
+    let (told, rest) = error.split_at(end.unwrap_or(0));
+    let more = if rest.is_empty() { "" } else { " …" };
+    say(ERROR, &Value::String(format!("{told}{more}")).to_string())
 }
 
 /// Says with which status this process ends by itself: handlers end processes with any.
-pub(crate) fn ends(code: u8) {
-    enters(format_args!("{ENDS}{code}"));
+pub(crate) fn ends(code: u8) -> std::io::Result<()> {
+    say(ENDS, &code.to_string())
+}
+
+fn say(what: &str, text: &str) -> std::io::Result<()> {
+    match PIPE.get() {
+        Some(mut pipe) => pipe.write_all(format!("{what}{}\n", text.replace('\n', " ")).as_bytes()),
+        None => Err(ErrorKind::NotConnected.into()),
+    }
 }
 
 /// What a child has said so far.
@@ -50,8 +106,10 @@ pub(crate) struct Said {
     begun: Vec<u8>,
     /// Whose code it said that it enters, last.
     pub(crate) who: String,
-    /// Whether it has written an answer for programs.
-    pub(crate) answered: bool,
+    /// Its answer for programs.
+    pub(crate) answer: Option<Value>,
+    /// The error that it ends with.
+    pub(crate) error: Option<String>,
     /// The status with which it said that it ends.
     pub(crate) ends: Option<u8>,
 }
@@ -67,7 +125,8 @@ impl Said {
             pipe: File::from(read),
             begun: vec![],
             who: "xla-ffi itself".into(),
-            answered: false,
+            answer: None,
+            error: None,
             ends: None,
         };
         Ok((write, said))
@@ -91,8 +150,10 @@ impl Said {
             while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.begun.drain(..=end).collect();
                 let line = String::from_utf8_lossy(&line[..end]);
-                if line == ANSWER {
-                    self.answered = true;
+                if let Some(answer) = line.strip_prefix(ANSWER) {
+                    self.answer = serde_json::from_str(answer).ok();
+                } else if let Some(error) = line.strip_prefix(ERROR) {
+                    self.error = serde_json::from_str(error).ok();
                 } else if let Some(code) = line.strip_prefix(ENDS) {
                     self.ends = code.parse().ok();
                 } else {

@@ -186,7 +186,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         engine::only_embedded(&args.call, "run --replay");
     }
     if let Some(supervisor) = &args.call.supervised {
-        return Ok(supervise::child(supervisor, || here(args)));
+        return Ok(supervise::child(supervisor, || {
+            here(args).map(|()| supervise::Done::Told)
+        }));
     }
     if let Some(out) = &args.out {
         let read = args.call.args.iter().filter_map(Spec::file);

@@ -7,6 +7,7 @@
 //! whole process, with threads, the terminal and exit handlers, and nothing lies in this one's memory
 //! that it would need.
 
+use crate::orphans::Orphans;
 use crate::pipe::{self, Said};
 use anyhow::{Context, Result, bail};
 use std::os::fd::AsRawFd;
@@ -20,8 +21,12 @@ const CHILD: &str = "--supervised";
 /// How a child ends that came to its end, which it says through the pipe too: handlers end processes with any status.
 const DONE: u8 = 187;
 const FAILED: u8 = 188;
-/// Its standard output was gone by then: what it wrote there went nowhere, and nobody told it.
+/// Its standard output was gone by then: what it wrote there went nowhere.
 const CLOSED: u8 = 189;
+/// It came to its end and could not say so: the pipe was gone.
+const UNSAID: u8 = 190;
+/// Who is blamed from the end of the work on: exit handlers and destructors of what was loaded run.
+const ENDING: &str = "the library, as its process ends,";
 /// What the child may take beyond the call's own limit: loading, and telling what happened.
 const GRACE: Duration = Duration::from_secs(5);
 /// Longer limits are no limits; clocks cannot count every number of seconds.
@@ -50,7 +55,7 @@ impl std::str::FromStr for Supervisor {
 
 /// Does the work of a supervised child, and tells how it came to its end, so that a handler that ends
 /// the process with a status of its own is not taken for that.
-pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) -> ExitCode {
+pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<Done>) -> ExitCode {
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
     // Where the kernel refuses, the time limit ends the child.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -59,22 +64,54 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
         return ExitCode::from(FAILED);
     }
     pipe::open(supervisor.pipe);
-    let code = match work() {
-        Ok(()) if crate::output::is_gone() => CLOSED,
-        Ok(()) => DONE,
-        Err(error) => {
-            crate::progress::done();
-            crate::words::tell!("error: {}", crate::words::error_text(&error));
-            // An answer for programs is the parent's to write, where it could not be written here.
-            if crate::output::is_gone() {
-                CLOSED
-            } else {
-                FAILED
-            }
-        }
+    let outcome = work();
+    crate::progress::done();
+    let closer = pipe::closer();
+    let (code, told) = match outcome {
+        // What a program reads has been given to the parent.
+        Ok(Done::Answered) => (DONE, None),
+        Ok(Done::Told) if closer.is_some() => (CLOSED, closer),
+        Ok(Done::Told) => (DONE, None),
+        Err(error) if closer.is_some() && is_no_file(&error) => (CLOSED, closer),
+        Err(error) => (FAILED, Some(crate::words::error_text(&error))),
     };
-    pipe::ends(code);
-    ExitCode::from(code)
+    let said = match (code, &told) {
+        (FAILED, Some(error)) => pipe::fails(error),
+        (CLOSED, Some(who)) => {
+            pipe::enters(format_args!("{who}"));
+            Ok(())
+        }
+        _ => Ok(()),
+    };
+    if code != CLOSED {
+        pipe::enters(format_args!("{ENDING}"));
+    }
+    match said.and_then(|()| pipe::ends(code)) {
+        Ok(()) => ExitCode::from(code),
+        Err(_) => {
+            if let Some(error) = told.filter(|_| code == FAILED) {
+                crate::words::tell!("error: {error}");
+            }
+            ExitCode::from(UNSAID)
+        }
+    }
+}
+
+/// How the work of a child was told.
+pub(crate) enum Done {
+    /// In words, on standard output.
+    Told,
+    /// To programs, through the parent.
+    Answered,
+}
+
+/// Whether something was written to what is no open file.
+fn is_no_file(error: &anyhow::Error) -> bool {
+    let mut causes = error.chain();
+    causes.any(|cause| {
+        let cause = cause.downcast_ref::<std::io::Error>();
+        cause.and_then(std::io::Error::raw_os_error) == Some(rustix::io::Errno::BADF.raw_os_error())
+    })
 }
 
 /// Runs this program again with the same command line and [`CHILD`], and gives its exit code. What it enters may take as
@@ -85,6 +122,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     let child = format!("{CHILD}={},{}", write.as_raw_fd(), std::process::id());
     arguments.insert(1.min(arguments.len()), child.into());
     let program = std::env::current_exe().context("this program's own file")?;
+    let orphans = Orphans::taken_in();
     let mut child = Command::new(program)
         .args(arguments)
         .spawn()
@@ -96,25 +134,38 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     loop {
         let ended = child.try_wait().context("the child process")?;
         // After the wait: all that a child said that has ended is there.
-        if hear(&mut said) {
+        if said.read() {
             end = Instant::now() + limit_and_grace;
         }
         if let Some(status) = ended {
             let who = said.who;
             let code = status.code().and_then(|code| u8::try_from(code).ok());
+            let unsaid = code == Some(UNSAID) && said.ends.is_none();
             let code = code.filter(|code| said.ends == Some(*code));
-            if !matches!(code, Some(DONE | FAILED)) {
+            if !matches!(code, Some(DONE)) {
                 crate::progress::clear();
+                orphans.end();
             }
             if let Some(signal) = status.signal() {
                 let name = signal_name(signal);
                 bail!("{who} crashed its process with signal {signal} ({name})");
             }
             return match code {
-                Some(DONE) => Ok(ExitCode::SUCCESS),
-                Some(FAILED) => Ok(ExitCode::FAILURE),
+                Some(DONE) => {
+                    if let Some(answer) = &said.answer {
+                        crate::output::json(answer)?;
+                    }
+                    Ok(ExitCode::SUCCESS)
+                }
+                Some(FAILED) => match said.error {
+                    Some(error) => bail!("{error}"),
+                    None => bail!("{who} failed, and its process did not say how"),
+                },
                 Some(CLOSED) => bail!(
                     "{who} closed its process's standard output, where the results were to be written"
+                ),
+                _ if unsaid => bail!(
+                    "{who} closed the pipe through which its process says how it ended, or ended it, with {status}"
                 ),
                 _ => bail!("{who} ended its process, with {status}"),
             };
@@ -122,7 +173,8 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         if Instant::now() >= end {
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
-            hear(&mut said);
+            orphans.end();
+            said.read();
             crate::progress::clear();
             bail!(
                 "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
@@ -132,13 +184,4 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
-}
-
-/// Reads what the child said; whether it entered anything.
-fn hear(said: &mut Said) -> bool {
-    let entered = said.read();
-    if said.answered {
-        crate::output::answered();
-    }
-    entered
 }

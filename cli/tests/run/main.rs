@@ -1,5 +1,6 @@
 //! `xla-ffi run` and `inspect`: what they print, and how they end.
 
+mod answers;
 mod device;
 mod ends;
 mod files;
@@ -18,6 +19,7 @@ const SOURCE: &str = r#"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 typedef struct { size_t size; void* ext; uint32_t dtype; void* data; int64_t rank; int64_t* dims; } Buffer;
 typedef struct { size_t size; void* ext; int64_t count; uint32_t* types; void** list; } List;
@@ -55,6 +57,21 @@ void* leave(Frame* f) { if (metadata(f, 1)) return NULL; exit(0); }
 void* close_output(Frame* f) { if (metadata(f, 1)) return NULL; close(1); return NULL; }
 void* leave_with_2(Frame* f) { if (metadata(f, 1)) return NULL; exit(2); }
 void* leave_with_187(Frame* f) { if (metadata(f, 1)) return NULL; exit(187); }
+void* close_the_rest(Frame* f) { if (metadata(f, 1)) return NULL; for (int i = 3; i < 1024; ++i) close(i); return NULL; }
+void* crash_at_exit(Frame* f) { if (metadata(f, 1)) return NULL; atexit(abort); return NULL; }
+void* sleep_in_shell(Frame* f) { if (metadata(f, 1)) return NULL; return system("sleep $SLEEP") ? NULL : NULL; }
+void* crash_with_child(Frame* f) {
+  if (metadata(f, 1)) return NULL;
+  if (fork() == 0) { setsid(); if (fork() == 0) execlp("sleep", "sleep", getenv("SLEEP"), (char*)NULL); _exit(0); }
+  sleep(1);
+  abort();
+}
+void* limit_files(Frame* f) {
+  if (metadata(f, 1)) return NULL;
+  struct rlimit none = {0, 0};
+  setrlimit(RLIMIT_FSIZE, &none);
+  return NULL;
+}
 void* hang(Frame* f) { if (metadata(f, 1)) return NULL; for (;;) sleep(1); return f; }
 void* half(Frame* f) {
   if (metadata(f, 1)) return NULL;
