@@ -94,13 +94,13 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     found = _needs.merged(calls)
     stand = _listed.standing(listed, given)
     _listed.refuse_ambiguous(listed, stand, where)
-    for each in given:
-        if each.library is None and not any(each in choices for choices in stand):
-            _library.load(each.path)
     for entry, choices in zip(listed, stand):
         if choices:
             _listed.take_place(entry, choices[0])
     targets = [need.target for need in found if not need.of_jax]
+    for each in given:
+        if each.library is None and not any(each in choices for choices in stand) and not _are_there(targets, platforms):
+            _library.load(each.path)
     for entry, choices in zip(listed, stand):
         # What is registered already, from elsewhere, need not be there.
         if not choices and os.path.exists(entry.file) and not _are_there(targets if entry.targets is None else entry.targets, platforms):

@@ -10,18 +10,13 @@ def report(model, paths):
     data, where = _model.read(model)
     calls, platforms = _needs.opened(data, where)
     offers = _offers(_listed.read(_model.parts(data, where)[0], where), paths)
-    wrong = {}
-    for call in calls:
-        _path, spec = offers.get(call.need.target, (None, None))
-        known = wrong.setdefault((call.need.target, call.need.api_version), {})
-        if call.need.target in offers:
-            known.update(dict.fromkeys(_misfits(call, spec, platforms)))
     lines, good = [], True
     for need in _needs.merged(calls):
         attributes = ", ".join(f"{name}: {kind}" for name, kind in need.attributes)
-        path, _spec = offers.get(need.target, (None, None))
+        theirs = [call for call in calls if (call.need.target, call.need.api_version) == (need.target, need.api_version)]
+        found = [(path, dict.fromkeys(why for call in theirs for why in _misfits(call, spec, platforms))) for path, spec in offers.get(need.target, ())]
+        path, misfits = (None, {}) if need.of_jax or not found else min(found, key=lambda each: len(each[1]))
         by = "jax" if need.of_jax else path
-        misfits = [] if need.of_jax else list(wrong[need.target, need.api_version])
         said = f"in {by}" + (f", but {' and '.join(misfits)}" if misfits else "") if by else "in none of the libraries" if paths else "?"
         good = good and bool(by) and not misfits
         # What a model says is one line, and no command for a terminal.
@@ -30,21 +25,19 @@ def report(model, paths):
 
 
 def _offers(listed, paths):
-    """``(path, spec)`` by target: what these libraries have under their own names, and under those of a model's list."""
+    """``(path, spec)`` of each library by target: what these libraries have under their own names, and under those of a model's list."""
     given = [_listed.given(path) for path in paths]
     stand = _listed.standing(listed, given)
     offers = {}
     for path, each in zip(paths, given):
-        names = [entry for entry, choices in zip(listed, stand) if each in choices]
-        said = next((entry.signatures for entry in names if any(entry.signatures.values())), {})
-        described = said.get("handlers"), said.get("legacy")
-        libraries = _given.complete(each.path, _manifest.read_all(each.path, required=not any(described)), *described)
-        prefixes = [entry.prefix for entry in names if entry.prefix is not None]
-        for name, (handlers, legacy) in libraries.items():
-            for prefix in (name, *prefixes):
-                offers.update({f"{prefix}.{spec.name}": (path, spec) for spec in handlers.values()})
-            offers.update({spec.name: (path, None) for spec in legacy})
-            offers.update({f"{prefix}.{spec.name}": (path, None) for prefix in prefixes for spec in legacy})
+        said = {None: {}, **{entry.prefix: entry.signatures for entry, choices in zip(listed, stand) if each in choices}}
+        libraries = _manifest.read_all(each.path, required=not any(any(signatures.values()) for signatures in said.values()))
+        for prefix, signatures in said.items():
+            for name, (handlers, legacy) in _given.complete(each.path, libraries, signatures.get("handlers"), signatures.get("legacy")).items():
+                for spec in handlers.values():
+                    offers.setdefault(f"{prefix or name}.{spec.name}", []).append((path, spec))
+                for spec in legacy:
+                    offers.setdefault(f"{prefix}.{spec.name}" if prefix else spec.name, []).append((path, None))
     return offers
 
 

@@ -103,7 +103,13 @@ def renamed(path, folder):
     for there in (True, False):
         if not there:
             os.remove(old)
-        for libraries in ([new], [new, path]) if there else ([new],):
+        other = os.path.join(folder, "other", "libold.so")
+        if there:
+            # Of two that may stand for it, the one that is it, byte for byte.
+            os.makedirs(os.path.dirname(other))
+            with open(path, "rb") as library, open(other, "wb") as out:
+                out.write(library.read() + b"another build")
+        for libraries in ([new], [other, new]) if there else ([new],):
             status, text = serve(file, *libraries)
             if status != 0 or text.strip() != want:
                 raise AssertionError(text)

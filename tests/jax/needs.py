@@ -124,6 +124,9 @@ def described(folder):
     head = data[: data.index(b"ML\xefR")]
     if SCALE.encode() not in head:
         raise AssertionError(head)
+    # One file under two prefixes, of which each knows a handler.
+    half = xla_ffi.load(place, prefix="half", handlers={"Half": "(x: f32[... n]) -> y: f32[... n]"})
+    told(0, "", written(folder, "half.bin", xla_ffi.export(lambda x: lib.Scale(half.Half(x)), X).serialize()), "--lib", place)
     # As if the library had been described otherwise.
     doubled = data.replace(b"x: f32[... n]", b"x: f64[... n]")
     told(1, "its argument x is no F32", written(folder, "doubled.bin", doubled), "--lib", place)
@@ -160,6 +163,7 @@ def platforms(folder, path):
     for form, file in all_forms.items():
         says = form in ("ours", "jax")
         told(int(says), "it is for tpu, and the model for cpu" if says else "", file, "--lib", other)
+        told(0, "", file, "--lib", path, "--lib", other)
     place = given.compiled_text(SOURCE, folder, "chosen")
     here, there = (
         xla_ffi.load(place, prefix=prefix, handlers={"Scale": xla_ffi.Signature(SCALE, platforms=(platform,))})
