@@ -260,10 +260,10 @@ def damaged_modules(path):
             raise AssertionError(errors)
 
 
-def within(path):
+def within(path, folder):
     """A library that is loaded by the function that is exported is vouched for like others."""
     wanted()
-    place = shutil.copy(path, os.path.join(tempfile.mkdtemp(), "libwithin.so"))
+    place = shutil.copy(path, os.path.join(folder, "libwithin.so"))
     model = xla_ffi.export(lambda x: xla_ffi.load(place, prefix="within").rms_norm(x), X)
     if [need.target for need in model.needs] != ["within.rms_norm"]:
         raise AssertionError(model)
@@ -281,7 +281,7 @@ def main():
         check("platforms of a model", lambda: platforms(path, folder))
         check("a model that is cut off", lambda: cut_off(path))
         check("damaged modules", lambda: damaged_modules(path))
-        check("a library that the function loads", lambda: within(path))
+        check("a library that the function loads", lambda: within(path, folder))
     finish()
 
 
