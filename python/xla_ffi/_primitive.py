@@ -94,7 +94,13 @@ def _abstract(*avals, results, varying, has_side_effect, split, **_):
 
 
 def _lower(context, *operands, split, **params):
-    if split is not None and split.dims and _sharding.wanted(context):
+    divided = _sharding.wanted(context)
+    if divided and params["has_side_effect"]:
+        raise NotImplementedError(
+            f"{params['target']}: XLA takes no call with side effects where it divides a program between devices: put the call into "
+            "jax.shard_map, in which each device makes its own"
+        )
+    if split is not None and split.dims and divided:
         results = params.pop("results")
         bind = functools.partial(PRIMITIVES[0].bind, split=None, **params)
         whole = lambda *args: _sharding.split_call(bind, split, args, results)

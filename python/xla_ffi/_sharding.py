@@ -70,7 +70,7 @@ def wanted(context):
     module = context.module_context
     if type(module.axis_context).__name__ != "ShardingContext" or module.lowering_parameters.for_export:
         return False
-    return len(module.axis_context.device_assignment or ()) > 1
+    return module.axis_context.num_devices > 1
 
 
 def split_call(bind, split, args, results):

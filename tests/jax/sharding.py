@@ -179,6 +179,19 @@ def as_declared(norm, lib, product):
     raises(TypeError, lambda: lib.mean(jnp.ones(4), partition_batch=True), "partition_batch", "'...'")
 
 
+def side_effects(norm, lib, product):
+    """XLA refuses them in a program that it divides (an internal error of its own), but each device may make its own call."""
+    loud = lambda x: lib.cube(x, has_side_effect=True)
+    for x in put(WHOLE, "d"), put(WHOLE):
+        raises(NotImplementedError, lambda x=x: jax.jit(loud)(x), "derivatives.cube", "side effects", "jax.shard_map")
+    shard_map = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
+    split = PartitionSpec("d")
+    right(jax.jit(shard_map(loud, mesh=mesh(), in_specs=split, out_specs=split))(put(WHOLE, "d")), 2 * WHOLE**3)
+    right(jax.jit(loud)(jnp.asarray(WHOLE)), 2 * WHOLE**3)
+
+
 def uneven(norm, lib, product):
     """Parts that are not equal would be padded: no handler gets such."""
     constraint = NamedSharding(mesh(), PartitionSpec("d"))
@@ -359,7 +372,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, contraction, in_shard_map, as_declared, uneven, explicit, explicit_whole)
+    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, uneven, explicit, explicit_whole)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
