@@ -199,6 +199,11 @@ def _like(args):
     return [jax.ShapeDtypeStruct(arg.shape, arg.dtype, **explicit(arg)) for arg in args if _is_differentiable(arg)]
 
 
+def _as(value, aval):
+    """A cotangent, divided over Explicit axes as what it belongs to, where the type of that says so."""
+    return _jax.divided(value, _jax.parts_of(aval)) if _jax.is_explicit(aval) else value
+
+
 def _divided(values, parts):
     """The values, divided over Explicit axes as their types say."""
     return [_jax.divided(value, part) for value, part in zip(values, parts)]
@@ -250,11 +255,11 @@ def _transpose_call(cotangents, *args, gradient, **params):
         for result, cotangent in zip(params["results"], cotangents)
         if result and _jax.is_differentiable(result[1])
     ]
-    found = _divided(linear.cotangents(residuals, given, tuple(map(_type, lifted))), map(_jax.parts_of, lifted))
-    found = iter(*jax.linear_transpose(lift, like)(tuple(found)))
+    found = tuple(map(_as, linear.cotangents(residuals, given, tuple(map(_type, lifted))), lifted))
+    found = iter(*jax.linear_transpose(lift, like)(found))
     found = [next(found) if _is_differentiable(aval) else None for aval in avals]
     return [
-        _jax.divided(value, _jax.parts_of(aval)) if is_undefined else None
+        _as(value, aval) if is_undefined else None
         for value, aval, is_undefined in zip(found, avals, undefined)
     ]
 
@@ -287,7 +292,7 @@ def _transpose(cotangents, *args, count, linear, which, types, **_):
     found = linear.cotangents(residuals, [ad.instantiate_zeros(value) for value in cotangents], types)
     found = [value for value, there in zip(found, which) if there]
     return [None] * count + [
-        _jax.divided(value, _jax.parts_of(tangent.aval)) if ad.is_undefined_primal(tangent) else None
+        _as(value, tangent.aval) if ad.is_undefined_primal(tangent) else None
         for value, tangent in zip(found, tangents)
     ]
 

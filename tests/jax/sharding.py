@@ -293,6 +293,7 @@ def explicit(norm, lib, product):
     for transform in (slopes, of(over_rows, slopes), of(slopes, over_rows)):
         as_jax(transform, lib.cube, lambda x: 2 * x**3, x)
         as_jax(transform, lib.rows, jnp.multiply, x, w)
+    as_jax(of(slopes, looped), lib.sum, jnp.add, x, x)
 
 
 def explicit_whole(norm, lib, product):
