@@ -6,9 +6,9 @@
 #include "xla_ffi/handler.h"
 
 /* What becomes of a promise is in the low byte of `how`: 0 it is returned, 1 it is not, 2 it is freed, 3 there is an error in
- * its place, 4 one behind it, 5 there are two, 6 it is null. A thread writes y and completes it: after a while (0x100),
+ * its place, 4 one behind it, 5 there are two, 6 it is null, 7 it fails and is done, 8 it is done and fails twice. A thread writes y and completes it: after a while (0x100),
  * with an error (0x200), before the handler returns (0x400). With 0x800 xffi_decoded is not asked. */
-enum { RETURNED, KEPT_BACK, FREED, ERROR_IN_PLACE, ERROR_BEHIND, TWO, NO_PROMISE };
+enum { RETURNED, KEPT_BACK, FREED, ERROR_IN_PLACE, ERROR_BEHIND, TWO, NO_PROMISE, FAILED_FIRST, DONE_FIRST };
 enum { LATE = 0x100, FAILS = 0x200, AT_ONCE = 0x400, NOT_ASKED = 0x800 };
 
 typedef struct work {
@@ -61,6 +61,14 @@ static XLA_FFI_Error* astray_impl(xffi_call* call) {
     xffi_promise_free(promise);
     *(int32_t*)y.data = 7;
     return NULL;
+  }
+  if ((how & 0xff) == FAILED_FIRST || (how & 0xff) == DONE_FIRST) {
+    *(int32_t*)y.data = 7;
+    if ((how & 0xff) == DONE_FIRST) xffi_promise_done(promise);
+    xffi_promise_fail(promise, XLA_FFI_Error_Code_ABORTED, "the first");
+    xffi_promise_done(promise);
+    xffi_promise_fail(promise, XLA_FFI_Error_Code_NOT_FOUND, "the second");
+    return xffi_promise_return(call, promise);
   }
   give(promise, &y, how);
   switch (how & 0xff) {

@@ -16,6 +16,8 @@ const ERROR_IN_PLACE: i32 = 3;
 const ERROR_BEHIND: i32 = 4;
 const TWO: i32 = 5;
 const NO_PROMISE: i32 = 6;
+const FAILED_FIRST: i32 = 7;
+const DONE_FIRST: i32 = 8;
 const LATE: i32 = 0x100;
 const FAILS: i32 = 0x200;
 const AT_ONCE: i32 = 0x400;
@@ -134,6 +136,21 @@ fn promises_are_returned_once_and_in_calls_that_are_well() {
             let (_, outcome) = called(revision, &library, stage, &attributes);
             outcome.unwrap_or_else(|error| panic!("{revision}: {error}"));
         }
+    }
+}
+
+/// Until it is returned a promise that is completed again is what it was.
+#[test]
+fn the_first_completion_counts() {
+    let Some(library) = library("the_first_completion_counts") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let (outcome, y) = astray(revision, &library, DONE_FIRST, "");
+        outcome.unwrap_or_else(|error| panic!("{revision}: {error}"));
+        assert_eq!(y, 7, "{revision}");
+        let error = astray(revision, &library, FAILED_FIRST, "").0.unwrap_err();
+        assert_eq!(error.message(), "the first", "{revision}");
     }
 }
 

@@ -130,8 +130,14 @@ XFFI_INLINE void xffi_promise_complete(xffi_promise* promise) {
   if (before == XFFI_PROMISE_BOUND_ || before == XFFI_PROMISE_LOST_) xffi_promise_end_(promise);
 }
 
+/* Whether a promise that has not been returned was completed before: the first completion counts. */
+XFFI_INLINE int xffi_promise_is_done_(const xffi_promise* promise) {
+  return XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_;
+}
+
 /* Completes a promise with success, from any thread. */
 XFFI_INLINE void xffi_promise_done(xffi_promise* promise) {
+  if (xffi_promise_is_done_(promise)) return;
   promise->code = XLA_FFI_Error_Code_OK;
   xffi_promise_complete(promise);
 }
@@ -140,6 +146,7 @@ XFFI_INLINE void xffi_promise_done(xffi_promise* promise) {
 XFFI_COLD void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
                                  const char* message) {
   const size_t size = strlen(message) + 1;
+  if (xffi_promise_is_done_(promise)) return;
   promise->message = (char*)malloc(size);
   if (promise->message != NULL) memcpy(promise->message, message, size);
   promise->code = code == XLA_FFI_Error_Code_OK ? XLA_FFI_Error_Code_INTERNAL : code;
