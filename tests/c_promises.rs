@@ -182,6 +182,54 @@ fn errors_beside_promises_are_told() {
     }
 }
 
+/// A handler of the C headers that is compiled as C++ may throw: its host would end.
+#[test]
+fn what_a_handler_throws_is_its_error() {
+    let test = "what_a_handler_throws_is_its_error";
+    let folder = xla_ffi_testing::target_folder().join("tmp/c-promises");
+    let source = root().join("tests/c_throws.cc");
+    let include = root().join("include").display().to_string();
+    let flags = ["-I".to_owned(), include, "-pthread".to_owned()];
+    let Some(library) = compiler::shared_library(&folder, test, &source, "c_throws", &flags) else {
+        return;
+    };
+    for revision in [Revision::R1, Revision::R2, Revision::NEWEST] {
+        let runtime = Runtime::new(revision);
+        let library = runtime.open(&library).unwrap();
+        let handler = library.handler("throws", &[(Stage::Execute, "throws")]);
+        let handler = handler.unwrap();
+        for (what, told) in [
+            (0, None),
+            (1, Some("throws: a C++ exception: too bad")),
+            (2, Some("throws: a C++ exception of a type that is not std::exception")),
+            (3, Some("throws: a C++ exception: words")),
+            (4, Some("throws: out of memory: std::bad_alloc")),
+            (5, Some("throws: a C++ exception: early")),
+            (6, Some("throws: a C++ exception: behind a promise")),
+            (7, Some("throws: a C++ exception: behind a future")),
+        ] {
+            // Without futures the promise would have been waited for.
+            if what == 7 && revision < Revision::R2 {
+                continue;
+            }
+            let attributes = Attributes::new().with("what", what as i32);
+            let call = handler.instantiate(&attributes).unwrap().call();
+            let outcome = call.ret(Shape::new(DType::S32, []).unwrap()).run();
+            match (outcome, told) {
+                (Ok(outcome), None) => assert_eq!(outcome.rets[0].to_vec(), Some(vec![7_i32])),
+                (Err(error), Some(told)) => {
+                    assert_eq!(error.message(), told, "{revision}");
+                    let memory = what == 4 && revision >= Revision::R2;
+                    let code = if memory { "RESOURCE_EXHAUSTED" } else { "INTERNAL" };
+                    assert_eq!(error.code().name(), code, "{revision}, {what}");
+                }
+                (outcome, _) => panic!("{revision}, {what}: {outcome:?}"),
+            }
+        }
+        std::mem::forget(runtime);
+    }
+}
+
 #[test]
 fn an_error_that_nobody_returns_is_a_warning() {
     let Some(compiler) = compiler::compiler(false, "an_error_that_nobody_returns_is_a_warning")

@@ -22,6 +22,11 @@
 #ifndef XLA_FFI_HANDLER_H_
 #define XLA_FFI_HANDLER_H_
 
+#if defined(__cplusplus)
+#include <exception>
+#include <new>
+#endif
+
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
@@ -276,6 +281,37 @@ XFFI_COLD XLA_FFI_Error* xffi_on_device(const XLA_FFI_CallFrame* frame, const ch
                            "%s" XLA_FFI_SDK_TEXT_DEVICE, handler);
 }
 
+/* Calls the function of a handler. In C++ it may throw: a host is C, or is built without exceptions, and would end. */
+#if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
+XFFI_COLD XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
+  XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
+  const char* const what = "%s: a C++ exception: %s";
+  try {
+    throw;
+  } catch (const std::bad_alloc& e) {
+    code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
+    return xffi_error_format(call->api, code, "%s: out of memory: %s", call->handler, e.what());
+  } catch (const std::exception& e) {
+    return xffi_error_format(call->api, code, what, call->handler, e.what());
+  } catch (const char* e) {
+    return xffi_error_format(call->api, code, what, call->handler, e != NULL ? e : "(null)");
+  } catch (...) {
+    return xffi_error_format(call->api, code, "%s: a C++ exception of a type that is not std::exception", call->handler);
+  }
+}
+XFFI_HOT XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
+  try {
+    return function(call);
+  } catch (...) {
+    return xffi_thrown_(call);
+  }
+}
+#else
+XFFI_HOT XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
+  return function(call);
+}
+#endif
+
 /* Guards a call and hands it on. */
 XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
@@ -315,7 +351,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.end = NULL;
   call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
-  error = function(&call);
+  error = xffi_called_(&call, function);
   if (XFFI_UNLIKELY(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
     error = xffi_not_decoded_(&call);
   }

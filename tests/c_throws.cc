@@ -1,0 +1,31 @@
+// Handlers of the C headers in C++ that throw: tests/c_promises.rs calls them.
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "xla_ffi/handler.h"
+
+// What is thrown: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 that there is no memory, 5 an exception before
+// xffi_decoded, 6 one behind a promise that a thread completes, 7 one behind a promise that was returned.
+static XLA_FFI_Error* Throw(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
+  const int32_t what = xffi_attr_i32(call, "what");
+  if (what == 5) throw std::runtime_error("early");
+  if (XLA_FFI_Error* error = xffi_decoded(call)) return error;
+  *static_cast<int32_t*>(y.data) = 7;
+  if (what == 1) throw std::runtime_error("too " + std::string("bad"));
+  if (what == 2) throw 1;
+  if (what == 3) throw "words";
+  if (what == 4) throw std::bad_alloc();
+  if (what < 6) return nullptr;
+  xffi_promise* const promise = xffi_promise_new(call);
+  if (what == 6) {
+    std::thread([promise] { xffi_promise_done(promise); }).join();
+    throw std::runtime_error("behind a promise");
+  }
+  XLA_FFI_Error* const error = xffi_promise_return(call, promise);
+  xffi_promise_done(promise);
+  if (error != nullptr) return error;
+  throw std::runtime_error("behind a future");
+}
+XFFI_HANDLER(throws, Throw);
