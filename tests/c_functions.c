@@ -186,6 +186,32 @@ static XLA_FFI_Error* scalars_impl(xffi_call* call) {
 }
 XFFI_HANDLER(scalars, scalars_impl);
 
+/* y = the fields of a dictionary, which is fetched twice and copied, and of one within. */
+static int64_t field_of(xffi_call* call, xffi_dict d) { return 100 * xffi_dict_i64_or(call, &d, "hi", 0); }
+static XLA_FFI_Error* fields_impl(xffi_call* call) {
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
+  const XLA_FFI_ByteSpan how = xffi_attr_str(call, "how");
+  xffi_dict d = xffi_attr_dict(call, "d"), inner;
+  int64_t sum = 0;
+  XLA_FFI_Error* error;
+  if (how.len != 0 && how.ptr[0] == 'r') { /* it looks at what there is itself */
+    sum = d.attrs != NULL ? d.attrs->size : 0;
+  } else {
+    sum = xffi_dict_i64_or(call, &d, "lo", 7) + 10 * xffi_dict_has(&d, "flag");
+    sum += field_of(call, xffi_attr_dict(call, "d"));
+    if (xffi_dict_has(&d, "inner")) {
+      inner = xffi_dict_dict(call, &d, "inner");
+      sum += 1000 * xffi_dict_i64_or(call, &inner, "x", 0);
+    }
+  }
+  if (how.len != 0 && how.ptr[0] == 'o') call->open_attrs = 1;
+  if (how.len != 0 && how.ptr[0] == 'd') xffi_dict_done(call, &d);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  *(int64_t*)y.data = sum;
+  return NULL;
+}
+XFFI_HANDLER(fields, fields_impl);
+
 /* y = what the host has of one thing: an error where that is not there. */
 static void drop(void* object) { *(int*)object += 1; }
 static xffi_type left_type = XFFI_TYPE("c_functions.left", drop);

@@ -44,6 +44,10 @@ XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
 XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
   if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
+  if (dict->kept != NULL) {
+    dict->kept->asked = 1;
+    if (i >= 0 && i < XFFI_SEEN_) dict->kept->all.seen[i >> 6] |= UINT64_C(1) << (i & 63);
+  }
   return i;
 }
 
@@ -230,23 +234,35 @@ XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
   return value;
 }
 
-/* A dictionary. Finish with xffi_dict_done to refuse what was not asked for. */
-XFFI_INLINE xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
-  xffi_dict value = {NULL, "", {0, 0, 0, 0}};
+/* A dictionary of the call's attributes, kept for xffi_decoded: the same one where it was fetched before. */
+XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
+  xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL};
+  int k;
   value.path = name;
-  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(
-      call, &call->attrs, name, xffi_seek(&call->attrs, name), XLA_FFI_AttrType_DICTIONARY,
-      XFFI_ANY_DTYPE);
+  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek(dict, name),
+                                                      XLA_FFI_AttrType_DICTIONARY, XFFI_ANY_DTYPE);
+  if (value.attrs == NULL || value.attrs->size == 0) return value;
+  if (dict->kept == NULL && dict != &call->attrs) return value;
+  for (k = 0; k < call->dict_count && call->dicts[k].all.attrs != value.attrs; ++k) continue;
+  if (k == XFFI_KEPT_) return value;
+  if (k == call->dict_count) {
+    call->dicts[k].all = value;
+    call->dicts[k].asked = 0;
+    ++call->dict_count;
+  }
+  value.kept = &call->dicts[k];
   return value;
+}
+
+/* A dictionary. Where fields of it are asked for, xffi_decoded refuses what was not, of the first 8 dictionaries of a call;
+ * of others xffi_dict_done does. */
+XFFI_INLINE xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
+  return xffi_dict_of_(call, &call->attrs, name);
 }
 
 /* A dictionary within a dictionary; its messages show the inner name. */
 XFFI_INLINE xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
-  xffi_dict value = {NULL, "", {0, 0, 0, 0}};
-  value.path = name;
-  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek(dict, name),
-                                                      XLA_FFI_AttrType_DICTIONARY, XFFI_ANY_DTYPE);
-  return value;
+  return xffi_dict_of_(call, dict, name);
 }
 
 XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
@@ -261,10 +277,14 @@ XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
 }
 
 /* Refuses the attributes of a dictionary that were not asked for, as far as that is known: behind the first 256 any may
- * lie. */
+ * lie. Before xffi_decoded, which does so for the first dictionaries of a call by itself. */
 XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   int64_t seen = 0, size;
   int k;
+  if (dict->kept != NULL) {
+    dict->kept->asked = 0;
+    dict = &dict->kept->all;
+  }
   if (dict->attrs == NULL || dict->attrs->size == 0) return;
   size = dict->attrs->size < XFFI_SEEN_ ? dict->attrs->size : XFFI_SEEN_;
   for (k = 0; k < 4; ++k) {
@@ -272,6 +292,16 @@ XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
     for (; bits != 0; bits &= bits - 1) ++seen;
   }
   if (XFFI_UNLIKELY(seen != size)) xffi_unknown_attrs(call, dict);
+}
+
+/* The same for all dictionaries that fields were asked of. */
+XFFI_SLOW_ void xffi_dicts_done_(xffi_call* call) {
+  int k;
+  for (k = 0; k < call->dict_count; ++k) {
+    if (!call->dicts[k].asked) continue;
+    call->dicts[k].asked = 0;
+    xffi_dict_done(call, &call->dicts[k].all);
+  }
 }
 
 #endif  /* XLA_FFI_ATTRIBUTE_H_ */

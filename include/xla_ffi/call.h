@@ -22,8 +22,16 @@ typedef struct xffi_dict {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   uint64_t seen[4];
+  struct xffi_kept_* kept; /* null, or where all copies of a dictionary mark, too */
 } xffi_dict;
 #define XFFI_SEEN_ 256
+
+/* A dictionary that was fetched, for xffi_decoded to look at. */
+typedef struct xffi_kept_ {
+  xffi_dict all;
+  int asked; /* whether something was asked for by name, and is not judged yet */
+} xffi_kept_;
+#define XFFI_KEPT_ 8
 
 /* Where an operand lies, and what the handler calls it. */
 typedef struct xffi_region_ {
@@ -41,7 +49,9 @@ typedef struct xffi_call {
   int64_t next_arg, next_ret;
   xffi_region_ args[XFFI_REGIONS_], rets[XFFI_REGIONS_]; /* the first of them */
   xffi_dict attrs;
-  int open_attrs; /* set it to ignore attributes that were not asked for */
+  xffi_kept_ dicts[XFFI_KEPT_]; /* the first of the dictionaries that were fetched */
+  int dict_count;
+  int open_attrs; /* set it to ignore attributes, and fields of dictionaries, that were not asked for */
   int problems;
   int64_t decoded; /* operands that had been fetched when xffi_decoded was asked last, or -1 */
   struct xffi_promise* promises; /* made, and neither returned nor freed */

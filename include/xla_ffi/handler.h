@@ -177,14 +177,17 @@ XFFI_HOT int xffi_may_clash_(const xffi_call* call) {
 
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
  * error to return. Operands are not counted where a handler of another stage fetched none, and
- * attributes not where `call->open_attrs` is set. */
+ * attributes and fields of dictionaries not where `call->open_attrs` is set. */
 XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
                     (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
     xffi_left_over(call);
   }
-  if (!call->open_attrs) xffi_dict_done(call, &call->attrs);
+  if (!call->open_attrs) {
+    xffi_dict_done(call, &call->attrs);
+    if (call->dict_count != 0) xffi_dicts_done_(call);
+  }
   call->decoded = call->next_arg + call->next_ret;
   if (call->problems == 0 && xffi_has_memory(call) && XFFI_UNLIKELY(xffi_may_clash_(call))) {
     xffi_clashes(call);
@@ -344,6 +347,8 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.attrs.attrs = &frame->attrs;
   call.attrs.path = "";
   call.attrs.seen[0] = call.attrs.seen[1] = call.attrs.seen[2] = call.attrs.seen[3] = 0;
+  call.attrs.kept = NULL;
+  call.dict_count = 0;
   call.open_attrs = 0;
   call.problems = 0;
   call.decoded = -1;
