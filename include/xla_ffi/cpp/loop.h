@@ -66,15 +66,16 @@ class Loop {
   // Takes ranges until none is left, or one of them throws.
   XLA_FFI_SDK_FN void Work() {
     for (;;) {
-      const int64_t range = next_.fetch_add(1, std::memory_order_relaxed);
-      if (range >= ranges_) return;
+      const uint64_t next = next_.fetch_add(1, std::memory_order_relaxed);
+      if (next >= static_cast<uint64_t>(ranges_)) return;
+      const auto range = static_cast<int64_t>(next);
       const int64_t begin = range * grain_;
       const int64_t end = range + 1 == ranges_ ? count_ : begin + grain_;
 #if XLA_FFI_SDK_EXCEPTIONS
       try {
         body_(f_, begin, end);
       } catch (...) {
-        next_.store(ranges_, std::memory_order_relaxed);
+        next_.store(static_cast<uint64_t>(ranges_), std::memory_order_relaxed);
         if (!failed_.exchange(true, std::memory_order_relaxed)) thrown_ = std::current_exception();
         return;
       }
@@ -96,7 +97,7 @@ class Loop {
   const int64_t count_, grain_, ranges_;
   const Body body_;
   void* const f_;
-  std::atomic<int64_t> next_{0};
+  std::atomic<uint64_t> next_{0};  // beyond the ranges by one for each user at the end, which an int64_t may not hold
   std::atomic<int64_t> inside_{0};  // tasks at work; kClosed more when none may begin
   std::atomic<int64_t> users_;      // the caller, and tasks that have not ended
 #if XLA_FFI_SDK_EXCEPTIONS
