@@ -66,7 +66,7 @@ fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("refused_builds");
     std::fs::create_dir_all(&folder).expect("the target folder");
     let try_one = |compiler: &&str| {
-        let mut all: Vec<String> = ["-std=c++17", "-w"].map(str::to_owned).into();
+        let mut all: Vec<String> = vec!["-std=c++17".to_owned()];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         all.extend(Headers::Ours.flags());
         let head = once::precompiled(compiler, &all, HEAD, &[Headers::Ours.folder()]);
@@ -102,7 +102,7 @@ fn a_value_or_an_error_is_no_number() {
         (false, "int n = ffi::Expected<int, std::string>(7); return n > 1;"),
     ] {
         let text = format!("static bool F(ffi::Dictionary d) {{ {body} }}\nauto* f = &F;\n");
-        for (taken, told) in compile(test, &[], &text) {
+        for (taken, told) in compile(test, &["-w"], &text) {
             assert_eq!(taken, good, "{body}\n{told}");
         }
     }
@@ -115,7 +115,7 @@ fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
             "{function}\nXLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind(){binding});\n\
              static auto g = (ffi::Ffi::Bind(){binding}).To(F);\n"
         );
-        for (taken, told) in compile(test, &[], &text) {
+        for (taken, told) in compile(test, &["-w"], &text) {
             assert_eq!(taken, refused.is_none(), "{function} {binding}\n{told}");
             let first = told.lines().find(|line| line.contains("error: "));
             let is_told = refused.is_none_or(|words| first.is_some_and(|line| line.contains(words)));
@@ -178,4 +178,34 @@ fn an_attribute_is_not_cut() {
             ("ffi::Error F(bool);", ".Ctx<ffi::PlatformStream<void*>>()", pointer),
         ],
     );
+}
+
+/// A check whose answer nobody looks at checks nothing, and an error that is made and not returned is none.
+#[test]
+fn an_answer_that_nobody_looks_at_is_a_warning() {
+    let test = "an_answer_that_nobody_looks_at_is_a_warning";
+    let warned = "-Wunused-result";
+    for (words, body) in [
+        ("", "return ffi::Verify(\"y\", y, p);"),
+        ("", "auto e = ffi::Match(\"y\", y, p); if (!e) return e.error(); return {};"),
+        ("", "return ffi::Error::Success();"),
+        (warned, "ffi::Verify(\"x\", x, p); return {};"),
+        (warned, "ffi::Verify(\"y\", y, p); return {};"),
+        (warned, "ffi::Match(\"x\", x, p); return {};"),
+        (warned, "ffi::Match(\"y\", y, p); return {};"),
+        (warned, "ffi::Match(\"a\", a, ffi::match::Buffer<ffi::F32, 1>()); return {};"),
+        (warned, "ffi::Error::InvalidArgument(\"lost\"); return {};"),
+        (warned, "ffi::Error::Internal(std::string(\"lost\")); return {};"),
+        (warned, "ffi::Error::Success(); return {};"),
+    ] {
+        let text = format!(
+            "static ffi::Error F(B x, ffi::Result<B> y, ffi::AnyBuffer a) {{\n\
+             static_cast<void>(a); auto p = ffi::match::Buffer().WithShapeOf(x); static_cast<void>(p); static_cast<void>(y);\n\
+             {body} }}\nauto* f = &F;\n"
+        );
+        for (taken, told) in compile(test, &["-Wall", "-Wextra"], &text) {
+            assert!(taken, "{body}\n{told}");
+            assert_eq!(told.contains(warned), !words.is_empty(), "{body}\n{told}");
+        }
+    }
 }

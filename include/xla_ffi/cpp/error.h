@@ -106,21 +106,21 @@ class XLA_FFI_SDK_TYPE Error {
   }
 #endif
 
-  XLA_FFI_SDK_HOT static Error Success() { return Error(); }
-  XLA_FFI_SDK_SLOW static Error Internal(std::string message) {
+  [[nodiscard]] XLA_FFI_SDK_HOT static Error Success() { return Error(); }
+  [[nodiscard]] XLA_FFI_SDK_SLOW static Error Internal(std::string message) {
     Error error;
     error.Set(ErrorCode::kInternal, message);
     return error;
   }
-  XLA_FFI_SDK_HOT static Error Internal(const char* message) {
+  [[nodiscard]] XLA_FFI_SDK_HOT static Error Internal(const char* message) {
     return Error(ErrorCode::kInternal, message);
   }
-  XLA_FFI_SDK_SLOW static Error InvalidArgument(std::string message) {
+  [[nodiscard]] XLA_FFI_SDK_SLOW static Error InvalidArgument(std::string message) {
     Error error;
     error.Set(ErrorCode::kInvalidArgument, message);
     return error;
   }
-  XLA_FFI_SDK_HOT static Error InvalidArgument(const char* message) {
+  [[nodiscard]] XLA_FFI_SDK_HOT static Error InvalidArgument(const char* message) {
     return Error(ErrorCode::kInvalidArgument, message);
   }
 

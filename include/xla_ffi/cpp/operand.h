@@ -304,8 +304,8 @@ XLA_FFI_SDK_HOT inline BufferPattern<DTypes> Buffer() {
 
 // Checks a buffer (or a result) against a pattern; the error names it.
 template <typename BufferType, typename DTypes, typename Ranks>
-XLA_FFI_SDK_HOT inline Error Verify(std::string_view name, BufferType buffer,
-                             const match::BufferPattern<DTypes, Ranks>& pattern) {
+[[nodiscard]] XLA_FFI_SDK_HOT inline Error Verify(std::string_view name, BufferType buffer,
+                                           const match::BufferPattern<DTypes, Ranks>& pattern) {
   auto problem = internal::TryMatchBuffer(name, internal::Unwrapped(buffer), pattern);
   if (XLA_FFI_PREDICT_FALSE(problem.has_value())) {
     return Error(ErrorCode::kInvalidArgument, std::move(*problem));
@@ -315,7 +315,7 @@ XLA_FFI_SDK_HOT inline Error Verify(std::string_view name, BufferType buffer,
 
 // Checks an untyped buffer against a pattern of one element type and rank, and gives it its type.
 template <DataType dtype, size_t rank>
-XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
+[[nodiscard]] XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
     std::string_view name, AnyBuffer buffer,
     const match::BufferPattern<match::DTypeSet<DataType, dtype>, match::RankSet<rank>>& pattern) {
   Error error = Verify(name, buffer, pattern);
@@ -325,7 +325,7 @@ XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
 
 // Checks a typed buffer against a pattern.
 template <DataType dtype, size_t rank, typename DTypes, typename Ranks>
-XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
+[[nodiscard]] XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
     std::string_view name, Buffer<dtype, rank> buffer,
     const match::BufferPattern<DTypes, Ranks>& pattern) {
   Error error = Verify(name, buffer, pattern);
@@ -335,8 +335,8 @@ XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
 
 // The same for results.
 template <typename BufferType, typename DTypes, typename Ranks>
-XLA_FFI_SDK_HOT inline auto Match(std::string_view name, Result<BufferType> buffer,
-                           const match::BufferPattern<DTypes, Ranks>& pattern) {
+[[nodiscard]] XLA_FFI_SDK_HOT inline auto Match(std::string_view name, Result<BufferType> buffer,
+                                         const match::BufferPattern<DTypes, Ranks>& pattern) {
   auto matched = Match(name, *buffer, pattern);
   using Matched = std::decay_t<decltype(*matched)>;
   if (XLA_FFI_PREDICT_FALSE(matched.has_error())) {
