@@ -110,4 +110,20 @@ static ffi::Error NoCode(int64_t code) {
   return ffi::Error(static_cast<XLA_FFI_Error_Code>(static_cast<uint32_t>(code)), "told");
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(no_code, NoCode, ffi::Ffi::Bind().Attr<int64_t>("code"));
+
+// Scratch memory of an alignment that is none
+// RUN-OURS aligned scratch {to = 64 : i64} -> s64[1] == 1
+// RUN-OURS aligned scratch {to = 0 : i64} -> s64[1] == 0
+// RUN-OURS aligned scratch {to = 3 : i64} -> s64[1] == 0
+// RUN-OURS aligned scratch {to = 96 : i64} -> s64[1] == 0
+// RUN-OURS aligned scratch {to = 512 : i64} -> s64[1] == 0
+static ffi::Error Aligned(ffi::ScratchAllocator scratch, uint64_t to, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {scratch.Allocate(64, to).has_value()});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(aligned, Aligned,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::ScratchAllocator>()
+                                  .Attr<int64_t>("to")
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
 #endif

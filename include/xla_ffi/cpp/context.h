@@ -101,11 +101,11 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     if (first_ != nullptr) Free();
   }
 
-  // Memory, or nothing where the host has none to give. `alignment` is a power of two up to 256, which is what XLA's memory
+  // Memory, or nothing where the host has none to give, or the alignment is none. `alignment` is a power of two up to 256, which is what XLA's memory
   // on GPUs comes at; XLA itself lets handlers ask for 16 at most.
   template <typename Memory = void*>
   XLA_FFI_SDK_FN std::optional<Memory> Allocate(size_t size, size_t alignment = 1) {
-    if (alignment > 256) return std::nullopt;
+    if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) return std::nullopt;
     auto args = internal::ContextArgs<XLA_FFI_DeviceMemory_Allocate_Args>(
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
