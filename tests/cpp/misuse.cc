@@ -126,4 +126,73 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(aligned, Aligned,
                                   .Ctx<ffi::ScratchAllocator>()
                                   .Attr<int64_t>("to")
                                   .Ret<ffi::BufferR1<ffi::S64>>());
+
+// User data, and state that the source named, of a type that inherits its id: it would be the other type's object
+struct Plain {
+  static ffi::TypeId id;
+  int64_t value = 0;
+};
+ffi::TypeId Plain::id = {};
+struct Derived : Plain {
+  int64_t more = 0;
+};
+struct Renewed : Plain {
+  static ffi::TypeId id;
+};
+ffi::TypeId Renewed::id = {};
+XLA_FFI_DECLARE_TYPE_ID_SYMBOL(plain_type_id);
+XLA_FFI_TypeId* plain_type_id() { return &Plain::id; }
+XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(plain_type_info);
+const XLA_FFI_TypeInfo* plain_type_info() {
+  static constexpr auto kInfo = ffi::MakeTypeInfo<Plain>();
+  return &kInfo;
+}
+// RUN-OURS plain_twice user-data=plain {} -> s64[1] == 198
+// RUN-OURS plain_and_derived user-data=plain {} -> s64[1] !! INVALID_ARGUMENT user data from the context: Derived::id is the id of Plain, another type
+static ffi::Error PlainTwice(Plain* plain, const Plain* again, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {plain->value + again->value});
+  return {};
+}
+static ffi::Error PlainAndDerived(Plain*, std::optional<Derived*>, ffi::ResultBufferR1<ffi::S64>) { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(plain_twice, PlainTwice,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::UserData<Plain>>()
+                                  .Ctx<ffi::UserData<const Plain>>()
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(plain_and_derived, PlainAndDerived,
+                              ffi::Ffi::Bind()
+                                  .Ctx<ffi::UserData<Plain>>()
+                                  .Ctx<std::optional<ffi::UserData<Derived>>>()
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
+// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 0 : i64} -> s64[1] == 5
+// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 1 : i64} -> s64[1] !! INTERNAL Derived::id is the id of Plain, another type
+// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 2 : i64} -> s64[1] !! INTERNAL
+static ffi::ErrorOr<std::unique_ptr<Plain>> NewPlain(ffi::Context context, int64_t) {
+  static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Plain>();
+  Plain::id = {};
+  if (auto* error = ffi::Ffi::RegisterTypeId(context.api(), "misuse.plain", &Plain::id, &info)) {
+    return ffi::Error::Internal(ffi::internal::GetErrorDetails(context.api(), error).message);
+  }
+  auto made = std::make_unique<Plain>();
+  made->value = 5;
+  return made;
+}
+static ffi::Error UseNamed(ffi::Context context, int64_t what, ffi::ResultBufferR1<ffi::S64> y) {
+  if (what == 1) {
+    auto derived = context.get<ffi::State<Derived>>();
+    return derived ? ffi::Error() : derived.error();
+  }
+  if (what == 2) {
+    auto renewed = context.get<ffi::State<Renewed>>();
+    return renewed ? ffi::Error() : renewed.error();
+  }
+  auto plain = context.get<ffi::State<Plain>>();
+  if (!plain) return plain.error();
+  Put(y, {(*plain)->value});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(named_state_instantiate, NewPlain,
+                              ffi::Ffi::BindInstantiate().Ctx<ffi::Context>().Attr<int64_t>("what"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(named_state, UseNamed,
+                              ffi::Ffi::Bind().Ctx<ffi::Context>().Attr<int64_t>("what").Ret<ffi::BufferR1<ffi::S64>>());
 #endif

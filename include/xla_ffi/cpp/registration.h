@@ -86,6 +86,31 @@ struct NamedTypes {
 
 inline NamedTypes named_types;
 
+// The type that first asked by a number. One that inherits its `id` would be given objects of another type.
+struct TypeOwner {
+  const XLA_FFI_TypeId* key;
+  std::string_view type;
+  TypeOwner* next;
+};
+inline GrowingList<TypeOwner> type_owners;
+
+XLA_FFI_SDK_COLD inline std::string_view OwnerOf(const XLA_FFI_TypeId* key, std::string_view type) {
+  auto* const made = new TypeOwner{key, type, nullptr};
+  const TypeOwner* const owner = type_owners.Add(made, [key](const TypeOwner& known) { return known.key == key; });
+  if (owner != made) delete made;
+  return owner->type;
+}
+// The name within the compiler's name of a function of T, where it is told as GCC and Clang do.
+XLA_FFI_SDK_COLD inline std::string_view ShortType(std::string_view type) {
+  const size_t at = type.find("T = ");
+  if (at != std::string_view::npos) type.remove_prefix(at + 4);
+  return type.substr(0, type.find_first_of(";]"));
+}
+XLA_FFI_SDK_COLD inline Text& PutOwner(Text& text, const XLA_FFI_TypeId* key, std::string_view type) {
+  return text << ShortType(type) << "::id is the id of " << ShortType(OwnerOf(key, type))
+              << ", another type: each type has its own";
+}
+
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CallTypeRegister(const XLA_FFI_Api* api,
                                                         std::string_view name, XLA_FFI_TypeId* id,
                                                         const XLA_FFI_TypeInfo* info) {

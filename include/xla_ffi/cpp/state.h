@@ -42,6 +42,21 @@ constexpr std::string_view PrettyType() {
 template <typename T>
 inline TypeList own_types;
 
+// Whether a type is the one that asked first by its number.
+template <typename T>
+inline std::atomic<bool> owns_id{false};
+
+template <typename T>
+XLA_FFI_SDK_COLD bool FirstOwnsId() {
+  const bool owns = OwnerOf(&T::id, PrettyType<T>()) == PrettyType<T>();
+  if (owns) owns_id<T>.store(true, std::memory_order_relaxed);
+  return owns;
+}
+template <typename T>
+XLA_FFI_SDK_HOT inline bool OwnsId() {
+  return XLA_FFI_PREDICT_TRUE(owns_id<T>.load(std::memory_order_relaxed)) || FirstOwnsId<T>();
+}
+
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 // Whether a type has a number of its own choice.
 template <typename T, typename = void>
@@ -88,6 +103,10 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   {
   // Registered by the source itself: that number is the one. It is kept like our own.
   if (const XLA_FFI_TypeId* named = named_types.Find(api, &T::id)) {
+    if (!OwnsId<T>()) {
+      Text text;
+      return NewError(api, XLA_FFI_Error_Code_INTERNAL, PutOwner(text, &T::id, PrettyType<T>()));
+    }
     own_types<T>.Add(api, *named);
     *id = *named;
     return nullptr;
@@ -260,6 +279,7 @@ struct CtxDecoding<UserData<T>> {
                     "a type of state or user data has a static `TypeId id`");
       id = T::id;
       if (XLA_FFI_PREDICT_FALSE(id.type_id == 0)) return Unregistered(diagnostic);
+      if (XLA_FFI_PREDICT_FALSE(!internal::OwnsId<std::remove_const_t<T>>())) return Shared(diagnostic);
     }
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
@@ -277,6 +297,11 @@ struct CtxDecoding<UserData<T>> {
         << "failed to get user data from the context: its type is not registered"
         << (refused ? ", for the host refused it" : "");
     return refused ? internal::Found::kFailed : internal::Found::kNothing;
+  }
+  XLA_FFI_SDK_COLD static internal::Found Shared(DiagnosticEngine& diagnostic) {
+    internal::Text& text = internal::DiagnosticAccess::Add(diagnostic) << "failed to get user data from the context: ";
+    internal::PutOwner(text, &T::id, internal::PrettyType<std::remove_const_t<T>>());
+    return internal::Found::kFailed;
   }
   XLA_FFI_SDK_COLD static internal::Found Tell(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                                DiagnosticEngine& diagnostic) {
