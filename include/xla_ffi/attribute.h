@@ -40,15 +40,27 @@ XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
   return -1;
 }
 
-/* Index of an attribute that the handler asks for, noted as asked for; or -1. */
-XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
+/* Index of an attribute of the handler's own that it asks for, noted as asked for; or -1. */
+XFFI_HOT int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
   if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
-  if (dict->kept != NULL) {
-    dict->kept->asked = 1;
-    if (i >= 0 && i < XFFI_SEEN_) dict->kept->all.seen[i >> 6] |= UINT64_C(1) << (i & 63);
-  }
   return i;
+}
+
+/* The same in any dictionary. */
+XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
+  xffi_kept_* const kept = dict->kept;
+  int64_t i;
+  if (kept == NULL) return xffi_seek_own_(dict, name);
+  i = xffi_find(dict->attrs, name);
+  if (i >= 0 && i < XFFI_SEEN_) kept->seen[i] = 1;
+  kept->asked = 1;
+  return i;
+}
+
+/* The same where a compiler may know that it is the handler's own. */
+XFFI_HOT int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* name) {
+  return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek(dict, name);
 }
 
 XFFI_COLD const char* xffi_attr_type_name(XLA_FFI_AttrType type) {
@@ -142,7 +154,7 @@ XFFI_HOT int xffi_dict_has(xffi_dict* dict, const char* name) {
   return xffi_seek(dict, name) >= 0;
 }
 XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
-  return xffi_dict_has(&call->attrs, name);
+  return xffi_seek_own_(&call->attrs, name) >= 0;
 }
 
 #define XFFI_DEFINE_ATTR_(suffix, type, dtype)                                                    \
@@ -152,7 +164,7 @@ XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
   } xffi_##suffix##_array;                                                                        \
   XFFI_INLINE type xffi_dict_##suffix(xffi_call* call, xffi_dict* dict, const char* name) {       \
     type value;                                                                                   \
-    const void* at = xffi_attr_value(call, dict, name, xffi_seek(dict, name),                     \
+    const void* at = xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),           \
                                      XLA_FFI_AttrType_SCALAR, dtype);                             \
     memset(&value, 0, sizeof(value));                                                             \
     if (at != NULL) memcpy(&value, ((const XLA_FFI_Scalar*)at)->value, sizeof(value));            \
@@ -160,13 +172,14 @@ XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
   }                                                                                               \
   XFFI_INLINE type xffi_dict_##suffix##_or(xffi_call* call, xffi_dict* dict, const char* name,    \
                                            type value) {                                          \
-    return xffi_dict_has(dict, name) ? xffi_dict_##suffix(call, dict, name) : value;              \
+    const int is_there = xffi_seek_in_(call, dict, name) >= 0;                                    \
+    return is_there ? xffi_dict_##suffix(call, dict, name) : value;                               \
   }                                                                                               \
   XFFI_INLINE xffi_##suffix##_array xffi_dict_##suffix##_array(xffi_call* call, xffi_dict* dict,  \
                                                                const char* name) {                \
     xffi_##suffix##_array value = {NULL, 0};                                                      \
     const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(                              \
-        call, dict, name, xffi_seek(dict, name), XLA_FFI_AttrType_ARRAY, dtype);                  \
+        call, dict, name, xffi_seek_in_(call, dict, name), XLA_FFI_AttrType_ARRAY, dtype);        \
     if (at != NULL) {                                                                             \
       value.data = (const type*)xffi_elements(at);                                                \
       value.size = at->size;                                                                      \
@@ -202,8 +215,8 @@ XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
 /* A string; it need not end with a NUL. */
 XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
   XLA_FFI_ByteSpan value = {"", 0};
-  const void* at = xffi_attr_value(call, dict, name, xffi_seek(dict, name), XLA_FFI_AttrType_STRING,
-                                   XFFI_ANY_DTYPE);
+  const void* at = xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),
+                                   XLA_FFI_AttrType_STRING, XFFI_ANY_DTYPE);
   if (at != NULL) value = *(const XLA_FFI_ByteSpan*)at;
   if (value.len == 0) value.ptr = ""; /* memcpy takes no null pointer, whatever the size */
   return value;
@@ -224,7 +237,7 @@ XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
 XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
   xffi_array value = {NULL, 0, XLA_FFI_DataType_INVALID};
   const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(
-      call, &call->attrs, name, xffi_seek(&call->attrs, name), XLA_FFI_AttrType_ARRAY,
+      call, &call->attrs, name, xffi_seek_own_(&call->attrs, name), XLA_FFI_AttrType_ARRAY,
       XFFI_ANY_DTYPE);
   if (at != NULL) {
     value.data = xffi_elements(at);
@@ -234,20 +247,32 @@ XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
   return value;
 }
 
+/* How many attributes of a dictionary are marked where they were asked for. */
+XFFI_HOT size_t xffi_counted_(const XLA_FFI_Attrs* attrs) {
+  return attrs->size < 0 ? 0 : attrs->size < XFFI_SEEN_ ? (size_t)attrs->size : XFFI_SEEN_;
+}
+
 /* A dictionary of the call's attributes, kept for xffi_decoded: the same one where it was fetched before. */
 XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
   xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL};
   int k;
   value.path = name;
-  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek(dict, name),
+  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),
                                                       XLA_FFI_AttrType_DICTIONARY, XFFI_ANY_DTYPE);
   if (value.attrs == NULL || value.attrs->size == 0) return value;
   if (dict->kept == NULL && dict != &call->attrs) return value;
-  for (k = 0; k < call->dict_count && call->dicts[k].all.attrs != value.attrs; ++k) continue;
+  for (k = 0; k < call->dict_count && call->dicts[k].attrs != value.attrs; ++k) continue;
   if (k == XFFI_KEPT_) return value;
   if (k == call->dict_count) {
-    call->dicts[k].all = value;
-    call->dicts[k].asked = 0;
+    xffi_kept_* const kept = &call->dicts[k];
+    kept->attrs = value.attrs;
+    kept->path = name;
+    kept->asked = 0;
+    if (XFFI_LIKELY_(value.attrs->size <= 32)) {
+      memset(kept->seen, 0, 32); /* no call of a function */
+    } else {
+      memset(kept->seen, 0, XFFI_SEEN_);
+    }
     ++call->dict_count;
   }
   value.kept = &call->dicts[k];
@@ -276,14 +301,33 @@ XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
   }
 }
 
+/* Refuses what was not asked for in a dictionary that is kept. */
+XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
+  const size_t size = xffi_counted_(kept->attrs);
+  size_t i, seen = 0;
+  kept->asked = 0;
+  for (i = 0; i < size; i += 8) {
+    uint64_t eight; /* bytes of 0 or 1 */
+    memcpy(&eight, kept->seen + i, 8);
+    seen += (size_t)((eight * UINT64_C(0x0101010101010101)) >> 56);
+  }
+  if (XFFI_UNLIKELY(seen != size)) {
+    xffi_dict dict = {NULL, "", {0, 0, 0, 0}, NULL};
+    dict.attrs = kept->attrs;
+    dict.path = kept->path;
+    for (i = 0; i < size; ++i) dict.seen[i >> 6] |= (uint64_t)kept->seen[i] << (i & 63);
+    xffi_unknown_attrs(call, &dict);
+  }
+}
+
 /* Refuses the attributes of a dictionary that were not asked for, as far as that is known: behind the first 256 any may
  * lie. Before xffi_decoded, which does so for the first dictionaries of a call by itself. */
 XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   int64_t seen = 0, size;
   int k;
   if (dict->kept != NULL) {
-    dict->kept->asked = 0;
-    dict = &dict->kept->all;
+    xffi_kept_done_(call, dict->kept);
+    return;
   }
   if (dict->attrs == NULL || dict->attrs->size == 0) return;
   size = dict->attrs->size < XFFI_SEEN_ ? dict->attrs->size : XFFI_SEEN_;
@@ -295,12 +339,10 @@ XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
 }
 
 /* The same for all dictionaries that fields were asked of. */
-XFFI_SLOW_ void xffi_dicts_done_(xffi_call* call) {
+XFFI_HOT void xffi_dicts_done_(xffi_call* call) {
   int k;
   for (k = 0; k < call->dict_count; ++k) {
-    if (!call->dicts[k].asked) continue;
-    call->dicts[k].asked = 0;
-    xffi_dict_done(call, &call->dicts[k].all);
+    if (call->dicts[k].asked) xffi_kept_done_(call, &call->dicts[k]);
   }
 }
 

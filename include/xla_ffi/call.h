@@ -22,14 +22,16 @@ typedef struct xffi_dict {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   uint64_t seen[4];
-  struct xffi_kept_* kept; /* null, or where all copies of a dictionary mark, too */
+  struct xffi_kept_* kept; /* null, or where all copies of it mark */
 } xffi_dict;
 #define XFFI_SEEN_ 256
 
-/* A dictionary that was fetched, for xffi_decoded to look at. */
+/* A dictionary that was fetched, for xffi_decoded to look at. Bytes are marked without waiting for each other. */
 typedef struct xffi_kept_ {
-  xffi_dict all;
+  const XLA_FFI_Attrs* attrs;
+  const char* path;
   int asked; /* whether something was asked for by name, and is not judged yet */
+  unsigned char seen[XFFI_SEEN_];
 } xffi_kept_;
 #define XFFI_KEPT_ 8
 
