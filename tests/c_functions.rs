@@ -351,24 +351,46 @@ fn fields_that_were_not_asked_for() {
         ("how = \"\", d = {hi = 2 : i64, lo = 1 : i64}", Ok(201)),
         ("how = \"\", d = {inner = {x = 3 : i64}}", Ok(3007)),
         ("how = \"\", d = {low = 1 : i64}", Err("attribute 'd.low")),
-        ("how = \"\", d = {hi = 2 : i64, flag = 1 : i64, high = 2 : i64}", Err("attribute 'd.high")),
-        ("how = \"\", d = {inner = {y = 3 : i64}}", Err("attribute 'inner.y")),
-        ("how = \"done\", d = {low = 1 : i64}", Err("attribute 'd.low")),
+        (
+            "how = \"\", d = {hi = 2 : i64, flag = 1 : i64, high = 2 : i64}",
+            Err("attribute 'd.high"),
+        ),
+        (
+            "how = \"\", d = {inner = {y = 3 : i64}}",
+            Err("attribute 'inner.y"),
+        ),
+        (
+            "how = \"done\", d = {low = 1 : i64}",
+            Err("attribute 'd.low"),
+        ),
         ("how = \"done\", d = {hi = 1 : i64}", Ok(107)),
         ("how = \"open\", d = {low = 1 : i64}", Ok(7)),
         ("how = \"raw\", d = {a = 1 : i64, b = 2 : i64}", Ok(2)),
     ] {
         let text = format!("{{{attributes}}}");
         let rets: &[&str] = &["s64[]"];
-        let outcome = call(Revision::NEWEST, &library, ("fields", &text), (&[], rets), |call| call);
+        let outcome = call(
+            Revision::NEWEST,
+            &library,
+            ("fields", &text),
+            (&[], rets),
+            |call| call,
+        );
         match (outcome, wanted) {
             (Ok(outcome), Ok(wanted)) => {
-                assert_eq!(outcome.rets[0].to_vec(), Some(vec![wanted as i64]), "{text}");
+                assert_eq!(
+                    outcome.rets[0].to_vec(),
+                    Some(vec![wanted as i64]),
+                    "{text}"
+                );
             }
             (Err(error), Err(wanted)) => {
                 let told = error.message();
                 assert_eq!(told.matches(unknown).count(), 1, "{text}: {told}");
-                assert!(told.contains(&format!("{wanted}{unknown}")), "{text}: {told}");
+                assert!(
+                    told.contains(&format!("{wanted}{unknown}")),
+                    "{text}: {told}"
+                );
             }
             (outcome, _) => panic!("{text}: {outcome:?}"),
         }

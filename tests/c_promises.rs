@@ -201,7 +201,10 @@ fn what_a_handler_throws_is_its_error() {
         for (what, told) in [
             (0, None),
             (1, Some("throws: a C++ exception: too bad")),
-            (2, Some("throws: a C++ exception of a type that is not std::exception")),
+            (
+                2,
+                Some("throws: a C++ exception of a type that is not std::exception"),
+            ),
             (3, Some("throws: a C++ exception: words")),
             (4, Some("throws: out of memory: std::bad_alloc")),
             (5, Some("throws: a C++ exception: early")),
@@ -212,7 +215,7 @@ fn what_a_handler_throws_is_its_error() {
             if what == 7 && revision < Revision::R2 {
                 continue;
             }
-            let attributes = Attributes::new().with("what", what as i32);
+            let attributes = Attributes::new().with("what", what);
             let call = handler.instantiate(&attributes).unwrap().call();
             let outcome = call.ret(Shape::new(DType::S32, []).unwrap()).run();
             match (outcome, told) {
@@ -220,7 +223,11 @@ fn what_a_handler_throws_is_its_error() {
                 (Err(error), Some(told)) => {
                     assert_eq!(error.message(), told, "{revision}");
                     let memory = what == 4 && revision >= Revision::R2;
-                    let code = if memory { "RESOURCE_EXHAUSTED" } else { "INTERNAL" };
+                    let code = if memory {
+                        "RESOURCE_EXHAUSTED"
+                    } else {
+                        "INTERNAL"
+                    };
                     assert_eq!(error.code().name(), code, "{revision}, {what}");
                 }
                 (outcome, _) => panic!("{revision}, {what}: {outcome:?}"),

@@ -261,7 +261,10 @@ fn files_with_and_without_exceptions_in_one_library() {
             let object = out(&format!("both_{name}_{compiler}.o"));
             let mut command = Command::new(compiler);
             command.args(["-std=c++17", "-O0", "-fPIC", "-pthread", "-c", flag, "-o"]);
-            command.arg(&object).args(STRICT).args(Headers::Ours.flags());
+            command
+                .arg(&object)
+                .args(STRICT)
+                .args(Headers::Ours.flags());
             command.args([format!("-DNAME={name}"), format!("-DFAIL={fail}")]);
             run(command.arg(&source)).unwrap_or_else(|error| panic!("{error}"));
             object

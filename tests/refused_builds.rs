@@ -89,17 +89,38 @@ fn a_value_or_an_error_is_no_number() {
     for (good, body) in [
         (true, "bool ok = d.get<float>(\"by\"); return ok;"),
         (true, "const bool& ok = d.get<float>(\"by\"); return ok;"),
-        (true, "auto a = d.get<float>(\"by\"); return a && !d.get<int32_t>(\"n\");"),
-        (true, "if (auto a = d.get<float>(\"by\")) return *a > 1; return false;"),
+        (
+            true,
+            "auto a = d.get<float>(\"by\"); return a && !d.get<int32_t>(\"n\");",
+        ),
+        (
+            true,
+            "if (auto a = d.get<float>(\"by\")) return *a > 1; return false;",
+        ),
         (true, "return d.get<float>(\"by\");"),
-        (true, "return d.get<float>(\"by\") ? true : static_cast<bool>(d.get<float>(\"k\"));"),
-        (true, "return ffi::Expected<int, std::string>(7) || std::is_convertible_v<ffi::ErrorOr<B>, bool>;"),
+        (
+            true,
+            "return d.get<float>(\"by\") ? true : static_cast<bool>(d.get<float>(\"k\"));",
+        ),
+        (
+            true,
+            "return ffi::Expected<int, std::string>(7) || std::is_convertible_v<ffi::ErrorOr<B>, bool>;",
+        ),
         (false, "float by = d.get<float>(\"by\"); return by > 1;"),
         (false, "int64_t n = d.get<int64_t>(\"n\"); return n > 1;"),
-        (false, "double twice = 2 * d.get<float>(\"by\"); return twice > 1;"),
-        (false, "return d.get<int64_t>(\"n\") == d.get<int64_t>(\"m\");"),
+        (
+            false,
+            "double twice = 2 * d.get<float>(\"by\"); return twice > 1;",
+        ),
+        (
+            false,
+            "return d.get<int64_t>(\"n\") == d.get<int64_t>(\"m\");",
+        ),
         (false, "return d.get<int64_t>(\"n\") > 3;"),
-        (false, "int n = ffi::Expected<int, std::string>(7); return n > 1;"),
+        (
+            false,
+            "int n = ffi::Expected<int, std::string>(7); return n > 1;",
+        ),
     ] {
         let text = format!("static bool F(ffi::Dictionary d) {{ {body} }}\nauto* f = &F;\n");
         for (taken, told) in compile(test, &["-w"], &text) {
@@ -118,7 +139,8 @@ fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
         for (taken, told) in compile(test, &["-w"], &text) {
             assert_eq!(taken, refused.is_none(), "{function} {binding}\n{told}");
             let first = told.lines().find(|line| line.contains("error: "));
-            let is_told = refused.is_none_or(|words| first.is_some_and(|line| line.contains(words)));
+            let is_told =
+                refused.is_none_or(|words| first.is_some_and(|line| line.contains(words)));
             assert!(is_told, "{function} {binding}\n{told}");
         }
     }
@@ -133,21 +155,65 @@ fn an_argument_is_no_result() {
         "an_argument_is_no_result",
         &[
             ("ffi::Error F(B, ffi::Result<B>);", two, None),
-            ("ffi::Error F(const B&, ffi::Result<B>&&) noexcept;", two, None),
-            ("const auto F = [](auto, auto y) { *y; return ffi::Error(); };", two, None),
-            ("const auto F = [](auto x, ffi::Result<B> y) { *y = x; return ffi::Error(); };", two, None),
-            ("struct { ffi::Error operator()(B x, ffi::Result<B> y) const { *y = x; return {}; }\n\
-                ffi::Error operator()(ffi::AnyBuffer, ffi::Result<B>) const { return {}; } } F;", two, None),
-            ("const auto F = [](B, ffi::Result<B>, int = 3) { return ffi::Error(); };", two, None),
-            ("ffi::Error F(std::optional<B>, std::optional<ffi::Result<B>>);", ".OptionalArg<B>().OptionalRet<B>()", None),
+            (
+                "ffi::Error F(const B&, ffi::Result<B>&&) noexcept;",
+                two,
+                None,
+            ),
+            (
+                "const auto F = [](auto, auto y) { *y; return ffi::Error(); };",
+                two,
+                None,
+            ),
+            (
+                "const auto F = [](auto x, ffi::Result<B> y) { *y = x; return ffi::Error(); };",
+                two,
+                None,
+            ),
+            (
+                "struct { ffi::Error operator()(B x, ffi::Result<B> y) const { *y = x; return {}; }\n\
+                ffi::Error operator()(ffi::AnyBuffer, ffi::Result<B>) const { return {}; } } F;",
+                two,
+                None,
+            ),
+            (
+                "const auto F = [](B, ffi::Result<B>, int = 3) { return ffi::Error(); };",
+                two,
+                None,
+            ),
+            (
+                "ffi::Error F(std::optional<B>, std::optional<ffi::Result<B>>);",
+                ".OptionalArg<B>().OptionalRet<B>()",
+                None,
+            ),
             ("ffi::Error F(ffi::InOut<B>);", ".InOut<B>()", None),
-            ("ffi::Error F(ffi::RemainingArgs, ffi::RemainingRets);", ".RemainingArgs().RemainingRets()", None),
+            (
+                "ffi::Error F(ffi::RemainingArgs, ffi::RemainingRets);",
+                ".RemainingArgs().RemainingRets()",
+                None,
+            ),
             ("ffi::Error F(ffi::Result<B>);", one, written),
             ("ffi::Error F(const ffi::Result<B>&);", one, written),
-            ("ffi::Error F(ffi::Result<B>, ffi::Result<B>) noexcept;", two, written),
-            ("const auto F = [](ffi::Result<B>) { return ffi::Error(); };", one, written),
-            ("const auto F = [](ffi::Result<B>) noexcept { return ffi::Error(); };", one, written),
-            ("ffi::Error F(std::optional<ffi::Result<B>>);", ".OptionalArg<B>()", written),
+            (
+                "ffi::Error F(ffi::Result<B>, ffi::Result<B>) noexcept;",
+                two,
+                written,
+            ),
+            (
+                "const auto F = [](ffi::Result<B>) { return ffi::Error(); };",
+                one,
+                written,
+            ),
+            (
+                "const auto F = [](ffi::Result<B>) noexcept { return ffi::Error(); };",
+                one,
+                written,
+            ),
+            (
+                "ffi::Error F(std::optional<ffi::Result<B>>);",
+                ".OptionalArg<B>()",
+                written,
+            ),
         ],
     );
 }
@@ -156,7 +222,8 @@ fn an_argument_is_no_result() {
 /// when the call comes (`narrowed` of tests/cpp/attributes.cc).
 #[test]
 fn an_attribute_is_not_cut() {
-    let fraction = Some("the function takes an integer where the binding gives a floating-point number");
+    let fraction =
+        Some("the function takes an integer where the binding gives a floating-point number");
     let pointer = Some("the function takes a number where the binding gives a pointer");
     handlers(
         "an_attribute_is_not_cut",
@@ -166,16 +233,52 @@ fn an_attribute_is_not_cut() {
             ("ffi::Error F(bool);", ".Attr<int64_t>(\"n\")", None),
             ("ffi::Error F(double);", ".Attr<float>(\"n\")", None),
             ("ffi::Error F(float);", ".Attr<double>(\"n\")", None),
-            ("ffi::Error F(const double&);", ".Attr<int64_t>(\"n\")", None),
-            ("ffi::Error F(const int*);", ".Attr<ffi::Pointer<int>>(\"n\")", None),
-            ("const auto F = [](auto n) { static_cast<void>(n); return ffi::Error(); };", ".Attr<double>(\"n\")", None),
-            ("ffi::Error F(std::optional<int64_t>);", ".Attr<std::optional<int32_t>>(\"n\")", None),
+            (
+                "ffi::Error F(const double&);",
+                ".Attr<int64_t>(\"n\")",
+                None,
+            ),
+            (
+                "ffi::Error F(const int*);",
+                ".Attr<ffi::Pointer<int>>(\"n\")",
+                None,
+            ),
+            (
+                "const auto F = [](auto n) { static_cast<void>(n); return ffi::Error(); };",
+                ".Attr<double>(\"n\")",
+                None,
+            ),
+            (
+                "ffi::Error F(std::optional<int64_t>);",
+                ".Attr<std::optional<int32_t>>(\"n\")",
+                None,
+            ),
             ("ffi::Error F(int);", ".Attr<double>(\"n\")", fraction),
-            ("ffi::Error F(const int64_t&);", ".Attr<float>(\"n\")", fraction),
-            ("const auto F = [](bool) { return ffi::Error(); };", ".Attr<float>(\"n\")", fraction),
-            ("ffi::Error F(std::optional<int>);", ".Attr<std::optional<float>>(\"n\")", fraction),
-            ("ffi::Error F(bool);", ".Attr<ffi::Pointer<int>>(\"n\")", pointer),
-            ("ffi::Error F(bool);", ".Ctx<ffi::PlatformStream<void*>>()", pointer),
+            (
+                "ffi::Error F(const int64_t&);",
+                ".Attr<float>(\"n\")",
+                fraction,
+            ),
+            (
+                "const auto F = [](bool) { return ffi::Error(); };",
+                ".Attr<float>(\"n\")",
+                fraction,
+            ),
+            (
+                "ffi::Error F(std::optional<int>);",
+                ".Attr<std::optional<float>>(\"n\")",
+                fraction,
+            ),
+            (
+                "ffi::Error F(bool);",
+                ".Attr<ffi::Pointer<int>>(\"n\")",
+                pointer,
+            ),
+            (
+                "ffi::Error F(bool);",
+                ".Ctx<ffi::PlatformStream<void*>>()",
+                pointer,
+            ),
         ],
     );
 }
@@ -187,15 +290,24 @@ fn an_answer_that_nobody_looks_at_is_a_warning() {
     let warned = "-Wunused-result";
     for (words, body) in [
         ("", "return ffi::Verify(\"y\", y, p);"),
-        ("", "auto e = ffi::Match(\"y\", y, p); if (!e) return e.error(); return {};"),
+        (
+            "",
+            "auto e = ffi::Match(\"y\", y, p); if (!e) return e.error(); return {};",
+        ),
         ("", "return ffi::Error::Success();"),
         (warned, "ffi::Verify(\"x\", x, p); return {};"),
         (warned, "ffi::Verify(\"y\", y, p); return {};"),
         (warned, "ffi::Match(\"x\", x, p); return {};"),
         (warned, "ffi::Match(\"y\", y, p); return {};"),
-        (warned, "ffi::Match(\"a\", a, ffi::match::Buffer<ffi::F32, 1>()); return {};"),
+        (
+            warned,
+            "ffi::Match(\"a\", a, ffi::match::Buffer<ffi::F32, 1>()); return {};",
+        ),
         (warned, "ffi::Error::InvalidArgument(\"lost\"); return {};"),
-        (warned, "ffi::Error::Internal(std::string(\"lost\")); return {};"),
+        (
+            warned,
+            "ffi::Error::Internal(std::string(\"lost\")); return {};",
+        ),
         (warned, "ffi::Error::Success(); return {};"),
     ] {
         let text = format!(
