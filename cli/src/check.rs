@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!(
             "{} has no manifest with a handler for the CPU: name a handler's symbol with --handler, and give \
              its operands with --arg and --ret",
-            args.call.lib.display()
+            crate::words::shown(&args.call.lib)
         );
     }
     let has_operands = !args.call.args.is_empty() || !args.call.rets.is_empty();

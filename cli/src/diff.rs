@@ -1,6 +1,7 @@
 //! `xla-ffi diff`: what callers notice when a newer build of a library takes the place of an older one.
 
 use crate::target::HandlerName;
+use crate::words::{one_line, shown};
 use crate::{ask, output};
 use anyhow::bail;
 use serde_json::json;
@@ -94,9 +95,9 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
     if machines[0] != machines[1] {
         bail!(
             "{} is built for {}, and {} for {}: neither takes the place of the other",
-            args.old.display(),
+            shown(&args.old),
             machines[0],
-            args.new.display(),
+            shown(&args.new),
             machines[1]
         );
     }
@@ -142,11 +143,10 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&report(args, &found, (step, dead), next.as_deref()))?;
     }
     for note in notes {
-        crate::words::tell!("note: {}", crate::words::printable(&note));
+        crate::words::tell!("note: {}", one_line(&note));
     }
     if fails {
-        let names = format!("{} and {}", args.old.display(), args.new.display());
-        let names = crate::words::printable(&names);
+        let names = format!("{} and {}", shown(&args.old), shown(&args.new));
         crate::words::tell!("error: {names} differ by more than --fail-on allows");
     } else if code != 0 {
         crate::words::tell!("error: neither build loads here: --fail-on has nothing to judge by");
@@ -163,7 +163,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
         .iter()
         .find(|finding| unreadable(finding.problem))
     {
-        bail!("{}: {}: {}", path.display(), finding.what, finding.why);
+        bail!("{}: {}: {}", shown(path), finding.what, finding.why);
     }
     let named: Vec<_> = args
         .handler
@@ -213,7 +213,7 @@ fn has(examination: &Examination, wanted: &HandlerName) -> bool {
 fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {
-        let shown = path.display();
+        let shown = shown(path);
         let Examination {
             facts, manifests, ..
         } = build.examination;
@@ -249,24 +249,30 @@ fn report(
     (step, dead): (Option<Step>, bool),
     next: Option<&str>,
 ) -> String {
-    let mut text = format!("{} and {}\n", args.old.display(), args.new.display());
+    let mut text = format!("{} and {}\n", shown(&args.old), shown(&args.new));
     let mut about: Option<&Subject> = None;
     for difference in found {
         if about != Some(&difference.about) {
             let _ = match &difference.about {
-                Subject::Handler(name) => writeln!(text, "\nhandler {name}"),
-                other => writeln!(text, "\n{other}"),
+                Subject::Handler(name) => writeln!(text, "\nhandler {}", one_line(name)),
+                other => writeln!(text, "\n{}", one_line(&other.to_string())),
             };
             about = Some(&difference.about);
         }
-        let _ = write!(text, "  {}: {}", difference.step, difference.what);
-        let _ = match (&difference.was, &difference.now) {
+        let _ = write!(
+            text,
+            "  {}: {}",
+            difference.step,
+            one_line(&difference.what)
+        );
+        let value = |value: &Option<String>| value.as_deref().map(one_line);
+        let _ = match (value(&difference.was), value(&difference.now)) {
             (Some(was), Some(now)) => writeln!(text, ": was {was}, is {now}"),
             (Some(was), None) => writeln!(text, ": gone: {was}"),
             (None, Some(now)) => writeln!(text, ": new: {now}"),
             (None, None) => writeln!(text),
         };
-        let _ = writeln!(text, "    {}", difference.why);
+        let _ = writeln!(text, "    {}", one_line(&difference.why));
     }
     let suggestion = match (step, next, &args.was) {
         (None, ..) if dead => {

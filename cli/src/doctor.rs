@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 let told = [forms::unreadable(args, error)];
                 output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
             }
-            Format::Github => output::text(&github(&[forms::unreadable(args, error)]))?,
+            Format::Github => output::commands(&github(&[forms::unreadable(args, error)]))?,
         }
     }
     judged
@@ -219,7 +219,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             let told = forms::told(&items, &decision);
             output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
         }
-        Format::Github => output::text(&github(&forms::told(&items, &decision)))?,
+        Format::Github => output::commands(&github(&forms::told(&items, &decision)))?,
     }
     for (item, reason) in &decision.known {
         note(&format!("known: {}: {reason}", item.key()));

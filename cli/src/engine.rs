@@ -101,7 +101,7 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     crate::progress::at(format!("on the plugin {}", plugin.display()));
     pipe::enters(format_args!(
         "the plugin {}, while it was loaded,",
-        plugin.display()
+        crate::words::shown(plugin)
     ));
     let client = Plugin::load(plugin)?.client()?;
     pipe::enters(format_args!("the handler"));

@@ -156,7 +156,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
         // First of all: it explains whatever else is missing.
-        Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
+        Some(why) => {
+            chosen.with_context(|| format!("{}: {why}", crate::words::shown(&args.lib)))?
+        }
         None => chosen?,
     };
     if elsewhere.is_none() {
@@ -199,19 +201,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(why) = &elsewhere {
         text += &format!(
             "{}: {why}: no handler was asked, what follows is the file's\n",
-            args.lib.display()
+            crate::words::shown(&args.lib)
         );
     }
     for library in &target.manifests {
         text += &format!(
             "{}: library {}, xla-ffi {}\n",
-            args.lib.display(),
+            crate::words::shown(&args.lib),
             library.library,
             library.sdk
         );
     }
     if target.manifests.is_empty() {
-        text += &format!("{}: no manifest\n", args.lib.display());
+        text += &format!("{}: no manifest\n", crate::words::shown(&args.lib));
     }
     for (handler, asked) in shown {
         text += &describe(handler, asked);
@@ -318,7 +320,7 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
     if target.manifests.is_empty() {
         bail!(
             "{} has no manifest: {FORGOTTEN}; or name a handler's symbol with --handler SYMBOL to ask it",
-            target.path.display()
+            crate::words::shown(&target.path)
         );
     }
     target

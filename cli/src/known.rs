@@ -50,13 +50,13 @@ impl Files {
             let known = Known::read(path, false).with_context(|| {
                 format!(
                     "{} is there and no baseline: nothing was written",
-                    path.display()
+                    crate::words::shown(path)
                 )
             })?;
             if known.lines.values().any(|reason| !reason.is_empty()) {
                 bail!(
                     "{} gives reasons, which would be lost: nothing was written",
-                    path.display()
+                    crate::words::shown(path)
                 );
             }
         }
@@ -66,7 +66,8 @@ impl Files {
             text.push_str(&key);
             text.push('\n');
         }
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+        std::fs::write(path, text)
+            .with_context(|| format!("cannot write {}", crate::words::shown(path)))
     }
 }
 
@@ -130,7 +131,7 @@ struct Known {
 impl Known {
     /// Reads a list; `reasons` says that every line needs one.
     fn read(path: &Path, reasons: bool) -> anyhow::Result<Self> {
-        let shown = path.display();
+        let shown = crate::words::shown(path);
         let text = text_file::read(path)?;
         let mut known = Self::default();
         for (at, line) in text.lines().enumerate() {

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     write(&args.name, &files)?;
     let mut told: String = files
         .iter()
-        .map(|(path, _)| format!("{}\n", args.name.join(path).display()))
+        .map(|(path, _)| format!("{}\n", crate::words::shown(&args.name.join(path))))
         .collect();
     let test = match args.lang {
         Language::Rust => "`cargo test`",
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     told += &format!(
         "\nIn {}: {test}, `pip install .`, `pytest`\n",
-        args.name.display()
+        crate::words::shown(&args.name)
     );
     if let Some(sdk) = sdk {
         told += &format!(
@@ -131,7 +131,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Writes all files into a new folder: it is there whole or not at all.
 fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     if folder.symlink_metadata().is_ok() {
-        bail!("{} exists already; nothing was written", folder.display());
+        bail!(
+            "{} exists already; nothing was written",
+            crate::words::shown(folder)
+        );
     }
     let parent = match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -143,19 +146,18 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
         .take_while(|above| !above.as_os_str().is_empty());
     let above: Vec<_> = above.take_while(|above| !above.exists()).collect();
     let part = parent.join(format!(".xla-ffi-new-{}", std::process::id()));
-    let parent = std::fs::create_dir_all(parent).with_context(|| parent.display().to_string());
+    let parent = std::fs::create_dir_all(parent).with_context(|| crate::words::shown(&parent));
     let made = parent.and_then(|()| {
         files.iter().try_for_each(|(path, text)| {
             let path = part.join(path);
-            let told = || path.display().to_string();
+            let told = || crate::words::shown(&path);
             let folder = path.parent().context("a file in no folder")?;
             std::fs::create_dir_all(folder).with_context(told)?;
             std::fs::write(&path, text).with_context(told)
         })
     });
-    let made = made.and_then(|()| {
-        std::fs::rename(&part, folder).with_context(|| folder.display().to_string())
-    });
+    let made = made
+        .and_then(|()| std::fs::rename(&part, folder).with_context(|| crate::words::shown(folder)));
     if made.is_err() {
         drop(std::fs::remove_dir_all(&part));
         // What others put there meanwhile stays.
@@ -222,7 +224,7 @@ fn checkout(given: Option<&Path>) -> Result<Option<String>> {
         if !is_sdk(&path) {
             bail!(
                 "{} is not a checkout of the SDK: it has no include/xla_ffi/handler.h",
-                path.display()
+                crate::words::shown(&path)
             );
         }
         let path = path.canonicalize();

@@ -34,6 +34,11 @@ pub(crate) fn text(text: &str) -> Result<()> {
     exactly(&crate::words::printable(text))
 }
 
+/// Writes a text of this program's own in which commands to a workflow's runner are meant.
+pub(crate) fn commands(text: &str) -> Result<()> {
+    exactly(&crate::words::visible(text))
+}
+
 fn exactly(text: &str) -> Result<()> {
     crate::progress::done();
     let written = match OWN.get() {

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         crate::progress::at(format!("replaying {}", entry.path.display()));
         let replayed = read(&entry.path).and_then(|recorded| {
             let answer = replay.one(&recorded);
-            let answer = answer.with_context(|| entry.path.display().to_string())?;
+            let answer = answer.with_context(|| crate::words::shown(&entry.path))?;
             Ok((recorded, answer))
         });
         pipe::enters(format_args!("xla-ffi itself, between calls,"));
@@ -104,20 +104,20 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Recorded> {
-    Recorded::read(path).with_context(|| path.display().to_string())
+    Recorded::read(path).with_context(|| crate::words::shown(path))
 }
 
 /// The recorded calls of a folder, in order, and why others cannot be read.
 fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     let (mut entries, mut damaged) = (vec![], vec![]);
-    let shown = || path.display().to_string();
+    let shown = || crate::words::shown(path);
     for entry in std::fs::read_dir(path).with_context(shown)? {
         let path = entry.with_context(shown)?.path();
         if path
             .extension()
             .is_some_and(|ending| ending == file::EXTENSION)
         {
-            match xla_ffi_record::head(&path).with_context(|| path.display().to_string()) {
+            match xla_ffi_record::head(&path).with_context(|| crate::words::shown(&path)) {
                 Ok(call) => entries.push(Entry { path, call }),
                 Err(error) => damaged.push(error),
             }
@@ -186,7 +186,7 @@ fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     {
         bail!(
             "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
-            from.display()
+            crate::words::shown(from)
         );
     }
     entries.push((last, true));
@@ -213,11 +213,14 @@ fn of_library(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<En
     match (libraries.len(), processes.len()) {
         (0, _) => bail!(
             "{} holds no recorded call, no file that ends in .{}{}",
-            from.display(),
+            crate::words::shown(from),
             file::EXTENSION,
             folders(from)
         ),
-        (_, 2..) => bail!("{} holds the calls of several processes", from.display()),
+        (_, 2..) => bail!(
+            "{} holds the calls of several processes",
+            crate::words::shown(from)
+        ),
         (1, 1) => Ok(entries),
         _ => {
             let wanted = name(library);
@@ -229,7 +232,7 @@ fn of_library(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<En
                 let libraries: Vec<_> = libraries.into_iter().collect();
                 bail!(
                     "{} holds calls of {}, none of {}; name a single file to replay it all the same",
-                    from.display(),
+                    crate::words::shown(from),
                     libraries.join(", "),
                     wanted.unwrap_or_default()
                 );

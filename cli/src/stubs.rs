@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let shown = args.python.display();
+    let shown = crate::words::shown(&args.python);
     let mut command = Command::new(&args.python);
     command.args(["-m", "xla_ffi", "stubs"]);
     if let Some(file) = &args.output {

@@ -28,9 +28,9 @@ pub(crate) struct Chosen<'a> {
 impl Target {
     /// Reads the manifests of a library, running nothing of it.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let shown = || path.display().to_string();
+        let shown = || crate::words::shown(path);
         if path.is_dir() {
-            bail!("{} is a folder, not a library", path.display());
+            bail!("{} is a folder, not a library", crate::words::shown(path));
         }
         let bytes = xla_ffi_doctor::library::bytes(path)?;
         let manifests = manifest::read(&bytes).with_context(shown)?;
@@ -56,7 +56,7 @@ impl Target {
 
     /// The handler that `--handler` names; without it the only one that there is.
     pub(crate) fn choose(&self, wanted: Option<&HandlerName>) -> Result<Chosen<'_>> {
-        let shown = self.path.display();
+        let shown = crate::words::shown(&self.path);
         match wanted {
             Some(HandlerName::Stages(stages)) => Ok(Chosen {
                 name: stages

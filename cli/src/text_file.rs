@@ -11,7 +11,7 @@ const MOST: u64 = 64 << 20;
 
 /// The text of a file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    let shown = path.display();
+    let shown = crate::words::shown(path);
     let cannot = || format!("cannot read {shown}");
     let file = std::fs::File::open(path).with_context(cannot)?;
     let mut text = String::new();
@@ -45,7 +45,7 @@ pub(crate) fn keep<'p>(
         None => Ok(()),
         Some(_) => bail!(
             "{} is read by this command: write to another file",
-            out.display()
+            crate::words::shown(&out)
         ),
     }
 }

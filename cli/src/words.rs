@@ -1,7 +1,33 @@
 //! Words for people: what a terminal obeys is made visible, and errors are told with their causes.
 
-/// A text with what a terminal would obey made visible.
+/// A text with what a terminal or the runner of a workflow would obey made visible.
 pub(crate) fn printable(text: &str) -> String {
+    let shown = visible(text).replace("##[", "#\\u{23}[");
+    let lines = shown.split_inclusive('\n').map(|line| {
+        let behind = line.trim_start();
+        let blanks = &line[..line.len() - behind.len()];
+        // GitHub's runner looks for its commands in every line that a step writes, to standard error too.
+        match behind.strip_prefix("::") {
+            Some(rest) => format!("{blanks}\\u{{3a}}:{rest}"),
+            None => line.to_owned(),
+        }
+    });
+    lines.collect()
+}
+
+/// A name, or what else is one line: a break in it would begin a line that reads as ours.
+pub(crate) fn one_line(text: &str) -> String {
+    let text = text.replace('\n', "\\n").replace('\t', "\\t");
+    visible(&text)
+}
+
+/// The path of a file, on one line.
+pub(crate) fn shown(path: &std::path::Path) -> String {
+    one_line(&path.display().to_string())
+}
+
+/// A text with what a terminal would obey made visible.
+pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -41,7 +67,7 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{error_text, printable};
+    use super::{error_text, one_line, printable};
 
     #[test]
     fn what_a_terminal_obeys_is_shown() {
@@ -52,6 +78,24 @@ mod tests {
             "ok \\u{202e}liaf\\u{2069}"
         );
     }
+
+    #[test]
+    fn runners_of_workflows_obey_nothing() {
+        assert_eq!(
+            printable("a\n::error::b\n  ::set-env::c"),
+            "a\n\\u{3a}:error::b\n  \\u{3a}:set-env::c"
+        );
+        assert_eq!(printable("a ##[error]b"), "a #\\u{23}[error]b");
+        assert_eq!(printable("std::string\n\n: :\n"), "std::string\n\n: :\n");
+        let twice = printable(&printable("::a ##[b]"));
+        assert_eq!(twice, printable("::a ##[b]"));
+    }
+
+    #[test]
+    fn a_name_is_one_line() {
+        assert_eq!(one_line("a\n\tb\rc"), "a\\n\\tb\\rc");
+    }
+
     #[test]
     fn terminals_obey_no_error() {
         let error = anyhow::anyhow!("a\u{1b}[31mb\n\tc\0d é");

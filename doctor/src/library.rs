@@ -25,7 +25,7 @@ const LIMIT: u64 = 4 << 30;
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
-    #[error("cannot read {path}: {source}", path = path.display())]
+    #[error("cannot read {path}: {source}", path = crate::library::shown(path))]
     Read {
         /// The file.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is something else.
-    #[error("{path} is not a usable shared library: {what}", path = path.display())]
+    #[error("{path} is not a usable shared library: {what}", path = crate::library::shown(path))]
     Kind {
         /// The file.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum Error {
         what: String,
     },
     /// The file is damaged.
-    #[error("{path} is a damaged library: {what}", path = path.display())]
+    #[error("{path} is a damaged library: {what}", path = crate::library::shown(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -238,6 +238,19 @@ impl Facts {
             .filter_map(|version| parse_version(version.strip_prefix(prefix)?))
             .max()
     }
+}
+
+/// A path for people: whatever it holds, it is one line.
+pub(crate) fn shown(path: &Path) -> String {
+    let mut shown = String::new();
+    for letter in path.display().to_string().chars() {
+        if letter.is_control() {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub use legacy::{Shape, Target};
 
 use crate::library;
 pub(crate) use check::is_dtype;
-use check::{check_handler, check_symbol};
+use check::{check_handler, check_names, check_symbol};
 use legacy::check_target;
 use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use once::Once;
@@ -392,6 +392,7 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
             )));
         }
     }
+    let named = check_names(&value);
     let record = Record::deserialize(value)?;
     if let Some(register) = &record.register {
         check_symbol(register).map_err(|what| fail(format!("\"register\" {what}")))?;
@@ -404,6 +405,8 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
         check_target(target)
             .map_err(|what| fail(format!("legacy target {:?}: {what}", target.name)))?;
     }
+    // What a name is of tells more, where that is wrong.
+    named.map_err(fail)?;
     Ok(record)
 }
 

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read, or what it holds cannot be written.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = crate::library::shown(path))]
     Io {
         /// The file.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum Error {
     /// Its name is not that of a wheel.
     #[error(
         "{path} is not named as a wheel is: {what}; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
-        path = path.display()
+        path = crate::library::shown(path)
     )]
     Name {
         /// The file.
@@ -42,7 +42,7 @@ pub enum Error {
         what: String,
     },
     /// It is no archive, or a damaged one.
-    #[error("{path} is no zip archive that can be read: {what}", path = path.display())]
+    #[error("{path} is no zip archive that can be read: {what}", path = crate::library::shown(path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -50,7 +50,7 @@ pub enum Error {
         what: String,
     },
     /// A member would be written where an installer must not write.
-    #[error("{path}: the member {member:?} {what}: no installer should take this wheel", path = path.display())]
+    #[error("{path}: the member {member:?} {what}: no installer should take this wheel", path = crate::library::shown(path))]
     Hostile {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum Error {
         what: &'static str,
     },
     /// It unpacks to more than is read.
-    #[error("{path}: {what}", path = path.display())]
+    #[error("{path}: {what}", path = crate::library::shown(path))]
     TooLarge {
         /// The file.
         path: PathBuf,

@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let told: Vec<Told> = told().collect();
             output::json(&sarif("xla-ffi abi check", &gate::rules(), &told))?;
         }
-        (Format::Github, _) => output::text(&github(&told().collect::<Vec<_>>()))?,
+        (Format::Github, _) => output::commands(&github(&told().collect::<Vec<_>>()))?,
         _ => {
             for checked in checked.iter().filter(|checked| !fails(checked)) {
                 output::text(&checked.text)?;

@@ -72,7 +72,7 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     let Some(path) = path else {
         return Ok(Names::default());
     };
-    let shown = path.display();
+    let shown = crate::words::shown(path);
     let text = text_file::read(path)?;
     let names = Names::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
     let unknown = names.unknown(&snapshot.abi);
@@ -120,7 +120,7 @@ pub(super) fn check(
     let names = names(names_file, snapshot)?;
     let (path, layouts) = match source {
         Source::Layout(path) => {
-            let shown = path.display();
+            let shown = crate::words::shown(path);
             let text = text_file::read(path)?;
             let layout =
                 Layout::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
@@ -133,7 +133,7 @@ pub(super) fn check(
             let mut found = Vec::new();
             for part in library::parts(path, &bytes)? {
                 let layouts = dwarf::read_mirror(part.bytes, &expected);
-                found.extend(layouts.with_context(|| path.display().to_string())?);
+                found.extend(layouts.with_context(|| crate::words::shown(path))?);
             }
             (path, found)
         }
@@ -158,7 +158,7 @@ pub(super) fn check(
         });
     }
     let absent = absent.unwrap_or_default();
-    let shown = path.display();
+    let shown = crate::words::shown(path);
     let name = edition.name();
     let value = json!({
         "mirror": shown.to_string(),

@@ -47,8 +47,8 @@ impl Item {
     pub(crate) fn shown(&self) -> String {
         match &self.finding.subject {
             Subject::Wheel => "wheel".to_owned(),
-            Subject::Library => self.library.clone(),
-            other => format!("{}, {other}", self.library),
+            Subject::Library => crate::words::one_line(&self.library),
+            other => crate::words::one_line(&format!("{}, {other}", self.library)),
         }
     }
 

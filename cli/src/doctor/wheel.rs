@@ -137,7 +137,7 @@ impl Opened {
         let platforms: Vec<String> = name.platforms.iter().map(ToString::to_string).collect();
         let mut text = format!(
             "{}\n  {} {} for {} on {}\n",
-            self.path.display(),
+            crate::words::shown(&self.path),
             name.project,
             name.version,
             name.python(),

@@ -65,7 +65,7 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
         bail!(
             "'{}' does not name a library: begin with a lower-case letter and go on with lower-case \
              letters, digits, '_' or '-'",
-            path.display()
+            crate::words::shown(path)
         );
     }
     let mut taken = TAKEN.iter();

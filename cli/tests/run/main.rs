@@ -4,6 +4,7 @@ mod answers;
 mod device;
 mod ends;
 mod files;
+mod names;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -240,50 +241,6 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
         "{errors}"
     );
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
-}
-
-#[test]
-fn terminals_obey_no_library() {
-    let test = "terminals_obey_no_library";
-    let payload = r#"{"library": "l\u001b[31m", "sdk": "0", "handlers": [{"name": "h\u001b]0;x\u0007",
-        "platforms": ["cpu"], "stages": {"execute": "l__h"}, "args": [], "rets": [], "attrs": [],
-        "floor": "r0"}]}"#;
-    let mut bytes = b"XLAFFIMF\x01\0\0\0".to_vec();
-    bytes.extend((payload.len() as u32).to_le_bytes());
-    bytes.extend(payload.bytes());
-    let bytes: Vec<String> = bytes.iter().map(u8::to_string).collect();
-    let source = format!(
-        "__attribute__((section(\".xla_ffi_manifest\"), used, aligned(16)))\n\
-         const unsigned char manifest[] = {{{}}};\nvoid* l__h(void* frame) {{ return 0 * (long)frame; }}\n",
-        bytes.join(",")
-    );
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("escapes.c");
-    std::fs::write(&file, source).unwrap();
-    let Some(lib) = shared_library(&folder, test, &file, "escapes", &[]) else {
-        return;
-    };
-    for command in ["inspect", "doctor"] {
-        let out = xla_ffi(command, &lib, &[]);
-        let text = String::from_utf8(out.stdout).unwrap();
-        let errors = String::from_utf8(out.stderr).unwrap();
-        for said in [&text, &errors] {
-            assert!(
-                !said.contains('\u{1b}') && !said.contains('\u{7}'),
-                "{said:?}"
-            );
-        }
-        assert!(text.contains(r"h\u{1b}]0;x\u{7}"), "{text}");
-        let json = xla_ffi(command, &lib, &["--json"]).stdout;
-        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        let library = if command == "doctor" {
-            &json["libraries"][0]
-        } else {
-            &json
-        };
-        assert_eq!(library["handlers"][0]["name"], "h\u{1b}]0;x\u{7}");
-    }
 }
 
 /// The commands of the README, on the library that they name.

@@ -1,4 +1,5 @@
 use super::*;
+use serde_json::json;
 use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
 const PAYLOAD: &str = r#"{"library": "l", "sdk": "0.1.0", "register": "l__xla_ffi_register",
@@ -214,4 +215,28 @@ fn null_says_what_nothing_says() {
 fn deep_nesting_is_an_error() {
     let deep = "[".repeat(100_000);
     assert!(matches!(parse(deep.as_bytes()), Err(Error::Json(_))));
+}
+
+#[test]
+fn names_have_no_control_characters_and_ranks_an_end() {
+    let of = |name: &str, rank: u64, doc: &str| {
+        let operand = json!({ "name": name, "kind": "buffer", "dtypes": ["F32"], "rank": rank });
+        let handler = json!({
+            "name": "f", "platforms": ["cpu"], "stages": { "execute": "mine__f" }, "args": [operand], "rets": [],
+            "attrs": [], "floor": "r1", "shape": "n\r ->", "doc": doc,
+        });
+        parse(
+            json!({ "library": "l", "sdk": "0", "handlers": [handler] })
+                .to_string()
+                .as_bytes(),
+        )
+    };
+    assert!(of("x", 1024, "One\nline.").is_ok());
+    let error = of("x\n::error::y", 1, "").unwrap_err().to_string();
+    assert!(
+        error.contains("control character") && !error.contains('\n'),
+        "{error}"
+    );
+    let error = of("x", 1025, "").unwrap_err().to_string();
+    assert!(error.contains("1025 dimensions; at most 1024"), "{error}");
 }

@@ -249,7 +249,7 @@ fn out_of_place(name: &str) -> Option<&'static str> {
     if name.is_empty() {
         return Some("has no name");
     }
-    if name.contains('\0') || name.contains('\\') {
+    if name.contains(|letter: char| letter.is_control()) || name.contains('\\') {
         return Some("has a name that systems read differently");
     }
     let drive = name.as_bytes().get(1) == Some(&b':');
@@ -289,6 +289,7 @@ mod tests {
             "C:/a",
             "a\\..\\b",
             "a\0b",
+            "a\n::error::b",
         ] {
             assert!(out_of_place(bad).is_some(), "{bad}");
         }
