@@ -129,9 +129,14 @@ fn start(compiler: &str) -> Command {
 /// Runs `command` under the time limit; gives whether it succeeded and what it said.
 fn run(mut command: Command, limit: Duration) -> Result<(bool, String), Error> {
     let what = command.get_program().to_string_lossy().into_owned();
-    // SAFETY: the closure runs between fork and exec and makes one call that is safe to make there.
+    let parent = std::process::id();
+    // SAFETY: the closure runs between fork and exec and makes calls alone that are safe to make there.
     unsafe {
-        command.pre_exec(limit_memory);
+        command.pre_exec(move || {
+            die_with(parent)?;
+            limit_time(limit);
+            limit_memory()
+        });
     }
     let mut child = command
         .stdin(Stdio::null())
@@ -168,6 +173,33 @@ fn run(mut command: Command, limit: Duration) -> Result<(bool, String), Error> {
     };
     let messages = reader.join().unwrap_or_default();
     Ok((status.success(), messages))
+}
+
+/// Runs in the child before the compiler does: nobody looks at the clock for it when this process has been killed.
+fn die_with(parent: u32) -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: asks for a signal when the thread that started the child ends, which waits for it.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        if std::os::unix::process::parent_id() != parent {
+            // It died before the line above.
+            return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+        }
+    }
+    let _ = parent;
+    Ok(())
+}
+
+/// Runs in the child before the compiler does: what the driver starts does not die with it, and ends by this at the latest.
+fn limit_time(limit: Duration) {
+    // The clock of this process comes first where there is one.
+    let seconds = limit.as_secs().saturating_add(5);
+    let limit = libc::rlimit {
+        rlim_cur: seconds,
+        rlim_max: seconds,
+    };
+    // SAFETY: reads one struct, and limits the calling process alone. Where it is refused the clock is left.
+    unsafe { libc::setrlimit(libc::RLIMIT_CPU, &raw const limit) };
 }
 
 /// Runs in the child before the compiler does.
