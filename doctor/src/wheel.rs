@@ -138,6 +138,8 @@ impl Wheel {
     /// [`Error::Damaged`], [`Error::TooLarge`], or [`Error::Io`] where they cannot be written.
     pub fn unpack(&mut self, folder: &Path) -> Result<Vec<Inside>, Error> {
         let mut all = Vec::new();
+        let libraries = self.members.iter().filter(|member| member.is_library());
+        self.archive.fits(libraries)?;
         for member in self.members.iter().filter(|member| member.is_library()) {
             let place = folder.join(&member.name);
             self.archive.unpack(member, &place)?;

@@ -24,7 +24,7 @@ impl Default for Limits {
         Self {
             members: 100_000,
             metadata: 16 << 20,
-            libraries: 4 << 30,
+            libraries: 1 << 30,
         }
     }
 }
@@ -167,16 +167,40 @@ impl Archive {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// Refuses members that state to be more together than may be unpacked, before any of them is.
+    pub(super) fn fits<'a>(&self, members: impl Iterator<Item = &'a Member>) -> Result<(), Error> {
+        let mut left = self.left;
+        for member in members {
+            match left.checked_sub(member.size) {
+                Some(rest) => left = rest,
+                None => return Err(self.too_large(&member.name)),
+            }
+        }
+        Ok(())
+    }
+
+    fn too_large(&self, at: &str) -> Error {
+        Error::TooLarge {
+            path: self.path.clone(),
+            what: format!(
+                "its libraries unpack to more than {} bytes, at {at}",
+                self.limits.libraries
+            ),
+        }
+    }
+
     /// Writes a member to `place`.
     pub(super) fn unpack(&mut self, member: &Member, place: &Path) -> Result<(), Error> {
+        // Where it is written to says nothing to whoever has the wheel.
+        let shown = self.path.join(&member.name);
         let io = |source| Error::Io {
-            path: place.to_owned(),
+            path: shown.clone(),
             source,
         };
         if let Some(folder) = place.parent() {
-            fs::create_dir_all(folder).map_err(io)?;
+            fs::create_dir_all(folder).map_err(&io)?;
         }
-        let mut to = File::create_new(place).map_err(io)?;
+        let mut to = File::create_new(place).map_err(&io)?;
         let file = self
             .zip
             .by_index(member.index)
@@ -184,6 +208,7 @@ impl Archive {
         // What the head states is not believed: it ends when the budget does.
         let mut from = file.take(self.left + 1);
         let mut buffer = vec![0; 1 << 16];
+        let mut unpacked = 0;
         loop {
             let count = match from.read(&mut buffer) {
                 Ok(0) => break,
@@ -199,7 +224,17 @@ impl Archive {
                     self.limits.libraries, member.name
                 ),
             })?;
-            to.write_all(&buffer[..count]).map_err(io)?;
+            to.write_all(&buffer[..count]).map_err(&io)?;
+            unpacked += count as u64;
+        }
+        if unpacked != member.size {
+            return Err(Error::Damaged {
+                path: self.path.clone(),
+                what: format!(
+                    "{} states {} bytes and unpacks to {unpacked}",
+                    member.name, member.size
+                ),
+            });
         }
         Ok(())
     }

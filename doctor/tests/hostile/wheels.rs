@@ -118,6 +118,46 @@ fn a_size_that_is_not_true_is_not_believed() {
 }
 
 #[test]
+fn a_size_that_is_not_true_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = packed()
+        .member("mine/a.so", &vec![0; 3 << 20])
+        .pack(folder.path());
+    let mut bytes = std::fs::read(&path).unwrap();
+    let size = u32::to_le_bytes(3 << 20);
+    let places: Vec<usize> = (0..bytes.len() - 4)
+        .filter(|&at| bytes[at..at + 4] == size)
+        .collect();
+    // What is unpacked is within every limit, what is stated is not.
+    for place in &places {
+        bytes[*place..place + 4].copy_from_slice(&(3_u32 << 30).to_le_bytes());
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let told = read(&path, Limits::default()).unwrap_err().to_string();
+    assert!(told.contains("1073741824 bytes, at mine/a.so"), "{told}");
+    for place in &places {
+        bytes[*place..place + 4].copy_from_slice(&7_u32.to_le_bytes());
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let told = read(&path, Limits::default()).unwrap_err().to_string();
+    assert!(
+        told.contains("mine/a.so states 7 bytes and unpacks to 3145728"),
+        "{told}"
+    );
+}
+
+#[test]
+fn large_files_of_zeros_are_no_libraries() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = packed()
+        .member("mine/a.so", &vec![0; 3 << 20])
+        .pack(folder.path());
+    let (_, inside) = read(&path, Limits::default()).unwrap();
+    let foreign = inside[0].foreign.as_deref();
+    assert_eq!(foreign, Some("it is no object file of a known format"));
+}
+
+#[test]
 fn links_are_told_and_not_followed() {
     let folder = tempfile::tempdir().unwrap();
     let path = packed()
@@ -154,6 +194,9 @@ fn a_name_that_is_file_and_folder_is_an_error() {
         .member("mine/a.so/b.so", b"2");
     let error = refusal(both, Limits::default());
     assert!(matches!(error, Error::Io { .. }), "{error}");
+    // The member is named, not where it was to be written.
+    let told = error.to_string();
+    assert!(told.contains(&format!("{NAME}.whl/mine/a.so")), "{told}");
 }
 
 #[test]
