@@ -6,7 +6,10 @@ use crate::run::{CallArgs, Ret};
 use crate::target::Target;
 use anyhow::Result;
 use clap::CommandFactory;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use xla_ffi_programs::pjrt::Plugin;
@@ -21,13 +24,16 @@ pub(crate) enum Engine {
     Pjrt(PathBuf),
 }
 
-impl std::str::FromStr for Engine {
-    type Err = String;
+/// Of a command line, whose path may be no UTF-8.
+pub(crate) fn parser() -> impl TypedValueParser<Value = Engine> {
+    OsStringValueParser::new().try_map(|text| Engine::of(&text))
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.split_once(':') {
+impl Engine {
+    fn of(text: &OsStr) -> Result<Self, String> {
+        match text.as_bytes().strip_prefix(b"pjrt:") {
             None if text == "embedded" => Ok(Self::Embedded),
-            Some(("pjrt", path)) if !path.is_empty() => Ok(Self::Pjrt(path.into())),
+            Some(path) if !path.is_empty() => Ok(Self::Pjrt(OsStr::from_bytes(path).into())),
             _ => Err("there are embedded and pjrt:PLUGIN.so".into()),
         }
     }
@@ -140,10 +146,13 @@ mod tests {
 
     #[test]
     fn engines() {
-        assert_eq!("embedded".parse(), Ok(Engine::Embedded));
-        assert_eq!("pjrt:a:b.so".parse(), Ok(Engine::Pjrt("a:b.so".into())));
+        let of = |text: &[u8]| Engine::of(OsStr::from_bytes(text));
+        assert_eq!(of(b"embedded"), Ok(Engine::Embedded));
+        assert_eq!(of(b"pjrt:a:b.so"), Ok(Engine::Pjrt("a:b.so".into())));
+        let odd = OsStr::from_bytes(b"a\xff.so");
+        assert_eq!(of(b"pjrt:a\xff.so"), Ok(Engine::Pjrt(odd.into())));
         for text in ["", "pjrt", "pjrt:", "embedded:x", "jax"] {
-            assert!(text.parse::<Engine>().is_err(), "{text}");
+            assert!(of(text.as_bytes()).is_err(), "{text}");
         }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "rN", value_parser = parse_revision)]
     pub(crate) revision: Option<Revision>,
     /// What runs the handler: embedded, or the XLA behind a PJRT plugin, pjrt:PLUGIN.so.
-    #[arg(long, value_name = "ENGINE", default_value = "embedded")]
+    #[arg(long, value_name = "ENGINE", default_value = "embedded", value_parser = engine::parser())]
     pub(crate) engine: Engine,
     /// Where the handler runs: host, or a CUDA device by its number, cuda:N. Its operands are copied there.
     #[arg(long, value_name = "DEVICE", default_value = "host")]
@@ -203,6 +203,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
+    // A handler may go to another folder.
+    let out = args.out.as_ref().map(std::path::absolute).transpose()?;
     if let Some(from) = &args.replay {
         return replay::run(args, from);
     }
@@ -229,10 +231,13 @@ fn here(args: &Args) -> Result<()> {
         text = "done, no results\n".into();
     }
     let told = output::text(&text);
+    // A member of an archive is a file's name to whoever unpacks it.
+    let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
+    let members = ret_names(names.len(), members);
     // What cannot be told is written all the same.
-    if let Some(path) = &args.out {
-        let named: Vec<_> = names.into_iter().zip(&rets).collect();
-        npy::write_npz(path, &named)?;
+    if let Some(path) = out {
+        let named: Vec<_> = members.into_iter().zip(&rets).collect();
+        npy::write_npz(&path, &named)?;
     }
     told
 }
@@ -285,20 +290,18 @@ impl CallArgs {
             });
         }
         let named = manifest.map_or(&[][..], |manifest| &manifest.rets);
-        let named = named.iter().map(|ret| ret.name.as_str());
+        let named = named.iter().map(|ret| ret.name.clone());
         let names = ret_names(rets.len(), named);
         Ok((rets, names))
     }
 }
 
 /// What results are called, each by a name of its own: by those of the manifest, of which several may be one.
-fn ret_names<'a>(count: usize, mut named: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(count);
     let mut known = BTreeSet::new();
     for index in 0..count {
-        let mut name = named
-            .next()
-            .map_or_else(|| format!("ret{index}"), str::to_owned);
+        let mut name = named.next().unwrap_or_else(|| format!("ret{index}"));
         while !known.insert(name.clone()) {
             name.push('_');
         }
@@ -456,7 +459,7 @@ mod tests {
 
     #[test]
     fn each_result_has_a_name_of_its_own() {
-        let names = ret_names(4, ["y", "y", "ret3"].into_iter());
+        let names = ret_names(4, ["y", "y", "ret3"].map(str::to_owned).into_iter());
         assert_eq!(names, ["y", "y_", "ret3", "ret3_"]);
         assert_eq!(ret_names(2, [].into_iter()), ["ret0", "ret1"]);
     }

@@ -244,7 +244,7 @@ mod tests {
             let chosen = target.choose(Some(&wanted)).unwrap();
             let missing =
                 xla_ffi_runtime::Error::new(xla_ffi_runtime::Code::NotFound, "no such symbol");
-            format!("{:#}", chosen.explain(missing))
+            crate::words::error_text(&chosen.explain(missing))
         };
         let tow = told("tow");
         let known = "no handler 'tow' (the manifest has one, two): ";

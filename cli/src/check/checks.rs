@@ -172,7 +172,13 @@ fn threads(subject: &Subject) -> Result<Verdict> {
         Ok(None)
     };
     let found = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4).map(|_| scope.spawn(some)).collect();
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, some);
+        let threads: Vec<_> = match (0..4).map(start).collect::<std::io::Result<_>>() {
+            Ok(threads) => threads,
+            Err(error) => {
+                return Err(anyhow::Error::from(error).context("no thread to call it from"));
+            }
+        };
         let came = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or(Ok(Some("a panic".into()))));
@@ -209,7 +215,7 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
                 if absent || floor.is_some_and(|floor| revision < floor) || !subject.is_ours {
                     refused.push(revision.to_string());
                 } else {
-                    problems.push(format!("{revision}: {error:#}"));
+                    problems.push(format!("{revision}: {}", crate::words::error_text(&error)));
                 }
             }
         }

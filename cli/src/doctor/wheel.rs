@@ -51,7 +51,7 @@ impl Opened {
 
     /// A library of it that is none after all.
     pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
-        let why = self.named(&format!("{why:#}"));
+        let why = self.named(&crate::words::error_text(why));
         let member = self.member(place);
         self.findings.push(
             Finding::new(
