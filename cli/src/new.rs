@@ -146,7 +146,7 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
         .take_while(|above| !above.as_os_str().is_empty());
     let above: Vec<_> = above.take_while(|above| !above.exists()).collect();
     let part = parent.join(format!(".xla-ffi-new-{}", std::process::id()));
-    let parent = std::fs::create_dir_all(parent).with_context(|| crate::words::shown(&parent));
+    let parent = std::fs::create_dir_all(parent).with_context(|| crate::words::shown(parent));
     let made = parent.and_then(|()| {
         files.iter().try_for_each(|(path, text)| {
             let path = part.join(path);

@@ -135,7 +135,7 @@ fn chosen(from: &Path, library: &Path) -> Result<Plan> {
         let (entries, damaged) = folder(from)?;
         // Where none can be read, that is what to say.
         if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
-            bail!("{}", crate::words::error_text(&error));
+            bail!("{}", crate::words::error_text(error));
         }
         let present = numbers(&entries);
         let entries = of_library(from, entries, library)?;

@@ -45,7 +45,7 @@ pub(crate) fn keep<'p>(
         None => Ok(()),
         Some(_) => bail!(
             "{} is read by this command: write to another file",
-            crate::words::shown(&out)
+            crate::words::shown(out)
         ),
     }
 }
