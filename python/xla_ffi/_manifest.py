@@ -7,7 +7,7 @@ import re
 import struct
 from typing import Any, Optional
 
-from . import _dtypes, _facts, _file, _image
+from . import _dtypes, _facts, _file, _image, _names
 from ._errors import ManifestError
 from ._legacy_list import API_VERSIONS, LEGACY_LIST, LegacySpec
 
@@ -16,6 +16,8 @@ _FORMATS = (1, 2)
 _TRANSFORMS = ("vjp", "forward", "jvp", "transpose")
 _ATTRIBUTE = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
 
+#: More dimensions than any array has.
+_MOST_DIMENSIONS = 1024
 _SYMBOL = re.compile(r"[A-Za-z0-9_$.]{1,4095}")
 
 
@@ -186,6 +188,9 @@ def _record(version, payload, path):
         raise ManifestError(f"{path}: the manifest is no JSON: {error}") from error
     reader = _Reader(path)
     root = reader.typed(root, dict, "the manifest")
+    wrong = _names.fault(root)
+    if wrong is not None:
+        raise reader.error(wrong)
     where = "the manifest"
     library = reader.get(root, "library", str, where, None) if version > 1 else reader.get(root, "library", str, where)
     handlers = [_handler(reader, library, handler) for handler in reader.get(root, "handlers", list, where)]
@@ -354,7 +359,7 @@ def _operand(reader, handler, data):
         if dtype not in _dtypes.NAMES:
             raise reader.error(f"{where} has the unknown dtype {dtype!r}")
     rank = reader.get(data, "rank", int, where, None)
-    if rank is not None and not 0 <= rank < 2**32:
+    if rank is not None and not 0 <= rank <= _MOST_DIMENSIONS:
         raise reader.error(f"{where} has the rank {rank!r}")
     return Operand(
         name=name,

@@ -357,7 +357,7 @@ def manifests():
         {"attrs": [{"name": "a", "type": "i128"}]}, {"attrs": [{"name": "a", "type": "[f32"}]}, {"attrs": {}},
         {"platforms": [1]}, {"platforms": None}, {"name": ""}, {"traits": [[1]]}, {"state": 5}, {"async": "yes"}, {"context": "x"},
         {"args": [{"name": "x", "kind": "buffer", "dtypes": [["F32"]]}]}, {"args": [{"name": "x", "kind": "buffer", "dtypes": [{}]}]},
-        {"args": [{"name": "x", "kind": "buffer", "rank": 10**30}]}, {"args": [{"name": "x", "kind": "buffer", "rank": 4_000_000_000, "layout": [0]}]},
+        {"args": [{"name": "x", "kind": "buffer", "rank": 10**30}]}, {"args": [{"name": "x", "kind": "buffer", "rank": 1025}]}, {"args": [{"name": "x", "kind": "buffer", "rank": 4_000_000_000, "layout": [0]}]},
         {"attrs": [{"name": "a", "type": "i8"}] * 2}, {"attrs": [{"name": "a", "type": "i8", "from": "d"}] * 2}, {"attrs": [{"name": "a", "type": "[str]"}]},
         {"args": [{"name": "x", "kind": "buffer", "variadic": True}, {"name": "y", "kind": "buffer"}]},
         {"rets": [{"name": "nowhere", "kind": "buffer", "inout": True}]},
@@ -368,9 +368,15 @@ def manifests():
     good = json.dumps(GOOD).encode()
     for number in [b"NaN", b"Infinity", b"1e999"]:
         raises(xla_ffi.ManifestError, lambda number=number: payloads(good[:-1] + b', "a": ' + number + b"}"), "f.so", number.decode())
-    wide = payloads({**GOOD, "handlers": [{**handler, "args": [{"name": "x", "kind": "buffer", "rank": 4_000_000_000}]}]})
+    wide = payloads({**GOOD, "handlers": [{**handler, "args": [{"name": "x", "kind": "buffer", "rank": 1024}]}]})
     if len(_signature.text(wide["l"][0]["h"])) > 1000:
         raise AssertionError("a word for each of many dimensions")
+    for change in [
+        {"args": [{"name": "x\n::error::y", "kind": "buffer"}]}, {"name": "h\x1b[31m"}, {"platforms": ["cpu\x85"]}, {"other": {"a\tb": 1}},
+    ]:  # fmt: skip
+        broken = {**GOOD, "handlers": [{**handler, **change}]}
+        raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken, version=2), "f.so", "control character")
+    payloads({**GOOD, "handlers": [{**handler, "doc": "One\nline.", "shape": "\tn\r ->", "args": [{"name": "x", "kind": "buffer"}]}]}, version=2)
     for broken in [b"{", b"[]", b"\xff", b"[" * 100000, {"library": "l"}, {**GOOD, "handlers": [handler, handler]}, {**GOOD, "handlers": ["h"]}]:
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest._payloads(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "no manifest")
