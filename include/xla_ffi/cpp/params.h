@@ -140,11 +140,11 @@ void DiagnoseRange(DiagnosticEngine& diagnostic, size_t bytes, bool is_signed, c
 
 // Whether a parameter holds the integer that an attribute has, or it is absent.
 template <typename To, typename From>
-XLA_FFI_SDK_HOT bool HoldsAttr(const From& value) {
+XLA_FFI_SDK_HOT inline bool HoldsAttr(const From& value) {
   return Holds<To>(value);
 }
 template <typename To, typename From>
-XLA_FFI_SDK_HOT bool HoldsAttr(const std::optional<From>& value) {
+XLA_FFI_SDK_HOT inline bool HoldsAttr(const std::optional<From>& value) {
   return !value.has_value() || Holds<To>(*value);
 }
 
