@@ -101,8 +101,8 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     if (first_ != nullptr) Free();
   }
 
-  // Memory, or nothing where the host has none to give, or the alignment is none. `alignment` is a power of two up to 256, which is what XLA's memory
-  // on GPUs comes at; XLA itself lets handlers ask for 16 at most.
+  // Memory, or nothing where the host has none to give. `alignment` is a power of two up to 256, which is what XLA's
+  // memory on GPUs comes at (XLA itself lets handlers ask for 16 at most); there is nothing of any other.
   template <typename Memory = void*>
   XLA_FFI_SDK_FN std::optional<Memory> Allocate(size_t size, size_t alignment = 1) {
     if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) return std::nullopt;
