@@ -53,7 +53,7 @@ XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
   int64_t i;
   if (kept == NULL) return xffi_seek_own_(dict, name);
   i = xffi_find(dict->attrs, name);
-  if (i >= 0 && i < XFFI_SEEN_) kept->seen[i] = 1;
+  if (i >= 0) kept->seen[i] = 1;
   kept->asked = 1;
   return i;
 }
@@ -247,11 +247,6 @@ XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
   return value;
 }
 
-/* How many attributes of a dictionary are marked where they were asked for. */
-XFFI_HOT size_t xffi_counted_(const XLA_FFI_Attrs* attrs) {
-  return attrs->size < 0 ? 0 : attrs->size < XFFI_SEEN_ ? (size_t)attrs->size : XFFI_SEEN_;
-}
-
 /* A dictionary of the call's attributes, kept for xffi_decoded: the same one where it was fetched before. */
 XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
   xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL};
@@ -259,7 +254,7 @@ XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char
   value.path = name;
   value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),
                                                       XLA_FFI_AttrType_DICTIONARY, XFFI_ANY_DTYPE);
-  if (value.attrs == NULL || value.attrs->size == 0) return value;
+  if (value.attrs == NULL || value.attrs->size <= 0 || value.attrs->size > XFFI_FIELDS_) return value;
   if (dict->kept == NULL && dict != &call->attrs) return value;
   for (k = 0; k < call->dict_count && call->dicts[k].attrs != value.attrs; ++k) continue;
   if (k == XFFI_KEPT_) return value;
@@ -271,7 +266,7 @@ XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char
     if (XFFI_LIKELY_(value.attrs->size <= 32)) {
       memset(kept->seen, 0, 32); /* no call of a function */
     } else {
-      memset(kept->seen, 0, XFFI_SEEN_);
+      memset(kept->seen, 0, XFFI_FIELDS_);
     }
     ++call->dict_count;
   }
@@ -279,8 +274,8 @@ XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char
   return value;
 }
 
-/* A dictionary. Where fields of it are asked for, xffi_decoded refuses what was not, of the first 8 dictionaries of a call;
- * of others xffi_dict_done does. */
+/* A dictionary. Where fields of it are asked for, xffi_decoded refuses what was not, of the first 8 dictionaries of a call that
+ * have 64 fields at most; of others xffi_dict_done does. */
 XFFI_INLINE xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
   return xffi_dict_of_(call, &call->attrs, name);
 }
@@ -303,7 +298,7 @@ XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
 
 /* Refuses what was not asked for in a dictionary that is kept. */
 XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
-  const size_t size = xffi_counted_(kept->attrs);
+  const size_t size = (size_t)kept->attrs->size;
   size_t i, seen = 0;
   kept->asked = 0;
   for (i = 0; i < size; i += 8) {

@@ -26,12 +26,14 @@ typedef struct xffi_dict {
 } xffi_dict;
 #define XFFI_SEEN_ 256
 
-/* A dictionary that was fetched, for xffi_decoded to look at. Bytes are marked without waiting for each other. */
+/* A dictionary that was fetched, for xffi_decoded to look at. Bytes are marked without waiting for each other. Larger ones are
+ * not kept: a call's frame stays below a page, which Windows looks for on the stack by a function of its own. */
+#define XFFI_FIELDS_ 64
 typedef struct xffi_kept_ {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   int asked; /* whether something was asked for by name, and is not judged yet */
-  unsigned char seen[XFFI_SEEN_];
+  unsigned char seen[XFFI_FIELDS_];
 } xffi_kept_;
 #define XFFI_KEPT_ 8
 

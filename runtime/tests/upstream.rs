@@ -367,6 +367,8 @@ fn stateful(headers: Revision, host: Revision) -> Fate {
     }
     match (headers as u8, host as u8) {
         (_, 0) => Fate::Hazard,
+        // Their types have no deleter, which r7 asks for: JAX takes none that is registered so.
+        (1..=6, 7) => Fate::Refused,
         (1..=6, 8..) => Fate::Hazard,
         // 40 bytes are too few for 0.9.1; from 0.10.2 on they are taken for what they are.
         (7, 8) => Fate::Refused,

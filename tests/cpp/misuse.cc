@@ -165,7 +165,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(plain_and_derived, PlainAndDerived,
                                   .Ctx<std::optional<ffi::UserData<Derived>>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 // RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 0 : i64} -> s64[1] == 5
-// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 1 : i64} -> s64[1] !! INTERNAL Derived::id is the id of Plain, another type
+// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 1 : i64} -> s64[1] !! INTERNAL
 // RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 2 : i64} -> s64[1] !! INTERNAL
 static ffi::ErrorOr<std::unique_ptr<Plain>> NewPlain(ffi::Context context, int64_t) {
   static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Plain>();
