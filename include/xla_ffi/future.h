@@ -130,9 +130,10 @@ XFFI_INLINE void xffi_promise_complete(xffi_promise* promise) {
   if (before == XFFI_PROMISE_BOUND_ || before == XFFI_PROMISE_LOST_) xffi_promise_end_(promise);
 }
 
-/* Whether a promise that has not been returned was completed before: the first completion counts. */
+/* Whether a promise that has not been returned was completed before: the first completion counts. There is nothing to complete
+ * where there was no memory for one. */
 XFFI_INLINE int xffi_promise_is_done_(const xffi_promise* promise) {
-  return XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_;
+  return promise == NULL || XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_;
 }
 
 /* Completes a promise with success, from any thread. */
