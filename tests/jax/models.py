@@ -52,6 +52,13 @@ open(sys.argv[1] + ".again", "wb").write(model.serialize())
 """
 
 
+def served(want, file, *libraries):
+    """A model in another process gives what is wanted."""
+    status, text = serve(file, *libraries)
+    if status != 0 or text.strip() != want:
+        raise AssertionError(text)
+
+
 def two_builds(folder):
     """Two builds of one name are two libraries, in whatever order they are called and given."""
     wanted()
@@ -110,12 +117,8 @@ def renamed(path, folder):
             with open(path, "rb") as library, open(other, "wb") as out:
                 out.write(library.read() + b"another build")
         for libraries in ([new], [other, new]) if there else ([new],):
-            status, text = serve(file, *libraries)
-            if status != 0 or text.strip() != want:
-                raise AssertionError(text)
-    status, text = serve(os.path.join(folder, "again.bin"))
-    if status != 0 or text.strip() != want:
-        raise AssertionError(text)
+            served(want, file, *libraries)
+    served(want, os.path.join(folder, "again.bin"))
 
 
 def used(path, folder):
@@ -126,9 +129,7 @@ def used(path, folder):
     with open(plain, "wb") as out:
         out.write(bytes(xla_ffi.export(lib.rms_norm, X).exported.serialize()))
     for model in (plain, os.path.join(folder, "again.bin")):
-        status, text = serve(model, *([path] if model == plain else []))
-        if status != 0 or text.strip() != str(np.asarray(lib.rms_norm(X)).tolist()):
-            raise AssertionError(text)
+        served(str(np.asarray(lib.rms_norm(X)).tolist()), model, *([path] if model == plain else []))
 
 
 def side_effects(path, folder):
@@ -138,9 +139,7 @@ def side_effects(path, folder):
     file = os.path.join(folder, "effect.bin")
     with open(file, "wb") as out:
         out.write(xla_ffi.export(lambda x: lib.rms_norm(x, has_side_effect=True), X).serialize())
-    status, text = serve(file)
-    if status != 0 or text.strip() != str(np.asarray(lib.rms_norm(X)).tolist()):
-        raise AssertionError(text)
+    served(str(np.asarray(lib.rms_norm(X)).tolist()), file)
     ran("['rms_norm.rms_norm']", "print([need.target for need in xla_ffi.needs(sys.argv[1])])", file)
 
 

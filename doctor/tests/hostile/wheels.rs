@@ -3,7 +3,7 @@
 
 use super::sample;
 use proptest::prelude::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use xla_ffi_doctor::Problem;
 use xla_ffi_doctor::wheel::{Error, Inside, Limits, Wheel};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
@@ -90,12 +90,9 @@ fn bombs_do_not_go_off() {
     assert!(read(&data.pack(folder.path()), limits).is_ok());
 }
 
-#[test]
-fn a_size_that_is_not_true_is_not_believed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = packed()
-        .member("mine/a.so", &vec![0; 3 << 20])
-        .pack(folder.path());
+/// A wheel whose library has 3 MiB and states another size.
+fn stating(folder: &Path, stated: u32) -> PathBuf {
+    let path = packed().member("mine/a.so", &vec![0; 3 << 20]).pack(folder);
     let mut bytes = std::fs::read(&path).unwrap();
     let size = u32::to_le_bytes(3 << 20);
     let places: Vec<usize> = (0..bytes.len() - 4)
@@ -103,9 +100,16 @@ fn a_size_that_is_not_true_is_not_believed() {
         .collect();
     assert_eq!(places.len(), 2, "in the member's head and in the archive's");
     for place in places {
-        bytes[place..place + 4].copy_from_slice(&7_u32.to_le_bytes());
+        bytes[place..place + 4].copy_from_slice(&stated.to_le_bytes());
     }
     std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_size_that_is_not_true_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stating(folder.path(), 7);
     let limits = Limits {
         libraries: 1 << 20,
         ..Limits::default()
@@ -120,29 +124,17 @@ fn a_size_that_is_not_true_is_not_believed() {
 #[test]
 fn a_size_that_is_not_true_is_told() {
     let folder = tempfile::tempdir().unwrap();
-    let path = packed()
-        .member("mine/a.so", &vec![0; 3 << 20])
-        .pack(folder.path());
-    let mut bytes = std::fs::read(&path).unwrap();
-    let size = u32::to_le_bytes(3 << 20);
-    let places: Vec<usize> = (0..bytes.len() - 4)
-        .filter(|&at| bytes[at..at + 4] == size)
-        .collect();
+    let told = |size| {
+        let path = stating(folder.path(), size);
+        read(&path, Limits::default()).unwrap_err().to_string()
+    };
     // What is unpacked is within every limit, what is stated is not.
-    for place in &places {
-        bytes[*place..place + 4].copy_from_slice(&(3_u32 << 30).to_le_bytes());
-    }
-    std::fs::write(&path, &bytes).unwrap();
-    let told = read(&path, Limits::default()).unwrap_err().to_string();
-    assert!(told.contains("1073741824 bytes, at mine/a.so"), "{told}");
-    for place in &places {
-        bytes[*place..place + 4].copy_from_slice(&7_u32.to_le_bytes());
-    }
-    std::fs::write(&path, &bytes).unwrap();
-    let told = read(&path, Limits::default()).unwrap_err().to_string();
+    let large = told(3 << 30);
+    assert!(large.contains("1073741824 bytes, at mine/a.so"), "{large}");
+    let small = told(7);
     assert!(
-        told.contains("mine/a.so states 7 bytes and unpacks to 3145728"),
-        "{told}"
+        small.contains("mine/a.so states 7 bytes and unpacks to 3145728"),
+        "{small}"
     );
 }
 
