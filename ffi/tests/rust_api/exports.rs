@@ -1,6 +1,5 @@
 //! A library in a module whose names are those that the exported functions might use.
-#![allow(non_upper_case_globals, reason = "what the names are for")]
-#![allow(dead_code, reason = "they stand in the way, no more")]
+#![expect(non_upper_case_globals, reason = "what the names are for")]
 
 use crate::kit::{call, first, load, shape};
 use std::ffi::{c_char, c_void};
