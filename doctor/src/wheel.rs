@@ -7,7 +7,6 @@ mod macos;
 mod metadata;
 mod needs;
 mod tag;
-mod version;
 
 pub use archive::{Limits, Member};
 pub use tag::{Name, Platform};

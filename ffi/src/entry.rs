@@ -9,6 +9,7 @@ pub(crate) mod metadata;
 pub(crate) mod operands;
 pub(crate) mod outcome;
 pub(crate) mod panics;
+pub(crate) mod pin;
 pub(crate) mod problems;
 pub(crate) mod refusal;
 #[cfg(debug_assertions)]

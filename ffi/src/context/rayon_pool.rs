@@ -48,7 +48,7 @@ fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
 
 impl Kept {
     fn new(process: u32, threads: usize) -> Result<Box<Self>> {
-        crate::future::executor::pin();
+        crate::entry::pin::pin();
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|index| format!("xla-ffi-rayon-{index}"))

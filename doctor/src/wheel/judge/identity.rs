@@ -3,8 +3,9 @@
 
 use super::proved;
 use crate::finding::{Finding, Problem, Weight};
+use crate::wheel::Wheel;
 use crate::wheel::metadata::Headers;
-use crate::wheel::{Wheel, version};
+use pep440_rs::Version;
 use std::collections::BTreeSet;
 
 /// The folders of `NAME-VERSION.data` that installers know a place for.
@@ -93,13 +94,13 @@ fn project(headers: &Headers, wheel: &Wheel) -> Vec<String> {
         ));
     }
     if let Some(told) = first("version") {
-        match version::normal(told) {
-            None => wrong.push(format!("has a Version that is none: {told:?}")),
-            Some(spelt) if !is_of(&spelt, &named.version) => wrong.push(format!(
+        match told.parse() {
+            Err(_) => wrong.push(format!("has a Version that is none: {told:?}")),
+            Ok(version) if !is_of(&version, &named.version) => wrong.push(format!(
                 "is of version {told:?}, the file name says {:?}",
                 named.version
             )),
-            Some(_) => {}
+            Ok(_) => {}
         }
     }
     wrong
@@ -112,18 +113,14 @@ pub(super) fn one_name(name: &str) -> String {
     parts.join("-").to_lowercase()
 }
 
-/// Whether a version, in its one spelling, is that of a file name, where other signs may stand for `-` and `+`.
-fn is_of(spelt: &str, named: &str) -> bool {
-    let letters = |text: &str| text.to_lowercase().replace(['-', '_', '+'], ".");
-    match version::normal(named) {
-        Some(named) if named == spelt => true,
-        // `1.0_local` was written for `1.0+local`.
-        _ => named
-            .match_indices('_')
-            .map(|(at, _)| format!("{}+{}", &named[..at], &named[at + 1..]))
-            .filter_map(|named| version::normal(&named))
-            .any(|named| letters(&named) == letters(spelt)),
-    }
+/// Whether a version is that of a file name, where `1.0_local` was written for `1.0+local`.
+fn is_of(version: &Version, named: &str) -> bool {
+    let with_plus = named
+        .match_indices('_')
+        .map(|(at, _)| format!("{}+{}", &named[..at], &named[at + 1..]));
+    std::iter::once(named.to_owned())
+        .chain(with_plus)
+        .any(|named| named.parse().is_ok_and(|named: Version| named == *version))
 }
 
 #[cfg(test)]
@@ -138,13 +135,18 @@ mod tests {
 
     #[test]
     fn signs_of_file_names_are_taken() {
-        for (version, named) in [
-            ("1", "1.0"),
-            ("1+cuda.12", "1.0_cuda.12"),
-            ("1+cuda.12", "1.0+cuda12"),
+        for (version, named, is_same) in [
+            ("1", "1.0", true),
+            ("1+cuda.12", "1.0_cuda.12", true),
+            ("1+Cuda_12", "v1.0_cuda.12", true),
+            ("1+cuda.12", "1.0+cuda12", false),
+            ("1.0-1", "1.post1", true),
+            ("1.0-RC.1", "1rc1", true),
+            ("1", "2.0", false),
+            ("1", "1.0_local", false),
         ] {
-            assert_eq!(is_of(version, named), named != "1.0+cuda12", "{named}");
+            let is = is_of(&version.parse().unwrap(), named);
+            assert_eq!(is, is_same, "{version} {named}");
         }
-        assert!(!is_of("1", "2.0") && !is_of("1", "1.0_local"));
     }
 }

@@ -1,5 +1,6 @@
 //! What an index and its users look at: metadata, licences, size.
 
+use super::identity::one_name;
 use super::{Read, finding, proved};
 use crate::finding::{Finding, Level, Problem, Weight};
 use crate::library;
@@ -28,9 +29,8 @@ pub(super) fn metadata(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding
         ));
         return;
     };
-    let normal = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
     let expected = format!("{}-{}.dist-info", wheel.name.project, wheel.name.version);
-    if normal(folder) != normal(&expected) {
+    if one_name(folder) != one_name(&expected) {
         found.push(broken(
             format!("its metadata is in {folder}, its name says {expected}"),
             "installers compare them",
