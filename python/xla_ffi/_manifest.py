@@ -46,6 +46,7 @@ class Attribute:
     default: Any
     inside: Optional[str]  # the dictionary that it belongs to
     doc: str = ""
+    narrow: bool = False  # numbers of other types are taken where they fit
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,7 +382,6 @@ def _attribute(reader, handler, data):
     kind = reader.get(data, "type", str, where)
     if not _ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
         raise reader.error(f"{where} has the unknown type {kind!r}")
-    reader.get(data, "narrow", bool, where, None)
     default = data.get("default")
     if default is not None and not is_of_type(kind, default):
         raise reader.error(f"{where} is of type {kind}, and its default is {default!r}")
@@ -392,6 +392,7 @@ def _attribute(reader, handler, data):
         default=default,
         inside=reader.get(data, "from", str, where, None),
         doc=reader.get(data, "doc", str, where, ""),
+        narrow=bool(reader.get(data, "narrow", bool, where, None)),
     )
 
 

@@ -79,7 +79,7 @@ def _misfit_attributes(spec, given, inside=None):
     for name, attr in declared.items():
         has = given.get(name)
         kind = "dict" if isinstance(has, dict) else has and _declared_kind(has)
-        if kind is not None and attr.type not in ("any", kind):
+        if kind is not None and attr.type not in ("any", kind) and not (attr.narrow and _narrows(kind, attr.type)):
             wrong.append(f"{its} {name} is of type {attr.type}, not {kind if isinstance(has, dict) else has}")
         elif isinstance(has, dict) and attr.type == "dict":
             wrong += _misfit_attributes(spec, has, name)
@@ -103,6 +103,16 @@ def _misfit_arrays(what, declared, have):
         elif operand.rank is not None and rank != operand.rank:
             wrong.append(f"its {what} {operand.name} has {operand.rank} dimensions, not {rank}")
     return wrong
+
+
+def _narrows(given, kind):
+    """Whether a handler that narrows makes a number of a type, or an array of such, one of another; not for every value."""
+    if given.startswith("[") != kind.startswith("["):
+        return False
+    given, kind = given.strip("[]"), kind.strip("[]")
+    is_integer = lambda name: re.fullmatch(r"[iu]\d+", name) is not None
+    is_float = lambda name: re.fullmatch(r"f\d+", name) is not None
+    return (is_integer(given) and (is_integer(kind) or is_float(kind))) or (is_float(given) and is_float(kind))
 
 
 def _declared_kind(kind):

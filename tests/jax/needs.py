@@ -106,6 +106,31 @@ def members(folder, path):
         told(int(bool(why)), why, written(folder, "members.mlir", text.replace(before, after)), "--lib", path)
 
 
+#: Changes to the same call, and what is said of them where the handler narrows.
+NARROWED = {
+    ("gain = 2.000000e+00 : f32", "gain = 2.0 : f64"): "",
+    ("gain = 2.000000e+00 : f32", "gain = 2 : i64"): "",
+    ("gain = 2.000000e+00 : f32", "gain = true"): "in its attribute scale the member gain is of type f32, not bool",
+    ("gain = 2.000000e+00 : f32", "gain = array<f64: 2.0>"): "in its attribute scale the member gain is of type f32, not [f64]",
+}
+
+
+def narrowed(folder, path):
+    """Numbers of other types are taken by attributes that say so, and by no others."""
+    wanted()
+    lib = xla_ffi.load(path)
+    text = jax.jit(lambda x: lib.filter(x, weights=[1.0], scale={"gain": 2.0})).lower(jnp.ones(3, F32)).as_text()
+    with open(path, "rb") as file:
+        data = file.read()
+    place = written(folder, "libnarrow.so", data.replace(b'"narrow":false', b'"narrow":true '))
+    for (before, after), why in NARROWED.items():
+        model = written(folder, "narrowed.mlir", text.replace(before, after))
+        told(int(bool(why)), why, model, "--lib", place)
+        status, out, _ = command(model, "--lib", path)
+        if status != 1 or "is of type f32, not" not in out:
+            raise AssertionError(out)
+
+
 def described(folder):
     """What a caller said of a library goes with the model, to the command, too."""
     wanted()
@@ -207,6 +232,7 @@ def main():
         folder = os.path.realpath(folder)
         check("calls with symbolic sizes", lambda: symbolic(folder, libraries))
         check("members of dictionaries", lambda: members(folder, libraries["attributes"]))
+        check("attributes that are narrowed", lambda: narrowed(folder, libraries["attributes"]))
         check("libraries that their caller describes", lambda: described(folder))
         check("derivatives in a model", lambda: derivatives(folder, path))
         check("platforms of a model", lambda: platforms(folder, path))
