@@ -100,7 +100,7 @@ impl Match<'_> {
         let ends = over.dims[..at].iter().zip(&dims[..at]);
         let ends = ends.chain(over.dims[at + 1..].iter().zip(&dims[dims.len() - behind..]));
         self.by.entry(None).or_default().insert(self.here);
-        let mut fits = true;
+        let mut fits = !middle.iter().any(|bound| self.differs(bound));
         for (dim, bound) in ends {
             fits &= self.dim(dim, bound.clone());
         }
@@ -143,10 +143,16 @@ impl Match<'_> {
                 }
                 self.by.entry(Some(*name)).or_default().insert(self.here);
                 bound != Bound::Ellipsis
+                    && !self.differs(&bound)
                     && *self.names.entry(*name).or_insert_with(|| bound.clone()) == bound
             }
             Dim::Ellipsis | Dim::Computed(_) => false,
         }
+    }
+
+    /// Whether it is another size in each of the operands that the entry stands for.
+    fn differs(&self, bound: &Bound) -> bool {
+        matches!(bound, Bound::Free(_)) && self.narrow.args[self.here].repeats
     }
 
     fn results(&self) -> bool {
@@ -268,6 +274,10 @@ mod tests {
             ("n, m? -> m+1", "k, n? -> n+1", false),
             ("...* -> ... 1", "... n* -> ... n 1", false),
             ("n? -> n", "3 -> 3", false),
+            // `_` is another size in each operand.
+            ("_* ->", "n* ->", false),
+            ("...* ->", "n* ->", false),
+            ("n* ->", "_ ->", false),
         ];
         for (wide, narrow, equal) in pairs {
             assert!(covers(wide, narrow), "{wide} | {narrow}");
@@ -286,6 +296,7 @@ mod tests {
             ("_, n? -> n", "m, m? -> m"),
             ("...? -> 2*k ...", "2? -> 2*k 2"),
             ("n? -> n", "k? -> k"),
+            ("...* ->", "_* ->"),
         ];
         for (one, other) in neither {
             assert!(
