@@ -6,7 +6,9 @@
 mod attributes;
 mod contract;
 mod debug_information;
+mod dice;
 mod header;
+mod json;
 mod legacy;
 mod library;
 mod manifest;
@@ -19,7 +21,11 @@ mod spec;
 mod text;
 mod wheel;
 
+use dice::Dice;
 use meter::Cost;
+
+/// What makes another input of one, by chance.
+type Change = fn(&[u8], &mut Dice) -> Vec<u8>;
 
 /// One parser under attack.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +34,8 @@ pub struct Target {
     pub name: &'static str,
     /// Reads the input. It panics where a property does not hold.
     attack: fn(&[u8]),
+    /// Changes an input to one of the same structure, where changes of bytes alone would mostly break it.
+    change: Option<Change>,
     /// How many bytes of memory a byte of the input may cost.
     memory: usize,
 }
@@ -37,66 +45,79 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "attributes",
         attack: attributes::attack,
+        change: None,
         memory: 512,
     },
     Target {
         name: "spec",
         attack: spec::attack,
+        change: None,
         memory: 512,
     },
     Target {
         name: "npy",
         attack: npy::attack,
+        change: None,
         memory: 64,
     },
     Target {
         name: "manifest",
         attack: manifest::attack,
+        change: Some(manifest::change),
         memory: 512,
     },
     Target {
         name: "library",
         attack: library::attack,
+        change: None,
         memory: 256,
     },
     Target {
         name: "wheel",
         attack: wheel::attack,
+        change: None,
         memory: 256,
     },
     Target {
         name: "debug-information",
         attack: debug_information::attack,
+        change: None,
         memory: 512,
     },
     Target {
         name: "header",
         attack: header::attack,
+        change: None,
         memory: 64,
     },
     Target {
         name: "legacy",
         attack: legacy::attack,
+        change: None,
         memory: 64,
     },
     Target {
         name: "shape-proto",
         attack: shape_proto::attack,
+        change: None,
         memory: 256,
     },
     Target {
         name: "contract",
         attack: contract::attack,
+        change: Some(contract::change),
         memory: 512,
     },
     Target {
         name: "recorded-call",
         attack: recorded_call::attack,
+        change: Some(recorded_call::change),
         memory: 512,
     },
     Target {
         name: "snapshot",
         attack: snapshot::attack,
+        change: Some(snapshot::change),
         memory: 512,
     },
 ];
@@ -106,6 +127,15 @@ impl Target {
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         TARGETS.iter().copied().find(|target| target.name == name)
+    }
+
+    /// An input of the same structure; half of the time, and where a target has none, `None`: then bytes are to be
+    /// changed, whatever they say.
+    #[must_use]
+    pub fn change(&self, input: &[u8], seed: u32) -> Option<Vec<u8>> {
+        let mut dice = Dice::new(seed);
+        let change = self.change.filter(|_| dice.below(2) == 0)?;
+        Some(change(input, &mut dice))
     }
 
     /// Lets it read `input`.
@@ -139,6 +169,7 @@ mod tests {
     const GREEDY: Target = Target {
         name: "greedy",
         attack: |input| drop(std::hint::black_box(vec![1_u8; 1000 * input.len()])),
+        change: None,
         memory: 900,
     };
 

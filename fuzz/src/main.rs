@@ -13,3 +13,13 @@ fn target() -> Target {
 }
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| target().run(input));
+
+libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    match target().change(&data[..size], seed) {
+        Some(changed) if changed.len() <= max_size => {
+            data[..changed.len()].copy_from_slice(&changed);
+            changed.len()
+        }
+        _ => libfuzzer_sys::fuzzer_mutate(data, size, max_size),
+    }
+});

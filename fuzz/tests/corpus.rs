@@ -46,6 +46,21 @@ fn every_target_has_a_corpus_and_survives_it() {
     }
 }
 
+/// What changes inputs by their structure is no target of its own: it may take whatever comes, too.
+#[test]
+fn what_is_changed_is_survived() {
+    for target in TARGETS {
+        for file in files("corpus", target) {
+            let mut input = std::fs::read(&file).unwrap();
+            for seed in 0..200 {
+                input = target.change(&input, seed).unwrap_or(input);
+                input.truncate(1 << 14);
+                target.run(&input);
+            }
+        }
+    }
+}
+
 /// What earlier runs found, which the next one begins with.
 #[test]
 fn what_the_fuzzer_found_is_survived() {
