@@ -17,7 +17,16 @@ METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", 
 
 
 def declared(spec, contract):
-    """What a handler's manifest says of its batching."""
+    """What a handler's manifest says of its batching; a ValueError where its contract says otherwise."""
+    words = ["leading"] * len(spec.args) if spec.batch == "leading" else spec.batch if isinstance(spec.batch, tuple) else []
+    if contract is not None and words:
+        leading = [(arg, entry) for arg, entry, word in zip(spec.args, contract.args, words) if word == "leading"]
+        for operand, entry in [*leading, *zip(spec.rets, contract.rets)]:
+            if not entry.token and entry.dims[:1] != ("...",):
+                raise ValueError(
+                    f"its batch has one more leading dimension in {operand.name}, which its shape contract {spec.shape!r} does not take: "
+                    "let the contract begin with '...' there, or say batch = \"sequential\""
+                )
     if spec.batch == "leading" or (spec.batch is None and contract is not None and contract.batchable):
         return "broadcast_all"
     if spec.batch in (None, "sequential"):

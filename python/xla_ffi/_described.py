@@ -236,12 +236,29 @@ class Described:
             ) from None
         return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
 
+    def _aliases(self, own, bound):
+        """All aliases of a call, as a dict."""
+        return one_to_one(self.__qualname__, [*own, *self._declared_aliases(bound)])
+
     def _declared_aliases(self, bound):
         for out, ret in enumerate(self.spec.rets):
             same = [index for index, (arg, _name) in enumerate(bound) if ret.inout and arg.name == ret.name]
             # Of operands that are all of one name, each has a result of its own.
             for index, argument in enumerate(same):
                 yield argument, out + (index if ret.variadic else 0)
+
+
+def one_to_one(name, pairs):
+    """Aliases as a dict. XLA takes two operands for one place, and both would have what lies there."""
+    for side, what, other in (0, "operand", "results"), (1, "result", "operands"):
+        for pair in pairs:
+            same = sorted(each[1 - side] for each in pairs if each[side] == pair[side])
+            if len(same) > 1:
+                raise ValueError(
+                    f"{name}: by input_output_aliases and what the handler declares, the {what} {pair[side]} has the place of the {other} "
+                    f"{' and '.join(map(str, same))}: only one can have it"
+                )
+    return dict(pairs)
 
 
 def checked(arg, name, shape, have, convert, more_dims):

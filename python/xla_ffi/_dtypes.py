@@ -20,6 +20,9 @@ NAMES = {name: _numpy(name, *about) for name, about in _facts.ELEMENT_TYPES.item
 
 _BY_NUMPY = {numpy: name for name, numpy in NAMES.items() if numpy}
 
+#: Those whose arrays jax has after ``jax_enable_x64`` alone.
+WIDE = ("F64", "S64", "U64", "C128")
+
 ATTRIBUTES = {
     "bool": np.bool_,
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,

@@ -60,12 +60,12 @@ def read(path, wanted="a shared library"):
 def load(contents, private):
     """The library of these contents, loaded. A ``private`` one is loaded beside what this process has of the path."""
     path = contents.path
-    if private or _replaced(path):
+    if private:
         return _load_copy(contents)
     image = _dlopen(path, path)
     if stamp(path) != contents.stamp:
         raise LibraryError(f"{path} was changed while it was being loaded: load it again")
-    return image
+    return image if _is_of(image, contents) else _load_copy(contents)
 
 
 def _load_copy(contents):
@@ -116,13 +116,35 @@ def address(image, path, symbol):
         raise LibraryError(f"{path} does not export {symbol!r}, which its manifest or its caller names") from error
 
 
-def _replaced(path):
-    """Whether this process has loaded a file of this path that is no longer there; others load libraries too."""
+class _LinkMap(ctypes.Structure):
+    """What the system's loader tells of an image (``link.h``): as much as is asked for."""
+
+    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p), ("dynamic", ctypes.c_void_p))
+
+
+def _is_of(image, contents):
+    """Whether a loaded library is the file that was read. The loader knows an image by the name under which it was first
+    opened, by whomever: that file may be gone or lie elsewhere since, and another in its place."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            return any(line.endswith(f" {path} (deleted)\n") for line in maps)
-    except OSError:
-        return False
+            # First and last address, rights, offset, device, inode, and the file as it is called now, if it is one.
+            lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
+        place = _LinkMap.from_address(_link_map(image)).dynamic
+    except (OSError, AttributeError):
+        return True
+    for addresses, *_, name in (line for line in lines if len(line) == 6):
+        start, end = (int(each, 16) for each in addresses.split("-"))
+        if start <= place < end:
+            found = stamp(name.replace("\\012", "\n"))
+            return found is not None and found[:2] == contents.stamp[:2]
+    return True
+
+
+def _link_map(image):
+    found = ctypes.c_void_p()
+    if ctypes.CDLL(None).dlinfo(ctypes.c_void_p(image._handle), 2, ctypes.byref(found)) != 0:  # RTLD_DI_LINKMAP
+        raise OSError("the loader does not tell")
+    return found.value
 
 
 def _stamp(status):

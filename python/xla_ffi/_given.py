@@ -64,6 +64,10 @@ def complete(path, libraries, handlers, legacy):
         given = Signature(given) if isinstance(given, str) else given
         if not isinstance(given, Signature):
             raise TypeError(f"handlers[{key!r}] is to be a text or an xla_ffi.Signature, got {type(given).__name__}")
+        for field in ("platforms", "traits"):
+            words = getattr(given, field)
+            if words is not None and not (isinstance(words, (tuple, list)) and all(isinstance(word, str) for word in words)):
+                raise TypeError(f"handlers[{key!r}]: {field}= is to be a tuple of str, got {_values.shown(words)}")
         owners = [name for name, (specs, _) in libraries.items() if key in specs] or [next(iter(libraries))]
         specs = libraries[owners[0]][0]
         known = specs.get(key)

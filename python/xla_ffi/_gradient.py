@@ -53,9 +53,9 @@ class Rule:
         """The tangents as the linear map takes them; None stands for zero."""
         return tangents
 
-    def linear(self, args, _saved):
-        """The linear map."""
-        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)), self.said)
+    def linear(self, args, _saved, results):
+        """The linear map; ``results`` are the types of what the call gives."""
+        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)), results, self.said)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,12 +91,13 @@ class Batched:
 
         return _vmap(one, tangents, axes, size)
 
-    def linear(self, args, saved):
+    def linear(self, args, saved, results):
         """As in ``Rule``."""
         axes = tuple(0 if index >= len(args) or self.axes[index] == 0 else None for index in saved)
         squeezed = tuple(index < len(args) and self.axes[index] == "one" for index in saved)
         inner = [_element(arg, axis) for arg, axis in zip(args, self.axes)]
-        return BatchedLinear(self.rule.linear(inner, saved), axes, squeezed)
+        results = tuple(result and (result[0][1:], result[1]) for result in results)
+        return BatchedLinear(self.rule.linear(inner, saved, results), axes, squeezed)
 
     @property
     def handlers(self):
@@ -113,11 +114,13 @@ class Batched:
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A linear map; ``differentiable`` has a bool for each argument of the call, ``said`` is as in ``Rule``."""
+    """A linear map; ``differentiable`` has a bool for each argument of the call, ``results`` the type of each of its
+    results, those without tangents included; ``said`` is as in ``Rule``."""
 
     handlers: Any
     attributes: tuple
     differentiable: tuple
+    results: tuple
     said: tuple
 
     def tangents(self, residuals, tangents, results):
@@ -127,7 +130,11 @@ class Linear:
             constant = iter(residuals[len(residuals) - self.differentiable.count(False) :])
             given = iter(tangents)
             args = [next(given if is_given else constant) for is_given in self.differentiable]
-            return handlers.call("linear", self.attributes, args, results, **dict(self.said))
+            # The handler itself gives what has no tangent, too.
+            have, wanted = [_has_tangent(result) for result in self.results], iter(results)
+            types = [next(wanted) if has else result for result, has in zip(self.results, have)]
+            out = handlers.call("linear", self.attributes, args, types, **dict(self.said))
+            return [value for value, has in zip(out, have) if has]
         if handlers.jvp is None:
             raise TypeError(
                 f"{handlers.name} has no derivative in forward mode (jvp, jacfwd, linearize, hessian), for its author declared "
@@ -188,6 +195,11 @@ def _is_differentiable(value):
     return not _jax.is_token(value) and _jax.is_differentiable(value.dtype)
 
 
+def _has_tangent(result):
+    """Whether a result of a type has one; None is a token's."""
+    return result is not None and _jax.is_differentiable(result[1])
+
+
 def _element(value, axis):
     """The type of one element of a batch."""
     return value if axis is None else jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
@@ -231,7 +243,7 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
     if not kinds or all(t is None for t in given):
         return result, [_jax.zero_tangent(value) for value in result]
     types = tuple(map(_type, jax.eval_shape(functools.partial(gradient.lifted, args), _like(args))))
-    linear = gradient.linear(args, saved)
+    linear = gradient.linear(args, saved, params["results"])
     slopes = iter(_bind(residuals, gradient.lifted(args, given), linear, types, tuple(kinds), (parts,) * len(kinds)))
     return result, [next(slopes) if _is_differentiable(value) else _jax.zero_tangent(value) for value in result]
 
@@ -246,14 +258,14 @@ def _transpose_call(cotangents, *args, gradient, **params):
     residuals = [args[index] for index in saved]
     if any(map(ad.is_undefined_primal, residuals)):
         raise TypeError(f"{params['target']}: its transpose needs operands that are not known")
-    linear = gradient.linear(avals, saved)
+    linear = gradient.linear(avals, saved, params["results"])
     # The map is of what each element of a batch has: what they share gets the sum of theirs.
     lift, like = lambda like: tuple(gradient.lifted(avals, like)), _like(avals)
     lifted = jax.make_jaxpr(lift)(like).out_avals
     given = [
         ad.instantiate_zeros(cotangent)
         for result, cotangent in zip(params["results"], cotangents)
-        if result and _jax.is_differentiable(result[1])
+        if _has_tangent(result)
     ]
     found = tuple(map(_as, linear.cotangents(residuals, given, tuple(map(_type, lifted))), lifted))
     found = iter(*jax.linear_transpose(lift, like)(found))

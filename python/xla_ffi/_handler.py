@@ -10,7 +10,7 @@ import jax
 
 from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
 from ._described import Described, checked
-from ._errors import UnsupportedRuntimeError
+from ._errors import ManifestError, UnsupportedRuntimeError
 
 
 class Handler(Described):
@@ -38,7 +38,10 @@ class Handler(Described):
         self._given = given or {}
         self.__signature__ = _signature.signature(spec, options(), jax.Array)
         #: What the author declared: see ``_batch.py`` and ``_declared.Gradient``. The library fills in other handlers.
-        self.batch = _batch.declared(spec, self._contract)
+        try:
+            self.batch = _batch.declared(spec, self._contract)
+        except ValueError as error:
+            raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
         self.gradient = None
 
     @property
@@ -72,6 +75,9 @@ class Handler(Described):
                 f"{self.__qualname__}: its library does not say what it takes: say it when it is loaded, as in "
                 f"xla_ffi.load(path, handlers={{{self.spec.name!r}: '(x: f32[n], *, a: i64) -> y: f32[n]'}})"
             )
+        _values.flag(f"{self.__qualname__}: has_side_effect", has_side_effect)
+        if partition_batch is not None:
+            _values.flag(f"{self.__qualname__}: partition_batch", partition_batch)
         cast = self._attributes(attrs, more_attrs, args)
         args, bound = self._operands(args)
         results, single = self._results(args, bound, result_shape_dtypes, shapes, cast)
@@ -124,7 +130,7 @@ class Handler(Described):
         return self._bind(args, bound, types, attrs, said, batch=self._batch(bound, "default", said), **options)
 
     def _bind(self, args, bound, results, attrs, said, **options):
-        options["aliases"] = {**dict(said["input_output_aliases"]), **dict(self._declared_aliases(bound))}
+        options["aliases"] = self._aliases(said["input_output_aliases"], bound)
         rets = [self.spec.rets[min(index, len(self.spec.rets) - 1)] for index in range(len(results))]
         layouts = [arg.layout for arg, _ in bound], [ret.layout for ret in rets]
         if self.gradient is not None:
@@ -175,7 +181,7 @@ class Handler(Described):
             for dim in each.shape:
                 _shapes.size(dim)
         except TypeError:
-            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shape {each.shape!r}, which is no sequence of sizes") from None
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shape {_values.plain(each.shape)}, which is no sequence of sizes") from None
         if not _dtypes.is_passed(each.dtype):
             raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says {each.dtype}, which no handler gives")
         return each
@@ -200,7 +206,7 @@ class Handler(Described):
             raise TypeError(f"{name} is to be {wanted}: {error}") from error
         if _jax.is_key(value):
             value = jax.random.key_data(value)
-        wide = arg.dtypes is not None and arg.dtypes[0] in ("F64", "S64", "U64", "C128")
+        wide = arg.dtypes is not None and arg.dtypes[0] in _dtypes.WIDE
         how = f"convert it with {name}.astype({_dtypes.NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
         if wide and not _jax.has_x64():
             how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"

@@ -28,6 +28,7 @@ class LegacyTarget:
         return f"<legacy target {self.target} ({self.signature or 'of unknown signature'})>"
 
     def __call__(self, *args, result_shape_dtypes=None, opaque="", api_version=None, has_side_effect=False):
+        _values.flag(f"{self.target}: has_side_effect", has_side_effect)
         version = api_version or self.api_version
         if version is None:
             raise TypeError(f"{self.target}: only its address is registered: give api_version=1, 2 or 3")

@@ -50,6 +50,8 @@ def load(
     given = _given.named(handlers=handlers, legacy=legacy, types=types)
     if not (prefix is None or isinstance(prefix, str)):
         raise TypeError(f"prefix= is to be a str, got {_values.shown(prefix)}")
+    if "\0" in os.fsdecode(path) or not os.fsdecode(path):
+        raise LibraryError(f"{path!r} names no file")
     key = (os.path.realpath(os.fsdecode(path)), prefix, given)
     with _lock.held():
         if key in _loaded:

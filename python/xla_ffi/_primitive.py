@@ -14,7 +14,8 @@ from jax._src.lib.mlir import ir
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from . import _jax, _mlir, _record, _sharding
+from . import _dtypes, _jax, _mlir, _record, _sharding
+from ._described import one_to_one
 from ._errors import UnsupportedRuntimeError
 
 #: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
@@ -50,6 +51,7 @@ def call(
         if result is not token and not (hasattr(result, "shape") and hasattr(result, "dtype")):
             raise ValueError(f"{target}: result_shape_dtypes are to have 'shape' and 'dtype', got {result!r}")
     types = tuple(None if result is token else (tuple(result.shape), np.dtype(result.dtype).newbyteorder("=")) for result in results)
+    _check_wide(target, types)
     _check_aliases(target, aliases or {}, args, types)
     return PRIMITIVES[split is not None].bind(
         *_sharding.placed(_jax.vary_alike(args), split),
@@ -67,7 +69,19 @@ def call(
     )
 
 
+def _check_wide(target, types):
+    """Refuses results that jax would take for arrays of 32 bits in whatever is computed of them."""
+    if _jax.has_x64():
+        return
+    for index, kind in enumerate(types):
+        if kind is not None and _dtypes.of(kind[1]) in _dtypes.WIDE:
+            raise TypeError(
+                f"{target}: the result {index} is {_dtypes.of(kind[1])}: jax has such arrays after jax.config.update('jax_enable_x64', True)"
+            )
+
+
 def _check_aliases(target, aliases, args, types):
+    one_to_one(target, sorted(aliases.items()))
     for argument, result in aliases.items():
         pair = f"{target}: input_output_aliases has {argument}: {result}"
         if not 0 <= argument < len(args):

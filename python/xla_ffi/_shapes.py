@@ -2,6 +2,8 @@
 
 import operator
 
+from . import _values
+
 
 def given(shapes, operands, attrs, rets):
     """The results that come, out of the declared ``rets``, each with its shape; None where ``shapes``
@@ -13,7 +15,7 @@ def given(shapes, operands, attrs, rets):
     if callable(shapes):
         shapes = shapes(tuple(operands), dict(attrs))
     if not isinstance(shapes, (list, tuple)):
-        raise TypeError(f"shapes= is to give a shape or a list of shapes, not {shapes!r}")
+        raise TypeError(f"shapes= is to give a shape or a list of shapes, not {_values.plain(shapes)}")
     buffers = [ret for ret in rets if not ret.token]
     variadic = any(ret.variadic for ret in buffers)
     if len(buffers) == 1 and not variadic and not _nested(shapes):
@@ -41,7 +43,7 @@ def _nested(shapes):
 
 def _shape(shape):
     if not isinstance(shape, (list, tuple)):
-        raise TypeError(f"shapes= gives {shape!r} where a shape is to be")
+        raise TypeError(f"shapes= gives {_values.plain(shape)} where a shape is to be")
     return tuple(_dim(dim, shape) for dim in shape)
 
 
@@ -49,8 +51,8 @@ def size(dim):
     """A size as it is, a symbolic one of ``jax.export`` too; a TypeError for what is none."""
     if type(dim).__module__.startswith("jax"):
         return dim
-    if isinstance(dim, bool) or operator.index(dim) < 0:
-        raise TypeError(f"{dim!r} is no size")
+    if isinstance(dim, bool) or not 0 <= operator.index(dim) < 2**63:
+        raise TypeError(f"{_values.plain(dim)} is no size")
     return operator.index(dim)
 
 
@@ -58,4 +60,4 @@ def _dim(dim, shape):
     try:
         return size(dim)
     except TypeError:
-        raise TypeError(f"shapes= gives {shape!r}, and {dim!r} is no size") from None
+        raise TypeError(f"shapes= gives {_values.plain(shape)}, and {_values.plain(dim)} is no size") from None

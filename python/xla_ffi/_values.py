@@ -67,7 +67,7 @@ def operand(value, only=None, name="its type"):
     if hasattr(value, "__jax_array__"):
         return jnp.asarray(value)
     if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
-        value = np.asarray(value)  # of another library
+        value = _of_others(value)
     if hasattr(value, "dtype"):
         if _kind(value.dtype) == "?":
             raise TypeError(f"jax has no arrays of {value.dtype}, got {shown(value)}")
@@ -127,12 +127,36 @@ def is_jax(value):
 
 
 def shown(value):
+    """A value in an error's text, and of which type it is."""
+    return f"{type(value).__name__} {plain(value)}"
+
+
+def plain(value):
     """A value in an error's text."""
     try:
         text = repr(value)
     except RecursionError:
-        text = "that contains itself"
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+        return "that contains itself"
+    except ValueError:  # Python writes no integers of thousands of digits.
+        return hex(value)[:57] + "..." if isinstance(value, int) else "(with an integer of thousands of digits)"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def flag(name, value):
+    """Raises TypeError for an option that is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}= is to be True or False, got {shown(value)}")
+
+
+def _of_others(value):
+    """An array of another library as one of NumPy's; what has but the type of one, as a ShapeDtypeStruct, is refused."""
+    try:
+        array = np.asarray(value)
+    except Exception:
+        array = None
+    if array is None or (array.dtype == object and array.dtype != value.dtype):
+        raise TypeError(f"it is no array but {shown(value)}: of a Ref write ref[...], for types alone jax.eval_shape(…)")
+    return array
 
 
 def _asarray(value, dtype=None):
@@ -219,24 +243,24 @@ def _integers(values, dtype, name, strict):
     if want == "b":
         wrong = [int(value) for value in values if strict or int(value) not in (0, 1)]
         if wrong:
-            raise TypeError(f"expected {name}, got int {wrong[0]}: write True or False, or x != 0")
+            raise TypeError(f"expected {name}, got int {plain(wrong[0])}: write True or False, or x != 0")
         return
     if want in "iu":
         low, high = _limits(dtype)
         for value in values:
             if not low <= value <= high:
-                raise TypeError(f"{int(value)} does not fit {name} ({low} to {high})")
+                raise TypeError(f"{plain(int(value))} does not fit {name} ({low} to {high})")
         return
     for value in values:
         try:
             near = np.array([float(value)])
         except OverflowError:
-            raise TypeError(f"{int(value)} does not fit {name}") from None
+            raise TypeError(f"{plain(int(value))} does not fit {name}") from None
         _floats(near, dtype, name)
         with np.errstate(all="ignore"):
             held = float(near.astype(_part(dtype))[0])
         if int(value) != held:
-            raise TypeError(f"{int(value)} is no {name}, the nearest is {held!r}: write {near[0].item()!r} if it may be rounded")
+            raise TypeError(f"{plain(int(value))} is no {name}, the nearest is {held!r}: write {near[0].item()!r} if it may be rounded")
 
 
 def _limits(dtype):
@@ -268,7 +292,8 @@ def _floats(values, dtype, name):
             | (np.isfinite(wide) & (np.abs(wide) > _furthest(part)))
         )
     if np.any(lost):
-        wrong, became = (array[lost].reshape(-1)[0].item() for array in (wide, held))
+        given = values if values.dtype.itemsize > 8 else wide
+        wrong, became = (array[lost].reshape(-1)[0].item() for array in (given, held))
         how = ": write float('inf') if that is meant" if math.isinf(became) else ""
         raise TypeError(f"{wrong!r} does not fit {name}, where it would become {became!r}{how}")
 

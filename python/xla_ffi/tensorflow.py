@@ -166,15 +166,16 @@ class Handler(Described):
         if self._refusal:
             raise UnsupportedRuntimeError(self._refusal)
         self._compiled()
+        _values.flag(f"{self.__qualname__}: has_side_effect", has_side_effect)
         cast = self._attributes(attrs, more_attrs, args)
         values, bound = self._operands(args)
         results, single = self._results(values, bound, result_shape_dtypes, shapes, cast)
-        own_aliases = dict(self._own_aliases(input_output_aliases, bound))
-        aliases = {**own_aliases, **dict(self._declared_aliases(bound))}
+        own_aliases = self._own_aliases(input_output_aliases, bound)
+        aliases = self._aliases(own_aliases, bound)
         run = lambda *tensors: self._run(tensors, values, bound, results, cast, aliases, has_side_effect)
         tensors = [value.tensor for value in values]
         if any(_differentiable(value.dtype) for value in values):
-            run = _with_gradient(self, run, values, bound, results, cast, has_side_effect, own_aliases)
+            run = _with_gradient(self, run, values, bound, results, cast, has_side_effect, dict(own_aliases))
         out = run(*tensors)
         if not results:
             return None

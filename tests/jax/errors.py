@@ -82,6 +82,18 @@ def options(norm):
     raises(TypeError, lambda: norm(X, attrs=[1]), "rms_norm: attrs= is to be a dict, got list [1]")
     for wrong in ({"x": 0}, {0.5: 0}, {0: {}}, 5):
         raises(TypeError, lambda wrong=wrong: norm(X, input_output_aliases=wrong), "input_output_aliases= maps an operand's index")
+    for wrong in ("no", 1, np.ones(2), None):
+        raises(TypeError, lambda wrong=wrong: norm(X, has_side_effect=wrong), "rms_norm: has_side_effect= is to be True or False, got")
+    raises(TypeError, lambda: norm(X, partition_batch="no"), "partition_batch= is to be True or False, got str 'no'")
+    huge = 10**5000
+    for call in (lambda: norm(huge), lambda: norm([huge]), lambda: norm(X, eps=huge), lambda: norm(X, shapes=(huge, 3)), say_any(norm, (huge,), np.float32)):
+        raises(TypeError, call, "rms_norm")
+    for wrong in (jax.ShapeDtypeStruct((2, 3), np.float32), jax.core.ShapedArray((2, 3), np.float32)):
+        raises(TypeError, lambda wrong=wrong: norm(wrong), "x is to be F32: it is no array but Shape", "jax.eval_shape")
+    if np.longdouble(0).itemsize > 8:
+        raises(TypeError, lambda: norm(X, eps=np.longdouble("1e4000")), "1e+4000")
+    for path in ("", "a\0b"):
+        raises(xla_ffi.LibraryError, lambda path=path: xla_ffi.load(path), "names no file")
 
 
 def platforms(path):

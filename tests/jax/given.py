@@ -215,6 +215,10 @@ def plain(path):
         ({"Scale": 3}, TypeError, ("handlers['Scale']", "int")),
         ({"Scale": xla_ffi.Signature(SCALE, stages={"run": "Scale"})}, xla_ffi.LibraryError, ("no stage 'run'", "execute")),
         ({"Scale": xla_ffi.Signature(SCALE, batch="all")}, xla_ffi.LibraryError, ("batching 'all'",)),
+        ({"Scale": xla_ffi.Signature(SCALE.replace("...", "n"), batch="leading")}, xla_ffi.ManifestError, ("more leading dimension in x", "begin with '...'")),
+        ({"Scale": xla_ffi.Signature(SCALE.replace("y: f32[...]", "y: f32[n]").replace("...", "... n"), batch=("leading",))}, xla_ffi.ManifestError, ("dimension in y",)),
+        ({"Scale": xla_ffi.Signature(SCALE, platforms="cpu")}, TypeError, ("platforms= is to be a tuple of str, got str 'cpu'",)),
+        ({"Scale": xla_ffi.Signature(SCALE, traits=(1,))}, TypeError, ("traits= is to be",)),
         ({"Scale": xla_ffi.Signature(SCALE, gradient={"vjp": "missing"})}, xla_ffi.LibraryError, ("missing",)),
     ]:
         raises(kind, lambda handlers=handlers: xla_ffi.load(path, prefix="wrong", handlers=handlers), *words)

@@ -171,13 +171,22 @@ def pickled(folder):
 
 
 def loaded_by_others(folder):
-    """Another part of the process has the old file loaded already."""
+    """Another part of the process has the old file loaded already: it is gone, or lies elsewhere, or under another name, too."""
     path = os.path.join(folder, "libothers.so")
     build(path, 1)
-    image = ctypes.CDLL(path)
-    build(path, 2)
-    adds(xla_ffi.load(path, prefix="others").add, 2)
-    del image
+    images = [ctypes.CDLL(path)]
+    for amount, away in enumerate((None, os.rename, os.link), 2):
+        if away is not None:
+            away(path, f"{path}.{amount}")
+        build(path, amount)
+        adds(xla_ffi.load(path, prefix="others").add, amount)
+        images.append(ctypes.CDLL(path))
+    # A second name of a file that is loaded is the same file.
+    os.link(path, f"{path}.same")
+    before = set(os.listdir(folder))
+    adds(xla_ffi.load(f"{path}.same", prefix="linked").add, 4)
+    if set(os.listdir(folder)) != before:
+        raise AssertionError("it was copied")
 
 
 def dependencies(folder):

@@ -39,6 +39,26 @@ static ffi::Error Twice(Array x, ffi::Result<Array> y) {
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(twice, Twice, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
+static ffi::Error Counted(Array x, ffi::Result<Array> y, ffi::ResultBufferR0<ffi::S32> rows) {
+  *rows->typed_data() = static_cast<int>(x.element_count() / x.dimensions().back());
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = 2 * x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(counted, Counted, ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Ret<ffi::BufferR0<ffi::S32>>());
+static ffi::Error Whole(Array x, ffi::Result<Array> y) {
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = 2 * x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(whole, Whole, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
+static ffi::Error Grown(Array x, Array before, ffi::Result<Array> sum, ffi::Result<Array> copy) {
+  for (size_t i = 0; i < x.element_count(); ++i) {
+    const float of_x = x.typed_data()[i];
+    sum->typed_data()[i] = of_x + before.typed_data()[i];
+    copy->typed_data()[i] = of_x;
+  }
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(grown, Grown, ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>().Ret<Array>());
 static ffi::Error PutAhead(Array x, ffi::Result<Array> y, ffi::Result<Array> twos) {
   for (size_t i = 0; i < x.element_count(); ++i) twos->typed_data()[i] = 2;
   return Put(x, y);
@@ -118,6 +138,9 @@ HANDLERS = {
         batch={"handler": "put_each"},
         gradient={"vjp": "times", "forward": "put_ahead", "residuals": ["twos"]},
     ),
+    "counted": Signature("(x: f32[... n]) -> (y: f32[... n], rows: s32[])", gradient={"linear": True, "transpose": "twice_of"}, batch="sequential"),
+    "twice_of": Signature("(g: f32[... n]) -> x: f32[... n]", stages={"execute": "whole"}, gradient={"linear": True}),
+    "grown": "(x: f32[n], inout sum: f32[n]) -> (inout sum: f32[n], copy: f32[n])",
     "twice": Signature("(x: f32[... n]) -> y: f32[... n]", gradient={"linear": True}),
     "put_each": "(x: f32[m n]) -> y: f32[m n]",
     "put_ahead": "(x: f32[... n]) -> (y: f32[... n], twos: f32[... n])",
@@ -144,6 +167,13 @@ HANDLERS = {
     "next": "(t: token, x: f32[...]) -> (y: f32[...], u: token)",
     "first": "(**others) -> y: f64[]",
 }
+
+
+class Pairs(dict):
+    """Aliases that jit takes as what a function is compiled for."""
+
+    def __hash__(self):
+        return hash(tuple(self.items()))
 
 
 def close(got, wanted):
@@ -175,6 +205,12 @@ def aliases(lib):
     close(jax.jvp(jax.vmap(twice), (ROWS,), (ROWS + 1,))[1], [[2, 2, 3], [8, 5, 6]])
     if any("output_operand_alias" in call for call in calls(jax.vmap(lib.put), ROWS)):
         raise AssertionError("an alias that nobody wrote")
+    for function in (lib.times, jax.jit(lib.times, static_argnames="input_output_aliases")):
+        both = lambda: function(X, X + 1, input_output_aliases=Pairs({0: 0, 1: 0}))
+        raises(ValueError, both, "the result 0 has the place of the operands 0 and 1: only one can have it")
+    raises(ValueError, lambda: lib.grown(X, X, input_output_aliases={0: 0}), "the result 0 has the place of the operands 0 and 1")
+    raises(ValueError, lambda: lib.grown(X, X, input_output_aliases={1: 1}), "the operand 1 has the place of the results 0 and 1")
+    close(lib.grown(X, X, input_output_aliases={1: 0, 0: 1})[0], 2 * X)
 
 
 def aliases_in_batches(lib):
@@ -214,6 +250,34 @@ def types(lib):
         raise AssertionError(f"{y.dtype}, {one.dtype}{one.shape}")
     if [each.dtype for each in lib.as_ahead(X, result_shape_dtypes=[None, None])] != [np.float32, np.float32]:
         raise AssertionError("not as the handler says")
+
+
+def results_without_tangents(lib):
+    """A linear handler gives its other results in forward mode, too: they are passed over."""
+    counted = lambda x: lib.counted(x)
+    (y, rows), (slope, none) = jax.jvp(counted, (X,), (X + 1,))
+    close(y, 2 * X), close(rows, 1), close(slope, 2 * (X + 1))
+    if none.dtype != jax.dtypes.float0:
+        raise AssertionError(none)
+    (y, rows), (slope, _) = jax.vmap(lambda x: jax.jvp(counted, (x,), (x + 1,)))(ROWS)
+    close(slope, 2 * (ROWS + 1)), close(rows, [1, 1])
+    close(jax.jvp(jax.vmap(counted), (ROWS,), (ROWS + 1,))[1][0], 2 * (ROWS + 1))
+    for derivative in (jax.jacfwd, jax.jacrev):
+        close(derivative(lambda x: counted(x)[0])(X), 2 * np.eye(3))
+    close(jax.hessian(lambda x: (counted(x)[0] ** 2).sum())(X), 8 * np.eye(3))
+
+
+def narrow(lib):
+    """Without `jax_enable_x64` nothing has results that jax would go on to compute with as if they had 32 bits."""
+    jax.config.update("jax_enable_x64", False)
+    try:
+        for call in (lambda: lib.first(a=1.0), jax.jit(lambda: lib.first(a=1.0))):
+            raises(TypeError, call, "first: the result 0 is F64", "jax.config.update('jax_enable_x64', True)")
+        wide = lambda x: getattr(lib, "as")(x, result_shape_dtypes=jax.ShapeDtypeStruct((3,), np.float64))
+        raises(TypeError, lambda: wide(X), "the result 0 is F64")
+    finally:
+        jax.config.update("jax_enable_x64", True)
+    close(lib.first(a=1.0), -1)
 
 
 def batch_of_forward(lib):
@@ -341,7 +405,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
         lib = xla_ffi.load_inline(cpp=CPP, name="standins", handlers=HANDLERS)
-        for work in (aliases, aliases_in_batches, empty_batches, types, batch_of_forward, random_keys, compiled_once, defaults, without_defaults, tokens, attributes):
+        for work in (aliases, aliases_in_batches, empty_batches, types, results_without_tangents, narrow, batch_of_forward, random_keys, compiled_once, defaults, without_defaults, tokens, attributes):
             check(f"stand-ins, {work.__name__}", lambda work=work: work(lib))
     finish()
 
