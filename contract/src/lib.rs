@@ -115,6 +115,25 @@ impl Contract {
         Ok(contract)
     }
 
+    /// The first entry that takes no further leading dimension, out of the arguments that `leads` names by their index and
+    /// of all results: none where a batch of calls may be one call.
+    ///
+    /// ```
+    /// use xla_ffi_contract::Contract;
+    ///
+    /// let contract = Contract::parse("... n, m, token -> ... n m, token").unwrap();
+    /// assert_eq!(contract.not_leading(|arg| arg != 1), None);
+    /// assert_eq!(contract.not_leading(|_| true).unwrap().text, "m");
+    /// ```
+    #[must_use]
+    pub fn not_leading(&self, leads: impl Fn(usize) -> bool) -> Option<&Entry> {
+        let args = self.args.iter().enumerate();
+        let args = args.filter(|(index, _)| leads(*index));
+        args.map(|(_, entry)| entry)
+            .chain(&self.rets)
+            .find(|entry| !entry.token && entry.dims.first() != Some(&Dim::Ellipsis))
+    }
+
     /// Whether the arguments may leave a size untold without which results are not judged: no
     /// argument has its name, or none that always comes and a result computes with it. Then it has
     /// to be an attribute.

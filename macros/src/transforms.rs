@@ -5,6 +5,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Expr, LitStr};
 
+use crate::contract::Contract;
 use crate::literal::{name, string};
 use crate::parameter::Parameter;
 
@@ -74,6 +75,26 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
 }
 
 impl Transforms {
+    /// Refuses batches that the handler's contract would refuse in every call.
+    pub(crate) fn check_contract(&self, contract: &Contract) -> syn::Result<()> {
+        let entry = match &self.batch {
+            Some(Batch::Word("leading")) => contract.not_leading(|_| true),
+            Some(Batch::Each(words, _)) => {
+                contract.not_leading(|index| words.get(index) == Some(&true))
+            }
+            _ => None,
+        };
+        entry.map_or(Ok(()), |entry| {
+            Err(syn::Error::new(
+                contract.text().span(),
+                format!(
+                    "`batch` says \"leading\", one more dimension in front, and the entry `{entry}` takes none: begin it with \
+                     `...`, or write batch = \"sequential\""
+                ),
+            ))
+        })
+    }
+
     /// Refuses combinations that mean nothing.
     pub(crate) fn check(&self) -> syn::Result<()> {
         let error = |span: Span, why: &str| Err(syn::Error::new(span, why));

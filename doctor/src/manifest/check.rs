@@ -2,6 +2,7 @@
 
 use super::format::{Attribute, Batch, Gradient, Handler, Layout, Operand};
 use serde_json::{Value, json};
+use xla_ffi_contract::Contract;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// More dimensions than any array has; who makes room for what a manifest says keeps to it.
@@ -102,6 +103,29 @@ fn check_gradient(gradient: &Gradient) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// What a handler says of its batches is what its contract takes; a contract that is none is told elsewhere.
+fn check_batch_by_contract(handler: &Handler) -> Result<(), String> {
+    let leads = |index: usize| match &handler.batch {
+        Some(Batch::Each(words)) => words.get(index).is_some_and(|word| word == "leading"),
+        _ => true,
+    };
+    let is_batched = match &handler.batch {
+        Some(Batch::Word(word)) => word == "leading",
+        Some(Batch::Each(words)) => !words.is_empty(),
+        _ => false,
+    };
+    let contract = handler.shape.as_deref().filter(|_| is_batched);
+    let contract = contract.and_then(|text| Contract::parse(text).ok());
+    let entry = contract.as_ref().and_then(|found| found.not_leading(leads));
+    entry.map_or(Ok(()), |entry| {
+        Err(format!(
+            "its \"batch\" has a further leading dimension, which the entry {:?} of its \"shape\" does not take: it \
+             begins with \"...\", or calls are batched otherwise",
+            entry.text
+        ))
+    })
+}
+
 fn check_batch(handler: &Handler) -> Result<(), String> {
     let known = match &handler.batch {
         None | Some(Batch::Handler { .. }) => true,
@@ -114,7 +138,7 @@ fn check_batch(handler: &Handler) -> Result<(), String> {
         }
     };
     if known {
-        return Ok(());
+        return check_batch_by_contract(handler);
     }
     Err(format!(
         "\"batch\" is {}; expected \"leading\", \"sequential\", \"none\", a list with \"leading\" or \"shared\" \

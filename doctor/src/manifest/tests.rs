@@ -92,6 +92,24 @@ fn transformations_are_read_and_judged() {
         let error = with(key, value).unwrap_err().to_string();
         assert!(error.contains(told), "{error}");
     }
+    for (batch, shape, told) in [
+        (r#""leading""#, "... n -> ... n", None),
+        (r#""leading""#, "n -> ... n", Some(r#"entry "n" of"#)),
+        (r#"["leading"]"#, "... n -> m", Some(r#"entry "m" of"#)),
+        (r#"["shared"]"#, "n -> ...", None),
+        (r#""sequential""#, "n -> n", None),
+    ] {
+        let text = format!(r#""batch": {batch}, "shape": "{shape}", "async": true"#);
+        let payload = PAYLOAD.replacen(r#""shape": null,"#, "", 1);
+        let read = parse(payload.replacen(r#""async": true"#, &text, 1).as_bytes());
+        let error = read.err().map(|error| error.to_string());
+        let is_right = match (&error, told) {
+            (None, None) => true,
+            (Some(error), Some(told)) => error.contains(told),
+            _ => false,
+        };
+        assert!(is_right, "{batch} {shape}: {error:?}");
+    }
     for layout in [r#""diagonal""#, "[0, 0]", "[0]"] {
         let text = format!(r#""rank": 2, "layout": {layout}, "inout": true"#);
         let payload = PAYLOAD.replacen(r#""rank": 2, "inout": true"#, &text, 1);

@@ -43,6 +43,12 @@ fn a_word_too_many(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     Ok(())
 }
 
+#[xla_ffi::handler(batch = "leading", shape = "... n -> n")]
+fn a_batch_without_place(x: Buffer<f32>, mut y: Out<f32, 1>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
 #[xla_ffi::handler(batch = "none", batch_with = "b")]
 fn batched_twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     y.copy_from(&x)?;
