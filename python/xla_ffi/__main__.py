@@ -34,7 +34,7 @@ def main(arguments=None):
 
 
 def _run_stubs(given):
-    from . import _stubs
+    from . import _stubs, _text_file
 
     text = _stubs.of(os.fspath(given.library))
     if given.output is None:
@@ -42,8 +42,7 @@ def _run_stubs(given):
         return
     if os.path.exists(given.output) and os.path.samefile(given.output, given.library):
         raise LibraryError(f"{given.output} is the library: write to another file")
-    with open(given.output, "w", encoding="utf-8") as file:
-        file.write(text)
+    _text_file.write(given.output, text)
 
 
 def _run_needs(given):

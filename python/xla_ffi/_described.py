@@ -4,7 +4,7 @@ import itertools
 import operator
 from collections.abc import Mapping
 
-from . import _attributes, _dtypes, _shapes, _signature, _values
+from . import _attributes, _dtypes, _names, _shapes, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError
 
@@ -52,6 +52,7 @@ class Described:
         self.__name__ = _signature.printable(spec.name)
         self.__qualname__ = _signature.printable(f"{spec.library}.{spec.name}")
         self.__doc__ = _signature.describe(spec)
+        self._alike = _names.alike(attr.name for attr in spec.attrs if attr.inside is None)
         try:
             self._contract = _contract(spec)
         except ValueError as error:
@@ -71,6 +72,12 @@ class Described:
         """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"{self.__qualname__}: attrs= is to be a dict, got {_values.shown(given)}")
+        for name in sorted(set(self._alike) & set(more)):
+            others = self._alike[name]
+            declared = [attr.name for attr in self.spec.attrs if attr.inside is None and attr.name in (name, *others)]
+            ways = ", ".join(f"{each!a}: …" for each in sorted(declared))
+            read = f"Python reads {', '.join(map(ascii, others))} as {name!a}"
+            raise TypeError(f"{self.__qualname__}: {read}, which may not be what is meant: write attrs={{{ways}}}")
         both = sorted(set(given or {}) & set(more))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")

@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
-from ._errors import LibraryError, no_handler
+from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _names, _record, _signature, _types, _values
+from ._errors import LibraryError, no_handler, read_alike
 from ._lock import Lock
 
 _lock = Lock()
@@ -106,14 +106,7 @@ class Library:
         plans = [(spec, _handler.refusal(spec), self._stages(spec)) for spec in specs]
         # Nothing is registered, and no name taken, before all is known to be well.
         self._generation = self._free_generation(plans, listed)
-        names = [spec.name for spec in specs]
-        self.handlers: dict[str, _handler.Handler] = {}
-        for spec, refusal, _addresses in plans:
-            handler = _handler.Handler(spec, self._target(spec), path, refusal, prefix, self._given)
-            self.handlers[f"{spec.library}.{spec.name}"] = handler
-            # With several libraries in one file a name may be ambiguous: then only the long form works.
-            if names.count(spec.name) == 1:
-                self.handlers[spec.name] = handler
+        self._name([(spec, _handler.Handler(spec, self._target(spec), path, why, prefix, self._given)) for spec, why, _ in plans])
         for name in dict.fromkeys(spec.library for spec in specs):
             _declared.resolve(path, {spec.name: self.handlers[f"{name}.{spec.name}"] for spec in specs if spec.library == name})
         self.legacy: dict[str, _legacy.LegacyTarget] = {}
@@ -135,6 +128,17 @@ class Library:
         for name, platform, address, _signature in listed:
             with self._claim(self._legacy_target(name), _legacy_platform(platform)):
                 _jax.register_legacy(self._legacy_target(name), address, platform)
+
+    def _name(self, made):
+        """Names the handlers."""
+        names = [spec.name for spec, _ in made]
+        self.handlers: dict[str, _handler.Handler] = {}
+        for spec, handler in made:
+            self.handlers[f"{spec.library}.{spec.name}"] = handler
+            # With several libraries in one file a name may be ambiguous: then only the long form works.
+            if names.count(spec.name) == 1:
+                self.handlers[spec.name] = handler
+        self._alike = _names.alike(names)
 
     @staticmethod
     def _registered(plans):
@@ -214,6 +218,9 @@ class Library:
 
         def __getattr__(self, name):
             handlers = self.__dict__.get("handlers", {})
+            others = self.__dict__.get("_alike", {}).get(name)
+            if others:
+                raise read_alike(self.path, name, others, handlers)
             if name in handlers:
                 return handlers[name]
             short = [handler for handler in handlers if "." not in handler]

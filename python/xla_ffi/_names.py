@@ -1,6 +1,8 @@
-"""Names in a manifest: one line of text each."""
+"""Names in a manifest: one line of text each, and what Python makes of them."""
 
+import keyword
 import re
+import unicodedata
 
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 #: Keys whose texts are no names; the blanks of a contract may be any.
@@ -25,3 +27,21 @@ def fault(record):
                 return f"a key has a control character: {wrong!r}"
             stack += [each for key, each in value.items() if key not in _TEXTS]
     return None
+
+
+def plain(name):
+    """Whether a name can be an attribute's or a parameter's: one that Python takes, as it is written."""
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "__debug__" and _read(name) == name
+
+
+def alike(names):
+    """The names that Python reads as others, ``ﬁ`` as ``fi``, by these: who writes one in a program may mean any of them."""
+    found = {}
+    for name in dict.fromkeys(names):
+        if name.isidentifier() and _read(name) != name:
+            found.setdefault(_read(name), []).append(name)
+    return found
+
+
+def _read(name):
+    return unicodedata.normalize("NFKC", name)

@@ -1,9 +1,8 @@
 """What a handler takes and gives, as Python shows it: its signature, its text for ``help``, the table of a library."""
 
 import inspect
-import keyword
 
-from . import _revisions
+from . import _names, _revisions
 
 #: Attributes whose members nobody declares, and how a value without a declared default is shown.
 _NO_DEFAULT = inspect.Parameter.empty
@@ -72,17 +71,12 @@ def attribute(spec, attr):
     return f"{attr.name}: {kind}{default}"
 
 
-def plain(name):
-    """Whether a name can be a parameter's."""
-    return name.isidentifier() and not keyword.iskeyword(name)
-
-
 def operand_names(spec):
     """Names of the arguments as parameters: positional ones, so that any will do that is no attribute's."""
     taken = {attr.name for attr in spec.attrs} | {"self", "options"}
     names = []
     for at, arg in enumerate(spec.args):
-        name = arg.name if plain(arg.name) else f"operand{at}"
+        name = arg.name if _names.plain(arg.name) else f"operand{at}"
         while name in taken:
             name += "_"
         taken.add(name)
@@ -91,8 +85,10 @@ def operand_names(spec):
 
 
 def attributes(spec, options):
-    """The attributes that can be given as keywords; those called like an option go through ``attrs=``."""
-    return [attr for attr in spec.attrs if attr.inside is None and plain(attr.name) and attr.name not in (*options, "options", "self")]
+    """The attributes that can be given as keywords; ``attrs=`` takes those called like an option, and those that are no keywords."""
+    known = [attr for attr in spec.attrs if attr.inside is None]
+    taken = {*options, "options", "self", *_names.alike(attr.name for attr in known)}
+    return [attr for attr in known if _names.plain(attr.name) and attr.name not in taken]
 
 
 def python_type(kind):

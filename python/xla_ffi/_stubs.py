@@ -1,12 +1,15 @@
 """Stub files: what a library's manifest says, as type checkers and editors read it."""
 
+import keyword
 import math
 import os
 import re
 
-from . import _handler, _library, _manifest, _signature
+from . import _handler, _library, _manifest, _names, _signature
 from ._errors import LibraryError
 
+#: What an object of the library has besides its class's; a test compares them.
+_FIELDS = ("path", "prefix", "digest", "handlers", "legacy", "_owner", "_given", "_image", "_generation", "_alike")
 _SCALARS = {"bool": "t.Bool", "str": "str", "dict": "typing.Mapping[str, typing.Any]", "any": "typing.Any"}
 
 
@@ -14,26 +17,34 @@ def of(path):
     """The text of a stub file for the library at ``path``. None of the library's code runs.
 
     A class of handlers, called as the library in CamelCase (several libraries of one file share one, which is
-    called as the file), and ``lib``, an object of it.
+    called as the file), and ``lib``, an object of it. A comment tells what cannot be written as an attribute, or as a
+    keyword.
     """
     described = _manifest.read(path)
-    specs = [spec for handlers in described.values() for spec in handlers.values()]
-    names = [spec.name for spec in specs]
-    # As in a loaded library: a name that two libraries have is no attribute, and neither is one of the library's own.
-    own = {*dir(_library.Library), "path", "prefix", "digest", "handlers", "legacy"}
-    specs = [spec for spec in specs if names.count(spec.name) == 1 and _signature.plain(spec.name) and spec.name not in own]
+    every = [spec for handlers in described.values() for spec in handlers.values()]
+    names = [spec.name for spec in every]
+    # As in a loaded library: a name that two libraries have is no attribute, and neither is one of the library's own, nor
+    # what Python makes of another handler's.
+    own = {*dir(_library.Library), *_FIELDS, *_names.alike(names)}
+    several = {name for name in names if names.count(name) > 1}
+    usable = lambda spec: spec.name not in several and _names.plain(spec.name) and spec.name not in own
+    specs = [spec for spec in every if usable(spec)]
+    left_out = [f"{spec.library}.{spec.name}" if spec.name in several else spec.name for spec in every if not usable(spec)]
     if not specs:
         raise LibraryError(f"{path} has no handler whose name can be an attribute: there is nothing to write a stub of")
     file = os.path.basename(path)
     owner = _class_name(next(iter(described)) if len(described) == 1 else file.split(".")[0].removeprefix("lib"))
     head = [
         f"# Written by `python -m xla_ffi stubs {ascii(file)[1:-1]}` from the library's manifest; do not edit.",
+        *(f"# Not an attribute: lib[{name!a}]." for name in left_out),
     ]
-    handlers = [block for spec in specs for block in _handler_class(spec)]
-    library = "\n".join([f"class {owner}(xla_ffi.Library):", *(f"    {spec.name}: _{spec.name}" for spec in specs)])
+    taken = {"__debug__", *(f"_{spec.name}" for spec in specs)}
+    kinds = {spec.name: _free("__debug__", taken) if spec.name == "_debug__" else f"_{spec.name}" for spec in specs}
+    handlers = [block for spec in specs for block in _handler_class(spec, kinds[spec.name], taken)]
+    library = "\n".join([f"class {owner}(xla_ffi.Library):", *(f"    {spec.name}: {kinds[spec.name]}" for spec in specs)])
     text = "\n\n".join([*handlers, library, f"lib: {owner}"])
     # Only what is used is imported: strict checkers ask for that.
-    code = "\n".join(line for line in text.split("\n") if not line.startswith(" " * 8))
+    code = "\n".join(line for line in text.split("\n") if not line.startswith((" " * 8, "    #")))
     head += [f"import {name}" for name in ("typing", "jax", "typing_extensions") if re.search(rf"\b{name}\.", code)]
     head += ["import xla_ffi", *(["from xla_ffi import typing as t"] if re.search(r"\bt\.", code) else [])]
     return "\n".join(head) + "\n\n" + text + "\n"
@@ -42,29 +53,37 @@ def of(path):
 def _class_name(name):
     words = [word for word in re.split(r"[^0-9A-Za-z]+", name) if word]
     text = "".join(word[0].upper() + word[1:] for word in words)
-    return text if text[:1].isalpha() else f"Library{text}"
+    return text if text[:1].isalpha() and not keyword.iskeyword(text) else f"Library{text}"
 
 
-def _handler_class(spec):
-    """The class of a handler, after those of its dictionaries."""
+def _free(name, taken):
+    """A name that is not taken yet, and is then."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+def _handler_class(spec, name, taken):
+    """The class of a handler, after those of its dictionaries; ``taken`` are names of the module."""
     blocks = []
     names = _signature.operand_names(spec)
     single = [arg for arg in spec.args if not arg.variadic]
     parameters = ["self"]
     left_out = False
-    for arg, name in zip(single, names):
+    for arg, own in zip(single, names):
         kind = "typing.Any" if arg.token else "t.Operand"
         left_out = left_out or arg.optional
-        parameters.append(f"{name}: {kind} | None = None" if left_out else f"{name}: {kind}")
+        parameters.append(f"{own}: {kind} | None = None" if left_out else f"{own}: {kind}")
     parameters.append("/")
     attrs = _signature.attributes(spec, _handler.options())
-    variadic = [f"*{name}: t.Operand" for arg, name in zip(spec.args, names) if arg.variadic]
+    variadic = [f"*{own}: t.Operand" for arg, own in zip(spec.args, names) if arg.variadic]
     parameters += variadic or (["*"] if attrs else [])
     for attr in attrs:
         kind = _type(attr.type)
         members = [each for each in spec.attrs if each.inside == attr.name] if attr.type == "dict" else []
         if members and not spec.open_attrs and all(each.name.isascii() for each in members):
-            kind = f"_{spec.name}_{attr.name}"
+            kind = _free(f"_{spec.name}_{attr.name}", taken)
             blocks.append(_dictionary(kind, members))
         if attr.default is not None:
             parameters.append(f"{attr.name}: {kind} = {_default(attr.default)}")
@@ -73,9 +92,11 @@ def _handler_class(spec):
         else:
             parameters.append(f"{attr.name}: {kind}")
     parameters.append("**options: typing.Any" if spec.open_attrs else "**options: typing_extensions.Unpack[t.Options]")
+    others = [ascii(attr.name) for attr in spec.attrs if attr.inside is None and attr not in attrs]
+    by_attrs = f"    # By attrs={{…}}: {', '.join(others)}.\n" if others else ""
     doc = _signature.describe(spec).replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\n", "\n        ")
     blocks.append(
-        f"class _{spec.name}(xla_ffi.Handler):\n"
+        f"class {name}(xla_ffi.Handler):\n{by_attrs}"
         "    @typing_extensions.override\n"
         f"    def __call__({', '.join(parameters)}) -> {_results(spec)}:\n"
         f'        """{_lines(doc)}\n        """'

@@ -15,9 +15,9 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
+from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _names, _signature, _values
 from ._described import Described, checked
-from ._errors import LibraryError, UnsupportedRuntimeError, no_handler
+from ._errors import LibraryError, UnsupportedRuntimeError, no_handler, read_alike
 from ._lock import Lock
 from ._tf_host import Host
 
@@ -71,6 +71,7 @@ class Library:
         for library in dict.fromkeys(spec.library for spec in specs):
             self._register(host, image, [spec for spec in specs if spec.library == library], refused)
         self.handlers: dict[str, Handler] = {spec.name: Handler(spec, path, refused[spec.name]) for spec in specs}
+        self._alike = _names.alike(self.handlers)
         for library in dict.fromkeys(spec.library for spec in specs):
             mine = {spec.name: self.handlers[spec.name] for spec in specs if spec.library == library}
             _declared.resolve(path, mine)
@@ -103,12 +104,18 @@ class Library:
 
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})
+        others = self.__dict__.get("_alike", {}).get(name)
+        if others:
+            raise read_alike(self.path, name, others, handlers)
         if name in handlers:
             return handlers[name]
         raise no_handler(self.__dict__.get("path"), name, handlers, handlers)
 
+    # Also of a handler that is called as something of the library's own, which an attribute is not.
     def __getitem__(self, name: str) -> "Handler":
-        return getattr(self, name)
+        if name in self.handlers:
+            return self.handlers[name]
+        raise no_handler(self.path, name, self.handlers, self.handlers)
 
     def __dir__(self):
         return [*super().__dir__(), *self.handlers]
