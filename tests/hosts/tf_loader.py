@@ -165,6 +165,7 @@ def calls():
     raises(TypeError, lambda: compiled(lambda: norm("text"))(), "x is to be F32")
     raises(TypeError, lambda: compiled(lambda: norm([1j]))(), "x is to be F32", "complex")
     raises(AttributeError, lambda: load("rms_norm").rms_nrm, "did you mean 'rms_norm'")
+    raises(AttributeError, lambda: load("rms_norm")["path"], "no handler 'path'")
     raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm is called eagerly", "tf.function(jit_compile=True)")
     raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
     raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "TensorFlow has none")

@@ -13,7 +13,6 @@ import stat
 import subprocess
 import sys
 import threading
-import unicodedata
 
 import xla_ffi
 import xla_ffi.__main__
