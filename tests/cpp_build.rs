@@ -271,7 +271,11 @@ fn files_with_and_without_exceptions_in_one_library() {
         });
         let [with, without] = [&objects[0], &objects[1]].map(|object| shared_symbols(object));
         assert!(with.len() > 20 && without.len() > 20, "{with:?}");
-        let both: Vec<_> = with.intersection(&without).collect();
+        // But for what they share on purpose, which is data.
+        let both: Vec<_> = with
+            .intersection(&without)
+            .filter(|name| !name.contains("13sdk_shared_v1"))
+            .collect();
         assert!(both.is_empty(), "{compiler}: {both:?}");
         for (first, second) in [(0, 1), (1, 0)] {
             let library = out(&format!("both_{first}_{compiler}.so"));

@@ -13,13 +13,13 @@ struct KeptName {
   std::string text;
   KeptName* next;
 };
-inline GrowingList<KeptName> kept_names;
+inline ListHead<KeptName> kept_names{nullptr};
 
 XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
   const auto is = [&name](const KeptName& kept) { return kept.text == name; };
-  if (const KeptName* kept = kept_names.Find(is)) return kept->text;
+  if (const KeptName* kept = FindIn(kept_names, is)) return kept->text;
   auto* made = new KeptName{std::string(name), nullptr};
-  KeptName* const kept = kept_names.Add(made, is);
+  KeptName* const kept = AddTo(kept_names, made, is);
   if (kept != made) delete made;
   return kept->text;
 }

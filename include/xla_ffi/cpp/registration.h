@@ -3,9 +3,18 @@
 #define XLA_FFI_SDK_CPP_REGISTRATION_H_
 
 #include "xla_ffi/cpp/binding.h"
+#include "xla_ffi/cpp/growing_list.h"
+#include "xla_ffi/cpp/shared.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
+
+using sdk_shared_v1::NamedType;
+using sdk_shared_v1::TypeList;
+using sdk_shared_v1::TypeNode;
+using sdk_shared_v1::named_types;
+using sdk_shared_v1::own_types;
+using sdk_shared_v1::own_user_types;
 
 // The registration arguments without the record handler, as they were up to r8. Every host takes
 // these 84 bytes; r8 takes longer ones and loses the traits.
@@ -20,95 +29,45 @@ struct RegisterArgsR0 {
 static_assert(offsetof(RegisterArgsR0, traits) + sizeof(XLA_FFI_Handler_Traits) == 84 ||
               sizeof(void*) != 8);
 
-// The numbers of one type, one for each XLA copy in the process.
-struct TypeNode {
-  const XLA_FFI_Api* api;
-  XLA_FFI_TypeId id;
-  TypeNode* next;
-};
-
-struct TypeList {
-  GrowingList<TypeNode> nodes;
-
-  XLA_FFI_SDK_HOT const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api) const {
-    const TypeNode* node = nodes.Find([api](const TypeNode& known) { return known.api == api; });
-    return node != nullptr ? &node->id : nullptr;
-  }
-  // The number that holds from here on: where another thread came first, what it added.
-  XLA_FFI_SDK_COLD XLA_FFI_TypeId Add(TypeNode* node) {
-    const XLA_FFI_Api* const api = node->api;
-    return nodes.Add(node, [api](const TypeNode& known) { return known.api == api; })->id;
-  }
-  XLA_FFI_SDK_COLD void Add(const XLA_FFI_Api* api, XLA_FFI_TypeId id) {
-    Add(new TypeNode{api, id, nullptr});
-  }
-};
-
-// A type that sources registered by themselves, by the address of its id.
-struct NamedType {
-  const XLA_FFI_TypeId* key;
-  TypeList ids;
-  // Whether a host did not take it.
-  std::atomic<bool> refused;
-  NamedType* next;
-};
-
-struct NamedTypes {
-  GrowingList<NamedType> types;
-
-  XLA_FFI_SDK_COLD NamedType* Find(const XLA_FFI_TypeId* key) const {
-    return types.Find([key](const NamedType& type) { return type.key == key; });
-  }
-  XLA_FFI_SDK_COLD void Add(const XLA_FFI_Api* api, const XLA_FFI_TypeId* key) {
-    Enter(key)->ids.Add(api, *key);
-  }
-  XLA_FFI_SDK_COLD void Refuse(const XLA_FFI_TypeId* key) { Enter(key)->refused = true; }
-  XLA_FFI_SDK_COLD bool Refused(const XLA_FFI_TypeId* key) const {
-    const NamedType* type = Find(key);
-    return type != nullptr && type->refused;
-  }
-  XLA_FFI_SDK_COLD const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api,
-                                              const XLA_FFI_TypeId* key) const {
-    const NamedType* type = Find(key);
-    return type != nullptr ? type->ids.Find(api) : nullptr;
-  }
-
- private:
-  XLA_FFI_SDK_COLD NamedType* Enter(const XLA_FFI_TypeId* key) {
-    if (NamedType* type = Find(key)) return type;
-    auto* made = new NamedType{key, {}, {false}, nullptr};
-    NamedType* const type =
-        types.Add(made, [key](const NamedType& known) { return known.key == key; });
-    if (type != made) delete made;
-    return type;
-  }
-};
-
-inline NamedTypes named_types;
-
-// The type that first asked by a number. One that inherits its `id` would be given objects of another type.
-struct TypeOwner {
-  const XLA_FFI_TypeId* key;
-  std::string_view type;
-  TypeOwner* next;
-};
-inline GrowingList<TypeOwner> type_owners;
-
-XLA_FFI_SDK_COLD inline std::string_view OwnerOf(const XLA_FFI_TypeId* key, std::string_view type) {
-  auto* const made = new TypeOwner{key, type, nullptr};
-  const TypeOwner* const owner = type_owners.Add(made, [key](const TypeOwner& known) { return known.key == key; });
-  if (owner != made) delete made;
-  return owner->type;
+// Arguments of an older layout, as the function of the table takes them, of which the host reads what struct_size says.
+template <typename Args, typename Older>
+XLA_FFI_SDK_HOT inline Args* LaidOutAs(Older* args) {
+  return static_cast<Args*>(static_cast<void*>(args));
 }
-// The name within the compiler's name of a function of T, where it is told as GCC and Clang do.
-XLA_FFI_SDK_COLD inline std::string_view ShortType(std::string_view type) {
-  const size_t at = type.find("T = ");
-  if (at != std::string_view::npos) type.remove_prefix(at + 4);
-  return type.substr(0, type.find_first_of(";]"));
+
+XLA_FFI_SDK_HOT inline const XLA_FFI_TypeId* FindType(const TypeList& list, const XLA_FFI_Api* api) {
+  const TypeNode* node = FindIn(list, [api](const TypeNode& known) { return known.api == api; });
+  return node != nullptr ? &node->id : nullptr;
 }
-XLA_FFI_SDK_COLD inline Text& PutOwner(Text& text, const XLA_FFI_TypeId* key, std::string_view type) {
-  return text << ShortType(type) << "::id is the id of " << ShortType(OwnerOf(key, type))
-              << ", another type: each type has its own";
+// The number that holds from here on: where another thread came first, what it added.
+XLA_FFI_SDK_COLD inline XLA_FFI_TypeId AddType(TypeList& list, TypeNode* node) {
+  const XLA_FFI_Api* const api = node->api;
+  return AddTo(list, node, [api](const TypeNode& known) { return known.api == api; })->id;
+}
+XLA_FFI_SDK_COLD inline void AddType(TypeList& list, const XLA_FFI_Api* api, XLA_FFI_TypeId id) {
+  AddType(list, new TypeNode{api, id, nullptr});
+}
+
+XLA_FFI_SDK_COLD inline NamedType* FindNamed(const XLA_FFI_TypeId* key) {
+  return FindIn(named_types, [key](const NamedType& type) { return type.key == key; });
+}
+XLA_FFI_SDK_COLD inline NamedType* EnterNamed(const XLA_FFI_TypeId* key) {
+  if (NamedType* type = FindNamed(key)) return type;
+  auto* made = new NamedType{key, {nullptr}, {false}, nullptr};
+  NamedType* const type =
+      AddTo(named_types, made, [key](const NamedType& known) { return known.key == key; });
+  if (type != made) delete made;
+  return type;
+}
+XLA_FFI_SDK_COLD inline bool WasRefused(const XLA_FFI_TypeId* key) {
+  const NamedType* type = FindNamed(key);
+  return type != nullptr && type->refused;
+}
+// The number of a type that the source registered, or null.
+XLA_FFI_SDK_COLD inline const XLA_FFI_TypeId* FindNamed(const XLA_FFI_Api* api,
+                                                        const XLA_FFI_TypeId* key) {
+  const NamedType* type = FindNamed(key);
+  return type != nullptr ? FindType(type->ids, api) : nullptr;
 }
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CallTypeRegister(const XLA_FFI_Api* api,
@@ -195,7 +154,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, T
     delete node;
     return error;
   }
-  *id = list.Add(node);
+  *id = AddType(list, node);
   return nullptr;
 }
 
@@ -229,7 +188,7 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
   args.stages[2] = bundle.initialize;
   args.stages[3] = bundle.execute;
   args.traits = traits;
-  return XLA_FFI_SDK_ASK(api, XLA_FFI_Handler_Register, reinterpret_cast<XLA_FFI_Handler_Register_Args*>(&args));
+  return XLA_FFI_SDK_ASK(api, XLA_FFI_Handler_Register, internal::LaidOutAs<XLA_FFI_Handler_Register_Args>(&args));
 }
 
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,
@@ -237,9 +196,9 @@ XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name
                                           const XLA_FFI_TypeInfo* type_info) {
   XLA_FFI_Error* error = internal::ShareType(api, name, type_id, type_info);
   if (error == nullptr) {
-    internal::named_types.Add(api, type_id);
+    internal::AddType(internal::EnterNamed(type_id)->ids, api, *type_id);
   } else {
-    internal::named_types.Refuse(type_id);
+    internal::EnterNamed(type_id)->refused = true;
   }
   return error;
 }

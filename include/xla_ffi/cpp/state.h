@@ -38,24 +38,83 @@ constexpr std::string_view PrettyType() {
 #endif
 }
 
-// The numbers of a type that this library registered.
-template <typename T>
-inline TypeList own_types;
-
-// Whether a type is the one that asked first by its number.
-template <typename T>
-inline std::atomic<bool> owns_id{false};
-
-template <typename T>
-XLA_FFI_SDK_COLD bool FirstOwnsId() {
-  const bool owns = OwnerOf(&T::id, PrettyType<T>()) == PrettyType<T>();
-  if (owns) owns_id<T>.store(true, std::memory_order_relaxed);
-  return owns;
+// The name within the compiler's name of a function of T, where it is told as GCC and Clang do.
+constexpr std::string_view ShortType(std::string_view type) {
+  const size_t at = type.find("T = ");
+  if (at != std::string_view::npos) type.remove_prefix(at + 4);
+  return type.substr(0, type.find_first_of(";]"));
 }
-template <typename T>
-XLA_FFI_SDK_HOT inline bool OwnsId() {
-  return XLA_FFI_PREDICT_TRUE(owns_id<T>.load(std::memory_order_relaxed)) || FirstOwnsId<T>();
+
+// Whether a type has its `id` from another class: it would be given that one's objects. The compiler's name of a function
+// that has both says whose member it is: "… [with Asked = Log; auto* Declared = (& Plain::id)]" (GCC), "… [Asked = Log,
+// Declared = &Plain::id]" (Clang). What no compiler tells so is taken as it is.
+template <typename Asked, auto* Declared>
+XLA_FFI_SDK_FN constexpr const char* WhoseId() {
+#if defined(__GNUC__) || defined(__clang__)
+  return __PRETTY_FUNCTION__;
+#else
+  return "";
+#endif
 }
+
+// The class's own name: no namespace, no template arguments.
+constexpr std::string_view PlainName(std::string_view type) {
+  int depth = 0;
+  size_t end = type.size();
+  if (end != 0 && type[end - 1] == '>') {
+    do {
+      --end;
+      depth += (type[end] == '>') - (type[end] == '<');
+    } while (depth != 0 && end != 0);
+  }
+  type = type.substr(0, end);
+  const size_t colon = type.rfind(':');
+  return colon == std::string_view::npos ? type : type.substr(colon + 1);
+}
+
+// Whether a template's arguments have that type.
+constexpr bool HasArgument(std::string_view whole, std::string_view type) {
+  for (size_t at = whole.find(type, whole.find('<')); at != std::string_view::npos; at = whole.find(type, at + 1)) {
+    const size_t end = at + type.size();
+    const bool begins = at != 0 && (whole[at - 1] == '<' || whole[at - 1] == ' ');
+    if (begins && end < whole.size() && (whole[end] == '>' || whole[end] == ',' || whole[end] == ' ')) return true;
+  }
+  return false;
+}
+
+constexpr bool IsOfAnother(std::string_view told) {
+  const std::string_view asked = "Asked = ", declared = "Declared = ";
+  const size_t first = told.find(asked), second = told.rfind(declared);
+  if (first == std::string_view::npos || second == std::string_view::npos || second < first) return false;
+  std::string_view type = told.substr(first + asked.size(), second - first - asked.size());
+  std::string_view owner = told.substr(second + declared.size());
+  for (const std::string_view between : {"; auto* ", ", "}) {
+    if (type.size() < between.size() || type.substr(type.size() - between.size()) != between) continue;
+    type.remove_suffix(between.size());
+    while (!owner.empty() && (owner[0] == '(' || owner[0] == '&' || owner[0] == ' ')) {
+      if (owner.substr(0, 10) == "(anonymous") break;
+      owner.remove_prefix(1);
+    }
+    const size_t end = owner.rfind("::id");
+    if (end == std::string_view::npos) return false;
+    owner = owner.substr(0, end);
+    // Compilers may write arguments of templates in two ways.
+    if (owner.find('<') != std::string_view::npos || type.find('<') != std::string_view::npos) {
+      return PlainName(owner) != PlainName(type) && !HasArgument(owner, type);
+    }
+    return owner != type;
+  }
+  return false;
+}
+
+#if defined(_WIN32)
+// An id that another DLL has is no constant.
+template <typename T>
+inline constexpr bool inherits_id_v = false;
+#else
+template <typename T>
+inline constexpr bool inherits_id_v = IsOfAnother(WhoseId<std::remove_cv_t<T>, &T::id>());
+#endif
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 // Whether a type has a number of its own choice.
@@ -72,13 +131,9 @@ XLA_FFI_SDK_FN const std::string& UserDataName() {
     char address[32];
     std::snprintf(address, sizeof(address), "@%llx",
                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&type_tag<T>)));
-    return "user data " + std::string(PrettyType<T>().substr(0, 200)) + address;
+    return "user data " + std::string(ShortType(PrettyType<T>()).substr(0, 200)) + address;
   });
 }
-
-// The numbers of types of user data without one of their own.
-template <typename T>
-inline TypeList own_user_types;
 
 template <typename T>
 XLA_FFI_SDK_COLD XLA_FFI_Error* FirstUserTypeId(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
@@ -86,7 +141,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstUserTypeId(const XLA_FFI_Api* api, XLA_FFI_
   info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
   id->type_id = 0;
   XLA_FFI_Error* error = ShareType(api, UserDataName<T>(), id, &info);
-  if (error == nullptr) own_user_types<T>.Add(api, *id);
+  if (error == nullptr) AddType(own_user_types<T>, api, *id);
   return error;
 }
 #endif
@@ -102,12 +157,15 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
 #endif
   {
   // Registered by the source itself: that number is the one. It is kept like our own.
-  if (const XLA_FFI_TypeId* named = named_types.Find(api, &T::id)) {
-    if (!OwnsId<T>()) {
+  if (const XLA_FFI_TypeId* named = FindNamed(api, &T::id)) {
+    if constexpr (inherits_id_v<T>) {
       Text text;
-      return NewError(api, XLA_FFI_Error_Code_INTERNAL, PutOwner(text, &T::id, PrettyType<T>()));
+      return NewError(api, XLA_FFI_Error_Code_INTERNAL,
+                      text << ShortType(PrettyType<T>())
+                           << "::id is inherited, and was registered for the class that has it: give the type a static "
+                              "`TypeId id` of its own");
     }
-    own_types<T>.Add(api, *named);
+    AddType(own_types<T>, api, *named);
     *id = *named;
     return nullptr;
   }
@@ -124,7 +182,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* TypeIdFor(const XLA_FFI_Api* api, XLA_FFI_
                 "a type of state or user data has a static `TypeId id`");
 #endif
   using U = std::remove_const_t<T>;
-  const XLA_FFI_TypeId* known = own_types<U>.Find(api);
+  const XLA_FFI_TypeId* known = FindType(own_types<U>, api);
   if (XLA_FFI_PREDICT_TRUE(known != nullptr)) {
     *id = *known;
     return nullptr;
@@ -183,10 +241,10 @@ XLA_FFI_SDK_FN inline XLA_FFI_Error* SetState(const XLA_FFI_Api* api, XLA_FFI_In
   }
   if (minor == 2) {
     StateArgsR7 args{sizeof(args), nullptr, ctx, &id, state};
-    return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
+    return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, LaidOutAs<XLA_FFI_State_Set_Args>(&args));
   }
   StateArgsR0 args{sizeof(args), nullptr, ctx, &id, state, deleter};
-  return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
+  return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, LaidOutAs<XLA_FFI_State_Set_Args>(&args));
 }
 
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
@@ -201,7 +259,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_I
     *state = args.state;
   } else {
     StateArgsR7 args{sizeof(args), nullptr, ctx, &id, nullptr};
-    error = XLA_FFI_SDK_ASK(api, XLA_FFI_State_Get, reinterpret_cast<XLA_FFI_State_Get_Args*>(&args));
+    error = XLA_FFI_SDK_ASK(api, XLA_FFI_State_Get, LaidOutAs<XLA_FFI_State_Get_Args>(&args));
     *state = args.state;
   }
   return error;
@@ -266,7 +324,7 @@ struct CtxDecoding<UserData<T>> {
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
     if constexpr (!internal::has_type_id_v<T>) {
       using U = std::remove_const_t<T>;
-      const XLA_FFI_TypeId* known = internal::own_user_types<U>.Find(api);
+      const XLA_FFI_TypeId* known = internal::FindType(internal::own_user_types<U>, api);
       if (XLA_FFI_PREDICT_TRUE(known != nullptr)) {
         id = *known;
       } else if (XLA_FFI_Error* error = internal::FirstUserTypeId<U>(api, &id)) {
@@ -277,9 +335,11 @@ struct CtxDecoding<UserData<T>> {
     {
       static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
                     "a type of state or user data has a static `TypeId id`");
+      static_assert(!internal::inherits_id_v<T>,
+                    "this type inherits its `id`, and would be given objects of the class that has it: give the type a "
+                    "static `TypeId id` of its own");
       id = T::id;
       if (XLA_FFI_PREDICT_FALSE(id.type_id == 0)) return Unregistered(diagnostic);
-      if (XLA_FFI_PREDICT_FALSE(!internal::OwnsId<std::remove_const_t<T>>())) return Shared(diagnostic);
     }
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
@@ -292,16 +352,11 @@ struct CtxDecoding<UserData<T>> {
 
  private:
   XLA_FFI_SDK_COLD static internal::Found Unregistered(DiagnosticEngine& diagnostic) {
-    const bool refused = internal::named_types.Refused(&T::id);
+    const bool refused = internal::WasRefused(&T::id);
     internal::DiagnosticAccess::Add(diagnostic)
         << "failed to get user data from the context: its type is not registered"
         << (refused ? ", for the host refused it" : "");
     return refused ? internal::Found::kFailed : internal::Found::kNothing;
-  }
-  XLA_FFI_SDK_COLD static internal::Found Shared(DiagnosticEngine& diagnostic) {
-    internal::Text& text = internal::DiagnosticAccess::Add(diagnostic) << "failed to get user data from the context: ";
-    internal::PutOwner(text, &T::id, internal::PrettyType<std::remove_const_t<T>>());
-    return internal::Found::kFailed;
   }
   XLA_FFI_SDK_COLD static internal::Found Tell(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                                DiagnosticEngine& diagnostic) {

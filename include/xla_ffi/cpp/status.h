@@ -6,6 +6,7 @@
 #define XLA_FFI_SDK_CPP_STATUS_H_
 
 #include "xla_ffi/cpp/handler_core.h"
+#include "xla_ffi/cpp/shared.h"
 
 #if XLA_FFI_ABSEIL
 #include "absl/status/status.h"
@@ -27,9 +28,7 @@ using StatusOr = ::xla::StatusOr<T>;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// An address that stands for T within this image. Not constant: linkers fold constants that are equal.
-template <typename T>
-inline char type_tag;
+using sdk_shared_v1::type_tag;
 
 XLA_FFI_SDK_FN inline Status MakeStatus(XLA_FFI_Error_Code code, std::string_view message) {
 #if XLA_FFI_ABSEIL
