@@ -37,6 +37,32 @@ typedef struct xla_ffi_sdk_enrolling {
   int host_count;
 } xla_ffi_sdk_enrolling;
 
+/* What dladdr tells of an address. Looked for by its name: <dlfcn.h> shows it to GNU sources alone. */
+typedef struct xla_ffi_sdk_symbol {
+  const char* file;
+  void* base;
+  const char* name;
+  void* address;
+} xla_ffi_sdk_symbol;
+
+/* Keeps the library that this is a part of in memory for the rest of the process: a host has its handlers, and no way to be
+ * told that they are gone. */
+XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
+#if defined(RTLD_NODELETE) && defined(RTLD_NOLOAD)
+  static const char place = 0;
+  int (*find)(const void*, xla_ffi_sdk_symbol*);
+  xla_ffi_sdk_symbol own = {NULL, NULL, NULL, NULL};
+  void* all = dlopen(NULL, RTLD_LAZY);
+  void* symbol = all != NULL ? dlsym(all, "dladdr") : NULL;
+  memcpy(&find, &symbol, sizeof(find));
+  /* What is in memory already is not loaded again; of a program there may be nothing of that name, and nothing to keep. */
+  if (symbol != NULL && find(&place, &own) != 0 && own.file != NULL) {
+    (void)dlopen(own.file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+  if (all != NULL) dlclose(all);
+#endif
+}
+
 /* Asks a library, or all that is global, for its table. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void* image) {
   /* What hosts call the function that gives their table: XLA's own, in C++, and the C one of its header. */
@@ -56,6 +82,7 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void
     if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
       fprintf(stderr, "xla-ffi: %s, registered on load" XLA_FFI_SDK_TEXT_BEFORE_R0 "\n", own->library);
     } else {
+      xla_ffi_sdk_stay(); /* before anybody can call */
       own->enroll(api, own->library, own->context);
     }
   }

@@ -23,7 +23,12 @@ pub fn register_on_load(register: Register, library: &'static Library) {
             .flat_map(|(info, ..)| info.platforms)
             .copied()
             .collect();
-        for table in tables() {
+        let tables = tables();
+        if !tables.is_empty() {
+            // A host keeps the handlers, and has no way to be told that they are gone.
+            crate::entry::pin::pin();
+        }
+        for table in tables {
             for platform in &platforms {
                 // XLA's own name for its CPU, which every host knows.
                 let name = if *platform == "cpu" { "Host" } else { platform };
