@@ -59,14 +59,16 @@ typedef struct xffi_legacy_operands {
   size_t num_rets;
 } xffi_legacy_operands;
 
-/* Bytes for the function, to be filled by `describe`: in `local`, or elsewhere by setting `data`. */
+/* Bytes for the function, to be filled by `describe`: in `local`, or elsewhere by setting `data`. With an attribute `opaque`
+ * as well, `data` and `size` are that one's, and what `describe` does not set stays: for bytes in `local` it sets both. */
 typedef struct xffi_legacy_opaque {
   const void* data;
   size_t size;
   unsigned char local[512];
 } xffi_legacy_opaque;
 
-/* A function of the original custom calls, and how it is called. Leave out what is not needed. */
+/* A function of the original custom calls, and how it is called. Leave out what is not needed, but not the first two; that
+ * the function is of that form is for whoever writes it here to see to, and the macros of one line do. */
 typedef struct xffi_legacy_adapter {
   uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
   void (*function)(void);
@@ -300,7 +302,7 @@ XFFI_INLINE void xffi_legacy_enter(const xffi_legacy_adapter* adapter, xffi_lega
       ((xffi_legacy_cpu_unified*)adapter->function)(p->out, (const void**)p->list, p->opaque,
                                                     p->opaque_size, status);
       break;
-    default:
+    default: /* XFFI_LEGACY_GPU_STATUS, the last that there is */
       ((xffi_legacy_gpu_status*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
                                                    status);
   }
@@ -370,6 +372,23 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
   if (opaque->size == 0) opaque->data = "";
 }
 
+/* What is wrong with an adapter, or null. */
+XFFI_COLD const char* xffi_legacy_lack(const xffi_legacy_adapter* adapter) {
+  if (adapter->function == NULL) return "its adapter has no function: write .function = (void (*)(void))name";
+  return "its adapter does not say how the function is called: write .signature = XFFI_LEGACY_CPU, or another of these";
+}
+
+/* How many of the bytes that `describe` named are there: as many as it says where they are its own. */
+XFFI_INLINE size_t xffi_legacy_room(const xffi_legacy_opaque* opaque, const void* attr, size_t attr_size) {
+  const uintptr_t at = (uintptr_t)opaque->data, local = (uintptr_t)opaque->local, first = (uintptr_t)attr;
+  if (opaque->data == NULL) return 0;
+  if (at >= local && at - local <= sizeof(opaque->local)) return sizeof(opaque->local) - (at - local);
+  if (attr != NULL && at >= first && at - first <= attr_size) {
+    return opaque->size == attr_size || at != first ? attr_size - (at - first) : 0;
+  }
+  return opaque->size;
+}
+
 /* Runs the function with operands that have been fetched. `buffers` has them and the results;
  * `slots` and `list` have room for all pointers. */
 XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_adapter* adapter,
@@ -383,6 +402,12 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   XLA_FFI_Error* error;
   size_t i;
   void* scratch = NULL;
+  const void* attr;
+  size_t attr_size;
+  if (XFFI_UNLIKELY(adapter->function == NULL || adapter->signature - 1 >= XFFI_LEGACY_CPU_UNIFIED)) {
+    return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL, "%s: %s", call->handler,
+                             xffi_legacy_lack(adapter));
+  }
   memset(&p, 0, sizeof(p));
   p.list = list;
   opaque.data = "";
@@ -399,8 +424,16 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   operands.rets = buffers + num_args;
   operands.num_rets = num_rets;
   if (adapter->describe != NULL && call->problems == 0) {
-    opaque.data = adapter->opaque != NULL ? opaque.data : opaque.local;
+    attr = adapter->opaque != NULL ? opaque.data : NULL;
+    attr_size = opaque.size;
+    if (attr == NULL) opaque.data = opaque.local;
     if ((error = adapter->describe(call, &operands, &opaque)) != NULL) return error;
+    if (XFFI_UNLIKELY(opaque.size > xffi_legacy_room(&opaque, attr, attr_size))) {
+      return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+                               "%s: `describe` gives %zu bytes that are not there: `local` has %zu, which it names by "
+                               "opaque->data = opaque->local; more lie elsewhere, at opaque->data",
+                               call->handler, opaque.size, sizeof(opaque.local));
+    }
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   if (!is_cpu && (error = xffi_stream(call, &p.stream)) != NULL) {

@@ -1,0 +1,131 @@
+//! Adapters of the original custom calls that are filled in by hand, in C: what is left out or too much is told.
+
+use std::path::Path;
+use xla_ffi_runtime::{Attributes, Revision, Runtime, Stage, Tensor};
+use xla_ffi_testing::compiler::shared_library;
+
+/// The function adds its opaque bytes up; the descriptor is of ones, 8 for each element of the operand.
+const SOURCE: &str = r#"
+#include "xla_ffi/legacy.h"
+static XLA_FFI_Error* size(const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  memset(q->local, 1, sizeof(q->local));
+  q->size = 8 * (size_t)o->args[0].count;
+  return NULL;
+}
+static XLA_FFI_Error* local(xffi_call* call, const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  (void)call;
+  return size(o, q);
+}
+static XLA_FFI_Error* named(xffi_call* call, const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  (void)call;
+  q->data = q->local;
+  return size(o, q);
+}
+static XLA_FFI_Error* behind(xffi_call* call, const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  (void)call;
+  q->data = q->local + 8;
+  return size(o, q);
+}
+static XLA_FFI_Error* nowhere(xffi_call* call, const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  (void)call;
+  q->data = NULL;
+  return size(o, q);
+}
+static XLA_FFI_Error* elsewhere(xffi_call* call, const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  static char ones[1024];
+  (void)call;
+  memset(ones, 1, sizeof(ones));
+  q->data = ones;
+  return size(o, q);
+}
+static XLA_FFI_Error* looks(xffi_call* call, const xffi_legacy_operands* o, xffi_legacy_opaque* q) {
+  (void)call;
+  (void)o;
+  (void)q;
+  return NULL;
+}
+static void sum(void* out, const void** in, const char* opaque, size_t size, XlaCustomCallStatus* status) {
+  int64_t* y = (int64_t*)out;
+  size_t i;
+  (void)in;
+  (void)status;
+  y[0] = 0;
+  for (i = 0; i < size; ++i) y[0] += opaque[i];
+  y[1] = (int64_t)size;
+}
+#define ADAPT(name, describes, attribute) \
+  static const xffi_legacy_adapter name##_adapter = { \
+      .signature = XFFI_LEGACY_CPU_UNIFIED, .function = (void (*)(void))sum, .describe = describes, .opaque = attribute}; \
+  XFFI_ADAPT(name, name##_adapter)
+ADAPT(in_local, local, NULL);
+ADAPT(in_named, named, "a");
+ADAPT(in_behind, behind, NULL);
+ADAPT(in_nowhere, nowhere, NULL);
+ADAPT(in_elsewhere, elsewhere, NULL);
+ADAPT(in_elsewhere_of_two, elsewhere, "a");
+ADAPT(in_both, local, "a");
+ADAPT(in_attribute, looks, "a");
+static const xffi_legacy_adapter unsigned_adapter = {.function = (void (*)(void))sum};
+XFFI_ADAPT(no_signature, unsigned_adapter);
+static const xffi_legacy_adapter odd_adapter = {.signature = 6, .function = (void (*)(void))sum};
+XFFI_ADAPT(odd_signature, odd_adapter);
+static const xffi_legacy_adapter empty_adapter = {.signature = XFFI_LEGACY_CPU};
+XFFI_ADAPT(no_function, empty_adapter);
+"#;
+
+#[test]
+fn what_an_adapter_lacks_is_told() {
+    let test = "what_an_adapter_lacks_is_told";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = folder.join("adapters.c");
+    std::fs::write(&source, SOURCE).unwrap();
+    let include = format!("-I{}", env!("SDK_INCLUDE_DIR"));
+    let Some(library) = shared_library(&folder, test, &source, "adapters", &[include]) else {
+        return;
+    };
+    let runtime = Runtime::new(Revision::NEWEST);
+    let library = runtime.open(&library).unwrap();
+    let bytes = "`describe` gives";
+    let sum = |size: i64| Ok([size, size]);
+    for (name, count, expected) in [
+        ("in_local", 64, sum(512)),
+        ("in_local", 65, Err(bytes)),
+        ("in_named", 64, sum(512)),
+        ("in_named", 65, Err(bytes)),
+        ("in_behind", 63, sum(504)),
+        ("in_behind", 64, Err(bytes)),
+        ("in_nowhere", 0, Ok([0, 0])),
+        ("in_nowhere", 1, Err(bytes)),
+        ("in_elsewhere", 128, sum(1024)),
+        ("in_elsewhere_of_two", 128, sum(1024)),
+        ("in_both", 4, Err("opaque->data = opaque->local")),
+        ("in_attribute", 4, Ok([294, 3])),
+        ("no_signature", 4, Err("write .signature = XFFI_LEGACY_CPU")),
+        (
+            "odd_signature",
+            4,
+            Err("write .signature = XFFI_LEGACY_CPU"),
+        ),
+        ("no_function", 4, Err("write .function = ")),
+    ] {
+        let handler = library.handler(name, &[(Stage::Execute, name)]).unwrap();
+        let has = ["in_named", "in_elsewhere_of_two", "in_both", "in_attribute"].contains(&name);
+        let attributes = match has {
+            true => Attributes::new().with("a", "abc"),
+            false => Attributes::new(),
+        };
+        let call = handler.instantiate(&attributes).unwrap().call();
+        let x = Tensor::from_slice([count], &vec![0_f32; count as usize]).unwrap();
+        let y = xla_ffi_runtime::Shape::new(xla_ffi_runtime::DType::S64, [2]).unwrap();
+        match (call.args([x]).ret(y).run(), expected) {
+            (Ok(outcome), Ok(expected)) => {
+                assert_eq!(outcome.rets[0].to_vec(), Some(expected.to_vec()), "{name}");
+            }
+            (Err(error), Err(told)) => assert!(error.message().contains(told), "{name}: {error}"),
+            (Ok(_), Err(told)) => panic!("{name}: not told {told}"),
+            (Err(error), Ok(_)) => panic!("{name}: {error}"),
+        }
+    }
+    std::mem::forget(runtime);
+}
