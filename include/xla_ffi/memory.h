@@ -20,6 +20,19 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
+/* XLA's enums have the size of an int; -fshort-enums makes them shorter, and every struct that has one another. */
+#if defined(__cplusplus)
+static_assert(sizeof(XLA_FFI_Error_Code) == sizeof(int),
+              "XLA is compiled without -fshort-enums: leave that flag out, or write -fno-short-enums");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(XLA_FFI_Error_Code) == sizeof(int),
+               "XLA is compiled without -fshort-enums: leave that flag out, or write -fno-short-enums");
+#else
+struct xla_ffi_sdk_is_compiled_without_short_enums {
+  unsigned leave_out_the_flag_fshort_enums : sizeof(XLA_FFI_Error_Code) == sizeof(int) ? 1 : -1;
+};
+#endif
+
 #if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))

@@ -64,7 +64,7 @@ XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* na
 // The number behind a C enum; hosts send values that no enumerator names.
 template <typename Enum>
 inline unsigned NumberOf(const Enum& value) {
-  static_assert(sizeof(Enum) == sizeof(unsigned));
+  static_assert(sizeof(Enum) == sizeof(unsigned), "an enum of XLA has the size of an int");
   unsigned number;
   std::memcpy(&number, &value, sizeof(number));
   return number;
