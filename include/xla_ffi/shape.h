@@ -103,21 +103,21 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* fr
     if (span->len != length || memcmp(span->ptr, name, length) != 0) continue;
     if (frame->attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar == NULL || scalar->value == NULL) return 0;
     switch ((unsigned)scalar->dtype) {
-#define XLA_FFI_SDK_INTEGER_(dtype, type)          \
+#define XLA_FFI_SDK_INTEGER_(dtype, type, as)      \
   case XLA_FFI_DataType_##dtype: {                 \
     type number;                                   \
     memcpy(&number, scalar->value, sizeof(number)); \
-    *value = (int64_t)number;                      \
+    *value = as number;                            \
     return 1;                                      \
   }
-      XLA_FFI_SDK_INTEGER_(S8, int8_t)
-      XLA_FFI_SDK_INTEGER_(S16, int16_t)
-      XLA_FFI_SDK_INTEGER_(S32, int32_t)
-      XLA_FFI_SDK_INTEGER_(S64, int64_t)
-      XLA_FFI_SDK_INTEGER_(U8, uint8_t)
-      XLA_FFI_SDK_INTEGER_(U16, uint16_t)
-      XLA_FFI_SDK_INTEGER_(U32, uint32_t)
-      XLA_FFI_SDK_INTEGER_(U64, uint64_t)
+      XLA_FFI_SDK_INTEGER_(S8, int8_t, )
+      XLA_FFI_SDK_INTEGER_(S16, int16_t, )
+      XLA_FFI_SDK_INTEGER_(S32, int32_t, )
+      XLA_FFI_SDK_INTEGER_(S64, int64_t, )
+      XLA_FFI_SDK_INTEGER_(U8, uint8_t, )
+      XLA_FFI_SDK_INTEGER_(U16, uint16_t, )
+      XLA_FFI_SDK_INTEGER_(U32, uint32_t, )
+      XLA_FFI_SDK_INTEGER_(U64, uint64_t, (int64_t))
 #undef XLA_FFI_SDK_INTEGER_
       default:
         return 0;

@@ -135,8 +135,8 @@ using Address = std::conditional_t<std::is_same_v<int64_t, long>, unsigned long 
 template <int kArgs, int kRets>
 struct Regions {
   static constexpr int kCount = kArgs + kRets;
-  Address start[kCount + 1];
-  Address end[kCount + 1];
+  Address start[size_t{kCount} + 1];
+  Address end[size_t{kCount} + 1];
 
   XLA_FFI_SDK_HOT void Set(int i, Address first, Address last) {
     start[i] = first;
