@@ -13,6 +13,7 @@ mod legacy;
 mod library;
 mod manifest;
 mod meter;
+mod mutate;
 mod npy;
 mod recorded_call;
 mod shape_proto;
@@ -23,6 +24,7 @@ mod wheel;
 
 use dice::Dice;
 use meter::Cost;
+pub use mutate::mutate;
 
 /// What makes another input of one, by chance.
 type Change = fn(&[u8], &mut Dice) -> Vec<u8>;

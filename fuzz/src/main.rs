@@ -2,7 +2,7 @@
 #![no_main]
 
 use std::sync::OnceLock;
-use xla_ffi_fuzz::Target;
+use xla_ffi_fuzz::{Target, mutate};
 
 fn target() -> Target {
     static TARGET: OnceLock<Target> = OnceLock::new();
@@ -14,12 +14,26 @@ fn target() -> Target {
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| target().run(input));
 
-libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    match target().change(&data[..size], seed) {
-        Some(changed) if changed.len() <= max_size => {
-            data[..changed.len()].copy_from_slice(&changed);
-            changed.len()
-        }
-        _ => libfuzzer_sys::fuzzer_mutate(data, size, max_size),
+libfuzzer_sys::fuzz_mutator!(|input: &mut [u8], size: usize, most: usize, seed: u32| {
+    // libFuzzer calls for less than there is when it wants the input shorter.
+    let room = most.min(input.len());
+    if size > room {
+        return libfuzzer_sys::fuzzer_mutate(input, size, most);
     }
+    if let Some(changed) = target().change(&input[..size], seed) {
+        if changed.len() <= room {
+            input[..changed.len()].copy_from_slice(&changed);
+            return changed.len();
+        }
+    }
+    mutate(
+        target().name,
+        &mut input[..room],
+        size,
+        seed,
+        |part, size| {
+            let most = part.len();
+            libfuzzer_sys::fuzzer_mutate(part, size, most)
+        },
+    )
 });
