@@ -12,7 +12,11 @@ type Change = fn(&mut [u8], &mut Dice) -> Option<()>;
 
 fn change(target: &str) -> Option<Change> {
     Some(match target {
-        "library" => binary::change,
+        // What debug information says is judged, too.
+        "library" => |input, dice| match dice.below(4) {
+            0 => debug::change(input, dice).or_else(|| binary::change(input, dice)),
+            _ => binary::change(input, dice),
+        },
         "wheel" => |input, dice| binary::change(input.get_mut(1..)?, dice),
         "debug-information" => |input, dice| match dice.below(4) {
             0 => binary::change(input, dice),
