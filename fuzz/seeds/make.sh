@@ -32,3 +32,17 @@ clang --target=x86_64-linux-gnu $shared -gdwarf-5 types.cc -o $out/clang-c++
 clang --target=x86_64-linux-gnu $shared -gdwarf-5 -gdwarf64 types.c -o $out/clang-dwarf64
 clang --target=x86_64-linux-gnu $shared -gdwarf-4 -gdwarf-aranges types.c -o $out/clang-dwarf-4
 rm -f ./*.dwo $out/*.dwo
+# DLLs, of which the doctor reads debug information, too.
+dll() {
+    clang --target=x86_64-windows-gnu $plain "$@" -o dll.o
+    ld -m i386pep -shared --section-alignment 4096 --file-alignment 16 dll.o -o $out/dll
+    rm dll.o
+}
+dll -gdwarf-4 layouts.c
+mv $out/dll ../corpus/library/layouts
+dll -gdwarf-4 -DSTRANGE layouts.c
+mv $out/dll ../corpus/library/layouts-strange
+dll -gdwarf-4 types.c
+mv $out/dll ../corpus/library/types
+dll -gdwarf-4 types.cc
+mv $out/dll ../corpus/library/types-c++

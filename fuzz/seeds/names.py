@@ -25,10 +25,31 @@ WINDOWS = """KERNEL32.dll python312.dll libstdc++-6.dll VCRUNTIME140D.dll ucrtba
 api-ms-win-crt.dll""".split()
 
 
-def mach_o(arm: bool, version: bytes) -> bytes:
+# All commands but those that are made by hand.
+COMMANDS = b"".join(
+    struct.pack("<II", number | later, 80) + struct.pack("<I", 12) + bytes(68)
+    for number in range(3, 0x38)
+    if number not in (0x0C, 0x0D, 0x19, 0x1C, 0x1D, 0x24, 0x32)
+    for later in ([0x80000000] if number in (0x18, 0x1F, 0x22, 0x23, 0x28, 0x33, 0x34, 0x35) else [0])
+)
+
+
+def fat(wide: bool, *parts: bytes) -> bytes:
+    size = 8 + (32 if wide else 20) * len(parts)
+    head, body = struct.pack(">II", 0xCAFEBABF if wide else 0xCAFEBABE, len(parts)), b""
+    for part in parts:
+        body += bytes(-(size + len(body)) % 16)
+        processor, kind = struct.unpack_from("<II", part, 4)
+        place = (processor, kind, size + len(body), len(part), 4)
+        head += struct.pack(">IIQQII", *place, 0) if wide else struct.pack(">IIIII", *place)
+        body += part
+    return head + body
+
+
+def mach_o(arm: bool, version: bytes, exports: list = EXPORTS, more: bytes = b"") -> bytes:
     strings, symbols = b"\0", b""
     names = [(name, 0x01, 0, 0x100 * (1 + at % 3)) for at, name in enumerate(SYMBOLS)]
-    names += [(name, 0x0F, 1, 0) for name in EXPORTS]
+    names += [(name, 0x0F, 1, 0) for name in exports]
     for name, kind, section, description in names:
         symbols += struct.pack("<IBBHQ", len(strings), kind, section, description, 0)
         strings += b"_" + name.encode() + b"\0"
@@ -44,6 +65,10 @@ def mach_o(arm: bool, version: bytes) -> bytes:
     section = struct.pack("<16s16sQQIIIIIIII", b"__text", b"__TEXT", 0, 0, 0, 0, 0, 0, 0x80000400, 0, 0, 0)
     commands.append(struct.pack("<II16sQQQQIIII", 0x19, 152, b"__TEXT", 0, 0, 0, 0, 5, 5, 1, 0) + section)
     commands.append(version)
+    while more:
+        length = struct.unpack_from("<I", more, 4)[0]
+        commands.append(more[:length])
+        more = more[length:]
     size = 32 + sum(map(len, commands)) + 24
     commands.append(struct.pack("<IIIIII", 2, 24, size, len(names), size + len(symbols), len(strings)))
     processor = (0x0100000C, 0) if arm else (0x01000007, 3)
@@ -198,7 +223,8 @@ def elf() -> bytes:
         source += f'const char text[] = "{TEXT}";'.replace("\0", "\\0")
         needs = [f"./{name}" for name in LINUX]
         rpath = "-Wl,-rpath,$ORIGIN:/opt/lib:lib:${ORIGIN}/x"
-        library = build("libmine.so", source, "-Wl,--no-as-needed", *needs, rpath, "-Wl,-z,execstack", "-ftls-model=initial-exec", "-Wl,--allow-shlib-undefined", "-s")
+        (folder / "own").write_text("MINE_1 {handler; all;}; MINE_2 {one; pick;} MINE_1;")
+        library = build("libmine.so", source, "-Wl,--version-script,own", "-Wl,--no-as-needed", *needs, rpath, "-Wl,-z,execstack", "-ftls-model=initial-exec", "-Wl,--allow-shlib-undefined", "-s")
         return library.read_bytes()
 
 
@@ -211,7 +237,10 @@ for name, library in {
     "names-mach-o": mach_o(True, build_version),
     "names-mach-o-intel": mach_o(False, version_min),
     "names-pe": pe(),
+    "commands": mach_o(True, b"", [], COMMANDS),
+    "fat-wide": fat(True, mach_o(False, version_min), mach_o(True, build_version)),
+    "fat-unlike": fat(False, mach_o(True, b"", ["handler"]), mach_o(False, b"", [])),
 }.items():
     (CORPUS / "library" / name).write_bytes(library)
-    tag = {"names-elf": 0, "names-mach-o": 1, "names-mach-o-intel": 2, "names-pe": 3}[name]
+    tag = {"names-elf": 0, "names-mach-o": 1, "names-pe": 3, "commands": 1}.get(name, 2)
     (CORPUS / "wheel" / name).write_bytes(bytes([tag]) + library)
