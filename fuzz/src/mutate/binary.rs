@@ -61,6 +61,7 @@ fn tables(file: &[u8]) -> Vec<Table> {
         [0x7f, b'E', b'L', b'F', ..] => elf::tables(file, &mut found),
         [b'M', b'Z', ..] => pe::tables(file, &mut found),
         [0xca, 0xfe, 0xba, 0xbe | 0xbf, ..] => mach_o::fat(file, &mut found),
+        [0x64, 0x86, ..] | [0x4c, 0x01, ..] => pe::object(file, &mut found),
         _ => mach_o::tables(file, 0, &mut found),
     };
     found.retain(|table| table.count > 0);

@@ -1,11 +1,11 @@
-//! Mach-O of 64 bits, alone and in fat files.
+//! Mach-O, alone and in fat files.
 
 use super::table::{Table, place};
 
 /// More parts or commands are not looked at.
-const MOST: usize = 32;
+const MOST: usize = 64;
 
-/// Processors, commands that need their bit, platforms.
+/// Processors, commands that need their bit.
 const KINDS: [u32; 12] = [
     0x0100_0007,
     0x0100_000c,
@@ -41,29 +41,41 @@ pub(super) fn fat(file: &[u8], found: &mut Vec<Table>) -> Option<()> {
 
 /// The tables of a file that begins at byte `base` of the whole.
 pub(super) fn tables(file: &[u8], base: usize, found: &mut Vec<Table>) -> Option<()> {
-    let big = match file.get(..4)? {
-        [0xcf, 0xfa, 0xed, 0xfe] => false,
-        [0xfe, 0xed, 0xfa, 0xcf] => true,
+    let (wide, big) = match file.get(..4)? {
+        [0xcf, 0xfa, 0xed, 0xfe] => (true, false),
+        [0xfe, 0xed, 0xfa, 0xcf] => (true, true),
+        [0xce, 0xfa, 0xed, 0xfe] => (false, false),
+        [0xfe, 0xed, 0xfa, 0xce] => (false, true),
         _ => return None,
     };
     let at = |place_of| place(file, place_of, 4, big);
     let mut add = |table: Table| found.push(table.within(base).kinds(&KINDS));
-    add(Table::of(file, 0, 1, &[4; 8]).big(big));
-    let mut command = 32;
+    let mut command = if wide { 32 } else { 28 };
+    add(Table::sized(file, 0, 1, command, &[4]).big(big));
     for _ in 0..at(16)?.min(MOST) {
-        let (kind, size) = (at(command)? as u32, at(command + 4)?);
+        let (kind, size) = (at(command)?, at(command + 4)?);
         add(Table::sized(file, command, 1, size, &[4]).big(big));
         match kind {
             // A segment.
             0x19 => {
                 const SECTION: [usize; 14] = [8, 8, 8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4];
-                let sections = Table::sized(file, command + 72, at(command + 64)?, 80, &SECTION);
+                let sections = Table::of(file, command + 72, at(command + 64)?, &SECTION);
+                add(sections.big(big));
+            }
+            1 => {
+                const SECTION: [usize; 13] = [8, 8, 8, 8, 4, 4, 4, 4, 4, 4, 4, 4, 4];
+                let sections = Table::of(file, command + 56, at(command + 48)?, &SECTION);
                 add(sections.big(big));
             }
             // Symbols.
             2 => {
+                let widths: &[usize] = if wide {
+                    &[4, 1, 1, 2, 8]
+                } else {
+                    &[4, 1, 1, 2, 4]
+                };
                 let (from, count) = (at(command + 8)?, at(command + 12)?);
-                add(Table::of(file, from, count, &[4, 1, 1, 2, 8]).big(big));
+                add(Table::of(file, from, count, widths).big(big));
             }
             // A signature.
             0x1d => {

@@ -1,4 +1,4 @@
-//! PE of 64 bits.
+//! PE, and the objects of which it is linked.
 
 use super::table::{Table, place};
 
@@ -8,6 +8,23 @@ const MOST: usize = 16;
 /// Processors, and what a header of 32 bits says.
 const KINDS: [u32; 5] = [0x8664, 0xaa64, 0x14c, 0x10b, 0x20b];
 
+const SECTION: [usize; 10] = [8, 4, 4, 4, 4, 4, 4, 2, 2, 4];
+
+/// The tables of an object file: there is no name for it at its beginning.
+pub(super) fn object(file: &[u8], found: &mut Vec<Table>) -> Option<()> {
+    let at = |place_of, width| place(file, place_of, width, false);
+    let mut add = |table: Table| found.push(table.kinds(&KINDS));
+    add(Table::of(file, 0, 1, &[2, 2, 4, 4, 4, 2, 2]));
+    add(Table::of(file, 20 + at(16, 2)?, at(2, 2)?, &SECTION));
+    add(Table::of(
+        file,
+        at(8, 4)?,
+        at(12, 4)?,
+        &[4, 4, 4, 2, 2, 1, 1],
+    ));
+    Some(())
+}
+
 pub(super) fn tables(file: &[u8], found: &mut Vec<Table>) -> Option<()> {
     let at = |place_of, width| place(file, place_of, width, false);
     let mut add = |table: Table| found.push(table.kinds(&KINDS));
@@ -16,12 +33,18 @@ pub(super) fn tables(file: &[u8], found: &mut Vec<Table>) -> Option<()> {
     add(Table::of(file, head, 1, &[4, 2, 2, 4, 4, 4, 2, 2]));
     let (count, size) = (at(head + 6, 2)?, at(head + 20, 2)?);
     let optional = head + 24;
+    // The folders end it.
+    let folders = optional + if at(optional, 2)? == 0x10b { 96 } else { 112 };
     add(Table::of(file, optional, 1, &[2, 1, 1]));
-    add(Table::sized(file, optional + 4, 1, 108, &[4]));
-    let folders = optional + 112;
+    add(Table::sized(
+        file,
+        optional + 4,
+        1,
+        folders - optional - 4,
+        &[4],
+    ));
     add(Table::of(file, folders, 16, &[4, 4]));
     let sections = optional + size;
-    const SECTION: [usize; 10] = [8, 4, 4, 4, 4, 4, 4, 2, 2, 4];
     add(Table::of(file, sections, count, &SECTION));
     // Where an address lies in the file.
     let lies = |address: usize| {
