@@ -72,14 +72,15 @@ impl Cost {
     pub(crate) fn of(work: impl FnOnce()) -> Self {
         let now = || {
             let now = clock_gettime(ClockId::ThreadCPUTime);
-            Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)
+            // A number and no duration: that one borrows from its seconds now and then, which would be an edge by chance.
+            now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
         };
         let (held, start) = (HELD.get(), now());
         MOST.set(held);
         work();
         Self {
             memory: (MOST.get() - held).unsigned_abs(),
-            time: now() - start,
+            time: Duration::from_nanos(now() - start),
         }
     }
 }
