@@ -1,6 +1,7 @@
 //! Chance that comes again: libFuzzer gives a number, and all else follows from it.
 
 /// The generator SplitMix64.
+#[derive(Clone)]
 pub(super) struct Dice(u64);
 
 impl Dice {
