@@ -1,6 +1,6 @@
 //! Shape contracts: two of them, a line each, then for each argument a byte with its rank and one for each dimension.
 
-use crate::dice::Dice;
+use crate::change::Dice;
 use xla_ffi_contract::{Contract, Dim};
 
 /// What the attribute `k` is.

@@ -4,16 +4,14 @@
 //! `cargo xtask soak` runs a fuzzer over the targets; `tests/corpus.rs` replays what broke one once.
 
 mod attributes;
+mod change;
 mod contract;
 mod debug_information;
-mod dice;
 mod header;
-mod json;
 mod legacy;
 mod library;
 mod manifest;
 mod meter;
-mod mutate;
 mod npy;
 mod recorded_call;
 mod shape_proto;
@@ -22,12 +20,8 @@ mod spec;
 mod text;
 mod wheel;
 
-use dice::Dice;
+use change::{Change, Dice};
 use meter::Cost;
-pub use mutate::mutate;
-
-/// What makes another input of one, by chance.
-type Change = fn(&[u8], &mut Dice) -> Vec<u8>;
 
 /// One parser under attack.
 #[derive(Clone, Copy, Debug)]
@@ -71,19 +65,19 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "library",
         attack: library::attack,
-        change: None,
+        change: Some(library::change),
         memory: 256,
     },
     Target {
         name: "wheel",
         attack: wheel::attack,
-        change: None,
+        change: Some(wheel::change),
         memory: 256,
     },
     Target {
         name: "debug-information",
         attack: debug_information::attack,
-        change: None,
+        change: Some(debug_information::change),
         memory: 512,
     },
     Target {
@@ -131,13 +125,13 @@ impl Target {
         TARGETS.iter().copied().find(|target| target.name == name)
     }
 
-    /// An input of the same structure; half of the time, and where a target has none, `None`: then bytes are to be
+    /// Another input of the same structure; half of the time, and where a target has none, `None`: then bytes are to be
     /// changed, whatever they say.
     #[must_use]
     pub fn change(&self, input: &[u8], seed: u32) -> Option<Vec<u8>> {
         let mut dice = Dice::new(seed);
         let change = self.change.filter(|_| dice.below(2) == 0)?;
-        Some(change(input, &mut dice))
+        Some(change(input, &mut dice)).filter(|changed| changed != input)
     }
 
     /// Lets it read `input`.

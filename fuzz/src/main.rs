@@ -2,7 +2,7 @@
 #![no_main]
 
 use std::sync::OnceLock;
-use xla_ffi_fuzz::{Target, mutate};
+use xla_ffi_fuzz::Target;
 
 fn target() -> Target {
     static TARGET: OnceLock<Target> = OnceLock::new();
@@ -15,25 +15,11 @@ fn target() -> Target {
 libfuzzer_sys::fuzz_target!(|input: &[u8]| target().run(input));
 
 libfuzzer_sys::fuzz_mutator!(|input: &mut [u8], size: usize, most: usize, seed: u32| {
-    // libFuzzer calls for less than there is when it wants the input shorter.
-    let room = most.min(input.len());
-    if size > room {
-        return libfuzzer_sys::fuzzer_mutate(input, size, most);
-    }
-    if let Some(changed) = target().change(&input[..size], seed) {
-        if changed.len() <= room {
+    match target().change(&input[..size], seed) {
+        Some(changed) if changed.len() <= most.min(input.len()) => {
             input[..changed.len()].copy_from_slice(&changed);
-            return changed.len();
+            changed.len()
         }
+        _ => libfuzzer_sys::fuzzer_mutate(input, size, most),
     }
-    mutate(
-        target().name,
-        &mut input[..room],
-        size,
-        seed,
-        |part, size| {
-            let most = part.len();
-            libfuzzer_sys::fuzzer_mutate(part, size, most)
-        },
-    )
 });

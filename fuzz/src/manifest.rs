@@ -1,8 +1,8 @@
 //! Manifests. The first byte of an input says whether a payload follows or a whole section, and where
 //! that lies.
 
-use crate::dice::Dice;
-use crate::json;
+use crate::change::Dice;
+use crate::change::json;
 use std::collections::BTreeSet;
 use xla_ffi_doctor::manifest::{self, MAGIC, Manifest};
 

@@ -1,7 +1,7 @@
 //! Recorded calls: files whose checksums are put right, as no damage does.
 
-use crate::dice::Dice;
-use crate::json;
+use crate::change::Dice;
+use crate::change::json;
 use xla_ffi_record::{Call, Data, Operand, Recorded};
 
 /// Where the sections begin, behind magic and version.

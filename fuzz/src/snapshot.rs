@@ -1,7 +1,7 @@
 //! Snapshots of ABIs, as `abi import` proposes them and `abi check` reads them.
 
-use crate::dice::Dice;
-use crate::json;
+use crate::change::Dice;
+use crate::change::json;
 use xla_ffi_abi::model::Header;
 use xla_ffi_abi::snapshot::{parse, render};
 

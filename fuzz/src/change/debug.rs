@@ -1,7 +1,7 @@
 //! DWARF, in whichever file it lies: what an entry is, says and refers to is changed, and its neighbours stay in their
 //! places.
 
-use super::dice::Dice;
+use crate::change::Dice;
 use gimli::{
     AttributeSpecification, DebugAbbrev, DebugInfo, EndianSlice, RunTimeEndian, UnitSectionOffset,
 };
@@ -54,14 +54,14 @@ struct Sections {
     endian: RunTimeEndian,
 }
 
-pub(super) fn change(file: &mut [u8], dice: &mut Dice) -> Option<()> {
+pub(crate) fn change(file: &mut [u8], dice: &mut Dice) -> Option<()> {
     let sections = sections(file)?;
     let is_big = sections.endian == RunTimeEndian::Big;
     match dice.below(12) {
         0..=3 => change_abbreviation(file, &sections.abbreviations, dice),
         4 => {
             let others = &sections.others;
-            let place = dice.one(others)?.clone();
+            let place = dice.of(others)?.clone();
             // Headers stand at the beginning.
             let length = place.len().min([16, 64, place.len()][dice.below(3)]);
             let at = place.start + dice.below(length);
@@ -119,21 +119,21 @@ fn change_abbreviation(file: &mut [u8], place: &Range<usize>, dice: &mut Dice) -
     let found = abbreviations(file.get(place.clone())?);
     let within = |range: &Range<usize>| place.start + range.start..place.start + range.end;
     match dice.below(5) {
-        0 => put_long(file, within(dice.one(&found.tags)?), *dice.one(&TAGS)?),
+        0 => put_long(file, within(dice.of(&found.tags)?), *dice.of(&TAGS)?),
         1 => put_long(
             file,
-            within(dice.one(&found.attributes)?),
-            *dice.one(&ATTRIBUTES)?,
+            within(dice.of(&found.attributes)?),
+            *dice.of(&ATTRIBUTES)?,
         ),
         2 | 3 => {
             let form = match dice.below(8) {
-                0 => *dice.one(&GNU_FORMS)?,
+                0 => *dice.of(&GNU_FORMS)?,
                 _ => 1 + dice.number() % LAST_FORM,
             };
-            put_long(file, within(dice.one(&found.forms)?), form)
+            put_long(file, within(dice.of(&found.forms)?), form)
         }
         _ => {
-            let at = place.start + dice.one(&found.children)?;
+            let at = place.start + dice.of(&found.children)?;
             file[at] ^= 1;
             Some(())
         }
@@ -146,17 +146,17 @@ fn change_entry(file: &mut [u8], sections: &Sections, is_big: bool, dice: &mut D
     match dice.below(12) {
         // Its length, version, kind, the size of an address, its abbreviations.
         0 | 1 => {
-            let at = start + dice.one(&found.headers)? + dice.below(24);
+            let at = start + dice.of(&found.headers)? + dice.below(24);
             let old = *file.get(at)?;
             file[at] = any(dice, old.into()) as u8;
         }
         // Another kind of entry.
         2 => {
-            let (at, from) = (*dice.one(&found.codes)?, *dice.one(&found.codes)?);
+            let (at, from) = (*dice.of(&found.codes)?, *dice.of(&found.codes)?);
             file[start + at] = file[start + from];
         }
         _ => {
-            let (place, spec) = dice.one(&found.values)?;
+            let (place, spec) = dice.of(&found.values)?;
             let place = start + place.start..start + place.end;
             let form = spec.form();
             let refers = matches!(
@@ -169,7 +169,7 @@ fn change_entry(file: &mut [u8], sections: &Sections, is_big: bool, dice: &mut D
                     | gimli::DW_FORM_ref_addr
             );
             let new = match refers {
-                true => u64::from(*dice.one(&found.offsets)?),
+                true => u64::from(*dice.of(&found.offsets)?),
                 false if dice.below(3) == 0 => dice.below(file.len()) as u64,
                 false => any(dice, file[place.start].into()),
             };

@@ -4,7 +4,7 @@
 //! The text is changed and not a tree of it: keys that are there twice, escapes and blanks stay, and what is broken
 //! already is changed as well.
 
-use crate::dice::Dice;
+use crate::change::Dice;
 use std::ops::Range;
 
 /// A value of the text.

@@ -2,16 +2,16 @@
 
 mod elf;
 mod mach_o;
-pub(super) mod manifest;
+pub(crate) mod manifest;
 mod pe;
 mod table;
 
-use super::dice::Dice;
+use crate::change::Dice;
 use table::{Table, number, put};
 
-pub(super) fn change(file: &mut [u8], dice: &mut Dice) -> Option<()> {
+pub(crate) fn change(file: &mut [u8], dice: &mut Dice) -> Option<()> {
     let tables = tables(file);
-    let table = dice.one(&tables)?;
+    let table = dice.of(&tables)?;
     let (entry, other) = (dice.below(table.count), dice.below(table.count));
     let (at, there) = (table.entry(entry), table.entry(other));
     match dice.below(10) {
@@ -23,7 +23,7 @@ pub(super) fn change(file: &mut [u8], dice: &mut Dice) -> Option<()> {
         }
         _ => {
             let fields = table.fields();
-            let (from, width) = *dice.one(&fields)?;
+            let (from, width) = *dice.of(&fields)?;
             let old = number(file, at + from, width, table.big)?;
             let length = file.len() as u64;
             let bits = 8 * width as u32;
@@ -39,13 +39,13 @@ pub(super) fn change(file: &mut [u8], dice: &mut Dice) -> Option<()> {
                 8 => number(file, there + from, width, table.big)?,
                 9 => {
                     // What another table has: a place, an address, a kind.
-                    let table = dice.one(&tables)?;
+                    let table = dice.of(&tables)?;
                     let fields = table.fields();
-                    let (from, width) = *dice.one(&fields)?;
+                    let (from, width) = *dice.of(&fields)?;
                     let entry = table.entry(dice.below(table.count));
                     number(file, entry + from, width, table.big)?
                 }
-                10 => u64::from(*dice.one(table.kinds)?),
+                10 => u64::from(*dice.of(table.kinds)?),
                 _ => dice.number(),
             };
             put(file, at + from, width, table.big, new);
