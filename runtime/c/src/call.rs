@@ -2,14 +2,16 @@
 
 mod dlpack;
 mod phase;
+mod run;
 
-pub(crate) use self::phase::idle;
+use self::phase::idle;
 
-use self::phase::{Running, destroy, is_running};
+use self::phase::{destroy, is_running};
+use self::run::Running;
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, optional_text, text};
-use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
+use host::{Attributes, Call, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
@@ -30,19 +32,31 @@ pub(crate) struct xffi_rt_call {
     changed: bool,
     /// Whether operands were taken away since the last run, and others added.
     reshaped: bool,
-    /// What is done with it just now, see [`phase`](mod@phase). Read through pointers while `prepared` is borrowed.
+    /// What is done with it just now, see [`phase`](mod@phase). Read through pointers while other fields are borrowed.
     phase: AtomicU8,
 }
 
-impl xffi_rt_call {
-    /// Changes the context of the runs to come.
-    pub(crate) fn change(&mut self, change: impl FnOnce(Call) -> Result<Call>) -> Result<()> {
-        self.check_closed()?;
-        self.call = change(self.call.clone())?;
-        self.changed = true;
-        Ok(())
-    }
+/// Changes the context of the runs to come.
+///
+/// # Safety
+/// The call is null or the caller's.
+pub(crate) unsafe fn change(
+    call: *mut xffi_rt_call,
+    change: impl FnOnce(Call) -> Result<Call>,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let changed = unsafe { idle(call) }?;
+    changed.check_closed()?;
+    let new = change(changed.call.clone())?;
+    let displaced = std::mem::replace(&mut changed.call, new);
+    changed.changed = true;
+    // Last, and the call is not borrowed any more: what goes with it has deleters of the program's, which may change
+    // the call, run it or destroy it.
+    drop(displaced);
+    Ok(())
+}
 
+impl xffi_rt_call {
     fn check_closed(&self) -> Result<()> {
         if self.prepared.as_ref().is_some_and(PreparedCall::is_open) {
             return Err(Error::new(
@@ -325,13 +339,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let asked = unsafe { idle(call) }?;
-        let Some(prepared) = &mut asked.prepared else {
-            return Ok(());
-        };
-        // SAFETY: it is idle.
-        let _running = unsafe { Running::new(call) };
-        prepared.wait_for(limit)
+        let mut running = unsafe { Running::new(call) }?;
+        match running.prepared() {
+            Some(prepared) => prepared.wait_for(limit),
+            None => Ok(()),
+        }
     })
 }
 
@@ -365,8 +377,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
         // SAFETY: as promised by the caller.
         let told = move || unsafe { callback(user.pointer()) };
         match &call.prepared {
-            Some(prepared) => prepared.on_end(told),
-            None => told(),
+            Some(prepared) if prepared.is_open() => prepared.on_end(told),
+            // Nothing is borrowed where it is told here and now.
+            _ => told(),
         }
         Ok(())
     })
@@ -380,10 +393,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let prepared = unsafe { ready(call) }?;
-        // SAFETY: it is idle.
-        let _running = unsafe { Running::new(call) };
-        prepared.invoke()
+        let mut running = unsafe { Running::new(call) }?;
+        // SAFETY: as promised by the caller.
+        unsafe { running.ready() }?.invoke()
     })
 }
 
@@ -395,10 +407,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
 pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let prepared = unsafe { ready(call) }?;
-        // SAFETY: it is idle.
-        let _running = unsafe { Running::new(call) };
-        prepared.start().map(|_| ())
+        let mut running = unsafe { Running::new(call) }?;
+        // SAFETY: as promised by the caller.
+        unsafe { running.ready() }?.start().map(|_| ())
     })
 }
 
@@ -415,7 +426,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
         if call.is_null() {
             return Err(crate::null("call"));
         }
-        // The caller's; where it runs, `prepared` alone is borrowed.
+        // The caller's; where it runs, what is cloned here is read, too, and nothing of it is written.
         let clone = xffi_rt_call {
             // SAFETY: as above; this field alone is borrowed.
             runtime: unsafe { &(*call).runtime }.clone(),
@@ -434,46 +445,4 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, clone) }
     })
-}
-
-/// A call that is prepared as it was last told.
-///
-/// # Safety
-/// As [`xffi_rt_call_run`].
-unsafe fn ready<'a>(call: *mut xffi_rt_call) -> Result<&'a mut PreparedCall> {
-    // SAFETY: as promised by the caller.
-    let call = unsafe { idle(call) }?;
-    if call.prepared.is_none() {
-        let frame = CallFrame::new(
-            call.runtime.revision(),
-            &call.args.operands(),
-            &call.rets.operands(),
-        )?;
-        // SAFETY: the caller keeps the operands' data until the execution is over.
-        call.prepared = Some(unsafe { call.call.clone().prepare_on(frame) }?);
-        (call.stale, call.changed, call.reshaped) = (false, false, false);
-    }
-    let Some(prepared) = &mut call.prepared else {
-        return Err(Error::new(Code::Internal, "the call is not prepared"));
-    };
-    if call.reshaped {
-        let frame = CallFrame::new(
-            call.runtime.revision(),
-            &call.args.operands(),
-            &call.rets.operands(),
-        )?;
-        // SAFETY: as above.
-        unsafe { prepared.renew_on(call.call.clone(), frame) }?;
-        (call.stale, call.changed, call.reshaped) = (false, false, false);
-    }
-    if call.changed {
-        prepared.renew(call.call.clone())?;
-        call.changed = false;
-    }
-    if call.stale {
-        // SAFETY: as above; an execution that is open is refused.
-        unsafe { prepared.update(&call.args.data, &call.rets.data) }?;
-        call.stale = false;
-    }
-    Ok(prepared)
 }

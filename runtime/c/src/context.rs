@@ -1,6 +1,6 @@
 //! The context of a call's runs to come.
 
-use crate::call::{idle, xffi_rt_call};
+use crate::call::xffi_rt_call;
 use crate::runtime::known_threads;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::user_data::xffi_rt_user_data;
@@ -18,10 +18,8 @@ pub(crate) unsafe fn change(
     call: *mut xffi_rt_call,
     change: impl FnOnce(Call) -> Result<Call>,
 ) -> *mut xffi_rt_status {
-    status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        unsafe { idle(call) }?.change(change)
-    })
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { crate::call::change(call, change) })
 }
 
 /// `xffi_rt_call_set_run_id`.

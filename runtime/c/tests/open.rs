@@ -101,6 +101,17 @@ fn a_handler_and_its_own_call() {
 }
 
 #[test]
+fn what_a_call_reaches_before_execute_and_the_call() {
+    is_clean(
+        "what_a_call_reaches_before_execute_and_the_call",
+        "cc",
+        "-std=c99",
+        "runtime/c/tests/programs/around.c",
+        "done\n",
+    );
+}
+
+#[test]
 fn open_calls_in_cxx() {
     is_clean(
         "open_calls_in_cxx",

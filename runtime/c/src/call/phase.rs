@@ -49,29 +49,29 @@ unsafe fn phase(call: *const xffi_rt_call) -> u8 {
     unsafe { &(*call).phase }.load(Ordering::Relaxed)
 }
 
-/// Marks a call as running, and frees it at the end where it was destroyed meanwhile.
-pub(super) struct Running(*mut xffi_rt_call);
-
-impl Running {
-    /// # Safety
-    /// The call is the caller's, and idle.
-    pub(super) unsafe fn new(call: *mut xffi_rt_call) -> Self {
-        // SAFETY: as promised by the caller; this field alone is borrowed.
-        unsafe { &(*call).phase }.store(RUNNING, Ordering::Relaxed);
-        Self(call)
-    }
+/// Marks a call that is idle as running.
+///
+/// # Safety
+/// As [`idle`].
+pub(super) unsafe fn begin(call: *mut xffi_rt_call) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { idle(call) }?;
+    call.phase.store(RUNNING, Ordering::Relaxed);
+    Ok(())
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        // SAFETY: nobody frees a call that is marked.
-        if unsafe { phase(self.0) } == GIVEN_UP {
-            // SAFETY: it was the caller's to destroy.
-            unsafe { take_back(self.0) };
-        } else {
-            // SAFETY: as above; this field alone is borrowed.
-            unsafe { &(*self.0).phase }.store(IDLE, Ordering::Relaxed);
-        }
+/// Marks it as idle again, or frees it where it was destroyed meanwhile.
+///
+/// # Safety
+/// The call was marked, and nothing of it is borrowed.
+pub(super) unsafe fn end(call: *mut xffi_rt_call) {
+    // SAFETY: nobody frees a call that is marked.
+    if unsafe { phase(call) } == GIVEN_UP {
+        // SAFETY: it was the caller's to destroy.
+        unsafe { take_back(call) };
+    } else {
+        // SAFETY: as above; this field alone is borrowed.
+        unsafe { &(*call).phase }.store(IDLE, Ordering::Relaxed);
     }
 }
 
