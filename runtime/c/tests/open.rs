@@ -180,6 +180,28 @@ fn handlers_work_in_the_callers_memory() {
     );
 }
 
+/// A deadlock ends the program.
+#[test]
+fn no_lock_is_held_while_the_logger_runs() {
+    let test = "no_lock_is_held_while_the_logger_runs";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let flags = [
+        "-std=gnu99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+    ];
+    let source = "runtime/c/tests/programs/locks.c";
+    let files = [source, archive.to_str().expect("UTF-8")];
+    let all = [&flags[..], &files, &SYSTEM].concat();
+    if let Some(linked) = program(test, "cc", "locks", &all) {
+        assert_eq!(run(&linked, &libraries), "done\n");
+    }
+}
+
 /// The chapter says that nothing but a tool can tell; this one does.
 #[test]
 fn valgrind_tells_of_data_that_is_freed_too_early() {

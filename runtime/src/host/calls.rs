@@ -88,7 +88,7 @@ impl Progress {
     pub(crate) fn end(&self, open: bool) {
         let phase = if open {
             // Which future it is follows; that of the last execution is complete, and this call is not over.
-            *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.keep(None);
             OPEN
         } else {
             IDLE
@@ -99,8 +99,16 @@ impl Progress {
     /// The call is over when this is complete; without it, now.
     pub(crate) fn set_open(&self, completion: Option<Arc<Completion>>) {
         let phase = if completion.is_some() { OPEN } else { IDLE };
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = completion;
+        self.keep(completion);
         self.phase.store(phase, Ordering::Release);
+    }
+
+    fn keep(&self, completion: Option<Arc<Completion>>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *open, completion);
+        drop(open);
+        // Its error has causes of the handler's, whose destructors may ask for the calls that are under way.
+        drop(before);
     }
 
     /// The call object goes while its future is open: it is over when what it used is freed, and it
@@ -374,6 +382,42 @@ mod tests {
         progress.set_open(None);
         assert_eq!(progress.delay(), None);
         calls.leave(&progress);
+    }
+
+    /// The last execution's error goes when the next one begins, and with it what the handler put into it.
+    #[test]
+    fn what_goes_with_an_error_may_ask_for_the_calls() {
+        struct Asks(Arc<Calls>, std::sync::mpsc::Sender<usize>);
+        impl std::fmt::Display for Asks {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a cause")
+            }
+        }
+        impl std::fmt::Debug for Asks {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("Asks")
+            }
+        }
+        impl std::error::Error for Asks {}
+        impl Drop for Asks {
+            fn drop(&mut self) {
+                self.1.send(self.0.late().len()).unwrap();
+            }
+        }
+        let next: [fn(&Progress); 2] = [|call| call.end(true), |call| call.set_open(None)];
+        for next in next {
+            let calls = Arc::new(Calls::default());
+            let progress = calls.enter(&calls.tally("asks"));
+            let (told, asked) = std::sync::mpsc::channel();
+            let future = Arc::new(Completion::default());
+            let error = Error::invalid("it failed").with_source(Asks(calls.clone(), told));
+            future.complete(Err(error)).unwrap();
+            progress.begin();
+            progress.end(true);
+            progress.set_open(Some(future));
+            std::thread::spawn(move || next(&progress));
+            assert!(asked.recv_timeout(Duration::from_secs(20)).is_ok());
+        }
     }
 
     /// Who waits has what was lent back.

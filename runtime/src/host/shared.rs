@@ -36,6 +36,8 @@ pub(crate) struct Shared {
 
 static LIVING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
+/// All runtimes. They are let go without the lock: the last owner of one tells the program's logger what was found,
+/// and that may make a runtime.
 fn living() -> Vec<Arc<Shared>> {
     let mut list = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
     list.retain(|shared| shared.strong_count() > 0);
@@ -63,9 +65,8 @@ pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Ar
     if internal_api.is_null() {
         return None;
     }
-    let list = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
-    list.iter()
-        .filter_map(Weak::upgrade)
+    living()
+        .into_iter()
         .find(|shared| shared.internal_api() == internal_api)
 }
 

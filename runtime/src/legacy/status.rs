@@ -43,6 +43,8 @@ unsafe extern "C" fn set(
     let object = unsafe { &*this.cast::<Object>() };
     let mut inner = object.lock();
     if !inner.live {
+        // The program's logger may write it, too.
+        drop(inner);
         crate::host::log::warn(format_args!(
             "a legacy target wrote its status after its call had ended; the write is ignored"
         ));
