@@ -152,7 +152,8 @@ const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
  *   milliseconds  negative: for ever.
  *   Returns       NULL, or a status that the caller destroys: DEADLINE_EXCEEDED (4) when time is up, with
  *                 the handlers that are late.
- *   Threads       any, but not a handler, which would wait for itself. */
+ *   Threads       any, but not a handler, nor work on a stream of a call, which would wait for themselves. A
+ *                 callback of xffi_rt_call_on_end may, unless it is called within one of these. */
 xffi_rt_status* xffi_rt_wait_for_calls(const xffi_rt* runtime, int64_t milliseconds);
 
 /* Ends a runtime: every call from here on is FAILED_PRECONDITION (9), handlers that poll see their calls
@@ -162,7 +163,7 @@ xffi_rt_status* xffi_rt_wait_for_calls(const xffi_rt* runtime, int64_t milliseco
  *   milliseconds  not negative.
  *   Returns       NULL, or a status that the caller destroys: DEADLINE_EXCEEDED (4) when time is up, with
  *                 the handlers that are late; INVALID_ARGUMENT for a negative time.
- *   Threads       any, but not a handler, which would wait for itself. */
+ *   Threads       as xffi_rt_wait_for_calls. */
 xffi_rt_status* xffi_rt_shutdown(const xffi_rt* runtime, int64_t milliseconds);
 
 /* Counts executions by handler from here on, or no more; off unless asked for, and then at no cost.

@@ -123,7 +123,9 @@ impl Runtime {
     }
 
     /// Waits until no call of this runtime is under way: none inside of its handler, and none open. Calls that
-    /// others make meanwhile are waited for, too. `None` waits for ever.
+    /// others make meanwhile are waited for, too. `None` waits for ever. Not to be called by a handler, nor by work on a
+    /// stream of a call, which would wait for themselves; a closure of [`on_end`](crate::PreparedCall::on_end) may,
+    /// unless it is called within one of these.
     ///
     /// # Errors
     /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late.
@@ -133,7 +135,7 @@ impl Runtime {
 
     /// Ends the runtime: every call and every instantiation from here on is `FAILED_PRECONDITION`, handlers
     /// that poll see their calls cancelled, and this waits until none is under way. What the program lent to
-    /// handlers is its own then. Not to be called by a handler, which it would wait for.
+    /// handlers is its own then. To be called where [`Runtime::wait_for_calls`] may.
     ///
     /// # Errors
     /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late; it may be asked again.

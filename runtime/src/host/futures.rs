@@ -90,6 +90,17 @@ impl Completion {
         run_callback(then, failed);
     }
 
+    /// As [`Completion::on_done`], before all that others asked for: those may wait for what comes of it.
+    pub(crate) fn on_done_first(&self, then: Then) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.outcome.is_none() {
+            progress.then.insert(0, then);
+            return;
+        }
+        drop(progress);
+        self.on_done(then);
+    }
+
     /// Whether the future is complete.
     pub(crate) fn is_done(&self) -> bool {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,6 +239,24 @@ mod tests {
                 .unwrap_err()
                 .has(Hazard::FutureMisuse)
         );
+    }
+
+    #[test]
+    fn one_is_told_before_the_others() {
+        let completion = Completion::default();
+        let (send, told) = std::sync::mpsc::channel();
+        let tell = |what: &'static str| {
+            let send = send.clone();
+            Box::new(move |_| send.send(what).unwrap())
+        };
+        completion.on_done(tell("asked first"));
+        completion.on_done(tell("asked second"));
+        completion.on_done_first(tell("first"));
+        completion.complete(Ok(())).unwrap();
+        completion.on_done_first(tell("late"));
+        drop(send);
+        let told: Vec<_> = told.iter().collect();
+        assert_eq!(told, ["first", "asked first", "asked second", "late"]);
     }
 
     #[test]

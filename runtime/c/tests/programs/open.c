@@ -117,6 +117,17 @@ static void free_data(void* data) {
   set(&told, told + 1);
 }
 
+/* Waits for all calls, the one that has just ended among them: with a limit, for a test that ends. */
+static void wait_for_calls(void* data) {
+  right(xffi_rt_wait_for_calls(((open*)data)->runtime, 20000));
+  set(&told, told + 1);
+}
+
+static void shut_down(void* data) {
+  right(xffi_rt_shutdown(((open*)data)->runtime, 20000));
+  set(&told, told + 1);
+}
+
 static void count(void* data) {
   CHECK(data == NULL);
   set(&told, told + 1);
@@ -171,6 +182,19 @@ int main(void) {
   xffi_rt_destroy(it.runtime);
   set(&released, 1);
   await(&told, 1);
+
+  /* A callback may wait for what is freed after it was destroyed open, whoever asked for it first. */
+  it = start(1);
+  right(xffi_rt_call_on_end(it.call, wait_for_calls, &it));
+  right(xffi_rt_call_on_end(it.call, shut_down, &it));
+  told = 0;
+  xffi_rt_call_destroy(it.call);
+  set(&released, 1);
+  await(&told, 2);
+  CHECK(it.y[999] == 2 * it.x[999]);
+  xffi_rt_destroy(it.runtime);
+  free(it.x);
+  free(it.y);
 
   /* What the library kept of it goes by itself; other calls go on. */
   it = start(1);

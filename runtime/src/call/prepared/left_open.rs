@@ -40,7 +40,8 @@ pub(in crate::call) fn leave_open(
             body,
             _executable: executable,
         });
-    told.on_done(Box::new(move |_| {
+    // First: a callback of the caller's may wait for calls, this one among them.
+    told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // Where there is no thread to be had, the next call that ends late frees it.
         if sweeper.spawn(sweep).is_err() {
