@@ -9,6 +9,11 @@
  *   Status     NULL is success. Otherwise the status has one of the 16 absl codes and a text.
  *   NULL       No pointer may be NULL unless its line says so; a NULL is answered with a status.
  *   Threads    A runtime may be used from any thread. A call is used by one thread at a time.
+ *   Code       What a function calls of the program's (handlers, their tasks, deleters, callbacks) leaves it by
+ *              returning; a handler, a task or a deleter also by an exception. A thread that is ended inside of a
+ *              function (pthread_exit, pthread_cancel) ends the process, and longjmp out of one is not allowed:
+ *              the call that it leaves is running for good, and whoever waits for it waits as long. How a handler
+ *              leaves its thread (rounding mode, flush-to-zero, errno, locale, signal mask) the caller finds it.
  *   Strings    NUL-terminated UTF-8; copied.
  *   Out        An out-parameter is written on success only.
  *   Data       The operands' data of a call belong to it while it is open. A call is open from

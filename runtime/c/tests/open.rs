@@ -202,6 +202,36 @@ fn no_lock_is_held_while_the_logger_runs() {
     }
 }
 
+/// Nothing may hold the unwinding of a thread that ends, and Rust lets none pass.
+#[test]
+fn a_thread_that_ends_in_a_handler_ends_the_process_in_words() {
+    let test = "a_thread_that_ends_in_a_handler_ends_the_process_in_words";
+    let archive = libraries().join("libxla_ffi_runtime.a");
+    let flags = [
+        "-std=gnu99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+    ];
+    let source = "runtime/c/tests/programs/ended.c";
+    let files = [source, archive.to_str().expect("UTF-8")];
+    let all = [&flags[..], &files, &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "ended", &all) else {
+        return;
+    };
+    for how in ["exits", "cancelled", "deleter"] {
+        let ended = Command::new(&linked).arg(how).output().expect("it starts");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), None, "{how}: {said}");
+        assert_eq!(ended.stdout, b"", "{how}: {said}");
+        let words =
+            "xla-ffi: a thread was ended (pthread_exit, pthread_cancel) inside of a handler";
+        assert!(said.starts_with(words), "{how}: {said}");
+    }
+}
+
 /// The chapter says that nothing but a tool can tell; this one does.
 #[test]
 fn valgrind_tells_of_data_that_is_freed_too_early() {

@@ -1,11 +1,13 @@
 // Contains C++ exceptions, which Rust can neither catch nor let pass: 1 for a std::exception, which XLA
-// contains too, 2 for any other, which goes through XLA as through us. What is no C++ exception (a Rust
-// panic, a cancelled thread) goes on to the caller.
+// contains too, 2 for any other, which goes through XLA as through us. A Rust panic goes on to the caller,
+// who catches it. A thread that ends itself, or is cancelled, unwinds too: nothing may hold that, and
+// Rust, which it would pass, does not let it; the process ends, in words.
 
 #include <cxxabi.h>
 
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -48,9 +50,12 @@ int Contain(Call call, char* text, std::size_t room) {
     call();
     return 0;
 #if defined(__GLIBCXX__)
-    // A cancelled thread. Other libraries have no name for it, and the last branch finds nothing of C++ in it.
+    // A thread that ends. Other libraries have no name for it, and the last branch finds nothing of C++ in it.
   } catch (abi::__forced_unwind&) {
-    throw;
+    std::fputs("xla-ffi: a thread was ended (pthread_exit, pthread_cancel) inside of a handler, a task or a "
+               "deleter: nothing leaves these but their return, an exception or a panic; the process ends\n",
+               stderr);
+    std::abort();
 #endif
   } catch (const std::exception& exception) {
     Copy(exception.what(), text, room);
