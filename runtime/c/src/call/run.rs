@@ -43,19 +43,29 @@ impl Running {
     }
 
     fn fields(&mut self) -> Fields<'_> {
-        let call = self.0;
-        // SAFETY: the call is there as long as it is marked, and the program's code is refused what would change it.
-        unsafe {
-            Fields {
-                runtime: &(*call).runtime,
-                call: &(*call).call,
-                args: &(*call).args,
-                rets: &(*call).rets,
-                prepared: &mut (*call).prepared,
-                stale: &mut (*call).stale,
-                changed: &mut (*call).changed,
-                reshaped: &mut (*call).reshaped,
-            }
+        // SAFETY: the call is there as long as it is marked, and nothing of it is borrowed when this begins.
+        let whole = unsafe { &mut *self.0 };
+        // Taken apart at once: its mark is in no borrow, and the program's code is refused what would change the rest.
+        let xffi_rt_call {
+            runtime,
+            call,
+            prepared,
+            args,
+            rets,
+            stale,
+            changed,
+            reshaped,
+            phase: _,
+        } = whole;
+        Fields {
+            runtime,
+            call,
+            args,
+            rets,
+            prepared,
+            stale,
+            changed,
+            reshaped,
         }
     }
 
