@@ -33,7 +33,10 @@ fn call(
     let runtime = Runtime::new(revision);
     let library = runtime.open(library)?;
     let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
-    let mut call = handler.instantiate(&Attributes::parse(attributes)?)?.call();
+    // Some have types that JAX passes to no handler.
+    let mut call = handler
+        .instantiate_any(&Attributes::parse(attributes)?)?
+        .call();
     for arg in args {
         call = call.arg(spec::Spec::parse(arg)?.tensor()?);
     }

@@ -53,10 +53,10 @@ fn mlir(numpy: &str) -> Option<&'static str> {
         "int16" => "i16",
         "int32" => "i32",
         "int64" => "i64",
-        "uint8" => "u8",
-        "uint16" => "u16",
-        "uint32" => "u32",
-        "uint64" => "u64",
+        "uint8" => "ui8",
+        "uint16" => "ui16",
+        "uint32" => "ui32",
+        "uint64" => "ui64",
         "float32" => "f32",
         "float64" => "f64",
         _ => return None,
@@ -77,7 +77,12 @@ fn array(text: &str) -> Option<Advice<'_>> {
     let (name, text) = text.split_once(", np.")?;
     let (numpy, rest) = text.split_once(')')?;
     let kind = mlir(numpy)?;
-    advice(format!("; write `{name} = array<{kind}: …>`"), rest)
+    let told = if kind.starts_with('u') {
+        format!("; write `{name} = dense<[…]> : tensor<…x{kind}>`")
+    } else {
+        format!("; write `{name} = array<{kind}: …>`")
+    };
+    advice(told, rest)
 }
 
 fn boolean(text: &str) -> Option<Advice<'_>> {
@@ -109,7 +114,10 @@ fn unnamed(text: &str) -> Option<Advice<'_>> {
 /// An operand's element type: signed integers have XLA's letter.
 fn operand(numpy: &str) -> Option<String> {
     let kind = mlir(numpy)?;
-    Some(kind.replace('i', "s"))
+    Some(match kind.strip_prefix('u') {
+        Some(bits) => format!("u{}", bits.trim_start_matches('i')),
+        None => kind.replace('i', "s"),
+    })
 }
 
 #[cfg(test)]
@@ -121,7 +129,7 @@ mod tests {
         for (python, here) in [
             (
                 "f (execute): S64; pass np.uint64(n)",
-                "f (execute): S64; write `n = … : u64`",
+                "f (execute): S64; write `n = … : ui64`",
             ),
             (
                 "F64; pass np.float32(eps), or let the handler narrow it: #[attr(narrow)]",
@@ -130,6 +138,14 @@ mod tests {
             (
                 "S64; pass np.asarray(a, np.int8)",
                 "S64; write `a = array<i8: …>`",
+            ),
+            (
+                "S64; pass np.asarray(a, np.uint16)",
+                "S64; write `a = dense<[…]> : tensor<…xui16>`",
+            ),
+            (
+                "F32[2]; cast it: x.astype(np.uint8)",
+                "F32[2]; write `--arg 'u8[…]=…'`",
             ),
             (
                 "S64; pass bool(on)",

@@ -348,8 +348,8 @@ xffi_rt_status* xffi_rt_stream_synchronize(const xffi_rt_stream* stream);
  *   attributes  an MLIR dictionary, "{eps = 1.0e-5 : f32}" for instance, or NULL for none; copied.
  *   out         the call: the caller's, for xffi_rt_call_destroy.
  *   Returns     NULL, or a status that the caller destroys: NOT_FOUND for a name that is not
- *               registered, INVALID_ARGUMENT for attributes that do not parse, and what the
- *               instantiate stage answers.
+ *               registered, INVALID_ARGUMENT for attributes that do not parse or that no
+ *               jaxlib of the revision passes, and what the instantiate stage answers.
  *   Threads     any. */
 xffi_rt_status* xffi_rt_call_create(xffi_rt* runtime, const char* name, const char* platform,
                                     const char* attributes, xffi_rt_call** out);

@@ -212,7 +212,11 @@ def _mlir(value):
 
     if array.ndim == 0:
         return f"{number(array[()])} : {kind}"
-    return f"array<{kind}{': ' if array.size else ''}{', '.join(number(item) for item in array.ravel())}>"
+    listed = ", ".join(number(item) for item in array.ravel())
+    if kind.startswith("u"):
+        # XLA knows unsigned arrays in this spelling alone.
+        return f"dense<{'[' + listed + ']' if array.size else ''}> : tensor<{array.size}x{kind}>"
+    return f"array<{kind}{': ' if array.size else ''}{listed}>"
 
 
 def _quoted(text):

@@ -233,18 +233,19 @@ impl Case {
     /// The oldest revision whose hosts take such attributes.
     pub(crate) fn parsed_from(&self) -> Revision {
         let attributes = Attributes::parse(&self.attributes).expect("attributes");
-        let kinds: Vec<&Attribute> = attributes.iter().map(|(_, value)| value).collect();
-        let unsigned = |kind: &&Attribute| match kind {
-            Attribute::Array(array) => array.dtype().name().starts_with('u'),
-            _ => false,
-        };
-        if kinds.iter().any(unsigned) {
+        let mut kinds = attributes.iter().map(|(_, value)| value);
+        if self.attributes.contains("dense<") {
             Revision::R3
-        } else if kinds.iter().any(|kind| matches!(kind, Attribute::Dict(_))) {
+        } else if kinds.any(|kind| matches!(kind, Attribute::Dict(_))) {
             Revision::R2
         } else {
             Revision::R0
         }
+    }
+
+    /// Whether it has attributes that JAX passes to no handler.
+    fn is_beyond_jax(&self) -> bool {
+        self.attributes.contains("xi1>") || self.attributes.contains("complex<")
     }
 
     /// The oldest revision on which the case makes sense.
@@ -324,7 +325,12 @@ impl Case {
             .map(|(stage, symbol)| (*stage, symbol.as_str()))
             .collect();
         let handler = library.handler(&self.stages[0].1, &stages)?;
-        let executable = handler.instantiate(&Attributes::parse(&self.attributes)?)?;
+        let attributes = Attributes::parse(&self.attributes)?;
+        let executable = if self.is_beyond_jax() {
+            handler.instantiate_any(&attributes)?
+        } else {
+            handler.instantiate(&attributes)?
+        };
         let calls = self
             .option("calls")
             .map_or(1, |n| n.parse().expect("a number"));

@@ -53,7 +53,7 @@ def cases(quick):
         ("axpy", "axpy", "a = 3.0 : f32", [x, y], 3.0 * x.astype(np.float64) + y, 1e-6),
         ("tiled_add", "tiled_add", "", [few, x], np.resize(few, n) + x, 0),
         ("sum", "sum", "", [x], x.astype(np.float64).sum(), 1e-4),
-        ("polynomial", "polynomial", "coefficients = array<f32: 1, 2, 3>", [x], 1 + 2.0 * x + 3.0 * x.astype(np.float64) ** 2, 1e-5),
+        ("polynomial", "polynomial", "coefficients = array<f32: 1.0, 2.0, 3.0>", [x], 1 + 2.0 * x + 3.0 * x.astype(np.float64) ** 2, 1e-5),
     ]
 
 

@@ -54,8 +54,8 @@ pub(crate) const FEATURES: &[Feature] = &[
         )
     }),
     ("attribute: unsigned arrays", |s| {
-        let attrs = "{u8 = array<ui8: 1, 255>, u16 = array<ui16: 2>, u32 = array<ui32: 3>, \
-                     u64 = array<ui64: 4>}";
+        let attrs = "{u8 = dense<[1, 255]> : tensor<2xui8>, u16 = dense<2> : tensor<1xui16>, \
+                     u32 = dense<3> : tensor<1xui32>, u64 = dense<4> : tensor<1xui64>}";
         let rets: &[(DType, &[i64])] = &[(DType::F64, &[5])];
         let out = s.call("echo_unsigned_arrays", attrs, vec![], rets)?;
         expect(values::<f64>(&out, 0), vec![1.0, 255.0, 2.0, 3.0, 4.0])

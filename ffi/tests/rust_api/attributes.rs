@@ -17,7 +17,7 @@ pub(crate) fn wrong(call: Call) -> String {
 /// A call with attributes that have no text.
 pub(crate) fn with<H: xla_ffi::__private::Handler>(attributes: &Attributes) -> Call {
     crate::kit::handler::<H>(&Runtime::default())
-        .instantiate(attributes)
+        .instantiate_any(attributes)
         .unwrap()
         .call()
 }

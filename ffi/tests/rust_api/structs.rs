@@ -117,7 +117,7 @@ fn structs() {
     );
     assert_eq!(
         wrong(call::<from_dictionary>(
-            "{range = {lo = 1 : i32, kind = 2.0, other = 1.0, weight = 1e300}}"
+            "{range = {lo = 1 : i32, kind = 2.0, other = 1.0, weight = 1.0e300}}"
         )),
         "from_dictionary (execute): attribute `range`: in the dictionary: attribute `hi` is missing; \
          attribute `kind`: expected a string in UTF-8, got a scalar of type F64; attribute `lo`: \

@@ -16,10 +16,22 @@ impl Handler {
     /// one (r0 has no stage but execute). Its state lives as long as the executable.
     ///
     /// # Errors
-    /// What the handler answers; `INVALID_ARGUMENT` where the attribute parser of the revision's hosts does not know
-    /// a kind: dictionaries before r2, unsigned arrays before r3.
+    /// What the handler answers; `INVALID_ARGUMENT` where the attribute parser of the revision's hosts does not take
+    /// one: dictionaries before r2, `dense<…>` and unsigned arrays before r3, and on every revision numbers that XLA
+    /// passes to no handler: floats that are not `f32` or `f64`, integers of less than 8 bits, complex numbers, and
+    /// arrays of these and of booleans.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
+        self.instantiate_any(attributes)
+    }
+
+    /// As [`Handler::instantiate`], with any attributes that the ABI has a place for: of a host that is not JAX, whose
+    /// frames are built by hand, or that was recorded. A handler that such attributes are given here is given none of
+    /// them in JAX.
+    ///
+    /// # Errors
+    /// What the handler answers.
+    pub fn instantiate_any(&self, attributes: &Attributes) -> Result<Executable> {
         let encoded = Encoded::new(attributes, self.shared.revision);
         let executable = Executable::new(self.clone(), encoded);
         if self.bundle.get(Stage::Instantiate).is_some() && self.shared.revision != Revision::R0 {

@@ -1,7 +1,9 @@
-//! What the attribute parsers of old hosts do not take. XLA reads a call's dictionary before it asks any handler,
-//! and its first parsers knew fewer kinds.
+//! What the attribute parsers of hosts do not take. XLA reads a call's dictionary before it asks any handler: it knows
+//! few types of numbers, and its first parsers knew fewer kinds. Measured with jaxlib 0.4.31 to 0.12.0.
 
-use crate::{Attribute, Attributes, DType, Error, Result};
+use crate::value::attribute_array::Spelling;
+use crate::value::dtype::Class;
+use crate::{Attribute, AttributeArray, Attributes, DType, Error, Result};
 use xla_ffi_sys::Revision;
 
 /// Refuses attributes that the parser of a host of this revision does not know, in XLA's words. A revision's host is
@@ -9,29 +11,98 @@ use xla_ffi_sys::Revision;
 pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> {
     for (name, value) in attributes.iter() {
         match value {
+            Attribute::Scalar(dtype, _) => accept_scalar(name, *dtype)?,
+            Attribute::Array(array) => accept_array(name, array, revision)?,
             Attribute::Dict(_) if revision < Revision::R2 => {
-                let what = format!("Unsupported attribute type for attribute: {name}");
-                return Err(refused(&what, "dictionaries", "0.4.34", revision));
+                return Err(not_yet(KIND, name, "dictionaries", "0.4.34", revision));
             }
             Attribute::Dict(nested) => accept(nested, revision)?,
-            Attribute::Array(array) if is_unsigned(array.dtype()) && revision < Revision::R3 => {
-                let what = format!("Unsupported attribute type for attribute: {name}");
-                return Err(refused(&what, "unsigned arrays", "0.4.35", revision));
-            }
-            _ => {}
+            Attribute::Str(_) => {}
         }
     }
     Ok(())
 }
 
-fn is_unsigned(dtype: DType) -> bool {
-    matches!(dtype, DType::U8 | DType::U16 | DType::U32 | DType::U64)
+const KIND: &str = "Unsupported attribute type";
+const ELEMENT: &str = "Unsupported array element type";
+
+fn accept_scalar(name: &str, dtype: DType) -> Result<()> {
+    if dtype == DType::Pred || is_passed(dtype) {
+        return Ok(());
+    }
+    let (what, instead) = match dtype.class() {
+        Class::Float => ("Unsupported float attribute bit width", "f32 or f64"),
+        Class::Signed | Class::Unsigned => (
+            "Unsupported integer attribute bit width",
+            "integers of 8, 16, 32 or 64 bits",
+        ),
+        _ => (KIND, "an array of its parts"),
+    };
+    Err(never(
+        what,
+        name,
+        &format!("{dtype} as an attribute"),
+        instead,
+    ))
 }
 
-fn refused(what: &str, kind: &str, first: &str, revision: Revision) -> Error {
+fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Result<()> {
+    let dtype = array.dtype();
+    let is_unsigned = dtype.class() == Class::Unsigned;
+    if array.spelling() == Spelling::Dense && revision < Revision::R3 {
+        return Err(not_yet(KIND, name, "dense<…>", "0.4.35", revision));
+    }
+    if !is_passed(dtype) {
+        let instead = match dtype.class() {
+            Class::Bool => "an array of ui8 or i8",
+            Class::Float => "an array of f32 or f64",
+            Class::Complex => "an array of the parts, f32 or f64",
+            _ => "an array of integers of 8, 16, 32 or 64 bits",
+        };
+        return Err(never(
+            ELEMENT,
+            name,
+            &format!("arrays of {dtype} as attributes"),
+            instead,
+        ));
+    }
+    if is_unsigned && array.spelling() == Spelling::Array {
+        let bits = dtype.bits();
+        let len = array.len();
+        let instead = format!("dense<[…]> : tensor<{len}xui{bits}>");
+        return Err(never(
+            ELEMENT,
+            name,
+            &format!("array<ui{bits}: …>"),
+            &instead,
+        ));
+    }
+    if is_unsigned && revision < Revision::R3 {
+        return Err(not_yet(KIND, name, "unsigned arrays", "0.4.35", revision));
+    }
+    Ok(())
+}
+
+/// Whether XLA passes numbers of this type, one or many.
+fn is_passed(dtype: DType) -> bool {
+    match dtype.class() {
+        Class::Signed | Class::Unsigned => dtype.bits() >= 8,
+        Class::Float => matches!(dtype, DType::F32 | DType::F64),
+        _ => false,
+    }
+}
+
+fn never(what: &str, name: &str, kind: &str, instead: &str) -> Error {
+    Error::invalid(format!(
+        "{what} for attribute: {name}; no XLA passes {kind}: pass {instead}"
+    ))
+}
+
+fn not_yet(what: &str, name: &str, kind: &str, first: &str, revision: Revision) -> Error {
     let own = revision.first_jaxlib();
     Error::invalid(format!(
-        "{what}; the first jaxlib whose attributes may be {kind} is {first}, this is {revision}, as in jaxlib {own}"
+        "{what} for attribute: {name}; the first jaxlib whose attributes may be {kind} is {first}, this is \
+         {revision}, as in jaxlib {own}"
     ))
 }
 
@@ -39,42 +110,122 @@ fn refused(what: &str, kind: &str, first: &str, revision: Revision) -> Error {
 mod tests {
     use super::*;
 
-    /// The oldest revision that takes these attributes.
-    fn first(text: &str) -> Revision {
-        let attributes = Attributes::parse(text).unwrap();
+    /// The oldest revision that takes these attributes; none where no revision does.
+    fn first(text: &str) -> Option<Revision> {
+        let attributes = Attributes::parse(text).expect(text);
+        first_of(&attributes)
+    }
+
+    fn first_of(attributes: &Attributes) -> Option<Revision> {
         let mut all = Revision::ALL.into_iter();
-        let first = all
-            .find(|revision| accept(&attributes, *revision).is_ok())
-            .unwrap();
+        let first = all.find(|revision| accept(attributes, *revision).is_ok());
         assert!(
-            all.all(|later| accept(&attributes, later).is_ok()),
-            "{text}"
+            all.all(|later| accept(attributes, later).is_ok()),
+            "{attributes}"
         );
         first
     }
 
     #[test]
     fn kinds_since() {
-        let plain = "{b = true, i = 1 : i64, u = 2 : ui8, f = 0.5 : f32, s = \"t\", a = array<i8: 1>, d = array<f64: 2>}";
-        assert_eq!(first(plain), Revision::R0);
-        assert_eq!(first("{}"), Revision::R0);
-        assert_eq!(first("{d = {}}"), Revision::R2);
-        assert_eq!(first("{d = {e = {n = 1 : i64}}}"), Revision::R2);
-        for unsigned in ["ui8", "ui16", "ui32", "ui64"] {
-            let array = format!("a = array<{unsigned}: 1>");
-            assert_eq!(first(&format!("{{{array}}}")), Revision::R3);
-            assert_eq!(first(&format!("{{d = {{{array}}}}}")), Revision::R3);
+        let plain = "{b = true, c = 1 : i1, i = 1 : i64, u = 2 : ui8, s = 1 : si16, f = 0.5 : f32, \
+                     t = \"t\", a = array<i8: 1>, d = array<f64: 2.0>, e = array<i32>}";
+        assert_eq!(first(plain), Some(Revision::R0));
+        assert_eq!(first("{}"), Some(Revision::R0));
+        assert_eq!(first("{d = {}}"), Some(Revision::R2));
+        assert_eq!(first("{d = {e = {n = 1 : i64}}}"), Some(Revision::R2));
+        for dense in [
+            "dense<1> : tensor<2xi32>",
+            "dense<1> : tensor<2xsi8>",
+            "dense<1> : vector<2xi32>",
+            "dense<[1.0, 2.0]> : tensor<2xf64>",
+            "dense<[1]> : tensor<1xui8>",
+            "dense<1> : tensor<ui64>",
+            "dense<> : tensor<0xf32>",
+        ] {
+            assert_eq!(
+                first(&format!("{{a = {dense}}}")),
+                Some(Revision::R3),
+                "{dense}"
+            );
+            assert_eq!(
+                first(&format!("{{d = {{a = {dense}}}}}")),
+                Some(Revision::R3)
+            );
         }
     }
 
     #[test]
+    fn what_no_jaxlib_passes() {
+        for text in [
+            "1.5 : f16",
+            "1.5 : bf16",
+            "1.5 : f8E4M3FN",
+            "1.5 : f8E5M2",
+            "1.5 : f4E2M1FN",
+            "1 : i2",
+            "1 : i4",
+            "1 : ui4",
+            "(1.0, 2.0) : complex<f32>",
+            "(1.0, 2.0)",
+            "array<i1: true, false>",
+            "array<f16: 1.0>",
+            "array<bf16: 1.0>",
+            "array<i4: 1>",
+            "array<ui8: 1>",
+            "array<ui64>",
+            "dense<true> : tensor<9xi1>",
+            "dense<[1, 2, 3]> : tensor<3xi4>",
+            "dense<[1.0, 2.0]> : tensor<2xf16>",
+            "dense<[1.0, 2.0]> : tensor<2xbf16>",
+            "dense<[1.0, 2.0]> : tensor<2xf8E4M3FN>",
+            "dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>",
+        ] {
+            assert_eq!(first(&format!("{{a = {text}}}")), None, "{text}");
+            assert_eq!(first(&format!("{{d = {{a = {text}}}}}")), None, "{text}");
+        }
+    }
+
+    /// What programs make has no spelling: it is what jax.ffi writes for it.
+    #[test]
+    fn values_without_a_text() {
+        let of = |value: Attribute| first_of(&Attributes::new().with("a", value));
+        assert_eq!(of(Attribute::array(&[1_i32])), Some(Revision::R0));
+        assert_eq!(of(Attribute::array(&[1.0_f64])), Some(Revision::R0));
+        assert_eq!(of(Attribute::array(&[1_u8])), Some(Revision::R3));
+        assert_eq!(of(Attribute::Scalar(DType::F16, 0)), None);
+        let bools = AttributeArray::new(DType::Pred, 1, vec![1]).unwrap();
+        assert_eq!(of(bools.into()), None);
+    }
+
+    #[test]
     fn refusals_name_the_attribute_and_the_jaxlib() {
-        let attributes = Attributes::parse("{options = {n = 1 : i64}}").unwrap();
-        let error = accept(&attributes, Revision::R1).unwrap_err();
+        let refused = |text: &str, revision| {
+            let attributes = Attributes::parse(text).unwrap();
+            accept(&attributes, revision)
+                .unwrap_err()
+                .message()
+                .to_owned()
+        };
         assert_eq!(
-            error.message(),
+            refused("{options = {n = 1 : i64}}", Revision::R1),
             "Unsupported attribute type for attribute: options; the first jaxlib whose attributes may be \
              dictionaries is 0.4.34, this is r1, as in jaxlib 0.4.33"
+        );
+        assert_eq!(
+            refused("{s = 1.5 : f16}", Revision::NEWEST),
+            "Unsupported float attribute bit width for attribute: s; no XLA passes f16 as an attribute: pass f32 \
+             or f64"
+        );
+        assert_eq!(
+            refused("{a = array<ui8: 1>}", Revision::R0),
+            "Unsupported array element type for attribute: a; no XLA passes array<ui8: …>: pass \
+             dense<[…]> : tensor<1xui8>"
+        );
+        assert_eq!(
+            refused("{a = dense<1> : tensor<1xi1>}", Revision::NEWEST),
+            "Unsupported array element type for attribute: a; no XLA passes arrays of pred as attributes: pass an \
+             array of ui8 or i8"
         );
     }
 }

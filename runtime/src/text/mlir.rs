@@ -1,14 +1,17 @@
 //! Attributes from the text of an MLIR dictionary: `{eps = 1.0e-5 : f32, v = array<i32: 1, 2>}`.
 
+mod dense;
 mod literal;
 
+use self::dense::dense;
 use self::literal::{Literal, literal};
 use crate::text::parse::{Cursor, ParseError};
-use crate::value::attribute::MAX_DEPTH;
+use crate::value::attribute::{MAX_DEPTH, mlir_name};
+use crate::value::attribute_array::Spelling;
 use crate::value::scalar_codec;
 use crate::{Attribute, AttributeArray, Attributes, DType};
+use std::ops::Range;
 
-/// How deep dictionaries may nest.
 /// How many elements one array may have.
 const MAX_ELEMENTS: usize = 1 << 24;
 
@@ -19,13 +22,16 @@ impl Attributes {
     ///
     /// Understood: integers (`3`, `-1 : i8`, `0xFF : ui32`; `i64` where no type is given), floats
     /// (`1.0e-5 : f32`, the bits as `0x7FC00000 : f32`; `f64` where no type is given), `true` and
-    /// `false`, complex numbers `(1.0, 2.0) : complex<f32>` (a part may be bits too), strings with MLIR's escapes, dense
-    /// arrays `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>` (flattened), dictionaries.
-    /// The outermost braces may be left away.
+    /// `false`, strings with MLIR's escapes, arrays `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>`
+    /// (flattened; a `vector<…>` too), dictionaries. The outermost braces may be left away. Beyond MLIR there are
+    /// complex numbers `(1.0, 2.0) : complex<f32>`, whose parts may be bits too.
+    ///
+    /// A text that is understood is not yet one that a host takes: that an element type is no attribute's, or not on
+    /// a revision, says [`Handler::instantiate`](crate::Handler::instantiate).
     ///
     /// # Errors
-    /// Where the text does not parse, what XLA refuses too (lists, unit attributes), values out of
-    /// their type's range, names given twice, dictionaries nested deeper than 64.
+    /// Where the text does not parse, among it floats without a point, what XLA refuses on all revisions (lists, unit
+    /// attributes), values out of their type's range, names given twice, dictionaries nested deeper than 64.
     pub fn parse(text: &str) -> Parsed<Self> {
         let mut cursor = Cursor::new(text);
         let attributes = if cursor.eat("{") {
@@ -158,20 +164,48 @@ fn value(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Attribute> {
     let start = cursor.at;
     let literal = literal(cursor)?;
     let span = start..cursor.at;
-    let dtype = if cursor.eat(":") {
-        dtype(cursor)?
-    } else {
-        match literal {
+    let Some((dtype, signed)) = typed(cursor, literal)? else {
+        let dtype = match literal {
             Literal::Bool(_) => DType::Pred,
             Literal::Integer(..) => DType::S64,
             Literal::Float(_) => DType::F64,
             Literal::Complex(..) => DType::C128,
-        }
+        };
+        return scalar(cursor, literal, dtype, span);
     };
-    let bits = literal
-        .bits(dtype)
-        .map_err(|message| cursor.error(span, message))?;
+    if signed && !literal.is_signed(dtype) {
+        return Err(cursor.error(
+            span,
+            format!("the number is out of range for si{}", dtype.bits()),
+        ));
+    }
+    scalar(cursor, literal, dtype, span)
+}
+
+fn scalar(
+    cursor: &Cursor<'_>,
+    literal: Literal,
+    dtype: DType,
+    span: Range<usize>,
+) -> Parsed<Attribute> {
+    let bits = literal.bits(dtype);
+    let bits = bits.map_err(|message| cursor.error(span, message))?;
     Ok(Attribute::Scalar(dtype, bits))
+}
+
+/// The type after a `:`, and whether it says that it is signed.
+fn typed(cursor: &mut Cursor<'_>, literal: Literal) -> Parsed<Option<(DType, bool)>> {
+    let start = cursor.at;
+    if !cursor.eat(":") {
+        return Ok(None);
+    }
+    if matches!(literal, Literal::Bool(_)) {
+        let message = "a boolean takes no type; as a number it is 1 : i1";
+        return Err(cursor.error(start..cursor.at, message));
+    }
+    cursor.skip_space();
+    let signed = cursor.text[cursor.at..].starts_with("si");
+    Ok(Some((dtype(cursor)?, signed)))
 }
 
 fn dtype(cursor: &mut Cursor<'_>) -> Parsed<DType> {
@@ -202,26 +236,32 @@ fn element_type(word: &str) -> Option<DType> {
     if let Some(bits) = word.strip_prefix("si") {
         return signed(bits);
     }
-    DType::from_name(word).filter(|dtype| *dtype != DType::Token)
+    // Names of others, `u32` or `float32`, are not MLIR's.
+    DType::from_name(word).filter(|dtype| *dtype != DType::Token && mlir_name(*dtype) == word)
 }
 
 /// The rest of `array<TYPE: a, b>`.
 fn array(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
+    cursor.skip_space();
+    let start = cursor.at;
     let dtype = dtype(cursor)?;
+    let word = &cursor.text[start..cursor.at];
+    if let Some(bits) = word.strip_prefix("si").filter(|bits| *bits != "1") {
+        let message = format!("XLA passes no array<{word}>; write array<i{bits}: …>");
+        return Err(cursor.error(start..cursor.at, message));
+    }
     let mut elements = vec![];
     if !cursor.eat(">") {
         cursor.expect(":", "or '>' after the type of an array")?;
-        if !cursor.eat(">") {
-            loop {
-                push(cursor, dtype, &mut elements)?;
-                if cursor.eat(">") {
-                    break;
-                }
-                cursor.expect(",", "or '>' in an array")?;
+        loop {
+            push(cursor, dtype, &mut elements)?;
+            if cursor.eat(">") {
+                break;
             }
+            cursor.expect(",", "or '>' in an array")?;
         }
     }
-    Ok(packed(dtype, &elements))
+    Ok(packed(dtype, &elements, Spelling::Array))
 }
 
 fn push(cursor: &mut Cursor<'_>, dtype: DType, elements: &mut Vec<u128>) -> Parsed<()> {
@@ -235,77 +275,12 @@ fn push(cursor: &mut Cursor<'_>, dtype: DType, elements: &mut Vec<u128>) -> Pars
     Ok(())
 }
 
-fn packed(dtype: DType, elements: &[u128]) -> Attribute {
+fn packed(dtype: DType, elements: &[u128], spelling: Spelling) -> Attribute {
     let mut bytes = vec![0; dtype.bytes_for(elements.len()).unwrap_or(0)];
     for (index, bits) in elements.iter().enumerate() {
         scalar_codec::store(&mut bytes, dtype, index, *bits);
     }
-    Attribute::Array(AttributeArray::of(dtype, elements.len(), bytes))
-}
-
-/// The rest of `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`, or of a splat `dense<0> : …`.
-fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
-    let start = cursor.at;
-    // The element type comes last, so the literals are read once it is known.
-    let mut open = 0_usize;
-    let inside = cursor.take_while(|c| c != '>');
-    if cursor.peek().is_none() {
-        return Err(cursor.unexpected("'>' after the elements"));
-    }
-    cursor.expect(">", "after the elements")?;
-    cursor.expect(":", "and a tensor type after dense<…>")?;
-    cursor.expect("tensor<", "after dense<…> :")?;
-    let mut total = 1_usize;
-    cursor.skip_space();
-    while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
-        let at = cursor.at;
-        let digits = cursor.take_while(|c| c.is_ascii_digit());
-        let dim = digits.parse::<usize>().ok();
-        total = dim
-            .and_then(|dim| total.checked_mul(dim))
-            .filter(|total| *total <= MAX_ELEMENTS)
-            .ok_or_else(|| cursor.error(at..cursor.at, "the tensor is too large"))?;
-        cursor.expect("x", "after a dimension")?;
-    }
-    let dtype = dtype(cursor)?;
-    cursor.expect(">", "after the tensor's type")?;
-
-    let mut body = Cursor {
-        text: &cursor.text[..start + inside.len()],
-        at: start,
-    };
-    let mut elements = vec![];
-    let mut splat = true;
-    body.skip_space();
-    while body.peek().is_some() {
-        if body.eat("[") {
-            splat = false;
-            open += 1;
-        } else if body.eat("]") {
-            open = open
-                .checked_sub(1)
-                .ok_or_else(|| body.unexpected("no ']' here"))?;
-            body.eat(",");
-        } else {
-            push(&mut body, dtype, &mut elements)?;
-            body.eat(",");
-        }
-        body.skip_space();
-    }
-    if open != 0 {
-        return Err(body.unexpected("']'"));
-    }
-    if splat && elements.len() == 1 {
-        elements = vec![elements[0]; total];
-    }
-    if elements.len() != total {
-        let message = format!(
-            "the tensor has {total} elements, {} are given",
-            elements.len()
-        );
-        return Err(cursor.error(start..start + inside.len(), message));
-    }
-    Ok(packed(dtype, &elements))
+    Attribute::Array(AttributeArray::of(dtype, elements.len(), bytes).spelled(spelling))
 }
 
 #[cfg(test)]
@@ -386,15 +361,15 @@ mod tests {
         assert!(refuse("{a = 300 : i8}").message().contains("out of range"));
         assert!(refuse("{a = 1.5 : i32}").message().contains("point"));
         for large in [
-            "1e39 : f32",
-            "1e400",
-            "-1e400 : f64",
-            "70000 : f16",
-            "(0, 1e39) : complex<f32>",
-            "(1e400, 0)",
-            "array<bf16: 1e39>",
-            "dense<1e39> : tensor<2xf32>",
-            "1e9 : f8E4M3FN",
+            "1.0e39 : f32",
+            "1.0e400",
+            "-1.0e400 : f64",
+            "70000.0 : f16",
+            "(0, 1.0e39) : complex<f32>",
+            "(1.0e400, 0)",
+            "array<bf16: 1.0e39>",
+            "dense<1.0e39> : tensor<2xf32>",
+            "1.0e9 : f8E4M3FN",
             "7.0e1 : f4E2M1FN",
         ] {
             assert!(

@@ -1,6 +1,7 @@
 //! Attributes as typed values, before they are laid out for a handler.
 
-use crate::value::attribute_array::AttributeArray;
+use crate::value::attribute_array::{AttributeArray, Spelling};
+use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
 use crate::{DType, Element, Error, Result};
 use std::fmt;
@@ -221,20 +222,7 @@ impl fmt::Display for Attribute {
                 write_number(f, *dtype, *bits)?;
                 write!(f, " : {}", mlir_name(*dtype))
             }
-            Self::Array(array) => {
-                let dtype = array.dtype();
-                write!(f, "array<{}", mlir_name(dtype))?;
-                for index in 0..array.len() {
-                    f.write_str(if index == 0 { ": " } else { ", " })?;
-                    let bits = scalar_codec::load(array.bytes(), dtype, index);
-                    if dtype == DType::Pred {
-                        write!(f, "{}", bits != 0)?;
-                    } else {
-                        write_number(f, dtype, bits)?;
-                    }
-                }
-                f.write_str(">")
-            }
+            Self::Array(array) => write_array(f, array),
             Self::Str(bytes) => write_string(f, bytes),
             Self::Dict(attributes) => attributes.fmt(f),
         }
@@ -282,10 +270,48 @@ pub(crate) fn mlir_name(dtype: DType) -> String {
             Some(bits) => format!("i{bits}"),
             None => match name.strip_prefix('U') {
                 Some(bits) => format!("ui{bits}"),
-                None => dtype.name().into(),
+                None => match name.strip_prefix('F') {
+                    // f8E4M3FN: the type's letter alone is small.
+                    Some(rest) => format!("f{rest}"),
+                    None => dtype.name().into(),
+                },
             },
         },
     }
+}
+
+/// As a text would have it: XLA knows unsigned arrays as `dense<…>` only.
+fn write_array(f: &mut fmt::Formatter<'_>, array: &AttributeArray) -> fmt::Result {
+    let dtype = array.dtype();
+    let name = mlir_name(dtype);
+    let dense = match array.spelling() {
+        Spelling::Either => dtype.class() == Class::Unsigned,
+        spelling => spelling == Spelling::Dense,
+    };
+    let begin = if array.is_empty() { "" } else { "[" };
+    if dense {
+        write!(f, "dense<{begin}")?;
+    } else {
+        write!(f, "array<{name}")?;
+    }
+    for index in 0..array.len() {
+        match (index, dense) {
+            (0, true) => {}
+            (0, false) => f.write_str(": ")?,
+            _ => f.write_str(", ")?,
+        }
+        let bits = scalar_codec::load(array.bytes(), dtype, index);
+        if dtype == DType::Pred {
+            write!(f, "{}", bits != 0)?;
+        } else {
+            write_number(f, dtype, bits)?;
+        }
+    }
+    if !dense {
+        return f.write_str(">");
+    }
+    let end = if array.is_empty() { "" } else { "]" };
+    write!(f, "{end}> : tensor<{}x{name}>", array.len())
 }
 
 fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Result {

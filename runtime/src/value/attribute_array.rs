@@ -2,12 +2,31 @@
 
 use crate::{DType, Error, Result};
 
+/// How a text writes an array. It is the same array for a handler, but hosts do not read both in all cases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Spelling {
+    /// No text has it: what fits its type.
+    Either,
+    /// `array<i32: 1, 2>`
+    Array,
+    /// `dense<[1, 2]> : tensor<2xi32>`
+    Dense,
+}
+
 /// The value of an attribute that is a dense array of one dimension.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct AttributeArray {
     dtype: DType,
     len: usize,
     bytes: Vec<u8>,
+    spelling: Spelling,
+}
+
+impl PartialEq for AttributeArray {
+    /// Whether a handler is given the same.
+    fn eq(&self, other: &Self) -> bool {
+        self.dtype == other.dtype && self.len == other.len && self.bytes == other.bytes
+    }
 }
 
 impl AttributeArray {
@@ -22,13 +41,29 @@ impl AttributeArray {
                 bytes.len()
             )));
         }
-        Ok(Self { dtype, len, bytes })
+        Ok(Self::of(dtype, len, bytes))
     }
 
     /// The same of what is one.
     pub(crate) fn of(dtype: DType, len: usize, bytes: Vec<u8>) -> Self {
         debug_assert_eq!(dtype.bytes_for(len), Some(bytes.len()));
-        Self { dtype, len, bytes }
+        Self {
+            dtype,
+            len,
+            bytes,
+            spelling: Spelling::Either,
+        }
+    }
+
+    /// The same as a text has it.
+    pub(crate) fn spelled(mut self, spelling: Spelling) -> Self {
+        self.spelling = spelling;
+        self
+    }
+
+    /// How the text has it that it comes from.
+    pub(crate) fn spelling(&self) -> Spelling {
+        self.spelling
     }
 
     /// The type of the elements.

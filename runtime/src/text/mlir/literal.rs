@@ -34,6 +34,14 @@ impl Part {
 }
 
 impl Literal {
+    /// Whether the value is one of the signed integers of this size: signless ones have it as their bits, too.
+    pub(super) fn is_signed(self, dtype: DType) -> bool {
+        match self {
+            Self::Integer(value, _) => value < 1 << (dtype.bits() - 1),
+            _ => true,
+        }
+    }
+
     /// Its bits in a type.
     pub(super) fn bits(self, dtype: DType) -> Result<u128, String> {
         let number = match (self, dtype.class()) {
@@ -45,6 +53,9 @@ impl Literal {
                     return Err(format!("{value:#X} has more bits than {dtype}"));
                 }
                 return Ok(bits);
+            }
+            (Self::Integer(..), Class::Float) => {
+                return Err(format!("a number of {dtype} has a point in MLIR: 1.0"));
             }
             (Self::Integer(value, _), Class::Signed) => {
                 // i32 is signless in MLIR: both readings of its bits are fine.
@@ -133,9 +144,16 @@ fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
             .map(|value| Literal::Integer(value, false))
             .map_err(|_| cursor.error(span, format!("'{word}' is out of every integer's range")));
     }
-    word.parse()
-        .map(Literal::Float)
-        .map_err(|_| cursor.error(span, format!("'{word}' is not a number")))
+    let Ok(value) = word.parse() else {
+        return Err(cursor.error(span, format!("'{word}' is not a number")));
+    };
+    if !digits.contains('.') {
+        let (mantissa, power) = word.split_once(['e', 'E']).unwrap_or((word, "0"));
+        let message =
+            format!("a float has a point in MLIR: write {mantissa}.0e{power} in place of '{word}'");
+        return Err(cursor.error(span, message));
+    }
+    Ok(Literal::Float(value))
 }
 
 fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
@@ -149,5 +167,74 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
             start..cursor.at,
             "a part of a complex number is a real number",
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Attributes;
+    use crate::text::parse::ParseError;
+
+    fn parse(text: &str) -> Result<Attributes, ParseError> {
+        Attributes::parse(text)
+    }
+
+    fn refuse(text: &str) -> ParseError {
+        parse(text).expect_err(text)
+    }
+
+    /// Each of these is an error of MLIR's parser in jaxlib 0.4.31 and 0.12.0.
+    #[test]
+    fn what_mlir_does_not_read() {
+        for value in [
+            "1e5",
+            "1e-50 : f32",
+            "1 : f32",
+            "1 : f64",
+            "array<f32: 1>",
+            "array<f32: 1.0, 2>",
+            "array<f64: 1e5>",
+            "array<i32:>",
+            "array<i32: 1,>",
+            "array<i32: true>",
+            "true : i1",
+            "true : i32",
+            "1 : u32",
+            "1 : s32",
+            "1 : int32",
+            "1 : pred",
+            "1.0 : float32",
+            "1.0 : F32",
+            "255 : si8",
+            "-1 : ui8",
+            "+1.0",
+            ".5",
+            "0X1",
+            "1_0",
+        ] {
+            refuse(&format!("{{a = {value}}}"));
+        }
+        assert!(refuse("{a = 1 : f32}").message().contains("1.0"));
+        assert!(
+            refuse("{a = 1e-5 : f32}")
+                .message()
+                .contains("write 1.0e-5")
+        );
+        assert!(
+            refuse("{a = array<si8: 1>}")
+                .message()
+                .contains("array<i8: …>")
+        );
+        for value in [
+            "1. : f32",
+            "1.E5",
+            "1.0e+5 : f64",
+            "255 : i8",
+            "127 : si8",
+            "1 : i1",
+            "0x1 : f32",
+        ] {
+            parse(&format!("{{a = {value}}}")).expect(value);
+        }
     }
 }
