@@ -5,8 +5,8 @@ mod support;
 use std::ffi::c_void;
 use support::handlers::{Function, arg, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, CpuDevice, CpuStream, DType, DeviceStream, Runtime, Shape, Tensor,
-    Unwritten,
+    Attributes, Bundle, CallFrame, CpuDevice, CpuStream, DType, DeviceStream, Runtime, Shape,
+    Tensor, Unwritten,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error, XLA_FFI_Stream_Get_Args,
@@ -106,4 +106,40 @@ fn results_and_scratch_memory_wait_for_the_stream() {
     device.stream.synchronize().unwrap();
     assert_eq!(device.allocator.living(), 0);
     assert!(call().run().unwrap_err().message().contains("stream"));
+}
+
+/// The second call writes what the first one reads, which is yet to run: in the stream's order that is fine, and looking
+/// for what is unwritten does not change it.
+#[test]
+fn what_is_queued_reads_its_argument_though_a_later_call_is_looked_through() {
+    let runtime = Runtime::default();
+    // SAFETY: `launches` is a handler.
+    let bundle = unsafe { Bundle::execute(launches) };
+    let handler = runtime.handler("launches", bundle).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let device = CpuDevice::new().unwrap();
+    let one = || Shape::new(DType::F32, [1]).unwrap();
+    let (first, second, last) = (&mut [3.0_f32], &mut [10.0_f32], &mut [0.0_f32]);
+    let (first, second, last) = (
+        first.as_mut_ptr().cast::<c_void>(),
+        second.as_mut_ptr().cast(),
+        last.as_mut_ptr().cast(),
+    );
+    let mut kept = vec![];
+    for (x, y, unwritten) in [
+        (first, last, Unwritten::Allowed),
+        (second, first, Unwritten::Refused),
+    ] {
+        let frame = CallFrame::new(runtime.revision(), &[(one(), x)], &[(one(), y)]).unwrap();
+        let call = executable.call().on_device(&device).unwritten(unwritten);
+        // SAFETY: the arrays live until the stream has run.
+        let mut call = unsafe { call.prepare_on(frame) }.unwrap();
+        call.invoke().unwrap();
+        kept.push(call);
+    }
+    device.stream.synchronize().unwrap();
+    // SAFETY: the stream has run.
+    assert_eq!(unsafe { last.cast::<f32>().read() }, 7.0);
+    // SAFETY: as above.
+    assert_eq!(unsafe { first.cast::<f32>().read() }, 21.0);
 }

@@ -188,6 +188,8 @@ impl PreparedCall {
             .check_wanted()
             .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
         if self.body.request.rules.unwritten == Unwritten::Refused {
+            // Work that is queued may use the results' memory as it is.
+            self.body.synchronize()?;
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
