@@ -328,14 +328,16 @@ void* xffi_rt_stream_handle(const xffi_rt_stream* stream);
  *   handle   of a living stream of this library.
  *   task     called once, on the stream's thread; it must not throw.
  *   data     what the task gets; may be NULL. It has to live until then.
- *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for another handle.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for another handle,
+ *            FAILED_PRECONDITION in a fork of the process that made the stream, whose thread is there.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* data);
 
 /* Waits until everything on the stream has run: until then what a handler has put there reads and writes
  * the operands' data, also when its call is not open any more.
  *   stream   of the caller's.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION on the stream's own thread.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION on the stream's own thread,
+ *            and in a fork of the process that made the stream.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_stream_synchronize(const xffi_rt_stream* stream);
 
@@ -570,7 +572,8 @@ xffi_rt_status* xffi_rt_call_set_canceller(xffi_rt_call* call, const xffi_rt_can
  * each run then, and where eight of them or more in a row are still there after a success, the
  * status is XLA_FFI_Error_Code_INTERNAL and a hazard that names result and elements. Shorter gaps
  * are let pass, and results of less than eight bytes, but for those of four bytes or more of which
- * nothing was written. Results that share memory with another operand are not looked at.
+ * nothing was written. Results that share memory with another operand are not looked at. Each run
+ * waits for what is on the call's stream, before and after.
  *   call     whose next run it is for, and those behind.
  *   check    0 or not; off unless set.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.

@@ -103,7 +103,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
         let task = task.ok_or_else(|| crate::null("task"))?;
         let data = Data(data);
         // SAFETY: as promised by the caller.
-        stream.enqueue(Box::new(move || unsafe { task(data.pointer()) }));
-        Ok(())
+        stream.try_enqueue(Box::new(move || unsafe { task(data.pointer()) }))
     })
 }

@@ -11,7 +11,7 @@ use super::{Call, Ret, Stages, Unwritten};
 use crate::context::{Context, Parts};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::process::isolate::in_child_process;
+use crate::process::isolate::{elsewhere, forks, in_child_process};
 use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
@@ -76,6 +76,8 @@ pub struct PreparedCall {
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
+    /// The process in which it was opened.
+    forks: u32,
     /// The results as tensors have them, once they were asked for, where the host packs them otherwise.
     unpacked: OnceLock<Vec<Tensor>>,
     // Gone before the executable, whose library destroys its state.
@@ -164,6 +166,7 @@ impl PreparedCall {
             handler: executable.function(Stage::Execute)?,
             poison: None,
             open: None,
+            forks: 0,
             unpacked: OnceLock::new(),
             body: ManuallyDrop::new(body),
             executable,
@@ -213,6 +216,7 @@ impl PreparedCall {
             Ok(Some(completion)) => {
                 let done = completion.is_done();
                 self.open = Some(completion);
+                self.forks = forks();
                 // What it answered is told here, since nobody waits for what is over.
                 if done {
                     self.wait_for(None)?;
@@ -230,6 +234,7 @@ impl PreparedCall {
     #[cold]
     fn stay_open(&mut self) {
         self.open = self.body.context.progress().open();
+        self.forks = forks();
         self.poison = None;
     }
 
@@ -286,6 +291,10 @@ impl PreparedCall {
         let Some(completion) = &self.open else {
             return Ok(());
         };
+        if !completion.is_done() && self.forks != forks() {
+            let name = self.executable.handler().name();
+            return Err(elsewhere(&format!("the call of '{name}' is under way")));
+        }
         let Some(outcome) = completion.wait(limit) else {
             return Err(Error::new(
                 Code::DeadlineExceeded,

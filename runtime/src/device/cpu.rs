@@ -2,6 +2,7 @@
 //! a GPU, so that stream-ordered handlers can be tried on any machine.
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
+use crate::process::isolate;
 use crate::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -67,6 +68,8 @@ impl Inner {
 /// A stream of a CPU device.
 pub struct CpuStream {
     inner: Arc<Inner>,
+    /// The process that has the thread.
+    forks: u32,
 }
 
 /// Streams by the address that handlers see.
@@ -92,7 +95,8 @@ impl CpuStream {
                     .with_source(error)
             })?;
         inner.thread.get_or_init(|| thread.thread().id());
-        let stream = Arc::new(Self { inner });
+        let forks = isolate::forks();
+        let stream = Arc::new(Self { inner, forks });
         streams().insert(stream.handle() as usize, Arc::downgrade(&stream));
         Ok(stream)
     }
@@ -102,6 +106,26 @@ impl CpuStream {
     #[must_use]
     pub fn from_handle(handle: *mut c_void) -> Option<Arc<Self>> {
         streams().get(&(handle as usize)).and_then(Weak::upgrade)
+    }
+
+    /// Puts work on the stream.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` in a fork of the process that made the stream: its thread is not there.
+    pub fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> Result<()> {
+        self.check_process()?;
+        self.inner.lock().work.push_back(work);
+        self.inner.changed.notify_all();
+        Ok(())
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.forks == isolate::forks() {
+            return Ok(());
+        }
+        Err(isolate::elsewhere(
+            "this CPU stream runs its work (make one in the child)",
+        ))
     }
 
     /// This stream as a call takes it.
@@ -118,11 +142,13 @@ unsafe impl DeviceStream for CpuStream {
     }
 
     fn enqueue(&self, work: Work) {
-        self.inner.lock().work.push_back(work);
-        self.inner.changed.notify_all();
+        if let Err(error) = self.try_enqueue(work) {
+            crate::host::log::warn(format_args!("{error}"));
+        }
     }
 
     fn synchronize(&self) -> Result<()> {
+        self.check_process()?;
         if self.inner.thread.get() == Some(&std::thread::current().id()) {
             return Err(Error::new(
                 Code::FailedPrecondition,
@@ -139,6 +165,10 @@ unsafe impl DeviceStream for CpuStream {
 
 impl Drop for CpuStream {
     fn drop(&mut self) {
+        // In a fork there is no thread to be told, and the locks may be held for ever.
+        if self.check_process().is_err() {
+            return;
+        }
         streams().remove(&(self.handle() as usize));
         self.inner.lock().closed = true;
         self.inner.changed.notify_all();

@@ -4,7 +4,7 @@
 //! all of them.
 
 use super::futures::Completion;
-use crate::process::isolate::in_child_process;
+use crate::process::isolate::{elsewhere, forks, in_child_process};
 use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -71,6 +71,8 @@ impl Tally {
 #[repr(align(128))]
 pub(crate) struct Progress {
     phase: AtomicU8,
+    /// The process that made the call.
+    forks: u32,
     tally: Arc<Tally>,
     open: Mutex<Option<Arc<Completion>>>,
 }
@@ -201,6 +203,7 @@ impl Calls {
     pub(crate) fn enter(&self, tally: &Arc<Tally>) -> Arc<Progress> {
         let progress = Arc::new(Progress {
             phase: AtomicU8::new(IDLE),
+            forks: forks(),
             tally: tally.clone(),
             open: Mutex::new(None),
         });
@@ -283,6 +286,9 @@ impl Calls {
             if late.is_empty() {
                 return Ok(());
             }
+            if let Some(name) = self.late_elsewhere() {
+                return Err(elsewhere(&format!("a call of '{name}' is under way")));
+            }
             if let Some(end) = end {
                 let left = end.saturating_duration_since(Instant::now());
                 if left.is_zero() {
@@ -293,6 +299,14 @@ impl Calls {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
+    }
+
+    /// The handler of a call that is under way in the process that this one is a fork of.
+    fn late_elsewhere(&self) -> Option<Arc<str>> {
+        let all = self.all();
+        let mut others = all.values().filter(|progress| progress.forks != forks());
+        let late = others.find(|progress| progress.delay().is_some())?;
+        Some(late.tally.name.clone())
     }
 
     /// The handlers of calls that are under way, why, and how often.

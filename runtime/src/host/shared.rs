@@ -28,8 +28,10 @@ pub(crate) struct Shared {
     /// The options of calls that have none.
     pub(crate) no_options: Arc<Encoded>,
     threads: usize,
+    /// The process that made it.
+    forks: u32,
     pool: OnceLock<ThreadPool>,
-    /// That of a child process, and how deep it is a child.
+    /// That of a fork of it, and of which.
     child_pool: Mutex<Option<(u32, &'static ThreadPool)>>,
     findings: Mutex<Vec<Finding>>,
 }
@@ -82,6 +84,7 @@ impl Shared {
             legacy: Targets::default(),
             no_options: Encoded::new(&Attributes::new(), revision),
             threads,
+            forks: isolate::forks(),
             pool: OnceLock::new(),
             child_pool: Mutex::default(),
             findings: Mutex::default(),
@@ -103,7 +106,7 @@ impl Shared {
     }
 
     pub(crate) fn pool(&self) -> Result<&ThreadPool> {
-        if isolate::in_child_process() {
+        if isolate::forks() != self.forks {
             return self.pool_of_child();
         }
         if let Some(pool) = self.pool.get() {
@@ -118,10 +121,10 @@ impl Shared {
         let place = self.child_pool.lock();
         let mut place = place.unwrap_or_else(PoisonError::into_inner);
         match *place {
-            Some((depth, pool)) if depth == isolate::depth() => Ok(pool),
+            Some((forks, pool)) if forks == isolate::forks() => Ok(pool),
             _ => {
                 let pool: &ThreadPool = Box::leak(Box::new(ThreadPool::new(self.threads)?));
-                *place = Some((isolate::depth(), pool));
+                *place = Some((isolate::forks(), pool));
                 Ok(pool)
             }
         }

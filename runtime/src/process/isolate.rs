@@ -15,7 +15,7 @@ use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Exit status of a child whose work panicked.
@@ -105,12 +105,35 @@ static DEPTH: AtomicU32 = AtomicU32::new(0);
 
 /// Whether this process is a child of [`isolated`].
 pub(crate) fn in_child_process() -> bool {
-    depth() > 0
+    DEPTH.load(Ordering::Relaxed) > 0
 }
 
-/// How many children deep this process is: work in a child may start one of its own.
-pub(crate) fn depth() -> u32 {
-    DEPTH.load(Ordering::Relaxed)
+static FORKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn forked() {
+    FORKS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many processes deep this one is, whoever forked them: what was made in a process of another number has its
+/// threads there. They are counted from the first question on, by the system, so that the question costs next to nothing.
+pub(crate) fn forks() -> u32 {
+    static COUNTED: Once = Once::new();
+    COUNTED.call_once(|| {
+        // SAFETY: the function may be called in a child at any time. Where there is no memory for it, forks are not seen.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    });
+    FORKS.load(Ordering::Relaxed)
+}
+
+/// That something was asked in a child which only the parent's threads could do.
+#[cold]
+pub(crate) fn elsewhere(what: &str) -> Error {
+    Error::new(
+        crate::Code::FailedPrecondition,
+        format!(
+            "this process is a fork, and {what} in the process that it was forked of, which has the threads"
+        ),
+    )
 }
 
 /// Everything that the child does. Never returns.
