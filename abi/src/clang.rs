@@ -5,17 +5,18 @@
 //! a named enumeration such as STRUCT_SIZE, which file a declaration stands in) and would have to
 //! be parsed again. Both load the same library at run time, so nothing is lost in reach.
 
+mod types;
+
 use crate::compile;
-use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
-use crate::model::{
-    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, bit_field, function, integer, pointer_to,
-    qualified, with_fields, with_values,
-};
+use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source, put};
+use crate::model::{FUNCTION, PREFIX};
 use clang::diagnostic::Severity;
-use clang::{CallingConvention, Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
+use clang::{Clang, Entity, EntityKind, EvaluationResult, Index, Linkage};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use types::{Budget, MOST, enum_layout, tag};
 
 /// The library allows one instance a process at a time.
 static ONE: Mutex<()> = Mutex::new(());
@@ -113,9 +114,19 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         });
     }
     let mut found = Declared::default();
-    let budget = Budget(Cell::new(MOST));
+    let budget = Budget {
+        left: Cell::new(MOST),
+        too_deep: Cell::new(false),
+    };
     declarations(unit.get_entity(), &budget, &mut found);
-    if budget.0.get() == 0 {
+    // Those of a copy in a namespace are other symbols anyway.
+    if !source.namespaces().is_empty() {
+        found.abi.links.clear();
+    }
+    if budget.too_deep.get() {
+        return Err(Error::Deep);
+    }
+    if budget.left.get() == 0 {
         return Err(Error::Endless {
             path: source.path().to_owned(),
         });
@@ -133,9 +144,12 @@ fn declarations(parent: Entity<'_>, budget: &Budget, found: &mut Declared) {
             EntityKind::EnumDecl => enumeration(entity, found),
             EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
                 record(entity, budget, found);
+                // In C what is declared within is as much the header's as what stands before.
+                declarations(entity, budget, found);
             }
             EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, budget, found),
             EntityKind::FunctionDecl => prototype(entity, budget, found),
+            EntityKind::VarDecl => variable(entity, budget, found),
             _ => {}
         }
     }
@@ -156,19 +170,6 @@ fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
-/// The name of a record or enumeration; `None` for those that have none.
-fn tag(ty: Type<'_>) -> Option<String> {
-    let name = ty.get_display_name();
-    let name = ["const ", "volatile ", "struct ", "union ", "enum "]
-        .iter()
-        .fold(name.as_str(), |name, word| {
-            name.strip_prefix(word).unwrap_or(name)
-        });
-    // A copy may stand in a namespace.
-    let plain = name.rsplit("::").next().unwrap_or(name);
-    (!name.contains(['(', ' '])).then(|| plain.to_owned())
-}
-
 fn record(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     let Some((ty, name)) = entity
         .get_type()
@@ -180,47 +181,34 @@ fn record(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     if !entity.is_definition() {
         return;
     }
-    let mut layout = Struct {
-        size: size_of(ty),
-        align: ty.get_alignof().unwrap_or(0) as u64,
-        ..Struct::default()
-    };
-    budget.fields(ty, 0, 0, &mut layout.fields);
+    let layout = budget.layout(ty, 0);
     note(&name, entity, found);
-    found.abi.structs.insert(name, layout);
-}
-
-/// How deep types are followed.
-const DEPTH: usize = 32;
-
-fn size_of(ty: Type<'_>) -> u64 {
-    ty.get_sizeof().unwrap_or(0) as u64
+    put(&mut found.abi.structs, &mut found.twice, name, layout);
 }
 
 fn enumeration(entity: Entity<'_>, found: &mut Declared) {
     let Some(ty) = entity.get_type() else { return };
     let in_subject = is_in_subject(entity);
-    let values = entity.get_children().into_iter().filter_map(|child| {
-        let (signed, _) = child.get_enum_constant_value()?;
-        Some((child.get_name()?, signed))
-    });
     match tag(ty) {
-        Some(name) if name.starts_with(PREFIX) && entity.is_definition() => {
-            let values = values.collect();
-            let size = size_of(ty);
+        Some(name) if name.starts_with(PREFIX) => {
+            // Without its values it still has a size.
+            if !entity.is_definition() && entity.get_definition().is_some() {
+                return;
+            }
+            let layout = enum_layout(ty, entity);
             note(&name, entity, found);
-            found.abi.enums.insert(name, Enum { size, values });
+            put(&mut found.abi.enums, &mut found.twice, name, layout);
         }
         Some(_) => {}
         None => {
-            for (name, value) in values {
+            for (name, value) in enum_layout(ty, entity).values {
                 if let Some(name) = name.strip_prefix(PROBE) {
                     found.abi.constants.insert(name.to_owned(), value);
                 } else if name.starts_with(PREFIX) {
                     if in_subject {
                         found.own.insert(name.clone());
                     }
-                    found.abi.constants.insert(name, value);
+                    put(&mut found.abi.constants, &mut found.twice, name, value);
                 }
             }
         }
@@ -234,18 +222,18 @@ fn typedef(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     if !name.starts_with(PREFIX) {
         return;
     }
-    let target = budget.spell(ty, 0);
+    let target = budget.spell_held(ty, 0);
     note(&name, entity, found);
-    let abi = &mut found.abi;
+    let Declared { abi, twice, .. } = found;
     if target == name {
         // Behind a name that is only declared stands no size.
         if ty.get_canonical_type().get_sizeof().is_err() {
             abi.opaque.insert(name);
         }
     } else if let Some(signature) = target.strip_prefix(FUNCTION) {
-        abi.functions.insert(name, signature.to_owned());
+        put(&mut abi.functions, twice, name, signature.to_owned());
     } else {
-        abi.aliases.insert(name, target);
+        put(&mut abi.aliases, twice, name, target);
     }
 }
 
@@ -261,177 +249,44 @@ fn prototype(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     }
     note(&name, entity, found);
     if let Some(signature) = budget.spell(ty, 0).strip_prefix(FUNCTION) {
-        found.abi.prototypes.insert(name, signature.to_owned());
+        let (all, twice) = (&mut found.abi.prototypes, &mut found.twice);
+        link(&name, entity, &mut found.abi.links);
+        put(all, twice, name, signature.to_owned());
     }
 }
 
-/// How many types may be told of one header: what each of two fields holds holds two of the next, or what a function takes
-/// takes functions, so that a kilobyte has billions.
-const MOST: usize = 1 << 16;
-
-/// How many may still be.
-struct Budget(Cell<usize>);
-
-impl Budget {
-    fn spend(&self) -> bool {
-        self.0.set(self.0.get().saturating_sub(1));
-        self.0.get() > 0
+/// Notes the symbol that something is linked to, where that is not its name: with `asm("other")`, or without `extern "C"`.
+fn link(name: &str, entity: Entity<'_>, links: &mut BTreeMap<String, String>) {
+    let Some(symbol) = entity.get_mangled_name() else {
+        return;
+    };
+    // What an assembler is to take as it stands begins so.
+    let symbol = symbol.trim_start_matches('\u{1}');
+    // Some platforms put a line before all of C's.
+    if symbol != name && symbol.strip_prefix('_') != Some(name) {
+        links.insert(name.to_owned(), symbol.to_owned());
     }
+}
 
-    /// The fields of a record that begins at bit `start` of the one that is read. Those of a union or a struct without a name
-    /// are the holder's, as in C; bits without a name are a hole.
-    fn fields(&self, ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
-        if !self.spend() {
-            return;
-        }
-        // The type knows fields that are no entities below its declaration.
-        for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
-            let Some(field_type) = child.get_type() else {
-                continue;
-            };
-            let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
-            let width = child.get_bit_field_width();
-            // libclang tells the place of what has no name.
-            let name = child.get_name().filter(|name| !name.contains('('));
-            match name.filter(|name| !name.is_empty()) {
-                Some(name) => {
-                    let mut spelled = self.spell_held(field_type, depth);
-                    if let Some(width) = width {
-                        spelled = bit_field(spelled, size_of(field_type), width as u64, bits);
-                    }
-                    found.push(Field {
-                        name,
-                        ty: spelled,
-                        offset: bits / 8,
-                        size: size_of(field_type),
-                    });
-                }
-                None if width.is_none() && depth < DEPTH => {
-                    self.fields(field_type, bits, depth + 1, found);
-                }
-                None => {}
-            }
-        }
-    }
-
-    /// A type of which a value is held, with what is in it where the model has no struct or enumeration of its name.
-    fn spell_held(&self, ty: Type<'_>, depth: usize) -> String {
-        let canonical = ty.get_canonical_type();
-        let plain = self.spell(ty, depth);
-        // Of a function's type libclang writes the whole name, which has no end that one would wait for.
-        let is_ours = || tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
-        match canonical.get_kind() {
-            TypeKind::ConstantArray => {
-                let element = canonical.get_element_type();
-                match (element, canonical.get_size()) {
-                    (Some(element), Some(count)) if depth < DEPTH => {
-                        let held = format!("[{}; {count}]", self.spell_held(element, depth + 1));
-                        let is_const = canonical.is_const_qualified();
-                        qualified(is_const, canonical.is_volatile_qualified(), held)
-                    }
-                    _ => plain,
-                }
-            }
-            TypeKind::Record if depth < DEPTH && !is_ours() => {
-                let mut inside = Vec::new();
-                self.fields(canonical, 0, depth + 1, &mut inside);
-                with_fields(&plain, &inside)
-            }
-            TypeKind::Enum if !is_ours() => {
-                let children = canonical
-                    .get_declaration()
-                    .map(|found| found.get_children());
-                let values = children.unwrap_or_default().into_iter();
-                with_values(
-                    &plain,
-                    values
-                        .filter_map(|child| {
-                            Some((child.get_name()?, child.get_enum_constant_value()?.0))
-                        })
-                        .collect(),
-                )
-            }
-            _ => plain,
-        }
-    }
-
-    /// A type in the model's notation.
-    fn spell(&self, ty: Type<'_>, depth: usize) -> String {
-        if depth > DEPTH || !self.spend() {
-            return "…".to_owned();
-        }
-        let ty = ty.get_canonical_type();
-        let bytes = size_of(ty);
-        let plain = match ty.get_kind() {
-            TypeKind::Void => "void".to_owned(),
-            TypeKind::Bool => "bool".to_owned(),
-            TypeKind::CharS | TypeKind::CharU => "char".to_owned(),
-            TypeKind::SChar
-            | TypeKind::Short
-            | TypeKind::Int
-            | TypeKind::Long
-            | TypeKind::LongLong
-            | TypeKind::Int128 => integer(bytes, true),
-            TypeKind::UChar
-            | TypeKind::UShort
-            | TypeKind::UInt
-            | TypeKind::ULong
-            | TypeKind::ULongLong
-            | TypeKind::UInt128 => integer(bytes, false),
-            TypeKind::Float16 | TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => {
-                format!("f{}", 8 * bytes)
-            }
-            TypeKind::Vector => match (ty.get_element_type(), ty.get_size()) {
-                (Some(element), Some(count)) => {
-                    format!("vector [{}; {count}]", self.spell(element, depth + 1))
-                }
-                _ => "vector".to_owned(),
-            },
-            TypeKind::Pointer => ty.get_pointee_type().map_or_else(
-                || "*mut ?".to_owned(),
-                |to| pointer_to(&self.spell(to, depth + 1)),
-            ),
-            TypeKind::LValueReference | TypeKind::RValueReference => {
-                ty.get_pointee_type().map_or_else(
-                    || "&?".to_owned(),
-                    |to| format!("&{}", self.spell(to, depth + 1)),
-                )
-            }
-            TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype => {
-                let mut parameters: Vec<String> = ty
-                    .get_argument_types()
-                    .unwrap_or_default()
-                    .into_iter()
-                    .map(|parameter| self.spell(parameter, depth + 1))
-                    .collect();
-                if ty.is_variadic() {
-                    parameters.push("...".to_owned());
-                }
-                let convention = ty.get_calling_convention();
-                if let Some(other) = convention.filter(|one| *one != CallingConvention::Cdecl) {
-                    parameters.insert(0, format!("{CALLED}{other:?}"));
-                }
-                let result = ty
-                    .get_result_type()
-                    .map_or_else(|| "void".to_owned(), |result| self.spell(result, depth + 1));
-                format!("{FUNCTION}{}", function(&parameters, &result))
-            }
-            TypeKind::ConstantArray | TypeKind::IncompleteArray => {
-                let element = ty
-                    .get_element_type()
-                    .map_or_else(|| "?".to_owned(), |element| self.spell(element, depth + 1));
-                match ty.get_size() {
-                    Some(count) => format!("[{element}; {count}]"),
-                    None => format!("[{element}]"),
-                }
-            }
-            TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
-            _ => match ty.get_display_name() {
-                // The bindings have no kind for it.
-                name if name.contains("_Complex ") => format!("complex f{}", 4 * bytes),
-                name => name,
-            },
+/// A variable that others have, or a number under the name of a constant.
+fn variable(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
+    let named = entity.get_name().filter(|name| name.starts_with(PREFIX));
+    let (Some(name), Some(ty)) = (named, entity.get_type()) else {
+        return;
+    };
+    note(&name, entity, found);
+    if !entity.is_definition() && entity.get_linkage() == Some(Linkage::External) {
+        link(&name, entity, &mut found.abi.links);
+        let (all, twice) = (&mut found.abi.variables, &mut found.twice);
+        put(all, twice, name, budget.spell_held(ty, 0));
+    } else if ty.get_canonical_type().is_const_qualified() {
+        let value = match entity.evaluate() {
+            Some(EvaluationResult::SignedInteger(value)) => Some(value),
+            Some(EvaluationResult::UnsignedInteger(value)) => Some(value as i64),
+            _ => None,
         };
-        qualified(ty.is_const_qualified(), ty.is_volatile_qualified(), plain)
+        if let Some(value) = value {
+            put(&mut found.abi.constants, &mut found.twice, name, value);
+        }
     }
 }

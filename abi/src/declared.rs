@@ -324,6 +324,8 @@ impl Edition {
             size: layout.size as u64,
             align: layout.align as u64,
             struct_size: layout.struct_size.map(|(_, size)| size as u64),
+            is_union: false,
+            bases: Vec::new(),
             fields: layout
                 .fields
                 .iter()
@@ -373,6 +375,8 @@ impl Edition {
             size: self.revision.api_size() as u64,
             align: newest.align as u64,
             struct_size: Some(self.revision.api_struct_size() as u64),
+            is_union: false,
+            bases: Vec::new(),
             fields,
         }
     }
@@ -385,7 +389,11 @@ impl Edition {
             .filter(|value| parse_version(value.since) <= shipped)
             .map(|value| (value.name.to_owned(), i64::from(value.value)))
             .collect();
-        (!values.is_empty()).then_some(Enum { size: 4, values })
+        (!values.is_empty()).then_some(Enum {
+            size: 4,
+            signed: None,
+            values,
+        })
     }
 }
 

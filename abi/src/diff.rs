@@ -94,6 +94,8 @@ pub enum Subject {
     Prototype,
     /// A typedef.
     Alias,
+    /// A variable that is declared, which others have.
+    Variable,
     /// A number.
     Constant,
 }
@@ -231,6 +233,8 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.opaque();
     diff.functions();
     diff.prototypes();
+    diff.variables();
+    diff.links();
     diff.aliases();
     diff.constants();
     let mut changes = diff.changes;
@@ -261,6 +265,10 @@ fn spell(old: &Abi, new: &Abi, changes: &mut [Change]) {
         Subject::Prototype => {
             let ty = abi.prototypes.get(&change.owner)?;
             Some(spelling::prototype(ty, &change.owner))
+        }
+        Subject::Variable => {
+            let ty = abi.variables.get(&change.owner)?;
+            Some(spelling::declaration(ty, &change.owner))
         }
         Subject::Alias => {
             let ty = abi.aliases.get(&change.owner)?;

@@ -1,7 +1,7 @@
 //! A header file that is to be read.
 
 use crate::model::{Abi, Header, PREFIX};
-use crate::snapshot;
+use crate::{number, prototypes, snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +77,22 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The header's types are nested too deep to be told.
+    #[error(
+        "a type is nested more than 32 levels deep (pointers, arrays, structs in one another): what lies below cannot be told"
+    )]
+    Deep,
+    /// A name stands for two things.
+    #[error(
+        "{path} declares {name} twice, and not the same: one in a namespace or a struct of its own needs another name",
+        path = path.display()
+    )]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// What has two declarations.
+        name: String,
+    },
     /// Debug information that makes no sense.
     #[error("debug information does not parse: {0}")]
     Dwarf(String),
@@ -114,13 +130,36 @@ pub struct Declared {
     pub(crate) abi: Abi,
     /// Types of debug information that have the name of another one in `abi`, each alone.
     pub(crate) others: Vec<Abi>,
+    /// Names that two declarations have which are not the same.
+    pub(crate) twice: BTreeSet<String>,
     pub(crate) own: BTreeSet<String>,
+}
+
+/// Puts something under its name, and notes a name that stands for something else already.
+pub(crate) fn put<T: PartialEq>(
+    all: &mut BTreeMap<String, T>,
+    twice: &mut BTreeSet<String>,
+    name: String,
+    one: T,
+) {
+    match all.get(&name) {
+        Some(known) if *known == one => {}
+        Some(_) => {
+            twice.insert(name);
+        }
+        None => {
+            all.insert(name, one);
+        }
+    }
 }
 
 impl Declared {
     /// What belongs to the header. A copy may keep a part of its types in a file that it includes; the
     /// extensions' headers include the main one, whose types are not theirs.
-    pub(crate) fn subject(mut self) -> Abi {
+    ///
+    /// # Errors
+    /// [`Error::Twice`] where a name of it stands for two things.
+    pub(crate) fn subject(mut self, path: &Path) -> Result<Abi, Error> {
         let own = self.part(|name| self.own.contains(name));
         let header = own.header();
         let mut abi = if own.is_empty() || header == Header::Main {
@@ -134,8 +173,17 @@ impl Declared {
                 .collect();
             self.part(|name| self.own.contains(name) || known.contains(&name.to_owned()))
         };
+        let others = self.others.iter().flat_map(Abi::names);
+        let mut twice = others.chain(&self.twice);
+        let kept: BTreeSet<&String> = abi.names().collect();
+        if let Some(name) = twice.find(|name| kept.contains(name)) {
+            return Err(Error::Twice {
+                path: path.to_owned(),
+                name: name.clone(),
+            });
+        }
         abi.settle();
-        abi
+        Ok(abi)
     }
 
     /// What of the whole has a name that is wanted.
@@ -161,6 +209,8 @@ impl Declared {
             enums: kept(&abi.enums, &wanted),
             functions: kept(&abi.functions, &wanted),
             prototypes: kept(&abi.prototypes, &wanted),
+            links: kept(&abi.links, &wanted),
+            variables: kept(&abi.variables, &wanted),
             aliases: kept(&abi.aliases, &wanted),
             constants: kept(&abi.constants, &wanted),
         }
@@ -400,20 +450,11 @@ impl Source {
 
     /// Macros that stand for a number: upstream's name, and that in the text.
     pub(crate) fn number_macros(&self) -> BTreeSet<(String, String)> {
-        self.text
-            .lines()
-            .filter_map(|line| {
-                let rest = line.trim_start().strip_prefix('#')?.trim_start();
-                let rest = rest.strip_prefix("define")?.trim_start();
-                let (name, value) = rest.split_once([' ', '\t'])?;
-                let value = value.split("//").next()?.split("/*").next()?.trim();
-                let value = value.trim_start_matches(['(', '-']).trim_end_matches(')');
-                let is_number = value.starts_with(|c: char| c.is_ascii_digit())
-                    && value.bytes().all(|b| b.is_ascii_alphanumeric());
-                let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-                let upstream = self.upstream(name).filter(|_| is_number && is_name)?;
-                Some((upstream, name.to_owned()))
-            })
+        let text = prototypes::in_one_line(&self.text);
+        let macros = number::macros(&text);
+        let numbers = number::numbers(&macros).into_iter();
+        numbers
+            .filter_map(|name| Some((self.upstream(name)?, name.to_owned())))
             .collect()
     }
 

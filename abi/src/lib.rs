@@ -19,6 +19,7 @@ pub mod header;
 pub mod meaning;
 pub mod mirror;
 pub mod model;
+mod number;
 mod prototypes;
 pub mod reader;
 pub mod snapshot;

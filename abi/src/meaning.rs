@@ -183,6 +183,10 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
     use Harm::{Breaks, Lacks, None};
     let role = role(&change.owner);
     match (change.class, change.subject) {
+        (Class::Renamed, Subject::Prototype | Subject::Variable) => Effect::both(
+            Lacks,
+            "a library that is linked to the one symbol does not load where there is only the other",
+        ),
         (Class::Renamed | Class::EnumValueRenamed, _) => Effect::both(
             None,
             "names do not exist at run time; sources have to be edited before they compile again",
@@ -207,20 +211,19 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
             ),
             (None, "it does not use the struct"),
         ),
-        (Class::Added, Subject::Prototype) => Effect::new(
+        (Class::Added, Subject::Prototype | Subject::Variable) => Effect::new(
             (None, "it is linked to what it knows"),
             (
                 Lacks,
-                "where it is linked to the function, the library does not load into a runtime that has none; look the \
-                 function up by name instead",
+                "where it is linked to it, the library does not load into a runtime that has none; look it up by name instead",
             ),
         ),
-        (Class::Removed, Subject::Prototype) => Effect::new(
+        (Class::Removed, Subject::Prototype | Subject::Variable) => Effect::new(
             (
                 Lacks,
-                "where it is linked to the function, the library does not load into a runtime that has none",
+                "where it is linked to it, the library does not load into a runtime that has none",
             ),
-            (None, "it is not linked to the function"),
+            (None, "it is not linked to it"),
         ),
         (Class::Removed, Subject::Constant) if change.owner.contains("STRUCT_SIZE") => {
             Effect::both(
@@ -406,6 +409,18 @@ fn retyped(change: &Change, subject: Subject) -> Effect {
         Subject::Slot | Subject::Function | Subject::Prototype => Effect::both(
             Harm::Breaks,
             "the function is called with arguments, or for a result, that it does not have",
+        ),
+        Subject::Variable => Effect::both(
+            Harm::Breaks,
+            "the two sides read and write other bytes of the variable, or take them for something else",
+        ),
+        Subject::Struct => Effect::both(
+            Harm::Breaks,
+            "a union is passed and returned otherwise than a struct, and what a base has lies before the fields",
+        ),
+        Subject::Enum => Effect::both(
+            Harm::Lacks,
+            "its values are the same bytes; a number that is none of them is taken with another sign",
         ),
         Subject::Alias => Effect::both(
             Harm::Breaks,

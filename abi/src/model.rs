@@ -85,8 +85,19 @@ pub struct Struct {
     pub align: u64,
     /// The value of the enumerator `NAME_STRUCT_SIZE`.
     pub struct_size: Option<u64>,
-    /// Its fields in the order of their bytes.
+    /// Whether it is a union: one of a single field lies as a struct does, and is passed otherwise.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_union: bool,
+    /// The classes that it inherits from, in their order, with what is in those that the model does not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<String>,
+    /// Its fields in the order of their bytes; those of its bases are told there.
     pub fields: Vec<Field>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 impl Struct {
@@ -133,9 +144,31 @@ impl Struct {
 pub struct Enum {
     /// `sizeof`.
     pub size: u64,
+    /// Whether its numbers have a sign, where their values do not say so: a compiler takes signed ones for an enumeration
+    /// with a negative value, and others for all the rest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<bool>,
     /// Enumerators by name.
     #[serde(deserialize_with = "distinct::map")]
     pub values: BTreeMap<String, i64>,
+}
+
+impl Enum {
+    /// An enumeration whose numbers have a sign, or not.
+    pub(crate) fn new(size: u64, signed: bool, values: BTreeMap<String, i64>) -> Self {
+        let as_values = values.values().any(|value| *value < 0);
+        Self {
+            size,
+            signed: (signed != as_values).then_some(signed),
+            values,
+        }
+    }
+
+    /// The integer that it is: `u32`.
+    pub(crate) fn integer(&self) -> String {
+        let as_values = self.values.values().any(|value| *value < 0);
+        integer(self.size, self.signed.unwrap_or(as_values))
+    }
 }
 
 /// All layouts of one header.
@@ -160,6 +193,20 @@ pub struct Abi {
         deserialize_with = "distinct::map"
     )]
     pub prototypes: BTreeMap<String, String>,
+    /// Symbols that functions and variables are linked to, where they have other names; libclang alone sees them.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "distinct::map"
+    )]
+    pub links: BTreeMap<String, String>,
+    /// Types of variables that are declared for linking.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "distinct::map"
+    )]
+    pub variables: BTreeMap<String, String>,
     /// Other typedefs that are more than a tag's name.
     #[serde(deserialize_with = "distinct::map")]
     pub aliases: BTreeMap<String, String>,
@@ -188,6 +235,7 @@ impl Abi {
             .chain(&self.opaque)
             .chain(self.enums.keys());
         let functions = self.functions.keys().chain(self.prototypes.keys());
+        let functions = functions.chain(self.variables.keys());
         let others = self.aliases.keys().chain(self.constants.keys());
         types.chain(functions).chain(others)
     }
@@ -270,6 +318,7 @@ impl Abi {
         let types = types.chain(self.functions.values());
         let mut types = types
             .chain(self.prototypes.values())
+            .chain(self.variables.values())
             .chain(self.aliases.values());
         types.find_map(|ty| ty.split_once(CALLED)?.1.split([',', ')']).next())
     }
@@ -370,20 +419,54 @@ pub(crate) fn function(parameters: &[String], result: &str) -> String {
     }
 }
 
-/// A type that is no struct of the model, with its fields.
-pub(crate) fn with_fields(name: &str, fields: &[Field]) -> String {
-    let inside = fields
-        .iter()
-        .map(|field| format!("{}: {} at {}", field.name, field.ty, field.offset));
-    format!("{name} {{{}}}", inside.collect::<Vec<_>>().join("; "))
+/// A type that is no struct of the model, with what is in it; by its name alone where it is only declared.
+pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
+    if layout.size == 0 && layout.fields.is_empty() {
+        return name.to_owned();
+    }
+    let bases = layout.bases.iter().map(|base| format!("base {base}"));
+    let fields = layout.fields.iter();
+    let fields = fields.map(|field| format!("{}: {} at {}", field.name, field.ty, field.offset));
+    // Bytes behind the last field are passed and returned too.
+    let size = (layout.size != layout.fields_end()).then(|| format!("{} bytes", layout.size));
+    let inside = bases.chain(fields).chain(size).collect::<Vec<_>>();
+    let inside = format!("{{{}}}", inside.join("; "));
+    match layout.is_union {
+        true => prefixed("union ", &format!("{name} {inside}")),
+        false => format!("{name} {inside}"),
+    }
 }
 
 /// A type that is no enumeration of the model, with its values.
-pub(crate) fn with_values(name: &str, values: BTreeMap<String, i64>) -> String {
-    let inside = values
-        .into_iter()
-        .map(|(name, value)| format!("{name} = {value}"));
-    format!("{name} {{{}}}", inside.collect::<Vec<_>>().join("; "))
+pub(crate) fn with_values(name: &str, layout: &Enum) -> String {
+    let inside = layout.values.iter();
+    let inside = inside.map(|(name, value)| format!("{name} = {value}"));
+    // Most are as wide as an `int`.
+    let is_other = layout.size != 4 || layout.signed.is_some();
+    let width = is_other.then(|| format!("held as {}", layout.integer()));
+    let inside = inside.chain(width).collect::<Vec<_>>();
+    format!("{name} {{{}}}", inside.join("; "))
+}
+
+/// A type with a word behind what it is itself.
+fn prefixed(word: &str, spelled: &str) -> String {
+    let rest = unqualified(spelled);
+    let own = &spelled[..spelled.len() - rest.len()];
+    format!("{own}{word}{rest}")
+}
+
+/// A complex number of `bytes` bytes, whose parts C calls `part`.
+pub(crate) fn complex(part: &str, bytes: u64) -> String {
+    let half = bytes / 2;
+    match part.trim() {
+        "float" | "double" | "long double" | "_Float16" => {
+            format!("complex f{}", half.saturating_mul(8))
+        }
+        part if part.contains("unsigned") => format!("complex {}", integer(half, false)),
+        "char" | "signed char" | "short" | "int" | "long" | "long long" | "short int"
+        | "long int" | "long long int" => format!("complex {}", integer(half, true)),
+        other => format!("complex {other}"),
+    }
 }
 
 /// The name of an integer of `bytes` bytes.
@@ -452,6 +535,8 @@ mod tests {
             size: 24,
             align: 8,
             struct_size: Some(20),
+            is_union: false,
+            bases: Vec::new(),
             fields: vec![field("a", 0, 4), field("b", 8, 8), field("c", 16, 4)],
         };
         assert_eq!(layout.holes(), [(4, 8), (20, 24)]);

@@ -4,14 +4,12 @@
 use crate::header::{PROTOTYPE, Source};
 use crate::model::Abi;
 use crate::snapshot;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Source {
     /// What may be a function that the text declares, by upstream's name; not what it defines.
     pub(crate) fn prototypes(&self) -> BTreeSet<String> {
-        // A directive may go on in the next line.
-        let text = self.text().replace("\\\r\n", " ").replace("\\\n", " ");
-        let text = without_comments(&text);
+        let text = in_one_line(self.text());
         let names = declared(&text).into_iter();
         names.filter_map(|name| self.upstream(name)).collect()
     }
@@ -54,13 +52,30 @@ pub(crate) fn without(names: &BTreeSet<String>, lines: usize, messages: &str) ->
     }
 }
 
-/// libclang's word on which functions there are holds: it sees the source. Types of those that both know are compared.
+/// libclang's word on which functions and variables there are holds: it sees the source. Types of those that both know are
+/// compared. What nothing uses, compilers leave out of the debug information more or less: enumerations and typedefs
+/// within a struct, enumerations without values, constants that are no macros.
 pub(crate) fn adopt(clang: &Abi, dwarf: &mut Abi) {
-    let known = std::mem::take(&mut dwarf.prototypes);
-    for (name, ty) in &clang.prototypes {
-        let ty = known.get(name).unwrap_or(ty).clone();
-        dwarf.prototypes.insert(name.clone(), ty);
+    fn only<V: Clone>(clang: &BTreeMap<String, V>, dwarf: &mut BTreeMap<String, V>) {
+        dwarf.retain(|name, _| clang.contains_key(name));
+        missing(clang, dwarf);
     }
+    fn missing<V: Clone>(clang: &BTreeMap<String, V>, dwarf: &mut BTreeMap<String, V>) {
+        for (name, one) in clang {
+            dwarf.entry(name.clone()).or_insert_with(|| one.clone());
+        }
+    }
+    only(&clang.prototypes, &mut dwarf.prototypes);
+    only(&clang.variables, &mut dwarf.variables);
+    dwarf.links.clone_from(&clang.links);
+    missing(&clang.enums, &mut dwarf.enums);
+    missing(&clang.aliases, &mut dwarf.aliases);
+    missing(&clang.constants, &mut dwarf.constants);
+}
+
+/// The text with each directive in a line of its own, which may go on in the next, and without comments.
+pub(crate) fn in_one_line(text: &str) -> String {
+    without_comments(&text.replace("\\\r\n", " ").replace("\\\n", " "))
 }
 
 /// The text with blanks for comments.

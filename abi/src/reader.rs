@@ -56,7 +56,7 @@ impl Source {
         found.own.extend(self.prototypes());
         let macros = self.number_macros();
         found.own.extend(macros.into_iter().map(|(name, _)| name));
-        let abi = found.subject();
+        let abi = found.subject(self.path())?;
         if abi.is_empty() {
             return Err(Error::Foreign {
                 path: self.path().to_owned(),

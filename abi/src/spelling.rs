@@ -51,17 +51,18 @@ pub fn function_type(ty: &str, name: &str) -> String {
 /// use xla_ffi_abi::spelling::prototype;
 ///
 /// assert_eq!(prototype("fn() -> *const A", "get"), "const A* get(void)");
+/// assert_eq!(prototype("fn(Mine {a: f32 at 0; b: fn(u8, u8) at 8}) -> u8", "put"), "uint8_t put(Mine)");
 /// ```
 #[must_use]
 pub fn prototype(ty: &str, name: &str) -> String {
-    let pointer = declare(ty, name);
+    let pointer = declare(&without_contents(ty), name);
     pointer.replacen(&format!("(*{name})"), name, 1)
 }
 
 /// A typedef of another type.
 #[must_use]
 pub fn alias(ty: &str, name: &str) -> String {
-    format!("typedef {}", declare(ty, name))
+    format!("typedef {}", declare(&without_contents(ty), name))
 }
 
 /// A field of a struct as C declares it; `None` where there is none.
@@ -142,7 +143,7 @@ pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     let mut parameters = Vec::new();
     for (at, byte) in rest.bytes().enumerate() {
         match byte {
-            b'(' | b'[' => depth += 1,
+            b'(' | b'[' | b'{' => depth += 1,
             b')' if depth == 0 => {
                 if at > start {
                     parameters.push(&rest[start..at]);
@@ -150,7 +151,7 @@ pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
                 let result = rest[at + 1..].strip_prefix(" -> ").unwrap_or("void");
                 return Some((parameters, result));
             }
-            b')' | b']' => depth = depth.saturating_sub(1),
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             b',' if depth == 0 => {
                 parameters.push(&rest[start..at]);
                 // A blank stands behind the comma.

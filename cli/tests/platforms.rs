@@ -458,7 +458,7 @@ fn mirrors_are_checked_in_debug_information() {
     for (path, expected) in files {
         let (code, text) = check(&path);
         let told = match expected {
-            true => "3 structs, enumerations and functions are those of r10",
+            true => "3 structs and enumerations have the sizes, offsets and values of r10",
             false => "Buffer.rank is at byte 40, expected 32",
         };
         assert_eq!(

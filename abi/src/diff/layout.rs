@@ -108,6 +108,7 @@ impl Diff<'_> {
                     .now(format!("{} at {}", is.ty, is.offset)),
             );
         }
+        self.kind(name, old, new);
         self.types(name, &matched);
         self.moves(name, &matched, (old, new));
         // A field that moves for no other reason tells of the same thing.
@@ -123,6 +124,27 @@ impl Diff<'_> {
             );
         }
         self.size_macro(name, old, new, &matched);
+    }
+
+    /// A struct that has become a union, or inherits from something else.
+    fn kind(&mut self, name: &str, old: &Struct, new: &Struct) {
+        let told = |layout: &Struct| {
+            let kind = match layout.is_union {
+                true => "union",
+                false => "struct",
+            };
+            match layout.bases.as_slice() {
+                [] => kind.to_owned(),
+                bases => format!("{kind} with base {}", bases.join(", base ")),
+            }
+        };
+        if (old.is_union, &old.bases) != (new.is_union, &new.bases) {
+            self.push(
+                Change::new(Class::Retyped, Subject::Struct, name)
+                    .was(told(old))
+                    .now(told(new)),
+            );
+        }
     }
 
     fn types(&mut self, name: &str, matched: &[(&Field, &Field)]) {

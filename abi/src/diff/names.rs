@@ -34,6 +34,15 @@ impl Diff<'_> {
                     .was(format!("{} bytes", old.size))
                     .now(format!("{} bytes", new.size)),
             );
+        } else if old.integer() != new.integer() {
+            // A negative value that comes or goes gives or takes the sign.
+            let follows = old.signed == new.signed && old.values != new.values;
+            self.push(
+                Change::new(Class::Retyped, Subject::Enum, name)
+                    .was(old.integer())
+                    .now(new.integer())
+                    .follows(follows),
+            );
         }
         let mut taken = BTreeSet::new();
         for (value_name, value) in &old.values {
@@ -151,6 +160,48 @@ impl Diff<'_> {
         for (name, ty) in &new.prototypes {
             if !old.prototypes.contains_key(name) {
                 self.push(Change::new(Class::Added, Subject::Prototype, name).now(ty.as_str()));
+            }
+        }
+    }
+
+    /// Variables that are linked to by their names.
+    pub(super) fn variables(&mut self) {
+        let (old, new) = (self.old, self.new);
+        for (name, ty) in &old.variables {
+            let class = match new.variables.get(name) {
+                Some(other) if other == ty => continue,
+                Some(_) => Class::Retyped,
+                None => Class::Removed,
+            };
+            let mut change = Change::new(class, Subject::Variable, name).was(ty.as_str());
+            change.now = new.variables.get(name).cloned();
+            self.push(change);
+        }
+        for (name, ty) in &new.variables {
+            if !old.variables.contains_key(name) {
+                self.push(Change::new(Class::Added, Subject::Variable, name).now(ty.as_str()));
+            }
+        }
+    }
+
+    /// The symbols of functions and variables that both have.
+    pub(super) fn links(&mut self) {
+        let (old, new) = (self.old, self.new);
+        let kinds = [
+            (Subject::Prototype, &old.prototypes, &new.prototypes),
+            (Subject::Variable, &old.variables, &new.variables),
+        ];
+        for (subject, was, is) in kinds {
+            for name in was.keys().filter(|name| is.contains_key(*name)) {
+                let was = old.links.get(name).unwrap_or(name);
+                let is = new.links.get(name).unwrap_or(name);
+                if was != is {
+                    self.push(
+                        Change::new(Class::Renamed, subject, name)
+                            .was(format!("the symbol {was}"))
+                            .now(format!("the symbol {is}")),
+                    );
+                }
             }
         }
     }

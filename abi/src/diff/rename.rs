@@ -128,7 +128,9 @@ impl Renames {
                     names.insert(gone.clone(), (*come).clone());
                     let was = rename_layout(&old.structs[gone], &names);
                     // Nothing holds two structs together but what their fields are called.
-                    !was.fields.is_empty() && was.fields == new.structs[*come].fields
+                    let is = &new.structs[*come];
+                    let same_kind = (was.is_union, &was.bases) == (is.is_union, &is.bases);
+                    !was.fields.is_empty() && was.fields == is.fields && same_kind
                 })
                 .max_by_key(|come| likeness(gone, come));
             if let Some(come) = come {
@@ -183,6 +185,12 @@ impl Renames {
                 .iter()
                 .map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)))
                 .collect(),
+            links: old.links.clone(),
+            variables: old
+                .variables
+                .iter()
+                .map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)))
+                .collect(),
             aliases: old
                 .aliases
                 .iter()
@@ -231,6 +239,9 @@ fn rename_layout(layout: &Struct, renames: &BTreeMap<String, String>) -> Struct 
     let mut layout = layout.clone();
     for field in &mut layout.fields {
         field.ty = rename_in(&field.ty, renames);
+    }
+    for base in &mut layout.bases {
+        *base = rename_in(base, renames);
     }
     layout
 }

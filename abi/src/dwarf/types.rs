@@ -4,8 +4,8 @@ use super::budget::Budget;
 use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
 use crate::model::{
-    CALLED, FUNCTION, Field, PREFIX, bit_field, function, integer, pointer_to, qualified,
-    with_fields, with_values,
+    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, bit_field, complex, function, integer,
+    pointer_to, qualified, with_fields, with_values,
 };
 use gimli::{AttributeValue, Endianity, Operation, Reader, Section, UnitOffset};
 use std::borrow::Cow;
@@ -38,6 +38,88 @@ impl<'a, 'b> Types<'a, 'b> {
             inside,
             given: BTreeMap::new(),
         }
+    }
+
+    /// Whether a header is read, of which everything is told.
+    pub(super) fn inside(&self) -> bool {
+        self.inside
+    }
+
+    /// Whether one may look as deep. Of a library, which holds types of others too, what lies deeper is left out; a
+    /// header is refused for it.
+    fn reaches(&self, depth: usize) -> Result<bool, Error> {
+        match depth < DEPTH {
+            false if self.inside => Err(Error::Deep),
+            reaches => Ok(reaches),
+        }
+    }
+
+    /// What is in a record.
+    pub(super) fn layout(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<Struct, Error> {
+        let mut layout = Struct {
+            size: self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0),
+            align: self.align(entry.offset())?,
+            is_union: entry.tag() == gimli::DW_TAG_union_type,
+            ..Struct::default()
+        };
+        if self.inside {
+            self.children(entry.offset(), |base| {
+                if base.tag() == gimli::DW_TAG_inheritance && self.reaches(depth)? {
+                    let told = self.spell_held(self.target(base)?, depth + 1)?;
+                    let how = match base.attr_value(gimli::DW_AT_virtuality)? {
+                        Some(AttributeValue::Virtuality(one))
+                            if one != gimli::DW_VIRTUALITY_none =>
+                        {
+                            "virtual "
+                        }
+                        _ => "",
+                    };
+                    layout.bases.push(format!("{how}{told}"));
+                }
+                Ok(())
+            })?;
+        }
+        self.fields(entry.offset(), 0, depth, &mut layout.fields)?;
+        Ok(layout)
+    }
+
+    /// What is in an enumeration.
+    pub(super) fn enum_layout(&self, entry: &Entry<'a, 'b>) -> Result<Enum, Error> {
+        let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
+        let values = self.values(entry.offset())?;
+        Ok(match self.is_signed(entry)? {
+            Some(signed) => Enum::new(size, signed, values),
+            None => Enum {
+                size,
+                signed: None,
+                values,
+            },
+        })
+    }
+
+    /// Whether the numbers of an enumeration have a sign, where its type tells; other languages than a header's have
+    /// enumerations of other sorts.
+    fn is_signed(&self, entry: &Entry<'a, 'b>) -> Result<Option<bool>, Error> {
+        // Of what is only declared, compilers tell more or less.
+        if entry.attr_value(gimli::DW_AT_declaration)?.is_some() {
+            return Ok(None);
+        }
+        let mut at = self.target(entry)?.filter(|_| self.inside);
+        for _ in 0..DEPTH {
+            let Some(target) = at else { return Ok(None) };
+            self.budget.spend(1)?;
+            let underlying = self.unit.entry(target)?;
+            if let Some(AttributeValue::Encoding(encoding)) =
+                underlying.attr_value(gimli::DW_AT_encoding)?
+            {
+                return Ok(Some(matches!(
+                    encoding,
+                    gimli::DW_ATE_signed | gimli::DW_ATE_signed_char
+                )));
+            }
+            at = self.target(&underlying)?;
+        }
+        Ok(None)
     }
 
     /// Notes the name that a typedef gives to what has none.
@@ -155,7 +237,8 @@ impl<'a, 'b> Types<'a, 'b> {
             let target = self.target(member)?;
             let name = self.name(member)?.unwrap_or_default();
             let place = self.place(member)?;
-            if let Some(target) = target.filter(|_| name.is_empty() && depth < DEPTH) {
+            if name.is_empty() && target.is_some() && self.reaches(depth)? {
+                let target = target.unwrap_or(of);
                 return self.fields(target, start.wrapping_add(place), depth + 1, found);
             }
             let mut ty = self.spell_held(target, depth)?;
@@ -232,9 +315,9 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 
     /// A type of which a value is held, with what is in it where that is to be told.
-    fn spell_held(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
+    pub(super) fn spell_held(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
         let plain = self.spell_within(at, depth)?;
-        let Some(mut at) = at.filter(|_| self.inside && depth < DEPTH) else {
+        let Some(mut at) = at.filter(|_| self.inside) else {
             return Ok(plain);
         };
         // Its own name is that of what stands behind typedefs.
@@ -258,23 +341,16 @@ impl<'a, 'b> Types<'a, 'b> {
             .is_some_and(|name| name.starts_with(PREFIX));
         let told = match entry.tag() {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type
-                if !is_ours =>
+                if !is_ours && self.reaches(depth)? =>
             {
-                let mut inside = Vec::new();
-                self.fields(at, 0, depth + 1, &mut inside)?;
-                with_fields(&plain, &inside)
+                with_fields(&plain, &self.layout(&entry, depth + 1)?)
             }
-            gimli::DW_TAG_enumeration_type if !is_ours => with_values(&plain, self.values(at)?),
-            gimli::DW_TAG_array_type if !is_vector(&entry)? => {
-                let mut spelled = self.spell_held(self.target(&entry)?, depth + 1)?;
-                for dimension in self.dimensions(&entry)?.into_iter().rev() {
-                    let Some(count) = dimension else {
-                        return Ok(plain);
-                    };
-                    spelled = format!("[{spelled}; {count}]");
-                    self.budget.spend(spelled.len())?;
-                }
-                qualified(is_const, is_volatile, spelled)
+            gimli::DW_TAG_enumeration_type if !is_ours => {
+                with_values(&plain, &self.enum_layout(&entry)?)
+            }
+            gimli::DW_TAG_array_type if !is_vector(&entry)? && self.reaches(depth)? => {
+                let element = self.spell_held(self.target(&entry)?, depth + 1)?;
+                qualified(is_const, is_volatile, self.array_of(element, &entry)?)
             }
             _ => plain,
         };
@@ -297,7 +373,7 @@ impl<'a, 'b> Types<'a, 'b> {
         let Some(at) = at else {
             return Ok("void".to_owned());
         };
-        if depth > DEPTH {
+        if depth > DEPTH && !self.reaches(depth)? {
             return Ok("…".to_owned());
         }
         let entry = self.unit.entry(at)?;
@@ -328,6 +404,20 @@ impl<'a, 'b> Types<'a, 'b> {
             _ => return Ok(name),
         };
         Ok(match encoding {
+            // GCC has no encoding for those of whole numbers.
+            _ if is_complex(entry)? => {
+                let words = name.trim_start_matches('_');
+                let part = words
+                    .strip_prefix("Complex")
+                    .or(words.strip_prefix("complex"));
+                let is_float = encoding == gimli::DW_ATE_complex_float;
+                // Clang calls every one of them `complex`.
+                match part.map(str::trim) {
+                    Some("") | None if is_float => format!("complex f{}", bytes.saturating_mul(4)),
+                    Some("") => complex("int", bytes),
+                    part => complex(part.unwrap_or(words), bytes),
+                }
+            }
             // Signed or not as the machine has it.
             _ if name == "char" || name == "wchar_t" => name,
             gimli::DW_ATE_boolean => "bool".to_owned(),
@@ -338,7 +428,6 @@ impl<'a, 'b> Types<'a, 'b> {
             {
                 format!("f{}", bytes.saturating_mul(8))
             }
-            gimli::DW_ATE_complex_float => format!("complex f{}", bytes.saturating_mul(4)),
             _ => name,
         })
     }
@@ -350,7 +439,7 @@ impl<'a, 'b> Types<'a, 'b> {
         self.children(entry.offset(), |child| {
             match child.tag() {
                 gimli::DW_TAG_formal_parameter => {
-                    let parameter = self.spell_within(self.target(child)?, depth + 1)?;
+                    let parameter = self.spell_held(self.target(child)?, depth + 1)?;
                     parameters.push(parameter);
                 }
                 gimli::DW_TAG_unspecified_parameters => parameters.push("...".to_owned()),
@@ -358,7 +447,7 @@ impl<'a, 'b> Types<'a, 'b> {
             }
             Ok(())
         })?;
-        let result = self.spell_within(self.target(entry)?, depth + 1)?;
+        let result = self.spell_held(self.target(entry)?, depth + 1)?;
         Ok(format!("{FUNCTION}{}", function(&parameters, &result)))
     }
 
@@ -396,7 +485,17 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 
     fn array(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<String, Error> {
-        let mut spelled = self.spell_within(self.target(entry)?, depth + 1)?;
+        let element = self.spell_within(self.target(entry)?, depth + 1)?;
+        let spelled = self.array_of(element, entry)?;
+        Ok(match is_vector(entry)? {
+            true => format!("vector {spelled}"),
+            false => spelled,
+        })
+    }
+
+    /// An array of elements that are spelled already.
+    fn array_of(&self, element: String, entry: &Entry<'a, 'b>) -> Result<String, Error> {
+        let mut spelled = element;
         for dimension in self.dimensions(entry)?.into_iter().rev() {
             spelled = match dimension {
                 Some(count) => format!("[{spelled}; {count}]"),
@@ -404,10 +503,7 @@ impl<'a, 'b> Types<'a, 'b> {
             };
             self.budget.spend(spelled.len())?;
         }
-        Ok(match is_vector(entry)? {
-            true => format!("vector {spelled}"),
-            false => spelled,
-        })
+        Ok(spelled)
     }
 
     /// The bytes that a value of a type takes.
@@ -460,7 +556,7 @@ impl<'a, 'b> Types<'a, 'b> {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
                 let mut align = 1;
                 self.children(at, |member| {
-                    if is_field(member)? {
+                    if is_field(member)? || member.tag() == gimli::DW_TAG_inheritance {
                         let asked = self.number(member, gimli::DW_AT_alignment)?.unwrap_or(1);
                         align = align.max(asked);
                         if let Some(target) = self.target(member)? {
@@ -497,8 +593,12 @@ fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
 }
 
 fn is_complex(base: &Entry<'_, '_>) -> Result<bool, Error> {
-    let encoding = base.attr_value(gimli::DW_AT_encoding)?;
-    Ok(encoding == Some(AttributeValue::Encoding(gimli::DW_ATE_complex_float)))
+    Ok(match base.attr_value(gimli::DW_AT_encoding)? {
+        Some(AttributeValue::Encoding(gimli::DW_ATE_complex_float)) => true,
+        // Of whole numbers, by GCC and by Clang.
+        Some(AttributeValue::Encoding(one)) => one.0 >= gimli::DW_ATE_lo_user.0,
+        _ => false,
+    })
 }
 
 /// Whether an entry is a field: what is static in C++ is written as one, and has no bytes in the struct.

@@ -3,8 +3,8 @@
 use super::budget::Budget;
 use super::types::Types;
 use super::{Dwarf, Entry, Unit};
-use crate::header::{Declared, Error, PROBE, PROTOTYPE, SUBJECT};
-use crate::model::{Abi, Enum, FUNCTION, PREFIX, Struct};
+use crate::header::{self, Declared, Error, PROBE, PROTOTYPE, SUBJECT};
+use crate::model::{Abi, FUNCTION, PREFIX};
 use gimli::AttributeValue;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +19,8 @@ pub(super) struct UnitReader<'a, 'b> {
     abi: Abi,
     /// Types that have the name of another one of the unit, each alone.
     others: Vec<Abi>,
+    /// Names of typedefs and numbers that stand for two things.
+    twice: BTreeSet<String>,
     /// Names that the header under test declares itself.
     own: BTreeSet<String>,
 }
@@ -39,6 +41,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             path: Vec::new(),
             abi: Abi::default(),
             others: Vec::new(),
+            twice: BTreeSet::new(),
             own: BTreeSet::new(),
         };
         reader.each(|reader, entry| reader.types.note_typedef(entry))?;
@@ -52,11 +55,13 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             }
             gimli::DW_TAG_enumeration_type => reader.enumeration(entry),
             gimli::DW_TAG_typedef => reader.typedef(entry),
+            gimli::DW_TAG_variable if reader.types.inside() => reader.variable(entry),
             _ => Ok(()),
         })?;
         Ok(Declared {
             abi: self.abi,
             others: self.others,
+            twice: self.twice,
             own: self.own,
         })
     }
@@ -85,6 +90,18 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
+    /// Whether what is declared within an entry counts.
+    fn is_scope(&self, tag: gimli::DwTag) -> bool {
+        match tag {
+            gimli::DW_TAG_namespace => self.in_namespaces,
+            // In C what stands in a struct of a header is as much its own as what stands before.
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                self.types.inside()
+            }
+            _ => false,
+        }
+    }
+
     /// Visits the declarations at file scope, and those of namespaces.
     fn each(
         &mut self,
@@ -102,7 +119,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 continue;
             }
             visit(self, entry)?;
-            if entry.tag() == gimli::DW_TAG_namespace && self.in_namespaces {
+            if self.is_scope(entry.tag()) {
                 scope = depth;
                 let name = self.types.name(entry)?.unwrap_or_default();
                 self.path.push(self.types.keep(&name)?);
@@ -154,16 +171,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             return Ok(());
         }
         self.note(&name, entry)?;
-        let mut layout = Struct {
-            size: self
-                .types
-                .number(entry, gimli::DW_AT_byte_size)?
-                .unwrap_or(0),
-            align: self.types.align(entry.offset())?,
-            ..Struct::default()
-        };
-        self.types
-            .fields(entry.offset(), 0, 0, &mut layout.fields)?;
+        let layout = self.types.layout(entry, 0)?;
         if let Some(layout) = put(&mut self.abi.structs, &name, layout) {
             let structs = BTreeMap::from([(name, layout)]);
             self.others.push(Abi {
@@ -177,16 +185,12 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     fn enumeration(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
         let in_subject = self.is_in_subject(entry)?;
         let name = self.types.tag_name(entry)?;
-        let values = self.types.values(entry.offset())?;
         match name {
             Some(name) => {
                 if let Some(name) = self.wanted_name(&name)? {
                     self.note(&name, entry)?;
-                    let size = self
-                        .types
-                        .number(entry, gimli::DW_AT_byte_size)?
-                        .unwrap_or(0);
-                    if let Some(layout) = put(&mut self.abi.enums, &name, Enum { size, values }) {
+                    let layout = self.types.enum_layout(entry)?;
+                    if let Some(layout) = put(&mut self.abi.enums, &name, layout) {
                         let enums = BTreeMap::from([(name, layout)]);
                         self.others.push(Abi {
                             enums,
@@ -196,17 +200,31 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 }
             }
             None => {
-                for (name, value) in values {
+                for (name, value) in self.types.values(entry.offset())? {
                     if let Some(name) = name.strip_prefix(PROBE) {
                         self.abi.constants.insert(name.to_owned(), value);
                     } else if self.is_wanted(&name) {
                         if in_subject {
                             self.own.insert(name.clone());
                         }
-                        self.abi.constants.insert(name, value);
+                        header::put(&mut self.abi.constants, &mut self.twice, name, value);
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A variable that others have.
+    fn variable(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        let is_elsewhere = entry.attr_value(gimli::DW_AT_declaration)?.is_some()
+            && entry.attr_value(gimli::DW_AT_external)?.is_some();
+        let name = self.types.name(entry)?;
+        if let Some(name) = name.filter(|name| is_elsewhere && name.starts_with(PREFIX)) {
+            let name = self.types.keep(&name)?;
+            self.note(&name, entry)?;
+            let ty = self.types.spell_held(self.types.target(entry)?, 0)?;
+            header::put(&mut self.abi.variables, &mut self.twice, name, ty);
         }
         Ok(())
     }
@@ -232,11 +250,12 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let Some(at) = self.types.target(entry)? else {
             return Ok(());
         };
-        let target = self.types.spell(Some(at))?;
+        let target = self.types.spell_held(Some(at), 0)?;
+        let (abi, twice) = (&mut self.abi, &mut self.twice);
         if let Some(signature) = target.strip_prefix(FUNCTION) {
-            self.abi.functions.insert(name, signature.to_owned());
+            header::put(&mut abi.functions, twice, name, signature.to_owned());
         } else if target != name {
-            self.abi.aliases.insert(name, target);
+            header::put(&mut abi.aliases, twice, name, target);
         } else if self
             .types
             .unit

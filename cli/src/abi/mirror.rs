@@ -189,9 +189,15 @@ pub(super) fn check(
         return Ok(checked);
     }
     let text = match found.is_empty() {
-        true => {
-            format!("{shown}: {judged} structs, enumerations and functions are those of {name}\n")
-        }
+        true => match source {
+            Source::Layout(_) => format!(
+                "{shown}: {judged} structs, enumerations and functions are those of {name}\n"
+            ),
+            Source::Library(_) => format!(
+                "{shown}: {judged} structs and enumerations have the sizes, offsets and values of {name}; what functions \
+                 and slots take, and alignments, are not judged: a binary does not tell them\n"
+            ),
+        },
         false => {
             let number = format!("\n  {} ", MIRROR.id);
             format!("{shown} is not {name}:{number}{}\n", mistakes.join(&number))

@@ -1,0 +1,267 @@
+//! Types as libclang tells them, in the model's notation.
+
+use crate::model::{
+    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, bit_field, complex, function, integer,
+    pointer_to, qualified, with_fields, with_values,
+};
+use clang::{CallingConvention, Entity, EntityKind, Type, TypeKind};
+use std::cell::Cell;
+
+/// The name of a record or enumeration; `None` for those that have none.
+pub(super) fn tag(ty: Type<'_>) -> Option<String> {
+    let name = ty.get_display_name();
+    let name = ["const ", "volatile ", "struct ", "union ", "enum "]
+        .iter()
+        .fold(name.as_str(), |name, word| {
+            name.strip_prefix(word).unwrap_or(name)
+        });
+    // A copy may stand in a namespace.
+    let plain = name.rsplit("::").next().unwrap_or(name);
+    (!name.contains(['(', ' '])).then(|| plain.to_owned())
+}
+
+/// How deep types are followed.
+const DEPTH: usize = 32;
+
+/// Notes what is in an enumeration.
+pub(super) fn enum_layout(ty: Type<'_>, declaration: Entity<'_>) -> Enum {
+    let children = declaration.get_children().into_iter();
+    let values = children.filter_map(|child| {
+        let (signed, _) = child.get_enum_constant_value()?;
+        Some((child.get_name()?, signed))
+    });
+    let underlying = declaration.get_enum_underlying_type();
+    let signed = underlying.is_some_and(|one| {
+        matches!(
+            one.get_canonical_type().get_kind(),
+            TypeKind::CharS
+                | TypeKind::SChar
+                | TypeKind::Short
+                | TypeKind::Int
+                | TypeKind::Long
+                | TypeKind::LongLong
+                | TypeKind::Int128
+        )
+    });
+    let (size, values) = (size_of(ty), values.collect());
+    match declaration.is_definition() {
+        true => Enum::new(size, signed, values),
+        // Debug information does not tell more.
+        false => Enum {
+            size,
+            signed: None,
+            values,
+        },
+    }
+}
+
+pub(super) fn size_of(ty: Type<'_>) -> u64 {
+    ty.get_sizeof().unwrap_or(0) as u64
+}
+
+/// How many types may be told of one header: what each of two fields holds holds two of the next, or what a function takes
+/// takes functions, so that a kilobyte has billions.
+pub(super) const MOST: usize = 1 << 16;
+
+/// How many may still be.
+pub(super) struct Budget {
+    pub(super) left: Cell<usize>,
+    /// Whether something was left out because it lies too deep.
+    pub(super) too_deep: Cell<bool>,
+}
+
+impl Budget {
+    fn spend(&self) -> bool {
+        self.left.set(self.left.get().saturating_sub(1));
+        self.left.get() > 0
+    }
+
+    /// Whether one may look as deep.
+    fn reaches(&self, depth: usize) -> bool {
+        let reaches = depth < DEPTH;
+        self.too_deep.set(self.too_deep.get() || !reaches);
+        reaches
+    }
+
+    /// What is in a record.
+    pub(super) fn layout(&self, ty: Type<'_>, depth: usize) -> Struct {
+        let declaration = ty.get_declaration();
+        let mut layout = Struct {
+            size: size_of(ty),
+            align: ty.get_alignof().unwrap_or(0) as u64,
+            is_union: declaration.is_some_and(|one| one.get_kind() == EntityKind::UnionDecl),
+            ..Struct::default()
+        };
+        let children = declaration.map(|one| one.get_children());
+        for base in children.unwrap_or_default() {
+            let Some(ty) = base.get_type() else { continue };
+            if base.get_kind() == EntityKind::BaseSpecifier && self.reaches(depth) {
+                let told = self.spell_held(ty, depth + 1);
+                let how = match base.is_virtual_base() {
+                    true => "virtual ",
+                    false => "",
+                };
+                layout.bases.push(format!("{how}{told}"));
+            }
+        }
+        self.fields(ty, 0, depth, &mut layout.fields);
+        layout
+    }
+
+    /// The fields of a record that begins at bit `start` of the one that is read. Those of a union or a struct without a name
+    /// are the holder's, as in C; bits without a name are a hole.
+    fn fields(&self, ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
+        if !self.spend() {
+            return;
+        }
+        // The type knows fields that are no entities below its declaration.
+        for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
+            let Some(field_type) = child.get_type() else {
+                continue;
+            };
+            let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
+            let width = child.get_bit_field_width();
+            // libclang tells the place of what has no name.
+            let name = child.get_name().filter(|name| !name.contains('('));
+            match name.filter(|name| !name.is_empty()) {
+                Some(name) => {
+                    let mut spelled = self.spell_held(field_type, depth);
+                    if let Some(width) = width {
+                        spelled = bit_field(spelled, size_of(field_type), width as u64, bits);
+                    }
+                    found.push(Field {
+                        name,
+                        ty: spelled,
+                        offset: bits / 8,
+                        size: size_of(field_type),
+                    });
+                }
+                None if width.is_none() && self.reaches(depth) => {
+                    self.fields(field_type, bits, depth + 1, found);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// A type of which a value is held, with what is in it where the model has no struct or enumeration of its name.
+    pub(super) fn spell_held(&self, ty: Type<'_>, depth: usize) -> String {
+        let canonical = ty.get_canonical_type();
+        let plain = self.spell(ty, depth);
+        // Of a function's type libclang writes the whole name, which has no end that one would wait for.
+        let is_ours = || tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
+        match canonical.get_kind() {
+            TypeKind::ConstantArray | TypeKind::IncompleteArray => {
+                match canonical.get_element_type() {
+                    Some(element) if self.reaches(depth) => {
+                        let element = self.spell_held(element, depth + 1);
+                        let held = array(&element, canonical.get_size());
+                        let is_const = canonical.is_const_qualified();
+                        qualified(is_const, canonical.is_volatile_qualified(), held)
+                    }
+                    _ => plain,
+                }
+            }
+            TypeKind::Record if !is_ours() && self.reaches(depth) => {
+                with_fields(&plain, &self.layout(canonical, depth + 1))
+            }
+            TypeKind::Enum if !is_ours() => match canonical.get_declaration() {
+                Some(declaration) => with_values(&plain, &enum_layout(canonical, declaration)),
+                None => plain,
+            },
+            _ => plain,
+        }
+    }
+
+    /// A type in the model's notation.
+    pub(super) fn spell(&self, ty: Type<'_>, depth: usize) -> String {
+        // Nobody sees the dots: the header is refused.
+        if depth > DEPTH && !self.reaches(depth) || !self.spend() {
+            return "…".to_owned();
+        }
+        let ty = ty.get_canonical_type();
+        let bytes = size_of(ty);
+        let plain = match ty.get_kind() {
+            TypeKind::Void => "void".to_owned(),
+            TypeKind::Bool => "bool".to_owned(),
+            TypeKind::CharS | TypeKind::CharU => "char".to_owned(),
+            TypeKind::SChar
+            | TypeKind::Short
+            | TypeKind::Int
+            | TypeKind::Long
+            | TypeKind::LongLong
+            | TypeKind::Int128 => integer(bytes, true),
+            TypeKind::UChar
+            | TypeKind::UShort
+            | TypeKind::UInt
+            | TypeKind::ULong
+            | TypeKind::ULongLong
+            | TypeKind::UInt128 => integer(bytes, false),
+            TypeKind::Float16 | TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => {
+                format!("f{}", 8 * bytes)
+            }
+            TypeKind::Vector => match (ty.get_element_type(), ty.get_size()) {
+                (Some(element), Some(count)) => {
+                    format!("vector [{}; {count}]", self.spell(element, depth + 1))
+                }
+                _ => "vector".to_owned(),
+            },
+            TypeKind::Pointer => ty.get_pointee_type().map_or_else(
+                || "*mut ?".to_owned(),
+                |to| pointer_to(&self.spell(to, depth + 1)),
+            ),
+            TypeKind::LValueReference | TypeKind::RValueReference => {
+                ty.get_pointee_type().map_or_else(
+                    || "&?".to_owned(),
+                    |to| format!("&{}", self.spell(to, depth + 1)),
+                )
+            }
+            TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype => {
+                let mut parameters: Vec<String> = ty
+                    .get_argument_types()
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|parameter| self.spell_held(parameter, depth + 1))
+                    .collect();
+                if ty.is_variadic() {
+                    parameters.push("...".to_owned());
+                }
+                match ty.get_calling_convention() {
+                    Some(CallingConvention::Cdecl) => {}
+                    Some(other) => parameters.insert(0, format!("{CALLED}{other:?}")),
+                    // Clang learns more of them than the bindings have names for.
+                    None => parameters.insert(0, format!("{CALLED}a way without a name here")),
+                }
+                let result = ty.get_result_type().map_or_else(
+                    || "void".to_owned(),
+                    |result| self.spell_held(result, depth + 1),
+                );
+                format!("{FUNCTION}{}", function(&parameters, &result))
+            }
+            TypeKind::ConstantArray | TypeKind::IncompleteArray => {
+                let element = ty
+                    .get_element_type()
+                    .map_or_else(|| "?".to_owned(), |element| self.spell(element, depth + 1));
+                array(&element, ty.get_size())
+            }
+            TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
+            _ => {
+                let name = ty.get_display_name();
+                // The bindings do not tell its parts.
+                match name.split_once("_Complex ") {
+                    Some((_, part)) => complex(part, bytes),
+                    None => name,
+                }
+            }
+        };
+        qualified(ty.is_const_qualified(), ty.is_volatile_qualified(), plain)
+    }
+}
+
+/// An array of a number of elements, or of an open one.
+fn array(element: &str, count: Option<usize>) -> String {
+    match count {
+        Some(count) => format!("[{element}; {count}]"),
+        None => format!("[{element}]"),
+    }
+}

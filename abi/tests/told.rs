@@ -1,0 +1,394 @@
+//! What two headers may differ in beside the bytes of their own structs: what stands in a signature by value, behind a
+//! typedef, within a struct, in front of its fields; signs, symbols, variables and numbers. Each reader alone tells it
+//! where it can, and both agree.
+
+use std::path::Path;
+use xla_ffi_abi::diff::{Class, changes};
+use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::model::Abi;
+use xla_ffi_abi::reader::Reader;
+use xla_ffi_testing::skip;
+
+const ALL: [Reader; 2] = [Reader::Clang, Reader::Dwarf];
+
+fn source(text: &str) -> Source {
+    let text = format!("#include <stdint.h>\n{text}\nstruct XLA_FFI_Buffer {{ int32_t kind; }};\n");
+    Source::from_text(Path::new("told.h"), text)
+}
+
+fn read(text: &str, reader: Reader) -> Option<Abi> {
+    match source(text).read(reader) {
+        Ok(abi) => Some(abi),
+        Err(Error::Missing(why)) => {
+            skip("what headers differ in", &why);
+            None
+        }
+        Err(error) => panic!("{reader}: {text}: {error}"),
+    }
+}
+
+/// The changes between two headers, by one reader.
+fn told(old: &str, new: &str, reader: Reader) -> Option<Vec<(Class, String)>> {
+    let (old, new) = (read(old, reader)?, read(new, reader)?);
+    let changes = changes(&old, &new);
+    let told = changes.iter().map(|change| (change.class, change.path()));
+    Some(told.collect())
+}
+
+/// Every reader tells this change between two headers, and none between one and itself; both read them as one.
+fn all_tell(old: &str, new: &str, class: Class, path: &str) {
+    for reader in ALL {
+        let Some(changes) = told(old, new, reader) else {
+            continue;
+        };
+        let expected = (class, path.to_owned());
+        assert!(
+            changes.contains(&expected),
+            "{reader}: {old} | {new}: {changes:?}"
+        );
+        assert_eq!(told(old, old, reader).unwrap(), []);
+    }
+    for text in [old, new] {
+        let opinions = source(text).opinions().unwrap();
+        assert_eq!(opinions.disagreement, [""; 0], "{text}");
+    }
+}
+
+/// A pair of texts that differ in one word.
+fn pair(text: &str, was: &str, is: &str) -> [String; 2] {
+    [was, is].map(|word| text.replace('@', word))
+}
+
+#[test]
+fn what_a_function_takes_and_gives_by_value_is_told() {
+    let types = [
+        ("struct Mine { @ a; };", "int", "float"),
+        ("struct Mine { int a; @ };", "", "double b, c;"),
+        ("struct Mine { @ a; };", "int", "struct { char b; } "),
+        ("union Mine { @ a; };", "int", "float"),
+        (
+            "struct Mine { int a; } @;",
+            "",
+            "__attribute__((aligned(64)))",
+        ),
+        ("@ Mine { int a; };", "struct", "union"),
+        ("enum Mine : @ { A = 1 };", "char", "long"),
+        ("enum Mine : @ { A = 1 };", "int", "unsigned"),
+        ("enum Mine { A = @ };", "1", "2"),
+        (
+            "struct In { @ a; }; struct Mine { In in; };",
+            "int",
+            "float",
+        ),
+    ];
+    let uses = [
+        ("typedef void XLA_FFI_New(Mine);", "XLA_FFI_New"),
+        ("typedef Mine XLA_FFI_New(void);", "XLA_FFI_New"),
+        ("typedef void XLA_FFI_New(void (*)(Mine));", "XLA_FFI_New"),
+        ("extern \"C\" void XLA_FFI_New(const Mine);", "XLA_FFI_New"),
+        ("struct XLA_FFI_T { Mine (*get)(void); };", "XLA_FFI_T.get"),
+        (
+            "struct XLA_FFI_T { void (**put)(int, Mine); };",
+            "XLA_FFI_T.put",
+        ),
+    ];
+    for (index, (text, was, is)) in types.into_iter().enumerate() {
+        // Every type in one way, and one of them in every way.
+        for (usage, path) in uses
+            .iter()
+            .skip(index % 6)
+            .take(if index == 0 { 6 } else { 1 })
+        {
+            let [old, new] = pair(&format!("{text} {usage}"), was, is);
+            all_tell(&old, &new, Class::Retyped, path);
+        }
+    }
+}
+
+#[test]
+fn what_stands_behind_a_typedef_of_another_tag_is_told() {
+    for (text, was, is) in [
+        ("typedef struct tag { @ a; } XLA_FFI_Foo;", "int", "float"),
+        (
+            "typedef struct tag { int @; } XLA_FFI_Foo; typedef void XLA_FFI_Use(XLA_FFI_Foo*);",
+            "a, b",
+            "b, a",
+        ),
+        ("typedef union tag { @ a; } XLA_FFI_Foo;", "int", "float"),
+        ("typedef enum tag { A = @ } XLA_FFI_Foo;", "1", "2"),
+        (
+            "struct tag { @ a; }; typedef struct tag XLA_FFI_Foo[2];",
+            "int",
+            "float",
+        ),
+        (
+            "typedef struct tag XLA_FFI_Foo; struct tag { @ a; };",
+            "int",
+            "float",
+        ),
+    ] {
+        let [old, new] = pair(text, was, is);
+        all_tell(&old, &new, Class::Retyped, "XLA_FFI_Foo");
+    }
+    // Only declared, it is its name.
+    let text = "typedef struct tag XLA_FFI_Foo;";
+    for abi in ALL.into_iter().filter_map(|reader| read(text, reader)) {
+        assert_eq!(abi.aliases["XLA_FFI_Foo"], "tag");
+    }
+}
+
+#[test]
+fn what_is_declared_within_a_struct_is_the_headers() {
+    use Class::{EnumValueChanged, Retyped};
+    for (text, was, is, class, path) in [
+        (
+            "struct XLA_FFI_Out { struct XLA_FFI_In { @ a; } in; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_In.a",
+        ),
+        (
+            "struct XLA_FFI_Out { union XLA_FFI_In { int b; @ a; }* in; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_In.a",
+        ),
+        (
+            "struct XLA_FFI_Out { struct { struct XLA_FFI_In { @ a; } in; } part; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_In.a",
+        ),
+        (
+            "struct XLA_FFI_Out { enum XLA_FFI_In { XLA_FFI_A = @ } in; };",
+            "1",
+            "2",
+            EnumValueChanged,
+            "XLA_FFI_In.XLA_FFI_A",
+        ),
+        (
+            "struct XLA_FFI_Out { typedef @ XLA_FFI_In; XLA_FFI_In* in; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_In",
+        ),
+    ] {
+        let [old, new] = pair(text, was, is);
+        all_tell(&old, &new, class, path);
+    }
+}
+
+#[test]
+fn bases_open_arrays_unions_and_signs_are_told() {
+    use Class::Retyped;
+    for (text, was, is, class, path) in [
+        (
+            "struct Base { @ q; }; struct XLA_FFI_T : Base { int z; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_T",
+        ),
+        (
+            "struct A { int a; }; struct B { int b; }; struct XLA_FFI_T : @ { int z; };",
+            "A, B",
+            "B, A",
+            Retyped,
+            "XLA_FFI_T",
+        ),
+        (
+            "struct Base { @ q; }; struct Mine : Base { }; struct XLA_FFI_T { Mine held; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_T.held",
+        ),
+        (
+            "struct Mine { @ a; }; struct XLA_FFI_T { int n; Mine m[]; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_T.m",
+        ),
+        (
+            "struct Mine { @ a; }; struct XLA_FFI_T { int n; Mine m[][2]; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_T.m",
+        ),
+        (
+            "@ XLA_FFI_T { int m; };",
+            "struct",
+            "union",
+            Retyped,
+            "XLA_FFI_T",
+        ),
+        (
+            "enum XLA_FFI_E : @ char { XLA_FFI_A = 1 };",
+            "signed",
+            "unsigned",
+            Retyped,
+            "XLA_FFI_E",
+        ),
+        (
+            "enum XLA_FFI_E : @ { XLA_FFI_A = (@)-1 };",
+            "int64_t",
+            "uint64_t",
+            Retyped,
+            "XLA_FFI_E",
+        ),
+        (
+            "enum Mine : @ char { A = 1 }; struct XLA_FFI_T { enum Mine m; };",
+            "signed",
+            "unsigned",
+            Retyped,
+            "XLA_FFI_T.m",
+        ),
+        (
+            "struct XLA_FFI_T { _Complex @ m; };",
+            "int",
+            "float",
+            Retyped,
+            "XLA_FFI_T.m",
+        ),
+    ] {
+        let [old, new] = pair(text, was, is);
+        all_tell(&old, &new, class, path);
+    }
+}
+
+#[test]
+fn numbers_that_are_computed_are_told() {
+    for (was, is) in [
+        ("(1 << 3)", "(1 << 4)"),
+        ("(0x1|0x2)", "(0x1|0x4)"),
+        ("'A'", "'B'"),
+        ("((uint32_t)3)", "((uint32_t)4)"),
+        ("\\\n 3", "\\\n 4"),
+        ("(XLA_FFI_BASE + 1)", "(XLA_FFI_BASE + 2)"),
+        ("3 // three", "4 /* four */"),
+    ] {
+        let text = "#define XLA_FFI_FLAG @\n#define XLA_FFI_BASE 16\n";
+        let [old, new] = pair(text, was, is);
+        all_tell(&old, &new, Class::ConstantChanged, "XLA_FFI_FLAG");
+    }
+    // What is no number stays what it is.
+    for value in ["1.5", "(char*)0", "{1}", "XLA_FFI_Other", "<< 3", "1e5"] {
+        let text = format!("#define XLA_FFI_FLAG {value}\n");
+        for abi in ALL.into_iter().filter_map(|reader| read(&text, reader)) {
+            assert_eq!(abi.constants.len(), 0, "{value}");
+        }
+    }
+}
+
+#[test]
+fn constants_variables_and_symbols_are_told_by_libclang() {
+    use Class::{ConstantChanged, Renamed, Retyped};
+    for (text, was, is, class) in [
+        ("static const int XLA_FFI_K = @;", "3", "4", ConstantChanged),
+        (
+            "constexpr long XLA_FFI_K = 1 << @;",
+            "3",
+            "4",
+            ConstantChanged,
+        ),
+        // Clang leaves it out of the debug information.
+        (
+            "struct XLA_FFI_Out { enum { XLA_FFI_K = @ }; int in; };",
+            "1",
+            "2",
+            ConstantChanged,
+        ),
+        ("extern @ XLA_FFI_K;", "int", "double", Retyped),
+        (
+            "extern \"C\" { extern const @ XLA_FFI_K[4]; }",
+            "int",
+            "float",
+            Retyped,
+        ),
+        ("extern \"@\" int XLA_FFI_K(void);", "C", "C++", Renamed),
+        (
+            "extern \"C\" int XLA_FFI_K(void) @;",
+            "",
+            "__asm__(\"Other\")",
+            Renamed,
+        ),
+    ] {
+        let [old, new] = pair(text, was, is);
+        let Some(changes) = told(&old, &new, Reader::Clang) else {
+            return;
+        };
+        assert_eq!(changes, [(class, "XLA_FFI_K".to_owned())], "{text}");
+        let opinions = source(&new).opinions().unwrap();
+        assert_eq!(opinions.disagreement, [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let stars = "*".repeat(40);
+    let arrays = "[1]".repeat(40);
+    let structs = [
+        "struct { ".repeat(40),
+        "int leaf; ".to_owned(),
+        "}; ".repeat(40),
+    ]
+    .concat();
+    let deep = [
+        format!("struct XLA_FFI_T {{ int {stars}m; }};"),
+        format!("struct Mine {{ int a; }}; struct XLA_FFI_T {{ Mine m{arrays}; }};"),
+        format!("struct XLA_FFI_T {{ {structs} }};"),
+        format!("typedef int {stars} XLA_FFI_T;"),
+    ];
+    let other = "struct XLA_FFI_Buffer { float kind; };";
+    let twice = [
+        format!("namespace other {{ {other} }}"),
+        format!("struct XLA_FFI_T {{ {other} }};"),
+        "namespace other { enum XLA_FFI_E { A }; } enum XLA_FFI_E { B };".to_owned(),
+        "namespace other { enum { XLA_FFI_A = 1 }; } enum { XLA_FFI_A = 2 };".to_owned(),
+    ];
+    for reader in ALL {
+        for text in &deep {
+            match source(text).read(reader) {
+                Err(Error::Deep | Error::Missing(_)) => {}
+                // An array of arrays is one entry of it.
+                Ok(abi) if reader == Reader::Dwarf => {
+                    assert!(
+                        abi.structs["XLA_FFI_T"].fields[0]
+                            .ty
+                            .contains("Mine {a: i32 at 0}")
+                    );
+                }
+                other => panic!("{reader}: {text}: {other:?}"),
+            }
+        }
+        for text in &twice {
+            match source(text).read(reader) {
+                Err(Error::Twice { .. } | Error::Missing(_)) => {}
+                other => panic!("{reader}: {text}: {other:?}"),
+            }
+        }
+        // The same thing twice is one, and what another name has is nobody's.
+        let same = "namespace other { struct XLA_FFI_Buffer { int32_t kind; }; struct Mine { int a; }; } struct Mine { float a; };";
+        assert!(!matches!(
+            source(same).read(reader),
+            Err(Error::Twice { .. })
+        ));
+    }
+    // What nothing uses in a namespace, compilers leave out.
+    let typedefs = "namespace other { typedef int XLA_FFI_I; } typedef float XLA_FFI_I;";
+    match source(typedefs).read(Reader::Clang) {
+        Err(Error::Twice { .. } | Error::Missing(_)) => {}
+        other => panic!("{other:?}"),
+    }
+    let other = "struct XLA_FFI_T { int (__attribute__((swiftasynccall)) *slot)(int); };";
+    match source(other).read(Reader::Clang) {
+        Err(Error::Called { .. } | Error::Missing(_)) => {}
+        other => panic!("{other:?}"),
+    }
+}
