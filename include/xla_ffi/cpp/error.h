@@ -159,13 +159,13 @@ class XLA_FFI_SDK_TYPE Error {
     std::string message = other.message_;
     Set(other.errc_, message);
   }
+  // What is moved from stays the failure that it is, though a long message goes: its owner may return it yet.
   XLA_FFI_SDK_SLOW void Move(Error& other) noexcept {
     if (other.told_ == Told::kBrief) {
       SetBrief(other);
     } else {
       Set(other.errc_, other.message_);
     }
-    other.Clear();
   }
   XLA_FFI_SDK_HOT void SetBrief(const Error& other) noexcept {
     new (&brief_) internal::BriefText(other.brief_);
