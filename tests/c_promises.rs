@@ -210,6 +210,8 @@ fn what_a_handler_throws_is_its_error() {
             (5, Some("throws: a C++ exception: early")),
             (6, Some("throws: a C++ exception: behind a promise")),
             (7, Some("throws: a C++ exception: behind a future")),
+            (8, Some("throws: a C++ exception: (null)")),
+            (9, Some("throws: out of memory: (null)")),
         ] {
             // Without futures the promise would have been waited for.
             if what == 7 && revision < Revision::R2 {
@@ -222,7 +224,7 @@ fn what_a_handler_throws_is_its_error() {
                 (Ok(outcome), None) => assert_eq!(outcome.rets[0].to_vec(), Some(vec![7_i32])),
                 (Err(error), Some(told)) => {
                     assert_eq!(error.message(), told, "{revision}");
-                    let memory = what == 4 && revision >= Revision::R2;
+                    let memory = matches!(what, 4 | 9) && revision >= Revision::R2;
                     let code = if memory {
                         "RESOURCE_EXHAUSTED"
                     } else {
@@ -233,6 +235,18 @@ fn what_a_handler_throws_is_its_error() {
                 (outcome, _) => panic!("{revision}, {what}: {outcome:?}"),
             }
         }
+        let run = |symbol: &str| {
+            let handler = library.handler(symbol, &[(Stage::Execute, symbol)]);
+            let call = handler.unwrap().instantiate(&Attributes::new());
+            let call = call.unwrap().call();
+            call.ret(Shape::new(DType::S32, []).unwrap()).run()
+        };
+        // The thread ends in its handler, which is no exception of C++; its objects are destroyed.
+        let outcome = run("ends_its_thread").unwrap();
+        assert_eq!(outcome.rets[0].to_vec(), Some(vec![1_i32]), "{revision}");
+        let told = run("has_no_function").unwrap_err();
+        let words = "has_no_function: the handler's function is a null pointer";
+        assert_eq!(told.message(), words, "{revision}");
         std::mem::forget(runtime);
     }
 }

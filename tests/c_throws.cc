@@ -1,4 +1,6 @@
 // Handlers of the C headers in C++ that throw: tests/c_promises.rs calls them.
+#include <pthread.h>
+
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -6,7 +8,14 @@
 #include "xla_ffi/handler.h"
 
 // What is thrown: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 that there is no memory, 5 an exception before
-// xffi_decoded, 6 one behind a promise that a thread completes, 7 one behind a promise that was returned.
+// xffi_decoded, 6 one behind a promise that a thread completes, 7 one behind a promise that was returned, 8 and 9 what has
+// no words.
+struct Wordless : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+struct WordlessMemory : std::bad_alloc {
+  const char* what() const noexcept override { return nullptr; }
+};
 static XLA_FFI_Error* Throw(xffi_call* call) {
   const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   const int32_t what = xffi_attr_i32(call, "what");
@@ -17,6 +26,8 @@ static XLA_FFI_Error* Throw(xffi_call* call) {
   if (what == 2) throw 1;
   if (what == 3) throw "words";
   if (what == 4) throw std::bad_alloc();
+  if (what == 8) throw Wordless();
+  if (what == 9) throw WordlessMemory();
   if (what < 6) return nullptr;
   xffi_promise* const promise = xffi_promise_new(call);
   if (what == 6) {
@@ -29,3 +40,35 @@ static XLA_FFI_Error* Throw(xffi_call* call) {
   throw std::runtime_error("behind a future");
 }
 XFFI_HANDLER(throws, Throw);
+
+static XLA_FFI_Error* (*nothing)(xffi_call*) = nullptr;
+XFFI_HANDLER(has_no_function, nothing);
+
+// A handler whose thread ends: another's, which is waited for.
+static int32_t ended;
+static XLA_FFI_Error* End(xffi_call* call) {
+  struct Object {
+    ~Object() { ++ended; }
+  } object;
+  static_cast<void>(call);
+  pthread_exit(&ended);
+}
+extern "C" XLA_FFI_Error* ends(XLA_FFI_CallFrame* frame);
+XFFI_HANDLER(ends, End);
+static XLA_FFI_Error* Ended(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
+  if (XLA_FFI_Error* error = xffi_decoded(call)) return error;
+  *static_cast<int32_t*>(y.data) = ended;
+  return nullptr;
+}
+XFFI_HANDLER(has_ended, Ended);
+XFFI_EXPORT XLA_FFI_Error* ends_its_thread(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr) return has_ended(frame);
+  pthread_t thread;
+  void* left = nullptr;
+  ended = 0;
+  const auto run = [](void* data) -> void* { return ends(static_cast<XLA_FFI_CallFrame*>(data)); };
+  if (pthread_create(&thread, nullptr, run, frame) == 0) pthread_join(thread, &left);
+  if (left != &ended) ended = -1;
+  return has_ended(frame);
+}

@@ -25,6 +25,9 @@
 #if defined(__cplusplus)
 #include <exception>
 #include <new>
+#if defined(__GLIBCXX__)
+#include <cxxabi.h>
+#endif
 #endif
 
 /* C, which C++ reads too: its casts are of one kind. */
@@ -284,20 +287,31 @@ XFFI_COLD XLA_FFI_Error* xffi_on_device(const XLA_FFI_CallFrame* frame, const ch
                            "%s" XLA_FFI_SDK_TEXT_DEVICE, handler);
 }
 
+XFFI_COLD XLA_FFI_Error* xffi_no_function_(const XLA_FFI_CallFrame* frame, const xffi_handler* handler) {
+  return xffi_error_format(frame->api, XLA_FFI_Error_Code_INTERNAL, "%s: the handler's function is a null pointer",
+                           handler->name);
+}
+
 /* Calls the function of a handler. In C++ it may throw: a host is C, or is built without exceptions, and would end. */
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
+/* What an exception says, which may be nothing. */
+XFFI_INLINE const char* xffi_words_(const char* what) { return what != NULL ? what : "(null)"; }
 XFFI_COLD XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   const char* const what = "%s: a C++ exception: %s";
   try {
     throw;
+#if defined(__GLIBCXX__)
+  } catch (abi::__forced_unwind&) { /* pthread_exit: the thread ends, not the handler */
+    throw;
+#endif
   } catch (const std::bad_alloc& e) {
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
-    return xffi_error_format(call->api, code, "%s: out of memory: %s", call->handler, e.what());
+    return xffi_error_format(call->api, code, "%s: out of memory: %s", call->handler, xffi_words_(e.what()));
   } catch (const std::exception& e) {
-    return xffi_error_format(call->api, code, what, call->handler, e.what());
+    return xffi_error_format(call->api, code, what, call->handler, xffi_words_(e.what()));
   } catch (const char* e) {
-    return xffi_error_format(call->api, code, what, call->handler, e != NULL ? e : "(null)");
+    return xffi_error_format(call->api, code, what, call->handler, xffi_words_(e));
   } catch (...) {
     return xffi_error_format(call->api, code, "%s: a C++ exception of a type that is not std::exception", call->handler);
   }
@@ -339,6 +353,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
     return frame->api->XLA_FFI_Error_Create == NULL ? xffi_wrong_call(frame, handler)
                                                     : xffi_on_device(frame, handler->name);
   }
+  if (XFFI_UNLIKELY(function == NULL)) return xffi_no_function_(frame, handler); /* a constant, mostly */
   call.api = frame->api;
   call.ctx = frame->ctx;
   call.frame = frame;

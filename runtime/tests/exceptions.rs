@@ -54,6 +54,8 @@ fn exceptions_of_any_type_leave_handlers() {
         let error = call(&library, "throws_standard").run().unwrap_err();
         assert_eq!(error.code(), Code::Unknown);
         assert!(error.findings().is_empty() && error.message().contains("out of range"));
+        let error = call(&library, "throws_wordless").run().unwrap_err();
+        assert!(error.message().contains("(null)"), "{error}");
     }
 }
 

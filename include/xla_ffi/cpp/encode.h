@@ -3,6 +3,9 @@
 #define XLA_FFI_SDK_CPP_ENCODE_H_
 
 #include "xla_ffi/cpp/refusal.h"
+#if defined(__GLIBCXX__)
+#include <cxxabi.h>
+#endif
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -61,19 +64,39 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, Res
   }
 }
 
+// Ends the call whose handler asked for what is not there, by an exception; without exceptions, the program.
+[[noreturn]] XLA_FFI_SDK_COLD inline void Misused(const std::string& what) {
 #if XLA_FFI_SDK_EXCEPTIONS
-// The error for the exception in flight.
+  throw std::logic_error(what);
+#else
+  std::fprintf(stderr, "XLA FFI: %s\n", what.c_str());
+  std::abort();
+#endif
+}
+
+#if XLA_FFI_SDK_EXCEPTIONS
+// The words of an exception, which may have none.
+XLA_FFI_SDK_COLD inline const char* WordsOf(const std::exception& e) {
+  const char* const what = e.what();
+  return what != nullptr ? what : "(null)";
+}
+
+// The error for the exception in flight. The end of a thread, by pthread_exit or pthread_cancel, goes on.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::string_view name) {
   Text text;
   if (!name.empty()) text << name << ": ";
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   try {
     throw;
+#if defined(__GLIBCXX__)
+  } catch (abi::__forced_unwind&) {
+    throw;
+#endif
   } catch (const std::bad_alloc& e) {
-    text << "out of memory: " << e.what();
+    text << "out of memory: " << WordsOf(e);
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
   } catch (const std::exception& e) {
-    text << "a C++ exception: " << e.what();
+    text << "a C++ exception: " << WordsOf(e);
   } catch (const std::string& e) {
     text << "a C++ exception: " << e;
   } catch (const char* e) {

@@ -220,16 +220,6 @@ inline void DestroyContained(T* object) noexcept {
     Contain("a destructor", [object] { delete object; });
   }
 }
-
-// Ends the call whose handler asked for what is not there, by an exception; without exceptions, the program.
-[[noreturn]] XLA_FFI_SDK_COLD inline void Misused(const std::string& what) {
-#if XLA_FFI_SDK_EXCEPTIONS
-  throw std::logic_error(what);
-#else
-  std::fprintf(stderr, "XLA FFI: %s\n", what.c_str());
-  std::abort();
-#endif
-}
 XLA_FFI_SDK_INTERNAL_END
 
 // A value or an error. Asking for the one that is not there ends the call with an error that says so; where it is compiled

@@ -40,7 +40,7 @@ bool IsOfCpp() { return std::current_exception() != nullptr; }
 #endif
 
 void Copy(const char* from, char* text, std::size_t room) {
-  std::strncpy(text, from, room - 1);
+  std::strncpy(text, from != nullptr ? from : "(null)", room - 1);
   text[room - 1] = '\0';
 }
 
@@ -64,7 +64,7 @@ int Contain(Call call, char* text, std::size_t room) {
     Copy(message.c_str(), text, room);
     return 2;
   } catch (const char* message) {
-    Copy(message != nullptr ? message : "(null)", text, room);
+    Copy(message, text, room);
     return 2;
   } catch (...) {
     // Only an exception of C++ can be held; anything else is not ours to end.

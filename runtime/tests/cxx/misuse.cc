@@ -36,6 +36,10 @@ HANDLER(throws_text, throw "as a C string")
 HANDLER(throws_null, throw static_cast<const char*>(nullptr))
 HANDLER(throws_string, throw std::string("as a string"))
 HANDLER(throws_standard, throw std::out_of_range("out of range"))
+struct Wordless : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+HANDLER(throws_wordless, throw Wordless())
 HANDLER(throws_on_a_thread, std::thread([] { throw Payload{4}; }).join())
 HANDLER(ends_its_thread, pthread_exit(nullptr))
 
