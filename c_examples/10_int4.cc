@@ -12,9 +12,10 @@ static ffi::Error Dequantize(ffi::BufferR2<ffi::S4> q, ffi::BufferR1<ffi::F32> s
                            ffi::Verify("w", *w, match::Buffer().WithDims(n, m))}) {
     if (error.failure()) return error;
   }
+  const ffi::Span<uint8_t> packed = q.packed_data();
   for (int64_t i = 0; i < n * m; ++i) {
     // Two elements a byte, the first in its low bits.
-    const int bits = q.typed_data()[i / 2] >> (i % 2 * 4) & 15;
+    const int bits = packed[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
     w->typed_data()[i] = scale.typed_data()[i / m] * static_cast<float>(bits < 8 ? bits : bits - 16);
   }
   return ffi::Error::Success();

@@ -129,6 +129,62 @@ fn a_value_or_an_error_is_no_number() {
     }
 }
 
+/// Elements of less than a byte have no pointer that goes from one to the next: a loop over them had overrun the heap.
+#[test]
+fn packed_elements_have_no_pointer() {
+    let test = "packed_elements_have_no_pointer";
+    for (good, dtype, body) in [
+        (
+            true,
+            "S4",
+            "for (uint8_t& byte : y->packed_data()) byte = x.packed_data()[0]; return true;",
+        ),
+        (true, "U4", "return x.untyped_data() != y->untyped_data();"),
+        (
+            true,
+            "S8",
+            "return x.typed_data()[0] == y->typed_data()[0];",
+        ),
+        (false, "S1", "return x.typed_data() != nullptr;"),
+        (false, "U1", "return x.typed_data() != nullptr;"),
+        (false, "S2", "return x.typed_data() != nullptr;"),
+        (false, "U2", "return x.typed_data()[0] == 7;"),
+        (
+            false,
+            "S4",
+            "for (size_t i = 0; i < y->element_count(); ++i) y->typed_data()[i] = 7; return true;",
+        ),
+        (false, "U4", "return y->typed_data()[0] == 7;"),
+        (
+            false,
+            "F4E2M1FN",
+            "auto* to = y->typed_data(); return to[0] == 7;",
+        ),
+        (
+            false,
+            "S4",
+            "ffi::NativeType<ffi::S4> one = 7; return one == 7;",
+        ),
+    ] {
+        let text = format!(
+            "static bool F(ffi::Buffer<ffi::{dtype}> x, ffi::ResultBuffer<ffi::{dtype}> y) {{ {body} }}\n\
+             auto* f = &F;\n"
+        );
+        for (taken, told) in compile(test, &["-w"], &text) {
+            assert_eq!(taken, good, "{dtype} {body}\n{told}");
+            let first = told.lines().find(|line| line.contains("error: "));
+            let words = "take the buffer's packed_data()";
+            let is_told = good || first.is_some_and(|line| line.contains(words));
+            assert!(is_told, "{dtype} {body}\n{told}");
+        }
+    }
+    // What shares no bytes has elements.
+    let text = "auto f(ffi::Buffer<ffi::S8> x) { return x.packed_data(); }\n";
+    for (taken, told) in compile(test, &["-w"], text) {
+        assert!(!taken && told.contains("typed_data() gives them"), "{told}");
+    }
+}
+
 /// Handlers of a function and a binding: whether they compile, and what is said first where they do not.
 fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
     for (function, binding, refused) in rows {

@@ -477,8 +477,7 @@ static ffi::Error TypedF8(ffi::BufferR1<ffi::F8E5M2> x, ffi::ResultBufferR1<ffi:
 XLA_FFI_DEFINE_HANDLER_SYMBOL(typed_f8, TypedF8);
 // RUN-OURS typed_s4 from=r5 {} s4[3]=1,-2,3 -> s64[2] == 3,2
 static ffi::Error TypedS4(ffi::BufferR1<ffi::S4> x, ffi::ResultBufferR1<ffi::S64> y) {
-  static_assert(std::is_same_v<decltype(x.typed_data()), uint8_t*>);
-  Put(y, {Int(x.element_count()), Int(x.size_bytes())});
+  Put(y, {Int(x.element_count()), Int(x.packed_data().size())});
   return {};
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(typed_s4, TypedS4);

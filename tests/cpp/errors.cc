@@ -63,7 +63,7 @@ static ffi::Error ThrowWordless(ffi::BufferR1<ffi::S64> memory) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(wordless, ThrowWordless, ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::S64>>());
 #if OURS
-// RUN-OURS wordless_task {} -> !! INTERNAL a C++ exception: (null)
+// RUN-OURS wordless_task from=r1 {} -> !! INTERNAL a C++ exception: (null)
 static ffi::Error WordlessTask(ffi::ThreadPool pool) {
   pool.ForEachRange(4, 1, [](int64_t, int64_t) { throw Wordless(); });
   return ffi::Error::Success();

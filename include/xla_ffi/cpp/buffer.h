@@ -43,6 +43,9 @@ XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   }
 }
 
+// Whether several elements share a byte.
+XLA_FFI_SDK_FN constexpr bool IsPacked(DataType dtype) { return BitWidth(dtype) != 0 && BitWidth(dtype) < 8; }
+
 // Bytes of one element on its own; a packed element counts as one. Use size_bytes for buffers.
 XLA_FFI_SDK_FN constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dtype) + 7) / 8; }
 
@@ -62,6 +65,9 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 
 template <DataType dtype>
 constexpr auto* NativeOf() {
+  static_assert(!IsPacked(dtype),
+                "elements of less than a byte have no C++ type, as several share a byte: take the buffer's packed_data(), "
+                "which is a Span<uint8_t> of size_bytes() bytes, the first element in the low bits of the first");
   if constexpr (dtype == DataType::PRED) {
     return static_cast<bool*>(nullptr);
   } else if constexpr (dtype == DataType::S8) {
@@ -92,6 +98,11 @@ constexpr auto* NativeOf() {
     return static_cast<uint8_t*>(nullptr);
   }
 }
+
+// Whether a C++ type stands for the bytes of any data.
+template <typename T>
+inline constexpr bool is_byte_v =
+    std::is_same_v<T, char> || std::is_same_v<T, unsigned char> || std::is_same_v<T, std::byte>;
 
 // Whether elements of a type are uint16_t to C++.
 constexpr bool IsNativelyU16(DataType dtype) { return BitWidth(dtype) == 16 && dtype != DataType::S16; }
@@ -129,6 +140,20 @@ XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
              : count * width;
 }
 
+// Where elements are that lie nowhere, as those of an empty buffer may: memcpy and its like take no null pointer, whatever
+// the size. Aligned for all of them, and nobody's memory. A buffer of no dimensions has an element.
+template <typename T>
+XLA_FFI_SDK_HOT inline T* Somewhere(void* data) {
+  return static_cast<T*>(data != nullptr ? data : reinterpret_cast<void*>(uintptr_t{4096}));
+}
+// The same for data of any type. What has elements lies nowhere in stages without memory, and stays there.
+XLA_FFI_SDK_PURE inline void* SomewhereIfEmpty(const XLA_FFI_Buffer* buf) {
+  return CountElements(buf->dims, buf->rank) == 0 ? Somewhere<void>(nullptr) : nullptr;
+}
+XLA_FFI_SDK_HOT inline void* UntypedData(const XLA_FFI_Buffer* buf) {
+  return XLA_FFI_PREDICT_TRUE(buf->data != nullptr) ? buf->data : SomewhereIfEmpty(buf);
+}
+
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 // Type and dimensions as the runtime's other headers have them, row-major.
 XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
@@ -139,8 +164,7 @@ XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The C++ type of an element: of the same bits where C++ has no type for it, bytes where elements
-// are packed.
+// The C++ type of an element: of the same bits where C++ has no type for it. Packed elements have none.
 template <DataType dtype>
 using NativeType = std::remove_pointer_t<decltype(internal::NativeOf<dtype>())>;
 
@@ -222,38 +246,55 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_HOT size_t element_count() const {
     return internal::CountElements(buf_->dims, buf_->rank);
   }
-  XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
+  XLA_FFI_SDK_HOT void* untyped_data() const { return internal::UntypedData(buf_); }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
 
-  // The data as elements of type T: the buffer's NativeType, a type of yours of its width, or bytes. Another one ends the
-  // call with an error, a float of a buffer of S32 for instance; where it is compiled without exceptions, the program.
+  // The data as elements of type T: the buffer's NativeType, a type of yours of its width, or bytes (char, unsigned char,
+  // std::byte). Another one ends the call with an error, a float of a buffer of S32 for instance; where it is compiled
+  // without exceptions, the program. So does any but std::byte of packed elements, which are fewer bytes than elements.
   template <typename T>
   XLA_FFI_SDK_HOT T* typed_data() const {
-    constexpr XLA_FFI_DataType kDType = internal::DTypeOf<std::remove_cv_t<T>>();
-    if (XLA_FFI_PREDICT_FALSE(kDType != buf_->dtype)) CheckType(kDType, sizeof(T));
-    return reinterpret_cast<T*>(buf_->data);
+    using Element = std::remove_cv_t<T>;
+    constexpr XLA_FFI_DataType kDType = internal::DTypeOf<Element>();
+    if (XLA_FFI_PREDICT_FALSE(kDType != buf_->dtype)) {
+      CheckType(kDType, sizeof(T), internal::is_byte_v<Element>, std::is_same_v<Element, std::byte>);
+    }
+    return internal::Somewhere<T>(buf_->data);
   }
-  // The same by the width alone; the data is aligned for T, too.
+  // The same by the width alone, which is a byte for packed elements; the data is aligned for T, too.
   template <typename T>
   XLA_FFI_SDK_HOT T* reinterpret_data() const {
-    CheckWidth(sizeof(T), alignof(T));
-    return reinterpret_cast<T*>(buf_->data);
+    CheckWidth(sizeof(T), alignof(T), ByteWidth(element_type()), internal::is_byte_v<std::remove_cv_t<T>>);
+    return internal::Somewhere<T>(buf_->data);
+  }
+  // The bytes of elements that share them; of other elements it ends the call, as above. Not in upstream's header.
+  XLA_FFI_SDK_FN Span<uint8_t> packed_data() const {
+    if (XLA_FFI_PREDICT_FALSE(!IsPacked(element_type()))) NotPacked();
+    return Span<uint8_t>(internal::Somewhere<uint8_t>(buf_->data), size_bytes());
   }
 
  private:
   friend struct internal::BufferCast;
-  XLA_FFI_SDK_SLOW void CheckWidth(size_t size, size_t align) const {
-    if ((size != 1 && size * 8 != BitWidth(element_type())) || reinterpret_cast<uintptr_t>(buf_->data) % align != 0) {
-      NoSuchElements(size);
-    }
+  XLA_FFI_SDK_SLOW void CheckWidth(size_t size, size_t align, size_t width, bool is_byte) const {
+    if ((size != width && !is_byte) || reinterpret_cast<uintptr_t>(buf_->data) % align != 0) NoSuchElements(size);
   }
-  // A type that XLA has is another one than the buffer's here, but for 16 bits that C++ has no type for.
-  XLA_FFI_SDK_SLOW void CheckType(XLA_FFI_DataType dtype, size_t size) const {
-    CheckWidth(size, 1);
-    if (size == 1 || dtype == XLA_FFI_DataType_INVALID) return;
+  // A type that XLA has is another one than the buffer's here, but for bits that C++ has no type for.
+  XLA_FFI_SDK_SLOW void CheckType(XLA_FFI_DataType dtype, size_t size, bool is_byte, bool is_std_byte) const {
+    if (XLA_FFI_PREDICT_FALSE(IsPacked(element_type()))) return is_std_byte ? void() : Packed();
+    CheckWidth(size, 1, BitWidth(element_type()) / 8, is_byte);
+    if (is_byte || dtype == XLA_FFI_DataType_INVALID) return;
     if (dtype != XLA_FFI_DataType_U16 || !internal::IsNativelyU16(element_type())) NoSuchType(dtype);
+  }
+  [[noreturn]] XLA_FFI_SDK_COLD void Packed() const {
+    internal::Misused(std::string("the data of a buffer of ") + xla_ffi_sdk_dtype_name(buf_->dtype) +
+                      " was asked for as elements, of which several share a byte: packed_data gives the bytes");
+  }
+  [[noreturn]] XLA_FFI_SDK_COLD void NotPacked() const {
+    const char* const name = xla_ffi_sdk_dtype_name(buf_->dtype);
+    internal::Misused(std::string("packed data was asked for of a buffer of ") + (name != nullptr ? name : "an unknown type") +
+                      ": typed_data gives its elements");
   }
   [[noreturn]] XLA_FFI_SDK_COLD void NoSuchType(XLA_FFI_DataType dtype) const {
     internal::Misused(std::string("the data of a buffer of ") + xla_ffi_sdk_dtype_name(buf_->dtype) +
@@ -289,16 +330,28 @@ class XLA_FFI_SDK_TYPE Buffer {
     return internal::CountJudged(
         buf_->dims, rank == kDynamicRank ? buf_->rank : static_cast<int64_t>(rank));
   }
-  XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
+  XLA_FFI_SDK_HOT void* untyped_data() const { return internal::UntypedData(buf_); }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
-  XLA_FFI_SDK_HOT NativeType<dtype>* typed_data() const {
-    return static_cast<NativeType<dtype>*>(buf_->data);
+  // Of a type that is deduced, so that one of packed elements is told by the line that asks for them.
+  XLA_FFI_SDK_HOT auto* typed_data() const { return Typed<NativeType<dtype>>(); }
+  // The bytes of elements that share them, of S4 for instance. Not in upstream's header.
+  XLA_FFI_SDK_HOT Span<uint8_t> packed_data() const {
+    static_assert(IsPacked(dtype), "these elements share no bytes: typed_data() gives them");
+    return Span<uint8_t>(Typed<uint8_t>(), size_bytes());
   }
 
  private:
   friend struct internal::BufferCast;
+  template <typename T>
+  XLA_FFI_SDK_HOT T* Typed() const {
+    if constexpr (rank == 0) {
+      return static_cast<T*>(buf_->data);
+    } else {
+      return internal::Somewhere<T>(buf_->data);
+    }
+  }
   const XLA_FFI_Buffer* buf_;
 };
 

@@ -19,7 +19,9 @@ struct AttrDecoding<Span<const T>> {
   }
   XLA_FFI_SDK_HOT static Type Take(void* attr) {
     const auto* array = static_cast<const XLA_FFI_Array*>(attr);
-    return Type(static_cast<const T*>(array->data), array->size);
+    // Of an empty one, which may lie nowhere, any address but null, as memcpy and its like want it.
+    const void* const data = array->size != 0 ? array->data : array;
+    return Type(static_cast<const T*>(data), array->size);
   }
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
                                                     DiagnosticEngine& diagnostic) {
@@ -44,7 +46,7 @@ struct AttrDecoding<std::string_view> {
   }
   XLA_FFI_SDK_HOT static Type Take(void* attr) {
     const auto* span = static_cast<const XLA_FFI_ByteSpan*>(attr);
-    return std::string_view(span->ptr, span->len);
+    return std::string_view(span->len != 0 ? span->ptr : "", span->len);
   }
   template <typename Decoded = Type>
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,

@@ -1,0 +1,122 @@
+// What buffers are seen as: packed elements, bytes, and memory that is none. `operands.cc` says how to read the cases.
+#include "common.h"
+
+// Which types a buffer's data is taken as. Bytes are char, unsigned char (which is uint8_t) and std::byte.
+struct Byte {
+  uint8_t bits;
+};
+enum class Small : int8_t {};
+template <typename T>
+static int64_t First(ffi::AnyBuffer x, bool by_width) {
+  T* const data = by_width ? x.reinterpret_data<T>() : x.typed_data<T>();
+  return static_cast<int64_t>(*reinterpret_cast<const uint8_t*>(data));
+}
+// RUN-OURS seen_as {as = 0 : i32} u8[1]=200 -> s64[1] == 200
+// RUN-OURS seen_as {as = 0 : i32} f32[1]=1 -> s64[1] == 0
+// RUN-OURS seen_as {as = 0 : i32} f8e5m2[1]=1 -> s64[1] == 60
+// RUN-OURS seen_as {as = 1 : i32} s16[1]=258 -> s64[1] == 2
+// RUN-OURS seen_as {as = 2 : i32} f64[1]=1 -> s64[1] == 0
+// RUN-OURS seen_as {as = 3 : i32} s8[1]=5 -> s64[1] == 5
+// RUN-OURS seen_as {as = 3 : i32} u8[1]=200 -> s64[1] !! INTERNAL the data of a buffer of U8 was asked for as elements of S8: reinterpret_data
+// RUN-OURS seen_as {as = 3 : i32, by_width = true} u8[1]=200 -> s64[1] == 200
+// RUN-OURS seen_as {as = 3 : i32} f32[1]=1 -> s64[1] !! INTERNAL the data of a buffer of F32 was asked for as elements of 1 bytes
+// RUN-OURS seen_as {as = 3 : i32, by_width = true} f32[1]=1 -> s64[1] !! INTERNAL the data of a buffer of F32 was asked for as elements of 1 bytes
+// RUN-OURS seen_as {as = 3 : i32} pred[1]=1 -> s64[1] !! INTERNAL the data of a buffer of PRED was asked for as elements of S8
+// RUN-OURS seen_as {as = 4 : i32} pred[1]=1 -> s64[1] == 1
+// RUN-OURS seen_as {as = 4 : i32} s8[1]=2 -> s64[1] !! INTERNAL the data of a buffer of S8 was asked for as elements of PRED
+// RUN-OURS seen_as {as = 4 : i32} f32[1]=2 -> s64[1] !! INTERNAL the data of a buffer of F32 was asked for as elements of 1 bytes
+// RUN-OURS seen_as {as = 5 : i32} u8[1]=200 -> s64[1] == 200
+// RUN-OURS seen_as {as = 5 : i32} f8e4m3fn[1]=1 -> s64[1] == 56
+// RUN-OURS seen_as {as = 5 : i32} f64[1]=1 -> s64[1] !! INTERNAL the data of a buffer of F64 was asked for as elements of 1 bytes
+// RUN-OURS seen_as {as = 5 : i32, by_width = true} f64[1]=1 -> s64[1] !! INTERNAL the data of a buffer of F64 was asked for as elements of 1 bytes
+// RUN-OURS seen_as {as = 6 : i32} s8[1]=5 -> s64[1] == 5
+// RUN-OURS seen_as {as = 6 : i32} s16[1]=5 -> s64[1] !! INTERNAL of 1 bytes
+// RUN-OURS seen_as only=r5 {as = 2 : i32} s4[3]=1,-2,3 -> s64[1] == 225
+// RUN-OURS seen_as only=r5 {as = 0 : i32} s4[3]=1,-2,3 -> s64[1] !! INTERNAL the data of a buffer of S4 was asked for as elements, of which several share a byte: packed_data
+// RUN-OURS seen_as only=r5 {as = 1 : i32} u4[3]=1,2,3 -> s64[1] !! INTERNAL of which several share a byte: packed_data
+// RUN-OURS seen_as only=r5 {as = 3 : i32} s4[3]=1,-2,3 -> s64[1] !! INTERNAL of which several share a byte: packed_data
+// RUN-OURS seen_as only=r5 {as = 5 : i32} s4[3]=1,-2,3 -> s64[1] !! INTERNAL of which several share a byte: packed_data
+// RUN-OURS seen_as only=r5 {as = 3 : i32, by_width = true} s4[3]=1,-2,3 -> s64[1] == 225
+static ffi::Error SeenAs(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y, ffi::Dictionary attrs) {
+  const bool by_width = attrs.contains("by_width");
+  switch (*attrs.get<int32_t>("as")) {
+    case 0: Put(y, {First<uint8_t>(x, by_width)}); break;
+    case 1: Put(y, {First<const char>(x, by_width)}); break;
+    case 2: Put(y, {First<std::byte>(x, by_width)}); break;
+    case 3: Put(y, {First<int8_t>(x, by_width)}); break;
+    case 4: Put(y, {First<bool>(x, by_width)}); break;
+    case 5: Put(y, {First<Byte>(x, by_width)}); break;
+    default: Put(y, {First<Small>(x, by_width)});
+  }
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(seen_as, SeenAs, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>().Attrs());
+
+#if OURS
+// Packed elements are seen as the bytes that they are, of which there are fewer
+// RUN-OURS packed_bytes from=r5 {} s4[3]=1,-2,3 -> u8[3] == 225,3,0
+// RUN-OURS packed_bytes from=r5 {} s4[0]=zeros -> u8[0] ==
+// RUN-OURS packed_bytes from=r5 {beyond = true} s4[3]=1,-2,3 -> u8[3] !! INTERNAL an element was asked for that is not there: there are 2
+static ffi::Error PackedBytes(ffi::BufferR1<ffi::S4> x, ffi::ResultBufferR1<ffi::U8> y, ffi::Dictionary attrs) {
+  const ffi::Span<uint8_t> from = x.packed_data();
+  const size_t count = attrs.contains("beyond") ? x.element_count() : from.size();
+  for (size_t i = 0; i < count; ++i) y->typed_data()[i] = from[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(packed_bytes, PackedBytes,
+                              ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::S4>>().Ret<ffi::BufferR1<ffi::U8>>().Attrs());
+// RUN-OURS any_packed only=r5 {} s4[3]=1,-2,3 -> s64[2] == 2,225
+// RUN-OURS any_packed {} s8[3]=1,2,3 -> s64[2] !! INTERNAL packed data was asked for of a buffer of S8: typed_data gives its elements
+static ffi::Error AnyPacked(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {Int(x.packed_data().size()), x.packed_data()[0]});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(any_packed, AnyPacked, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
+static_assert(ffi::IsPacked(ffi::S1) && ffi::IsPacked(ffi::U2) && ffi::IsPacked(ffi::F4E2M1FN));
+static_assert(!ffi::IsPacked(ffi::S8) && !ffi::IsPacked(ffi::PRED) && !ffi::IsPacked(ffi::TOKEN));
+#endif
+
+// What is empty may lie nowhere, but memcpy and its like take no null pointer, whatever the size
+// RUN-OURS empty {a = array<i32>, s = ""} f32[0]=zeros f64[2,0]=zeros -> f32[0] s64[1] == ;1
+static ffi::Error Empty(ffi::BufferR1<ffi::F32> x, ffi::AnyBuffer z, ffi::ResultBufferR1<ffi::F32> y, ffi::ResultBufferR1<ffi::S64> so,
+                        ffi::Span<const int32_t> a, std::string_view s) {
+  char none[4];
+  std::memcpy(y->typed_data(), x.typed_data(), x.size_bytes());
+  std::memcpy(none, a.begin(), a.size() * sizeof(int32_t));
+  std::memcpy(none, s.data(), s.size());
+  std::memcpy(none, z.untyped_data(), z.size_bytes());
+  const void* const all[] = {x.typed_data(), y->typed_data(), x.untyped_data(), z.typed_data<double>(),
+                             z.reinterpret_data<double>(), z.untyped_data(), a.begin(), s.data()};
+  EXPECT(std::find(std::begin(all), std::end(all), nullptr) == std::end(all));
+  EXPECT(reinterpret_cast<uintptr_t>(z.untyped_data()) % alignof(std::max_align_t) == 0);
+  EXPECT(reinterpret_cast<uintptr_t>(a.begin()) % alignof(int32_t) == 0);
+  Put(so, {1});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(empty, Empty,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::BufferR1<ffi::F32>>()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Ret<ffi::BufferR1<ffi::F32>>()
+                                  .Ret<ffi::BufferR1<ffi::S64>>()
+                                  .Attr<ffi::Span<const int32_t>>("a")
+                                  .Attr<std::string_view>("s"));
+// The same of buffers that lie at null for sure; what has elements lies nowhere in stages without memory, and says so
+// RUN-OURS nowhere {} -> ==
+SELF_TEST(nowhere) {
+  int64_t dims[] = {0};
+  XLA_FFI_Buffer raw{};
+  raw.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+  raw.dtype = XLA_FFI_DataType_F32;
+  raw.rank = 1;
+  raw.dims = dims;
+  const ffi::AnyBuffer any(&raw);
+  const ffi::BufferR1<ffi::F32> known(&raw);
+  EXPECT(any.untyped_data() != nullptr && any.typed_data<float>() != nullptr && any.reinterpret_data<float>() != nullptr);
+  EXPECT(known.untyped_data() != nullptr && known.typed_data() != nullptr);
+  dims[0] = 1;
+  EXPECT(known.untyped_data() == nullptr && any.untyped_data() == nullptr);
+  raw.rank = 0;
+  EXPECT(ffi::BufferR0<ffi::F32>(&raw).typed_data() == nullptr);
+  return ffi::Error::Success();
+}
