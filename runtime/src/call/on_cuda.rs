@@ -4,6 +4,7 @@ use super::invoke::stage_error;
 use super::prepared::{flips, operands};
 use super::unwritten::Poison;
 use super::{Call, Outcome, PreparedCall, Unwritten};
+use crate::value::memory::next_pattern;
 use crate::{
     CallFrame, Code, CudaDevice, CudaMemory, Error, Hazard, Result, Shape, Stage, Stream, Tensor,
 };
@@ -11,22 +12,24 @@ use std::ffi::c_void;
 
 /// Bytes behind each array, which nobody may write.
 const GUARD: usize = 256;
-const PATTERN: u8 = 0xa5;
 
 /// An array on the device, with the guard behind it. One without elements has no memory.
 struct Array {
     shape: Shape,
     memory: Option<CudaMemory>,
+    /// What the guard is filled with.
+    pattern: u8,
 }
 
 impl Array {
     /// The tensor's elements, copied.
     fn copy_of(tensor: &Tensor, device: &CudaDevice) -> Result<Self> {
         let mut bytes = tensor.bytes().to_vec();
+        let pattern = next_pattern();
         let memory = if bytes.is_empty() {
             None
         } else {
-            bytes.resize(bytes.len() + GUARD, PATTERN);
+            bytes.resize(bytes.len() + GUARD, pattern);
             let memory = device.allocate(bytes.len())?;
             device.stream.upload(&bytes, &memory)?;
             Some(memory)
@@ -34,6 +37,7 @@ impl Array {
         Ok(Self {
             shape: tensor.shape().clone(),
             memory,
+            pattern,
         })
     }
 
@@ -50,7 +54,7 @@ impl Array {
         let mut bytes = vec![0; memory.size()];
         device.stream.download(memory, &mut bytes)?;
         let guard = bytes.split_off(self.shape.bytes());
-        if guard.iter().any(|byte| *byte != PATTERN) {
+        if guard.iter().any(|byte| *byte != self.pattern) {
             return Err(Error::hazard(
                 Hazard::BufferOverrun,
                 format!("the bytes behind {what} ({}) were written", self.shape),

@@ -7,6 +7,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Alignment of every buffer that is allocated here.
@@ -16,7 +17,6 @@ pub const ALIGNMENT: usize = 64;
 pub const LEAST_ALIGNMENT: usize = 16;
 /// Bytes behind every buffer that no handler may write.
 const GUARD: usize = 64;
-const PATTERN: u8 = 0xA5;
 /// Up to here memory comes from where small objects come from, which is quicker than asking for an
 /// alignment.
 const SMALL: usize = 4096;
@@ -26,8 +26,24 @@ const SMALL: usize = 4096;
 pub(crate) enum Memory {
     /// Small ones in one allocation, behind the count of their owners. Invariant: `bytes` from the first
     /// multiple of [`ALIGNMENT`] on are initialised, and the guard behind them.
-    Small(Arc<[MaybeUninit<UnsafeCell<u8>>]>, usize),
+    Small(Arc<[MaybeUninit<UnsafeCell<u8>>]>, Small),
     Large(Arc<Large>),
+}
+
+/// What is known of small memory. It is as large as a number of bytes alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Small {
+    /// No more than [`SMALL`].
+    bytes: u16,
+    pattern: u8,
+}
+
+/// What guards are filled with, another one each time, for 125 of them: a handler that copies beyond an argument
+/// into what lies behind a result leaves a guard there, but not the one that was there. Never a byte that handlers
+/// fill with, such as 0, 1 or 255.
+pub(crate) fn next_pattern() -> u8 {
+    static NEXT: AtomicU8 = AtomicU8::new(0);
+    0x81 + NEXT.fetch_add(1, Ordering::Relaxed) % 125
 }
 
 /// Bytes that lie apart from the count of their owners.
@@ -38,8 +54,8 @@ pub(crate) struct Large {
 }
 
 enum Origin {
-    /// Invariant: allocated with the layout, which covers `bytes` from `start` on and the guard.
-    Own(Layout),
+    /// Invariant: allocated with the layout, which covers `bytes` from `start` on and the guard, of that pattern.
+    Own(Layout, u8),
     /// Invariant: `bytes` from `start` on may be used as it says, as long as the owner lives.
     Lent {
         _owner: Box<dyn Any + Send + Sync>,
@@ -66,18 +82,27 @@ unsafe impl Sync for Memory {}
 impl Memory {
     #[inline]
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
-        let memory = if bytes <= SMALL {
-            let memory = Self::Small(Arc::new_uninit_slice(bytes + GUARD + ALIGNMENT), bytes);
+        let pattern = next_pattern();
+        let small = u16::try_from(bytes).ok().filter(|_| bytes <= SMALL);
+        let memory = if let Some(small) = small {
+            let room = Arc::new_uninit_slice(bytes + GUARD + ALIGNMENT);
+            let memory = Self::Small(
+                room,
+                Small {
+                    bytes: small,
+                    pattern,
+                },
+            );
             // SAFETY: `bytes` is inside the allocation, which nobody else has.
             unsafe { memory.start().write_bytes(0, bytes) };
             memory
         } else {
-            Self::Large(Arc::new(Large::zeroed(bytes)?))
+            Self::Large(Arc::new(Large::zeroed(bytes, pattern)?))
         };
         // SAFETY: `bytes` is inside the allocation, with room for the guard behind.
         let guard = unsafe { memory.start().add(bytes) };
         // SAFETY: the guard's bytes are inside the allocation, too.
-        unsafe { guard.write_bytes(PATTERN, GUARD) };
+        unsafe { guard.write_bytes(pattern, GUARD) };
         Ok(memory)
     }
 
@@ -118,7 +143,7 @@ impl Memory {
 
     fn len(&self) -> usize {
         match self {
-            Self::Small(_, bytes) => *bytes,
+            Self::Small(_, small) => small.bytes.into(),
             Self::Large(large) => large.bytes,
         }
     }
@@ -161,21 +186,25 @@ impl Memory {
     /// Whether the bytes behind are as they were; nobody knows of memory that is lent.
     #[inline]
     pub(crate) fn guard_is_whole(&self) -> bool {
-        if matches!(self, Self::Large(large) if matches!(large.origin, Origin::Lent { .. })) {
-            return true;
-        }
+        let pattern = match self {
+            Self::Small(_, small) => small.pattern,
+            Self::Large(large) => match large.origin {
+                Origin::Own(_, pattern) => pattern,
+                Origin::Lent { .. } => return true,
+            },
+        };
         // SAFETY: the guard lies behind `bytes` inside the allocation.
         let start = unsafe { self.start().add(self.len()) };
         // SAFETY: the guard's bytes are initialised and inside the allocation.
         let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
-        *guard == [PATTERN; GUARD]
+        *guard == [pattern; GUARD]
     }
 }
 
 impl Large {
     /// Zeros, and room for the guard behind.
     #[cold]
-    fn zeroed(bytes: usize) -> Result<Self> {
+    fn zeroed(bytes: usize, pattern: u8) -> Result<Self> {
         let refuse = || {
             Error::new(
                 Code::ResourceExhausted,
@@ -192,14 +221,14 @@ impl Large {
         Ok(Self {
             start,
             bytes,
-            origin: Origin::Own(layout),
+            origin: Origin::Own(layout, pattern),
         })
     }
 }
 
 impl Drop for Large {
     fn drop(&mut self) {
-        if let Origin::Own(layout) = self.origin {
+        if let Origin::Own(layout, _) = self.origin {
             // SAFETY: allocated with this layout and freed once.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }

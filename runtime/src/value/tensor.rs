@@ -378,6 +378,29 @@ mod tests {
         );
     }
 
+    /// A loop over too many elements of two arrays copies what lies behind one behind the other.
+    #[test]
+    fn the_guard_of_another_array_is_told() {
+        for size in [3, 4096, 4097, 10_000] {
+            let make = || Tensor::zeros(Shape::new(DType::U8, [size]).unwrap()).unwrap();
+            let (from, to) = (make(), make());
+            for count in [1, 5, 64] {
+                let bytes = usize::try_from(size).unwrap();
+                let behind = |tensor: &Tensor| tensor.data().cast::<u8>().wrapping_add(bytes);
+                let mut old = [0; 64];
+                // SAFETY: the guards belong to the allocations, which are two.
+                unsafe {
+                    old.as_mut_ptr().copy_from(behind(&to), 64);
+                    behind(&to).copy_from(behind(&from), count);
+                }
+                assert!(to.check_guard("to").is_some(), "{size}, {count}");
+                // SAFETY: as above.
+                unsafe { behind(&to).copy_from(old.as_ptr(), 64) };
+                assert!(to.check_guard("to").is_none() && from.check_guard("from").is_none());
+            }
+        }
+    }
+
     #[test]
     fn clones_share_and_lock() {
         let mut tensor = Tensor::zeros(Shape::new(DType::U8, [4]).unwrap()).unwrap();
