@@ -118,6 +118,16 @@ pub enum Error {
         /// The limit.
         seconds: u64,
     },
+    /// A reader came to no end with the header: it crashed, or memory ran out.
+    #[error("{what} broke down on {path}: {why}", path = path.display())]
+    BrokeDown {
+        /// The header.
+        path: PathBuf,
+        /// What was run.
+        what: String,
+        /// What is known of it.
+        why: String,
+    },
     /// A scratch file could not be written.
     #[error("cannot write a scratch file: {0}")]
     Scratch(#[from] std::io::Error),

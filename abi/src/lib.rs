@@ -6,6 +6,7 @@ compile_error!(
     "xla-ffi-abi and what is built on it need a POSIX system: they run compilers, within limits"
 );
 
+mod apart;
 pub mod catalogue;
 mod clang;
 mod compile;
@@ -24,5 +25,7 @@ mod prototypes;
 pub mod reader;
 pub mod snapshot;
 pub mod spelling;
+pub mod tool;
+pub mod watch;
 
 pub use xla_ffi_sys;

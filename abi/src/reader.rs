@@ -1,12 +1,12 @@
 //! The two opinions about a header: libclang's, and that of the debug information which a compiler
 //! writes. Either serves where the other is missing.
 
-use crate::header::{Declared, Error, Source};
+use crate::header::{Error, Source};
 use crate::model::Abi;
-use crate::{clang, compile, diff, dwarf, prototypes};
+use crate::watch::Watcher;
+use crate::{apart, compile, diff, dwarf, prototypes};
 use std::fmt;
 use std::path::Path;
-use std::sync::mpsc;
 
 /// Where an opinion comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,10 +46,14 @@ impl Source {
     /// [`Error`] when the reader is missing or refuses the header.
     pub fn read(&self, reader: Reader) -> Result<Abi, Error> {
         let folder = self.scratch()?;
+        let watcher = Watcher::start(Some(folder.path()));
+        // Dropped in this order: the folder is watched until it is gone.
+        let held = (folder, watcher);
+        let (folder, watcher) = (&held.0, &held.1);
         let mut found = match reader {
-            Reader::Clang => self.clang(folder.path())?,
+            Reader::Clang => apart::read(self, folder.path(), watcher)?,
             Reader::Dwarf => {
-                let library = self.compiled(folder.path())?;
+                let library = self.compiled(folder.path(), watcher)?;
                 dwarf::read_subject(&library)?
             }
         };
@@ -73,7 +77,7 @@ impl Source {
 
     /// The header as a compiler has it, with the types of its functions: these leave no trace in debug information
     /// unless something is called so.
-    fn compiled(&self, folder: &Path) -> Result<Vec<u8>, Error> {
+    fn compiled(&self, folder: &Path, watcher: &Watcher) -> Result<Vec<u8>, Error> {
         let mut names = self.prototypes_of_all_files();
         let plain = self.unit();
         let scopes = self.namespaces().iter();
@@ -84,11 +88,11 @@ impl Source {
         loop {
             if names.is_empty() {
                 std::fs::write(folder.join("unit.cc"), &plain)?;
-                return compile::debug_library(self, folder, self.time_limit());
+                return compile::debug_library(self, folder, watcher);
             }
             let typedefs: String = names.iter().map(|name| prototypes::typedef(name)).collect();
             std::fs::write(folder.join("unit.cc"), format!("{unit}{typedefs}"))?;
-            match compile::debug_library(self, folder, self.time_limit()) {
+            match compile::debug_library(self, folder, watcher) {
                 // Perhaps a name is none of a function: something else, or left out by the preprocessor.
                 Err(Error::Parse { messages, .. }) => {
                     let lines = unit.lines().count();
@@ -99,34 +103,12 @@ impl Source {
         }
     }
 
-    /// libclang works in this process, so a header that it does not come to an end with costs a
-    /// thread, which is left behind.
-    fn clang(&self, folder: &Path) -> Result<Declared, Error> {
-        let (sender, receiver) = mpsc::channel();
-        let (source, folder) = (self.clone(), folder.to_owned());
-        std::thread::spawn(move || {
-            // Nobody may be waiting any more.
-            let _ = sender.send(clang::read(&source, &folder));
-        });
-        match receiver.recv_timeout(self.time_limit()) {
-            Ok(answer) => answer,
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Time {
-                what: "libclang".to_owned(),
-                seconds: self.time_limit().as_secs(),
-            }),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(Error::Missing("libclang broke down".to_owned()))
-            }
-        }
-    }
-
     /// Asks the compiler and libclang. Where one is missing the other serves.
     ///
     /// # Errors
     /// [`Error`] when a reader refuses the header, or both are missing.
     pub fn opinions(&self) -> Result<Opinions, Error> {
-        // The compiler comes first: it runs in a process of its own, with limits on time and
-        // memory, so what would blow libclang up ends there.
+        // Whom a header breaks down cannot be asked about it, and the other would be asked in vain.
         let dwarf = match self.read(Reader::Dwarf) {
             Ok(abi) => Ok(abi),
             Err(Error::Missing(why)) => Err(why),
