@@ -358,19 +358,12 @@ fn class(picture: &Picture<'_>, part: &Part<'_>) -> &'static str {
     }
 }
 
-/// Cuts a range into what the grid can show: whole rows in one, other bytes a row at a time.
+/// Cuts a range into what the grid can show: whole rows in one, and the bytes of a row before and behind them.
 fn pieces(start: u64, end: u64) -> Vec<(u64, u64)> {
-    if start % 8 == 0 && end % 8 == 0 {
-        return vec![(start, end)];
-    }
-    let mut pieces = Vec::new();
-    let mut at = start;
-    while at < end {
-        let next = ((at / 8 + 1) * 8).min(end);
-        pieces.push((at, next));
-        at = next;
-    }
-    pieces
+    let first = start.checked_next_multiple_of(8).unwrap_or(end).min(end);
+    let last = (end - end % 8).max(first);
+    let pieces = [(start, first), (first, last), (last, end)];
+    pieces.into_iter().filter(|(from, to)| from < to).collect()
 }
 
 fn escape(text: &str) -> String {
@@ -420,6 +413,11 @@ mod tests {
         assert_eq!(pieces(12, 24), [(12, 16), (16, 24)]);
         assert_eq!(pieces(16, 40), [(16, 40)]);
         assert_eq!(pieces(32, 36), [(32, 36)]);
+        assert_eq!(pieces(33, 36), [(33, 36)]);
+        assert_eq!(pieces(4, 36), [(4, 8), (8, 32), (32, 36)]);
+        assert_eq!(pieces(8, 8), []);
+        assert_eq!(pieces(u64::MAX - 9, u64::MAX).len(), 2);
+        assert_eq!(pieces(u64::MAX - 1, u64::MAX).len(), 1);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Tests of mirrors: sizes, offsets (a slot of the table is a field of it) and values as a file in the mirror's own
 //! language, which a project puts beside it.
 
+use crate::identifier::{self, Kind};
 use crate::mirror::{Layout, Names};
 use crate::model::{Abi, STRUCT_SIZE};
-use std::fmt::Write;
+use std::collections::BTreeSet;
+use std::fmt::{self, Write};
 
 /// The language of a mirror.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +46,64 @@ impl Language {
     }
 }
 
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::C => "C",
+            Self::Cpp => "C++",
+            Self::Rust => "Rust",
+            Self::Python => "Python",
+            Self::Zig => "Zig",
+            Self::Go => "Go",
+        })
+    }
+}
+
+/// What a mirror calls something can be no name there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name:?} can be no name of {noun} in {language}")]
+pub struct NoName {
+    /// What it is called.
+    pub name: String,
+    /// The language of the mirror.
+    pub language: Language,
+    noun: &'static str,
+}
+
+/// Looks at every name that the test writes down: it is code, which somebody runs.
+fn check(abi: &Abi, layout: &Layout, language: Language) -> Result<(), NoName> {
+    let fields = abi.structs.values().flat_map(|known| &known.fields);
+    let mut own: BTreeSet<String> = abi.every_name().collect();
+    own.extend(fields.map(|field| field.name.clone()));
+    let types = layout.structs.keys().map(|name| (Kind::Type, name));
+    let fields = layout
+        .structs
+        .values()
+        .flat_map(|stated| stated.fields.keys());
+    let values = layout
+        .enums
+        .values()
+        .flat_map(|stated| stated.values.keys());
+    let values = values.chain(layout.constants.keys());
+    let mut all = types
+        .chain(fields.map(|name| (Kind::Field, name)))
+        .chain(values.map(|name| (Kind::Value, name)));
+    let wrong =
+        all.find(|(kind, name)| !identifier::is_name(language, *kind, name, own.contains(*name)));
+    wrong.map_or(Ok(()), |(kind, name)| {
+        Err(NoName {
+            name: name.clone(),
+            language,
+            noun: kind.noun(),
+        })
+    })
+}
+
 /// The test of a mirror of `abi`, which people know as `name`.
-#[must_use]
-pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String {
+///
+/// # Errors
+/// [`NoName`] where `names` has what is none in the language.
+pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> Result<String, NoName> {
     let mut layout = Layout::of(abi, names);
     // Mirrors ask `sizeof` as a rule: who has the numbers says so.
     for name in abi
@@ -58,6 +115,7 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
             layout.constants.remove(&theirs);
         }
     }
+    check(abi, &layout, language)?;
     let comment = language.comment();
     let mut text = format!(
         "{comment} Written by `xla-ffi abi emit {name}`: the layouts of XLA's FFI.\n{comment} Run it: {}\n",
@@ -113,7 +171,7 @@ const mirror = @import(\"mirror.zig\");
         }
         Language::Zig => "}\n",
     });
-    text
+    Ok(text)
 }
 
 fn size(text: &mut String, language: Language, owner: &str, size: u64) {

@@ -17,6 +17,7 @@ pub mod draw;
 pub mod dwarf;
 pub mod emit;
 pub mod header;
+mod identifier;
 pub mod meaning;
 pub mod mirror;
 pub mod model;

@@ -40,8 +40,17 @@ impl Names {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text)
-            .map_err(|error| format!("the naming map does not parse: {error}"))
+        let names: Self = serde_json::from_str(text)
+            .map_err(|error| format!("the naming map does not parse: {error}"))?;
+        // What a name can be depends on the language; these are none in any.
+        let prefix = names.prefix.iter().filter(|prefix| !prefix.is_empty());
+        let mut all = names.names.values().flatten().chain(prefix);
+        match all
+            .find(|name| name.trim() != *name || name.is_empty() || name.contains(char::is_control))
+        {
+            Some(name) => Err(format!("the naming map has what is no name: {name:?}")),
+            None => Ok(names),
+        }
     }
 
     /// Names of the map that a revision does not have: a slip of the pen leaves a struct unjudged.

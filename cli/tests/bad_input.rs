@@ -101,6 +101,71 @@ fn headers_maps_and_layouts_that_do_not_fit() {
     }
 }
 
+#[test]
+fn snapshots_that_no_header_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = xla_ffi_testing::root().join("abi/snapshots/r10.json");
+    let whole: Value = serde_json::from_slice(&std::fs::read(whole).unwrap()).unwrap();
+    let most = u64::MAX;
+    let deep = "*mut ".repeat(200_000) + "x";
+    for (pointer, value, told) in [
+        (
+            "fields/1/name",
+            Value::from("struct_size"),
+            "XLA_FFI_Buffer has two fields struct_size",
+        ),
+        (
+            "fields/1/offset",
+            most.into(),
+            "from byte 18446744073709551615 on",
+        ),
+        (
+            "fields/1/size",
+            most.into(),
+            "takes 18446744073709551615 from byte",
+        ),
+        (
+            "size",
+            most.into(),
+            "XLA_FFI_Buffer is 18446744073709551615 bytes: nothing is as large",
+        ),
+        ("size", 8.into(), "XLA_FFI_Buffer is 8 bytes, and its field"),
+        (
+            "align",
+            0.into(),
+            "is aligned to 0, which is no power of two",
+        ),
+        (
+            "fields/1/type",
+            deep.into(),
+            "no header has a type as deep as *mut *mut ",
+        ),
+        (
+            "fields/1/type",
+            "fn() -> ".repeat(100_000).into(),
+            "no header has a type as deep as fn() -> ",
+        ),
+    ] {
+        let mut snapshot = whole.clone();
+        let place = format!("/abi/structs/XLA_FFI_Buffer/{pointer}");
+        *snapshot.pointer_mut(&place).unwrap() = value;
+        let file = write(folder.path(), "s.json", snapshot.to_string().as_bytes());
+        refused(&["abi", "show", &file], told);
+        refused(&["abi", "diff", "r10", &file], told);
+    }
+    // One that is merely large is drawn.
+    let mut large = whole.clone();
+    let size = "/abi/structs/XLA_FFI_Buffer/size";
+    *large.pointer_mut(size).unwrap() = (i64::MAX - 3).into();
+    let file = write(folder.path(), "s.json", large.to_string().as_bytes());
+    let drawn = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(["abi", "show", &file, "--format", "html"])
+        .output()
+        .unwrap();
+    assert!(drawn.status.success());
+    assert!(drawn.stdout.len() < 1 << 20);
+}
+
 const HEADER: &str = "include/xla/ffi/api/c_api.h";
 
 /// `abi check` of headers, in the root of the repository, with these variables and no others but what finds libclang: its

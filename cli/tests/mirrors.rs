@@ -397,3 +397,37 @@ fn a_mirror_in_a_librarys_debug_information() {
         assert!(words(&output).contains(told), "{told}: {}", words(&output));
     }
 }
+
+#[test]
+fn names_that_are_none_become_no_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let languages = ["c", "cpp", "rust", "python", "zig", "go"];
+    let refused = |map: &str, told: &str| {
+        let map = write(folder.path(), "map.json", map);
+        let map = map.to_str().unwrap();
+        for language in languages {
+            let emit = ["emit", "r10", "--lang", language, "--names", map];
+            let output = abi(&emit);
+            assert_eq!(output.status.code(), Some(1), "{language} {told}");
+            assert!(output.stdout.is_empty(), "{language} {told}");
+            assert!(words(&output).contains(told), "{}", words(&output));
+        }
+    };
+    for upstream in [
+        "XLA_FFI_Buffer",
+        "XLA_FFI_Buffer.rank",
+        "XLA_FFI_DataType_F32",
+    ] {
+        let map = |name: &str| format!(r#"{{"names": {{"{upstream}": "{name}"}}}}"#);
+        refused(
+            &map("A\\nimport os\\n#"),
+            "the naming map has what is no name",
+        );
+        refused(&map(""), "the naming map has what is no name: \"\"");
+        for name in ["A B", "1x", "x-y", "x::", "A); f(", "A\\\"", "for"] {
+            refused(&map(name), "can be no name of a ");
+        }
+    }
+    refused(r#"{"prefix": "a b"}"#, "can be no name of a type in");
+    refused(r#"{"prefix": "a\n"}"#, "the naming map has what is no name");
+}
