@@ -155,10 +155,10 @@ fn forked(
         }
     };
     if matches!(ending, Ending::Time) {
-        // SAFETY: it has not been collected, and leads a group of its own or is about to.
-        unsafe {
-            libc::kill(child, libc::SIGKILL);
-            libc::kill(-child, libc::SIGKILL);
+        // Itself too, where it has not come to lead its group.
+        for target in [child, -child] {
+            // SAFETY: kill touches no memory, and the child has not been collected.
+            unsafe { libc::kill(target, libc::SIGKILL) };
         }
         let _ = collected(child, 0);
     }
@@ -199,16 +199,18 @@ fn in_child(
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: calls that concern this process alone: no core file of a crash that is told anyway; it leads a group, ends with
-    // the parent's thread, and takes signals as any program does.
+    // SAFETY: limits this process alone; a crash is told anyway, and needs no core file.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    // SAFETY: concerns this process alone, which is to lead a group.
+    unsafe { libc::setpgid(0, 0) };
+    #[cfg(target_os = "linux")]
+    // SAFETY: asks for a signal when the parent's thread ends.
     unsafe {
-        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        libc::setpgid(0, 0);
-        #[cfg(target_os = "linux")]
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT] {
-            libc::signal(signal, libc::SIG_DFL);
-        }
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)
+    };
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT] {
+        // SAFETY: the handlers of the parent's runtime are of no use here.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
     if let Some(pipe) = watcher.descriptor() {
         // SAFETY: the end of the parent's pipe is not used here: the watcher is to see the parent's end, not this one's.

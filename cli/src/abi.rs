@@ -9,7 +9,8 @@ mod revisions;
 mod show;
 
 use crate::output;
-use clap::{Args as ClapArgs, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args as ClapArgs, CommandFactory, Subcommand};
 use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
 use xla_ffi_abi::diff::Change;
@@ -50,6 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::bad_input(form, error)?;
     }
     outcome
+}
+
+/// Ends the program where options do not go together.
+fn refuse(text: String) -> ! {
+    crate::refuse(&crate::Cli::command().error(ErrorKind::ArgumentConflict, text))
 }
 
 /// From which harm on a change fails.

@@ -52,6 +52,8 @@ fn exactly(text: &str) -> Result<()> {
 }
 
 /// Standard output without the standard library's, which takes one that cannot be written for one that takes everything.
+/// One that was closed before the program started is none of these: the start-up has put `/dev/null` in its place, opened as
+/// others open it who want no answer (Python's `subprocess.DEVNULL`), so that the two cannot be told apart.
 struct Plain;
 
 impl Write for Plain {
@@ -64,7 +66,7 @@ impl Write for Plain {
     }
 }
 
-/// Whether standard output was opened for writing.
+/// Whether standard output was opened for writing; one that was closed was, as [`Plain`] says.
 pub(crate) fn takes_text() -> bool {
     let flags = rustix::fs::fcntl_getfl(rustix::stdio::stdout());
     flags.is_ok_and(|flags| flags & rustix::fs::OFlags::ACCMODE != rustix::fs::OFlags::RDONLY)

@@ -104,7 +104,7 @@ pub(crate) struct CallArgs {
     #[arg(long, value_enum)]
     pub(crate) stages: Option<StageSet>,
     /// How many seconds a call may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_limit: u64,
     /// This is the child process of the same command, which tells it how it ended.
     #[arg(long, hide = true)]

@@ -168,3 +168,64 @@ fn colour_is_for_terminals() {
         String::from_utf8_lossy(&seen.stdout)
     );
 }
+
+#[test]
+fn what_a_wrong_command_line_says_again_no_terminal_obeys() {
+    let odd = "b\u{1b}]0;PWN\u{7}\u{1b}[2J\n::error::owned.so";
+    let format = format!("--format={odd}");
+    for arguments in [
+        &["inspect", "a.so", odd][..],
+        &["doctor", "a.so", "--jaxlib", odd],
+        &["abi", "check", "--snapshots", &format],
+        &["abi", "show", odd],
+        &[odd],
+    ] {
+        let out = xla_ffi(arguments);
+        let told = String::from_utf8(out.stderr).unwrap();
+        assert_ne!(out.status.code(), Some(0));
+        assert!(!told.contains(['\u{1b}', '\u{7}']), "{told:?}");
+        assert!(!told.contains("\n::error"), "{told:?}");
+        assert!(told.contains("\\u{1b}[2J"), "{told:?}");
+    }
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let snapshots = [
+        &["--write-baseline", "b"][..],
+        &["--baseline", "b"],
+        &["--allow", "b"],
+        &["--fail-on", "any"],
+        &["-D", "X"],
+        &["-I", "."],
+        &["--reader", "both"],
+        &["--prefix", "X_"],
+        &["--namespace", "x"],
+        &["--variant", "x"],
+    ];
+    let wrong = |arguments: &[&str]| {
+        let out = xla_ffi(arguments);
+        let told = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {told}");
+        assert!(out.stdout.is_empty(), "{arguments:?}");
+    };
+    for option in snapshots {
+        wrong(&[&["abi", "check", "--snapshots"], option].concat());
+    }
+    for option in &snapshots[3..] {
+        for mirror in ["--layout", "--dwarf"] {
+            wrong(&[&["abi", "check", mirror, "x"], *option].concat());
+        }
+    }
+    for option in snapshots[4..9].iter().filter(|option| option[1] != "both") {
+        wrong(&[&["abi", "show", "r10"], *option].concat());
+        wrong(&[&["abi", "diff", "r9", "r10"], *option].concat());
+        wrong(&[&["abi", "show", "s.json"], *option].concat());
+    }
+    wrong(&["abi", "show", "r10", "--reader", "clang"]);
+    let twice = ["--variant", "a:X", "--variant", "a:Y"];
+    wrong(&[&["abi", "check", "--header", "x.h"], &twice[..]].concat());
+    for command in ["run", "bench", "check"] {
+        wrong(&[command, "x.so", "--time-limit", "0"]);
+    }
+}

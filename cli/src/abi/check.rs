@@ -11,12 +11,26 @@ use crate::known::Files;
 use crate::output;
 use anyhow::bail;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::diff;
 use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
+
+/// Options that say how headers are read and judged: nothing else is by them.
+const OF_HEADERS: [&str; 7] = [
+    "variant",
+    "define",
+    "include",
+    "prefix",
+    "namespace",
+    "reader",
+    "fail_on",
+];
+/// Options about what is found in somebody's file.
+const OF_FILES: [&str; 3] = ["allow", "baseline", "write_baseline"];
 
 /// Command line of `abi check`.
 #[derive(clap::Args)]
@@ -26,16 +40,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", group = "what", num_args = 1..)]
     header: Vec<PathBuf>,
     /// A layout that a program printed as JSON: see docs/abi.md, Mirrors in any language.
-    #[arg(long, value_name = "FILE", group = "what", conflicts_with = "variant")]
+    #[arg(long, value_name = "FILE", group = "what", conflicts_with_all = OF_HEADERS)]
     layout: Option<PathBuf>,
     /// A library whose debug information has a mirror's types.
-    #[arg(long, value_name = "LIB", group = "what", conflicts_with = "variant")]
+    #[arg(long, value_name = "LIB", group = "what", conflicts_with_all = OF_HEADERS)]
     dwarf: Option<PathBuf>,
     /// A naming map: what the mirror calls things.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "snapshots"])]
     names: Option<PathBuf>,
     /// Compare our own definitions with the committed snapshots.
-    #[arg(long, group = "what")]
+    #[arg(long, group = "what", conflicts_with_all = OF_HEADERS.into_iter().chain(OF_FILES))]
     snapshots: bool,
     /// The revision that it has to be; for a mirror the newest where none is given.
     #[arg(long, value_name = "REV", conflicts_with = "snapshots", value_parser = super::edition)]
@@ -73,6 +87,13 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut variants = args.variant.iter().map(|variant| &variant.name);
+    let mut names = BTreeSet::new();
+    if let Some(twice) = variants.find(|name| !names.insert(*name)) {
+        super::refuse(format!(
+            "two variants are called {twice}: their findings would be told alike"
+        ));
+    }
     if args.snapshots {
         return match args.form.format() {
             Format::Text => snapshots(false),

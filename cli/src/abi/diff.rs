@@ -41,6 +41,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    args.reading.wants_a_header([&args.old, &args.new]);
     let (old, new) = (
         args.old.layouts(&args.reading)?,
         args.new.layouts(&args.reading)?,

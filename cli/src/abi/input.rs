@@ -78,6 +78,24 @@ impl std::str::FromStr for Variant {
 }
 
 impl Reading {
+    /// Refuses options about headers where none is read.
+    pub(crate) fn wants_a_header<'i>(&self, inputs: impl IntoIterator<Item = &'i Input>) {
+        let given = [
+            ("-D", !self.define.is_empty()),
+            ("-I", !self.include.is_empty()),
+            ("--prefix", !self.prefix.is_empty()),
+            ("--namespace", !self.namespace.is_empty()),
+            ("--reader", self.reader != Ask::Both),
+        ];
+        if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            if !inputs.into_iter().any(Input::is_header) {
+                super::refuse(format!(
+                    "{option} says how a header is read, and none is: a revision or a snapshot has its layouts"
+                ));
+            }
+        }
+    }
+
     /// The header at `path`, in one variant.
     pub(crate) fn opinions(
         &self,
@@ -149,11 +167,19 @@ impl Input {
         }
     }
 
+    fn is_snapshot(path: &Path) -> bool {
+        path.extension().is_some_and(|e| e == "json")
+    }
+
+    fn is_header(&self) -> bool {
+        matches!(self, Self::File(path) if !Self::is_snapshot(path))
+    }
+
     /// Its layouts.
     pub(crate) fn layouts(&self, reading: &Reading) -> anyhow::Result<Abi> {
         match self {
             Self::Edition(edition) => Ok(snapshot::of_edition(*edition)?.abi.clone()),
-            Self::File(path) if path.extension().is_some_and(|e| e == "json") => {
+            Self::File(path) if Self::is_snapshot(path) => {
                 let shown = path.display().to_string();
                 let text = text_file::read(path)?;
                 Ok(snapshot::parse(&shown, &text)?)

@@ -49,6 +49,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    args.reading.wants_a_header([&args.input]);
     let name = args.input.name();
     let snapshot = match &args.input {
         Input::Edition(edition) => snapshot::of_edition(*edition)?.clone(),
