@@ -270,6 +270,39 @@ fn an_argument_is_no_result() {
                 ".OptionalArg<B>()",
                 written,
             ),
+            // Which do not say what they take.
+            (
+                "struct { ffi::Error operator()(B, ffi::Result<B>) const { return {}; }\n\
+                ffi::Error operator()(ffi::Result<B>, ffi::Result<B>) const { return {}; } } F;",
+                two,
+                None,
+            ),
+            (
+                "const auto F = [](ffi::Result<B>, int = 3) { return ffi::Error(); };",
+                one,
+                written,
+            ),
+            (
+                "struct { ffi::Error operator()(ffi::Result<B>) const& noexcept { return {}; } } F;",
+                one,
+                written,
+            ),
+            (
+                "const auto F = [](ffi::Result<B>, auto) { return ffi::Error(); };",
+                two,
+                written,
+            ),
+            (
+                "struct { ffi::Error operator()(ffi::AnyBuffer, ffi::Result<B>) const { return {}; }\n\
+                ffi::Error operator()(ffi::Result<B>, ffi::Result<B>) const { return {}; } } F;",
+                two,
+                written,
+            ),
+            (
+                "const auto F = [](std::optional<ffi::Result<B>>, auto) { return ffi::Error(); };",
+                ".OptionalArg<B>().OptionalRet<B>()",
+                written,
+            ),
         ],
     );
 }
@@ -281,6 +314,17 @@ fn an_attribute_is_not_cut() {
     let fraction =
         Some("the function takes an integer where the binding gives a floating-point number");
     let pointer = Some("the function takes a number where the binding gives a pointer");
+    let cut = Some("the function may lose a part of a number");
+    let overloads = |one: &str, other: &str| {
+        let head = "ffi::Error operator()";
+        format!("struct {{ {one} {head}({other}) const {{ return {{}}; }} }} F;")
+            .replace("H(", &format!("{head}("))
+    };
+    let generic = overloads(
+        "template <typename T> H(const T&) const { return {}; }",
+        "float",
+    );
+    let two = overloads("H(double) const { return {}; }", "int64_t");
     handlers(
         "an_attribute_is_not_cut",
         &[
@@ -335,8 +379,137 @@ fn an_attribute_is_not_cut() {
                 ".Ctx<ffi::PlatformStream<void*>>()",
                 pointer,
             ),
-        ],
+            // Which are looked at when the call comes.
+            ("ffi::Error F(float);", ".Attr<int64_t>(\"n\")", None),
+            ("ffi::Error F(std::complex<double>);", ".Attr<float>(\"n\")", None),
+            ("ffi::Error F(std::variant<int64_t, float>);", ".Attr<float>(\"n\")", None),
+            (&generic, ".Attr<int32_t>(\"n\")", None),
+            (&generic, ".Attr<float>(\"n\")", None),
+            (&two, ".Attr<float>(\"n\")", None),
+            (&two, ".Attr<int64_t>(\"n\")", None),
+            (
+                "const auto F = [](auto, int64_t) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Attr<int32_t>(\"m\")",
+                None,
+            ),
+            (
+                "const auto F = [](auto, bool) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Attr<int32_t>(\"m\")",
+                None,
+            ),
+            // Where nothing can look.
+            (
+                "const auto F = [](int, int = 3) { return ffi::Error(); };",
+                ".Attr<double>(\"n\")",
+                fraction,
+            ),
+            (
+                "const auto F = [](auto, int8_t) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Attr<int32_t>(\"m\")",
+                cut,
+            ),
+            (
+                "const auto F = [](auto, const std::optional<int8_t>&) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Attr<std::optional<int32_t>>(\"m\")",
+                cut,
+            ),
+            (
+                "const auto F = [](auto, float) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Attr<double>(\"m\")",
+                cut,
+            ),
+            (
+                "const auto F = [](auto, int8_t) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Ctx<ffi::DeviceOrdinal>()",
+                cut,
+            ),
+            (
+                "const auto F = [](auto, bool) { return ffi::Error(); };",
+                ".Attr<int64_t>(\"n\").Attr<ffi::Pointer<int>>(\"p\")",
+                cut,
+            ),
+            (
+                "struct Index { Index(int8_t) {} };\nffi::Error F(Index);",
+                ".Attr<int32_t>(\"n\")",
+                cut,
+            ),
+            (
+                "struct Index { Index(int8_t) {} };\nffi::Error F(const std::optional<Index>&);",
+                ".Attr<std::optional<double>>(\"n\")",
+                cut,
+            ),
+            ("ffi::Error F(std::complex<float>);", ".Attr<double>(\"n\")", cut),
+            ("ffi::Error F(int8_t);", ".Attr<Tick>(\"n\")", cut),
+            ("ffi::Error F(int64_t);", ".Attr<Tick>(\"n\")", None),
+        ]
+        .map(|(function, binding, told): (&str, _, _)| {
+            let tick = "struct Tick { int64_t n; operator int64_t() const { return n; } };\n\
+                template <> struct xla::ffi::AttrDecoding<Tick> { using Type = Tick; static std::optional<Tick>\n\
+                Decode(XLA_FFI_AttrType, void*, DiagnosticEngine&) { return Tick{1}; } };\n";
+            (format!("{tick}{function}"), binding, told)
+        })
+        .each_ref()
+        .map(|(function, binding, told)| (function.as_str(), *binding, *told)),
     );
+}
+
+/// The struct of a dictionary is made of its members as they are, also where the headers are the system's, in which
+/// compilers do not tell what narrows.
+#[test]
+fn a_field_is_not_cut() {
+    let test = "a_field_is_not_cut";
+    let cut = "a field of this struct may lose a part of the number of its member";
+    let other = "the struct is not made of these members";
+    let twice = "two members of this struct have one name";
+    let (one, named) = (
+        "ffi::StructMember<int64_t>(\"a\")",
+        "ffi::StructMember<int64_t>(\"b\")",
+    );
+    for (fields, members, refused) in [
+        ("int64_t a; int64_t b;", &[one, named][..], None),
+        ("int64_t a; int64_t b = 3;", &[one], None),
+        ("int64_t a[2];", &[one, named], None),
+        (
+            "std::optional<int64_t> a;",
+            &["ffi::StructMember<int32_t>(\"a\")"],
+            None,
+        ),
+        ("double a;", &["ffi::StructMember<float>(\"a\")"], None),
+        ("int32_t a; int8_t b;", &[one, named], Some(cut)),
+        ("int64_t a; uint64_t b;", &[one, named], Some(cut)),
+        ("float a;", &["ffi::StructMember<double>(\"a\")"], Some(cut)),
+        (
+            "std::optional<int8_t> a;",
+            &["ffi::StructMember<std::optional<int64_t>>(\"a\")"],
+            Some(cut),
+        ),
+        (
+            "std::optional<int32_t> a;",
+            &["ffi::StructMember<std::optional<double>>(\"a\")"],
+            Some(cut),
+        ),
+        ("std::optional<int8_t> a;", &[one], Some(cut)),
+        ("struct Index { Index(int8_t) {} } a;", &[one], Some(cut)),
+        ("int64_t a;", &[one, named], Some(other)),
+        ("int64_t a; int64_t b;", &[one, one], Some(twice)),
+        (
+            "int64_t a; std::optional<int64_t> b;",
+            &[one, "ffi::StructMember<std::optional<int64_t>>(\"a\")"],
+            Some(twice),
+        ),
+    ] {
+        let text = format!(
+            "struct S {{ {fields} }};\nXLA_FFI_REGISTER_STRUCT_ATTR_DECODING(S, {});\n",
+            members.join(", ")
+        );
+        for (taken, told) in compile(test, &["-w"], &text) {
+            assert_eq!(taken, refused.is_none(), "{text}\n{told}");
+            let first = told.lines().find(|line| line.contains("error: "));
+            let is_told =
+                refused.is_none_or(|words| first.is_some_and(|line| line.contains(words)));
+            assert!(is_told, "{text}\n{told}");
+        }
+    }
 }
 
 /// A check whose answer nobody looks at checks nothing, and an error that is made and not returned is none.

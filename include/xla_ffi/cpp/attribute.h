@@ -215,10 +215,44 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
   }
 }
 
+// Whether a struct takes numbers of its members, where a part of them may be lost: each is looked at by itself, while the
+// others go for whatever they convert to.
+template <typename From, bool = is_number_v<From>>
+struct Loosely {
+  using Type = From;
+};
+template <typename From>
+struct Loosely<From, true> {
+  using Type = Stand<From, true>;
+};
+template <typename T, typename... Bs>
+constexpr bool CutsAny(const ParamList<Bs...>*, const ParamList<>*) {
+  return false;
+}
+template <typename T, typename... Bs, typename Now, typename... As>
+constexpr bool CutsAny(const ParamList<Bs...>*, const ParamList<Now, As...>*) {
+  using Given = typename Loosely<Now>::Type;
+  if constexpr (is_number_v<Now>) {
+    if (is_made_of_each_v<T, ParamList<Bs..., Given, typename Loosely<As>::Type...>> &&
+        !is_made_of_each_v<T, ParamList<Bs..., Stand<Now, false>, typename Loosely<As>::Type...>>) {
+      return true;
+    }
+  }
+  return CutsAny<T>(static_cast<const ParamList<Bs..., Given>*>(nullptr), static_cast<const ParamList<As...>*>(nullptr));
+}
+
 // Decodes a dictionary into a T made from its fields in order.
 template <typename T, typename... Ts>
 class StructDecoder {
   static constexpr bool kOptionals = (is_std_optional_v<Ts> || ...);
+  static constexpr bool kCuts =
+      CutsAny<T>(static_cast<const ParamList<>*>(nullptr), static_cast<const ParamList<AttrTypeOf<Ts>...>*>(nullptr));
+  static_assert(!kCuts,
+                "a field of this struct may lose a part of the number of its member: give both one type, such as "
+                "StructMember<int64_t> for a field int64_t");
+  // Compilers warn of what narrows, or do not where the headers are the system's.
+  static_assert(kCuts || lists_v<T, AttrTypeOf<Ts>...>,
+                "the struct is not made of these members: they are given in the order of its fields, with their types");
 
  public:
   // Whether it has the short way, for dictionaries with all fields, sorted by name as hosts do it.
@@ -259,6 +293,12 @@ class StructDecoder {
   }
 
  private:
+  // The fields behind the last member are as the struct itself has them; one that is a struct may be made of several.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wmissing-braces"
+#endif
   template <size_t... Is>
   XLA_FFI_SDK_HOT bool FitAll(const XLA_FFI_Attrs* attrs, std::index_sequence<Is...>) const {
     return ((IsNamed(attrs->names[rank_[Is]], names_[Is]) &&
@@ -284,6 +324,9 @@ class StructDecoder {
     if (XLA_FFI_PREDICT_FALSE(!good)) return std::nullopt;
     return T{std::move(*std::get<Is>(members))...};
   }
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
   template <typename U>
   XLA_FFI_SDK_HOT std::optional<AttrTypeOf<U>> Member(const XLA_FFI_Attrs* attrs, size_t i,
@@ -315,6 +358,34 @@ constexpr auto MakeStructDecoder(Members... members) {
   return StructDecoder<T, typename Members::Type...>(members...);
 }
 
+// Whether no two members have one name, as far as compilers know them.
+template <typename Names>
+constexpr bool AreDistinct(const Names& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (names[i] == names[k]) return false;
+    }
+  }
+  return true;
+}
+template <typename D, bool distinct = AreDistinct(D::Fields().names())>
+constexpr bool HasDistinctNames(int) {
+  return distinct;
+}
+template <typename D>
+constexpr bool HasDistinctNames(long) {
+  return true;
+}
+
+// The decoder of a struct. No member of its decoding, nor a variable of one: Clang would export it, and libraries whose
+// structs have one name would share the first.
+template <typename D>
+XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
+  static_assert(HasDistinctNames<D>(0), "two members of this struct have one name");
+  static const auto decoder = D::Fields();
+  return decoder;
+}
+
 // Whether a dictionary decodes; the short way's Isa may say no to one that is not sorted.
 template <typename Decoder>
 XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType type, void* attr) {
@@ -330,10 +401,10 @@ template <typename D>
 using TakenStruct =
     std::enable_if_t<std::decay_t<decltype(D::Decoder())>::kTakes, typename D::Type>;
 
-XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, long long value,
-                                               long long first, long long last) {
+template <typename U>
+XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, U value, U first, U last) {
   DiagnosticAccess::Add(diagnostic)
-      << "expected a value from " << first << " to " << last << ", got " << value;
+      << "expected a value from " << +first << " to " << +last << ", got " << +value;
 }
 
 // Decodes an enum by its underlying type, within a range.
@@ -364,17 +435,16 @@ struct XLA_FFI_SDK_TYPE EnumRangeDecoding : EnumDecoding<T> {
     const U value = ScalarDecoding<U>::Take(attr);
     return value >= static_cast<U>(first) && value <= static_cast<U>(last);
   }
+  // Looked at before it is one of the enum, whose bits may not hold it.
   XLA_FFI_SDK_COLD static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
                                                   DiagnosticEngine& diagnostic, T first, T last) {
-    const std::optional<T> value = EnumDecoding<T>::Decode(type, attr, diagnostic);
-    if (XLA_FFI_PREDICT_FALSE(value.has_value() &&
-                              (static_cast<U>(*value) < static_cast<U>(first) ||
-                               static_cast<U>(*value) > static_cast<U>(last)))) {
-      DiagnoseEnumRange(diagnostic, static_cast<long long>(*value), static_cast<long long>(first),
-                        static_cast<long long>(last));
+    const std::optional<U> value = ScalarDecoding<U>::Decode(type, attr, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return std::nullopt;
+    if (XLA_FFI_PREDICT_FALSE(*value < static_cast<U>(first) || *value > static_cast<U>(last))) {
+      DiagnoseEnumRange<U>(diagnostic, *value, static_cast<U>(first), static_cast<U>(last));
       return std::nullopt;
     }
-    return value;
+    return static_cast<T>(*value);
   }
 };
 
@@ -398,9 +468,8 @@ XLA_FFI_SDK_NAMESPACE_END
     XLA_FFI_SDK_IN_USERS static constexpr auto Fields() {                                     \
       return ::xla::ffi::internal::MakeStructDecoder<U>(__VA_ARGS__);                         \
     }                                                                                         \
-    XLA_FFI_SDK_IN_USERS static const auto& Decoder() { \
-      static const auto decoder = Fields();                                                   \
-      return decoder;                                                                         \
+    XLA_FFI_SDK_IN_USERS static const auto& Decoder() {                                       \
+      return ::xla::ffi::internal::DecoderOf<AttrDecoding>();                                 \
     }                                                                                         \
     XLA_FFI_SDK_IN_USERS static bool Isa(XLA_FFI_AttrType type, void* attr) { \
       return ::xla::ffi::internal::IsaStruct(Decoder(), type, attr);                          \

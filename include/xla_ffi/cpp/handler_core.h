@@ -252,19 +252,30 @@ class HandlerCore {
       return true;  // looked at where it is located
     } else if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
       return DecodeOne<Tag>::CheckBuffer(PlaceOf<i, Tag>(frame, index));
-    } else if constexpr (kLosses.of[i] == Loss::kRange) {
-      return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index)) && Holds<i, Tag>(frame, index);
     } else if constexpr (DecodeOne<Tag>::kTakes) {
+      if constexpr (kLosses.of[i] == Loss::kRange) {
+        return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index)) &&
+               Holds<i>(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+      }
       return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
     } else {
       return true;
     }
   }
 
-  // Whether the function's parameter holds the number that is there.
-  template <size_t i, typename Tag>
-  XLA_FFI_SDK_HOT bool Holds(const XLA_FFI_CallFrame* frame, int64_t index) const {
-    return HoldsAttr<typename ParamAt<i, Taken>::Type>(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+  // Whether the function's parameter holds the number that the binding gives.
+  template <size_t i, typename T>
+  XLA_FFI_SDK_HOT static bool Holds(const T& value) {
+    return HoldsGiven<typename ParamAt<i, Taken>::Type>(value);
+  }
+  // The same of what was decoded, if it was.
+  template <size_t i, typename S>
+  XLA_FFI_SDK_HOT static bool IsGood(const S& slot) {
+    if constexpr (kLosses.of[i] == Loss::kRange && !std::is_same_v<S, Nothing>) {
+      return slot.Good() && Holds<i>(*slot.value);
+    } else {
+      return slot.Good();
+    }
   }
 
   // An element that is decoded before the call; nothing for one that is taken.
@@ -356,7 +367,7 @@ class HandlerCore {
       DiagnosticEngine ignored;  // Refuse tells it again, with names
       Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{
           {Slot<Is, Ts>(frame, places, &ignored)}...};
-      if (XLA_FFI_PREDICT_FALSE(!(SlotIn<Is, SlotOf<Ts>>(slots).Good() && ...))) {
+      if (XLA_FFI_PREDICT_FALSE(!(IsGood<Is>(SlotIn<Is, SlotOf<Ts>>(slots)) && ...))) {
         return Refuse(frame, is);
       }
       XLA_FFI_Error* const error = Run(frame, [&]() -> decltype(auto) {
@@ -394,13 +405,16 @@ class HandlerCore {
   static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
                 "the function does not take what the binding gives: compare them one by one");
   using Taken = typename ParamsOf<Fn>::Type;
-  static constexpr Losses<kSize> kLosses = FindLosses<Ts...>(static_cast<const Taken*>(nullptr));
+  static constexpr Losses<kSize> kLosses = FindLosses<Fn, Ts...>(static_cast<const Taken*>(nullptr));
   static_assert(!kLosses.Has(Loss::kResult),
                 "the function would write an argument: what it takes as a Result is bound by .Ret, or by .InOut");
   static_assert(!kLosses.Has(Loss::kFraction),
                 "the function takes an integer where the binding gives a floating-point number");
   static_assert(!kLosses.Has(Loss::kPointer),
                 "the function takes a number where the binding gives a pointer");
+  static_assert(!kLosses.Has(Loss::kCut),
+                "the function may lose a part of a number, and nobody can tell: let it take there what the binding gives, "
+                "such as an int64_t for .Attr<int64_t>, and convert that itself");
   static constexpr bool kHasShape = *Declared::Shape() != '\0';
   static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
                                            kOptionalRets, kRemainingRets) != ShapeFault::kText,
@@ -609,12 +623,11 @@ class HandlerCore {
       good = false;
     } else if constexpr (!std::is_same_v<Tag, RemainingArgsTag> &&
                          !std::is_same_v<Tag, RemainingRetsTag>) {
-      good = DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, index), refusal.diagnostic()).has_value();
+      const auto value = DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, index), refusal.diagnostic());
+      good = value.has_value();
       if constexpr (kLosses.of[i] == Loss::kRange) {
-        if (good && !Holds<i, Tag>(frame, index)) {
-          using To = typename ParamAt<i, Taken>::Type;
-          DiagnoseRange(refusal.diagnostic(), sizeof(To), std::is_signed_v<To>,
-                        DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+        if (good && !Holds<i>(*value)) {
+          DiagnoseRange<typename ParamAt<i, Taken>::Type>(refusal.diagnostic(), *value);
           good = false;
         }
       }

@@ -52,22 +52,21 @@ class Text {
   Text& operator<<(const std::string& text) noexcept { return Add(text.data(), text.size()); }
 
   // In decimal.
-  XLA_FFI_SDK_SLOW Text& Number(long long value) noexcept {
-    char digits[20];
+  XLA_FFI_SDK_SLOW Text& Number(unsigned long long rest, bool negative) noexcept {
+    char digits[21];
     char* first = digits + sizeof(digits);
-    auto rest = static_cast<unsigned long long>(value);
-    if (value < 0) rest = 0 - rest;
+    if (negative) rest = 0 - rest;
     do {
       *--first = static_cast<char>('0' + rest % 10);
       rest /= 10;
     } while (rest != 0);
-    if (value < 0) *--first = '-';
+    if (negative) *--first = '-';
     return Add(first, static_cast<size_t>(digits + sizeof(digits) - first));
   }
   template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
   Text& operator<<(T value) noexcept {
     static_assert(!std::is_same_v<T, bool> && !std::is_same_v<T, char>, "a number is expected");
-    return Number(static_cast<long long>(value));
+    return Number(static_cast<unsigned long long>(value), value < T{});
   }
 
   // Puts text before the byte at `at`.

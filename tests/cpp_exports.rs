@@ -1,0 +1,89 @@
+//! What a library exports where its author hides nothing: two that have a struct of one name, with other fields, may be
+//! loaded into one process and share what both export.
+
+mod cpp_support;
+
+use cpp_support::{Headers, build};
+use std::path::Path;
+use std::process::Command;
+use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, skip};
+
+/// Types of the source's in all that the headers make of a type, in the namespace `users`.
+const SOURCE: &str = r#"
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+namespace users {
+struct Opts { int32_t a, b; };
+struct Opt { int32_t a; std::optional<float> b; };
+enum class Mode : int32_t { kA, kB };
+enum class Level : uint64_t { kLow, kHigh };
+struct Deep { Opts opts; std::optional<Opt> opt; Mode mode; };
+}
+namespace { struct Own { int32_t a; }; }
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(users::Opts, StructMember<int32_t>("a"), StructMember<int32_t>("b"));
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(users::Opt, StructMember<int32_t>("a"), StructMember<std::optional<float>>("b"));
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Own, StructMember<int32_t>("a"));
+XLA_FFI_REGISTER_ENUM_ATTR_DECODING(users::Mode);
+XLA_FFI_REGISTER_ENUM_RANGE_ATTR_DECODING(users::Level, users::Level::kLow, users::Level::kHigh);
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(users::Deep, StructMember<users::Opts>("opts"),
+                                      StructMember<std::optional<users::Opt>>("opt"), StructMember<users::Mode>("mode"));
+using V = std::variant<users::Opts, users::Opt, int64_t>;
+using Empty = ffi::Error;
+static Empty F(users::Opts, users::Opt, users::Mode, users::Level, users::Deep, V, int8_t, float,
+               std::optional<users::Opts>, users::Opts*, Own) { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Attr<users::Opts>("a").Attr<users::Opt>("b").Attr<users::Mode>("c")
+    .Attr<users::Level>("d").Attr<users::Deep>("e").Attr<V>("f").Attr<int64_t>("g").Attr<double>("h")
+    .Attr<std::optional<users::Opts>>("i").Attr<ffi::Pointer<users::Opts>>("j").Attr<Own>("k"));
+struct Functor { Empty operator()(users::Opts, int = 3) const { return {}; } };
+XLA_FFI_DEFINE_HANDLER_SYMBOL(g, Functor{}, ffi::Ffi::Bind().Attrs<users::Opts>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(h, [](users::Deep) { return Empty(); }, ffi::Ffi::Bind().Attrs<users::Deep>());
+static Empty D(ffi::Dictionary d) {
+  if (d.contains<users::Opts>("x") || d.contains<users::Level>("x") || d.contains<V>("x")) return {};
+  auto x = d.get<users::Opts>("x");
+  auto y = d.get<users::Deep>("y");
+  auto z = d.get<V>("z");
+  auto w = d.get<users::Level>("w");
+  return x.has_value() && y.has_value() && z.has_value() && w.has_value() ? Empty() : x.error();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(d, D);
+"#;
+
+/// Whether a name is of the headers, or that of a variable within one of their functions, or of its guard. What the
+/// standard library makes of our types is its own, and type information is of types that all libraries share.
+fn is_of_headers(name: &str) -> bool {
+    let name = name.strip_prefix("_Z").unwrap_or_default();
+    let name = name.strip_prefix("GV").unwrap_or(name);
+    name.trim_start_matches(['Z', 'N', 'K', 'V', 'R', 'O'])
+        .starts_with("3xla3ffi")
+}
+
+#[test]
+fn nothing_of_the_headers_over_types_of_users() {
+    let test = "nothing_of_the_headers_over_types_of_users";
+    let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {
+        skip(test, "no nm");
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_exports");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    let source = folder.join("users.cc");
+    std::fs::write(&source, SOURCE).expect("the target folder");
+    for compiler in cpp_compilers(test) {
+        for flags in [&["-Wall", "-Wextra", "-Werror"][..], &["-O2"]] {
+            let library = build(compiler, &source, &Headers::Ours, flags);
+            let output = Command::new(nm)
+                .args(["-D", "--defined-only"])
+                .arg(&library)
+                .output()
+                .expect("nm runs");
+            let text = String::from_utf8_lossy(&output.stdout);
+            let names: Vec<_> = text
+                .lines()
+                .filter_map(|line| line.split(' ').nth(2))
+                .collect();
+            assert!(names.contains(&"f"), "{compiler} {flags:?}: {text}");
+            let ours: Vec<_> = names.iter().filter(|name| is_of_headers(name)).collect();
+            assert!(ours.is_empty(), "{compiler} {flags:?}: {ours:?}");
+        }
+    }
+}
