@@ -5,11 +5,9 @@
 //! on other threads. It answers in JSON.
 
 use crate::header::{Declared, Error, Source};
-use crate::model::Abi;
 use crate::watch::Watcher;
 use crate::{clang, tool};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
@@ -28,13 +26,10 @@ const CAUGHT: &str = "`libclang` crashed";
 /// What the child says.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Found {
-        abi: Abi,
-        others: Vec<Abi>,
-        own: BTreeSet<String>,
-    },
+    Found(Box<Declared>),
     Parse(String),
     Endless,
+    Deep,
     Missing(String),
     Scratch(String),
     Other(String),
@@ -67,13 +62,14 @@ pub(crate) fn read(source: &Source, folder: &Path, watcher: &Watcher) -> Result<
         }
     };
     match answer.map_err(|error| broke_down(format!("its answer does not parse: {error}")))? {
-        Answer::Found { abi, others, own } => Ok(Declared { abi, others, own }),
+        Answer::Found(declared) => Ok(*declared),
         Answer::Parse(messages) if messages == CAUGHT => Err(broke_down("it crashed".to_owned())),
         Answer::Parse(messages) => Err(Error::Parse {
             path: path(),
             messages,
         }),
         Answer::Endless => Err(Error::Endless { path: path() }),
+        Answer::Deep => Err(Error::Deep),
         Answer::Missing(why) => Err(Error::Missing(why)),
         Answer::Scratch(why) => Err(io::Error::other(why).into()),
         Answer::Other(why) => Err(broke_down(why)),
@@ -82,9 +78,10 @@ pub(crate) fn read(source: &Source, folder: &Path, watcher: &Watcher) -> Result<
 
 fn answer(outcome: Result<Declared, Error>) -> Answer {
     match outcome {
-        Ok(Declared { abi, others, own }) => Answer::Found { abi, others, own },
+        Ok(declared) => Answer::Found(Box::new(declared)),
         Err(Error::Parse { messages, .. }) => Answer::Parse(messages),
         Err(Error::Endless { .. }) => Answer::Endless,
+        Err(Error::Deep) => Answer::Deep,
         Err(Error::Missing(why)) => Answer::Missing(why),
         Err(Error::Scratch(why)) => Answer::Scratch(why.to_string()),
         Err(other) => Answer::Other(other.to_string()),

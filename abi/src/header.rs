@@ -2,6 +2,7 @@
 
 use crate::model::{Abi, Header, PREFIX};
 use crate::{number, prototypes, snapshot};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -135,7 +136,7 @@ pub enum Error {
 
 /// What a reader found: everything that the header and what it includes declare, and which names of it
 /// stand in the header itself.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Declared {
     pub(crate) abi: Abi,
     /// Types of debug information that have the name of another one in `abi`, each alone.

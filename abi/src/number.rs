@@ -26,9 +26,9 @@ pub(crate) fn numbers<'a>(macros: &BTreeMap<&'a str, Vec<&'a str>>) -> BTreeSet<
     let mut known = BTreeSet::new();
     // One may stand for another, which stands behind it.
     loop {
-        let is_number = |value: &&str| is_expression(value, &known);
+        let is_number = |value: &&'a str| is_expression(value, &known);
         let more = macros.iter().filter(|(name, values)| {
-            !known.contains(*name) && !values.is_empty() && values.iter().all(|one| is_number(one))
+            !known.contains(*name) && !values.is_empty() && values.iter().all(&is_number)
         });
         let more: Vec<&str> = more.map(|(name, _)| *name).collect();
         if more.is_empty() {

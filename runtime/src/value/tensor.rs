@@ -388,11 +388,10 @@ mod tests {
                 let bytes = usize::try_from(size).unwrap();
                 let behind = |tensor: &Tensor| tensor.data().cast::<u8>().wrapping_add(bytes);
                 let mut old = [0; 64];
-                // SAFETY: the guards belong to the allocations, which are two.
-                unsafe {
-                    old.as_mut_ptr().copy_from(behind(&to), 64);
-                    behind(&to).copy_from(behind(&from), count);
-                }
+                // SAFETY: the guard belongs to the allocation.
+                unsafe { old.as_mut_ptr().copy_from(behind(&to), 64) };
+                // SAFETY: both guards belong to their allocations, which are two.
+                unsafe { behind(&to).copy_from(behind(&from), count) };
                 assert!(to.check_guard("to").is_some(), "{size}, {count}");
                 // SAFETY: as above.
                 unsafe { behind(&to).copy_from(old.as_ptr(), 64) };
