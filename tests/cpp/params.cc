@@ -1,5 +1,5 @@
-// Numbers that the function's parameters do not hold, whatever is bound and whatever is called. See operands.cc for the
-// RUN lines; what must not compile is in tests/refused_builds.rs.
+// Numbers that the function's parameters do not hold, whatever is bound and whatever is called. See operands.cc for how
+// the cases are written; what must not compile is in tests/refused_builds.rs.
 #include "common.h"
 
 enum Loose : int32_t { kNone = 0, kMany = 300 };
