@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "xla_ffi/handler.h"
+#include "xla_ffi/legacy.h"
 
 // What is thrown: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 that there is no memory, 5 an exception before
 // xffi_decoded, 6 one behind a promise that a thread completes, 7 one behind a promise that was returned, 8 and 9 what has
@@ -40,6 +41,19 @@ static XLA_FFI_Error* Throw(xffi_call* call) {
   throw std::runtime_error("behind a future");
 }
 XFFI_HANDLER(throws, Throw);
+
+// A function of the original custom calls, without words either.
+static void Legacy(void* out, const void** in) {
+  static_cast<void>(in);
+  if (out != nullptr) throw Wordless();
+}
+static const xffi_legacy_adapter legacy_adapter = [] {
+  xffi_legacy_adapter adapter{};
+  adapter.signature = XFFI_LEGACY_CPU;
+  adapter.function = reinterpret_cast<void (*)()>(Legacy);
+  return adapter;
+}();
+XFFI_ADAPT(wordless_legacy, legacy_adapter);
 
 static XLA_FFI_Error* (*nothing)(xffi_call*) = nullptr;
 XFFI_HANDLER(has_no_function, nothing);

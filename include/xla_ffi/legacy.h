@@ -325,7 +325,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, cons
     xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
   } catch (const std::exception& exception) {
     error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL, "%s threw: %s", call->handler,
-                              exception.what());
+                              xffi_words_(exception.what()));
 #if defined(__GLIBCXX__)
   } catch (abi::__forced_unwind&) { // a cancelled thread: not ours to end
     throw;
