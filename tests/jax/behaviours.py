@@ -350,12 +350,14 @@ def legacy_backend_config(lib):
 
 
 def x64(lib, matmul):
-    """64-bit results need no jax_enable_x64; 64-bit operands do, and the loader says so."""
+    """64-bit operands and results need jax_enable_x64, and the loader says so."""
+    echo = lambda: lib.echo_bool(value=True)
+    for value in (echo(), jax.jit(echo)()):
+        expect(value, np.int64(1))
+    has(lowered(echo), "tensor<i64>")
     with own.enable_x64(False):
-        for value in (lib.echo_bool(value=True), jax.jit(lambda: lib.echo_bool(value=True))()):
-            expect(value, np.int64(1))
-        has(lowered(lambda: lib.echo_bool(value=True)), "tensor<i64>")
-        expect(lib.echo_floats(f32=1, f64=2, result_shape_dtypes=typed(np.float64, 2)), np.array([1.0, 2.0]))
+        for call in (echo, jax.jit(lambda: echo()), lambda: lib.echo_floats(f32=1, f64=2, result_shape_dtypes=typed(np.float64, 2))):
+            raises(TypeError, call, "the result 0 is", "jax_enable_x64")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # jax tells that it makes f32 of it
             double = np.ones((1, 1, 1))

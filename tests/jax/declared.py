@@ -5,6 +5,7 @@ usage: declared.py
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -248,7 +249,7 @@ def in_place(lib):
         for own in ({}, {"input_output_aliases": {i: i for i in range(count)}}):
             got = jax.jit(lambda *given, own=own, types=types: doubled(*given, result_shape_dtypes=types, **own))(*given)
             same(jnp.stack(got), 2 * jnp.stack(given))
-    if "digest" in _stubs.of(lib.path):
+    if re.search(r"^ *(def )?digest\b", _stubs.of(lib.path), re.MULTILINE):
         raise AssertionError("a stub file of what is no attribute")
 
 

@@ -155,15 +155,15 @@ def types():
     static void drop(void* object) { (void)object; }
     XLA_FFI_TypeInfo kept_info = {.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE, .deleter = drop};
     static XLA_FFI_Error* number_impl(xffi_call* call) {
-      xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
+      xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
       XLA_FFI_Error* error = xffi_decoded(call);
-      if (error == NULL) *(int64_t*)y.data = kept.type_id;
+      if (error == NULL) *(int32_t*)y.data = (int32_t)kept.type_id;
       return error;
     }
     XFFI_HANDLER(number, number_impl);
     """
     named = {"Kept": "kept, kept_info" if _jax.TYPES_HAVE_INFO else "kept"}
-    load = lambda text: xla_ffi.load_inline(c=text, handlers={"number": "() -> y: s64[]"}, types=named)
+    load = lambda text: xla_ffi.load_inline(c=text, handlers={"number": "() -> y: s32[]"}, types=named)
     first, second = (int(load(text).number()) for text in (source, source + "/* edited */"))
     if not 0 < first != second > 0:
         raise AssertionError((first, second))

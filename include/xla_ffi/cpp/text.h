@@ -66,7 +66,11 @@ class Text {
   template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
   Text& operator<<(T value) noexcept {
     static_assert(!std::is_same_v<T, bool> && !std::is_same_v<T, char>, "a number is expected");
-    return Number(static_cast<unsigned long long>(value), value < T{});
+    if constexpr (std::is_signed_v<T>) {
+      return Number(static_cast<unsigned long long>(value), value < 0);
+    } else {
+      return Number(value, false);  // compilers warn where this is compared with 0
+    }
   }
 
   // Puts text before the byte at `at`.
