@@ -91,7 +91,7 @@ fn handlers_that_misbehave_are_errors() {
         "--revision",
         "r0",
         "--time-limit",
-        "0",
+        "1",
     ];
     assert!(said(&hang).contains("did not return"));
 }
