@@ -373,13 +373,13 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
 }
 
 /* What is wrong with an adapter, or null. */
-XFFI_COLD const char* xffi_legacy_lack(const xffi_legacy_adapter* adapter) {
+XFFI_COLD const char* xffi_legacy_lack_(const xffi_legacy_adapter* adapter) {
   if (adapter->function == NULL) return "its adapter has no function: write .function = (void (*)(void))name";
   return "its adapter does not say how the function is called: write .signature = XFFI_LEGACY_CPU, or another of these";
 }
 
 /* How many of the bytes that `describe` named are there: as many as it says where they are its own. */
-XFFI_INLINE size_t xffi_legacy_room(const xffi_legacy_opaque* opaque, const void* attr, size_t attr_size) {
+XFFI_INLINE size_t xffi_legacy_room_(const xffi_legacy_opaque* opaque, const void* attr, size_t attr_size) {
   const uintptr_t at = (uintptr_t)opaque->data, local = (uintptr_t)opaque->local, first = (uintptr_t)attr;
   if (opaque->data == NULL) return 0;
   if (at >= local && at - local <= sizeof(opaque->local)) return sizeof(opaque->local) - (at - local);
@@ -406,7 +406,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   size_t attr_size;
   if (XFFI_UNLIKELY(adapter->function == NULL || adapter->signature - 1 >= XFFI_LEGACY_CPU_UNIFIED)) {
     return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL, "%s: %s", call->handler,
-                             xffi_legacy_lack(adapter));
+                             xffi_legacy_lack_(adapter));
   }
   memset(&p, 0, sizeof(p));
   p.list = list;
@@ -428,7 +428,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
     attr_size = opaque.size;
     if (attr == NULL) opaque.data = opaque.local;
     if ((error = adapter->describe(call, &operands, &opaque)) != NULL) return error;
-    if (XFFI_UNLIKELY(opaque.size > xffi_legacy_room(&opaque, attr, attr_size))) {
+    if (XFFI_UNLIKELY(opaque.size > xffi_legacy_room_(&opaque, attr, attr_size))) {
       return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
                                "%s: `describe` gives %zu bytes that are not there: `local` has %zu, which it names by "
                                "opaque->data = opaque->local; more lie elsewhere, at opaque->data",

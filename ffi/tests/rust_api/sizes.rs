@@ -115,7 +115,7 @@ fn sizes_hold() {
         &[&[9, 2, 2]],
     ));
     ok(with(
-        call::<windows>("{stride = 1 : u8, width = 7 : i64}"),
+        call::<windows>("{stride = 1 : ui8, width = 7 : i64}"),
         &[&[0, 1]],
         &[&[0, 7]],
     ));
@@ -159,7 +159,7 @@ fn broken_sizes_say_what_was_computed_from_what() {
     );
     assert_eq!(
         refused(with(
-            call::<windows>("{stride = 3 : u8}"),
+            call::<windows>("{stride = 3 : ui8}"),
             &[&[4, 2]],
             &[&[2, 2]]
         )),
