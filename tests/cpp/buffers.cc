@@ -60,6 +60,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(seen_as, SeenAs, ffi::Ffi::Bind().Arg<ffi::AnyBuff
 static ffi::Error PackedBytes(ffi::BufferR1<ffi::S4> x, ffi::ResultBufferR1<ffi::U8> y, ffi::Dictionary attrs) {
   const ffi::Span<uint8_t> from = x.packed_data();
   const size_t count = attrs.contains("beyond") ? x.element_count() : from.size();
+  for (size_t i = 0; i < y->element_count(); ++i) y->typed_data()[i] = 0;
   for (size_t i = 0; i < count; ++i) y->typed_data()[i] = from[i];
   return ffi::Error::Success();
 }

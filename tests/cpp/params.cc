@@ -73,7 +73,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(small_named, Named, ffi::Ffi::Bind().Ret<ffi::Buff
 
 // Floating-point numbers are rounded, not to infinity; integers are exact
 // RUN-OURS rounded {d = 0.1 : f64, n = 16777216 : i64, m = -2147483648 : i32} -> f32[3] == 0.10000000149011612,16777216,-2147483648
-// RUN-OURS rounded {d = 3.4028235677973362e38 : f64, n = -16777216 : i64, m = 0 : i32} -> f32[3] == 3.4028234663852886e38,-16777216,0
+// RUN-OURS rounded {d = 16777217.0 : f64, n = -16777216 : i64, m = 0 : i32} -> f32[3] == 16777216,-16777216,0
 // RUN-OURS rounded {d = 3.4028235677973366e38 : f64, n = 0 : i64, m = 0 : i32} -> f32[3] !! INVALID_ARGUMENT attribute 'd': the function takes a floating-point number of 32 bits, got 3.4028235677973366e+38
 // RUN-OURS rounded {d = -1.0e300 : f64, n = 0 : i64, m = 0 : i32} -> f32[3] !! INVALID_ARGUMENT attribute 'd': the function takes a floating-point number of 32 bits, got -1e+300
 // RUN-OURS rounded {d = 0.0 : f64, n = 16777217 : i64, m = 0 : i32} -> f32[3] !! INVALID_ARGUMENT attribute 'n': the function takes a floating-point number of 32 bits, got 16777217

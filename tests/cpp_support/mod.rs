@@ -244,7 +244,7 @@ impl Case {
     }
 
     /// Whether it has attributes that JAX passes to no handler.
-    fn is_beyond_jax(&self) -> bool {
+    pub(crate) fn is_beyond_jax(&self) -> bool {
         self.attributes.contains("xi1>") || self.attributes.contains("complex<")
     }
 
