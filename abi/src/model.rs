@@ -95,7 +95,7 @@ pub struct Struct {
     pub fields: Vec<Field>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
 fn is_false(is: &bool) -> bool {
     !is
 }

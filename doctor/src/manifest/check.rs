@@ -105,18 +105,17 @@ fn check_gradient(gradient: &Gradient) -> Result<(), &'static str> {
 
 /// What a handler says of its batches is what its contract takes; a contract that is none is told elsewhere.
 fn check_batch_by_contract(handler: &Handler) -> Result<(), String> {
-    let leads = |index: usize| match &handler.batch {
-        Some(Batch::Each(words)) => words.get(index).is_some_and(|word| word == "leading"),
-        _ => true,
+    let contract = handler.shape.as_deref().map(Contract::parse);
+    let Some(Ok(contract)) = contract else {
+        return Ok(());
     };
-    let is_batched = match &handler.batch {
-        Some(Batch::Word(word)) => word == "leading",
-        Some(Batch::Each(words)) => !words.is_empty(),
-        _ => false,
+    let entry = match &handler.batch {
+        Some(Batch::Word(word)) if word == "leading" => contract.not_leading(|_| true),
+        Some(Batch::Each(words)) if !words.is_empty() => {
+            contract.not_leading(|index| words.get(index).is_some_and(|word| word == "leading"))
+        }
+        _ => None,
     };
-    let contract = handler.shape.as_deref().filter(|_| is_batched);
-    let contract = contract.and_then(|text| Contract::parse(text).ok());
-    let entry = contract.as_ref().and_then(|found| found.not_leading(leads));
     entry.map_or(Ok(()), |entry| {
         Err(format!(
             "its \"batch\" has a further leading dimension, which the entry {:?} of its \"shape\" does not take: it \

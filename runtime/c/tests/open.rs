@@ -47,6 +47,25 @@ fn sanitizes(compiler: &str) -> bool {
             .is_ok_and(|done| done.status.success())
 }
 
+/// Builds a program of these sources and flags with the archive.
+fn with_archive(test: &str, compiler: &str, name: &str, more: &[&str]) -> Option<PathBuf> {
+    let archive = libraries().join("libxla_ffi_runtime.a");
+    let flags = ["-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
+    let files = [archive.to_str().expect("UTF-8")];
+    program(
+        test,
+        compiler,
+        name,
+        &[&flags[..], more, &files, &SYSTEM].concat(),
+    )
+}
+
+/// One of the programs in C.
+fn in_c(test: &str, name: &str) -> Option<PathBuf> {
+    let source = format!("runtime/c/tests/programs/{name}.c");
+    with_archive(test, "cc", name, &["-std=gnu99", &source])
+}
+
 /// Builds the program and runs it alone, under valgrind and with sanitizers; it says `said`.
 fn is_clean(
     test: &str,
@@ -56,12 +75,8 @@ fn is_clean(
     said: &str,
 ) -> Option<PathBuf> {
     let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
-    let flags = [standard, "-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
     let build = |name: &str, more: &[&str]| {
-        let files = [source, archive.to_str().expect("UTF-8")];
-        let all = [&flags[..], more, &files, &SYSTEM].concat();
-        program(test, compiler, name, &all)
+        with_archive(test, compiler, name, &[&[standard, source], more].concat())
     };
     let stem = Path::new(source).file_stem()?.to_str()?;
     let linked = build(&format!("{stem}-{compiler}"), &[])?;
@@ -184,21 +199,8 @@ fn handlers_work_in_the_callers_memory() {
 #[test]
 fn no_lock_is_held_while_the_logger_runs() {
     let test = "no_lock_is_held_while_the_logger_runs";
-    let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
-    let flags = [
-        "-std=gnu99",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Iinclude",
-    ];
-    let source = "runtime/c/tests/programs/locks.c";
-    let files = [source, archive.to_str().expect("UTF-8")];
-    let all = [&flags[..], &files, &SYSTEM].concat();
-    if let Some(linked) = program(test, "cc", "locks", &all) {
-        assert_eq!(run(&linked, &libraries), "done\n");
+    if let Some(linked) = in_c(test, "locks") {
+        assert_eq!(run(&linked, &libraries()), "done\n");
     }
 }
 
@@ -206,19 +208,7 @@ fn no_lock_is_held_while_the_logger_runs() {
 #[test]
 fn a_thread_that_ends_in_a_handler_ends_the_process_in_words() {
     let test = "a_thread_that_ends_in_a_handler_ends_the_process_in_words";
-    let archive = libraries().join("libxla_ffi_runtime.a");
-    let flags = [
-        "-std=gnu99",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Iinclude",
-    ];
-    let source = "runtime/c/tests/programs/ended.c";
-    let files = [source, archive.to_str().expect("UTF-8")];
-    let all = [&flags[..], &files, &SYSTEM].concat();
-    let Some(linked) = program(test, "cc", "ended", &all) else {
+    let Some(linked) = in_c(test, "ended") else {
         return;
     };
     for how in ["exits", "cancelled", "deleter"] {
@@ -236,19 +226,7 @@ fn a_thread_that_ends_in_a_handler_ends_the_process_in_words() {
 #[test]
 fn valgrind_tells_of_data_that_is_freed_too_early() {
     let test = "valgrind_tells_of_data_that_is_freed_too_early";
-    let archive = libraries().join("libxla_ffi_runtime.a");
-    let source = "runtime/c/tests/programs/freed.c";
-    let flags = [
-        "-std=gnu99",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Iinclude",
-    ];
-    let files = [source, archive.to_str().expect("UTF-8")];
-    let all = [&flags[..], &files, &SYSTEM].concat();
-    let Some(linked) = program(test, "cc", "freed", &all) else {
+    let Some(linked) = in_c(test, "freed") else {
         return;
     };
     for (arguments, expected) in [(&["waits"][..], 0), (&[], 9)] {
