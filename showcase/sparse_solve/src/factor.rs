@@ -4,7 +4,7 @@ use faer::sparse::linalg::solvers::{Llt, Lu, SymbolicLlt, SymbolicLu};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMat, linalg::LuError};
 use faer::{Conj, MatMut, Side, linalg::solvers::SolveCore, traits::ComplexField};
 use std::any::Any;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use xla_ffi::{Attribute, Element, prelude::*};
 
@@ -17,7 +17,7 @@ pub(crate) enum Method {
 }
 
 /// Numeric factorisations.
-pub(crate) static MADE: AtomicI64 = AtomicI64::new(0);
+pub(crate) static MADE: AtomicU32 = AtomicU32::new(0);
 /// Factors that call sites hold.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 

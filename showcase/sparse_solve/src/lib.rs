@@ -134,7 +134,7 @@ impl SolveVjp {
 
 /// How many numeric factorisations this process has made.
 #[xla_ffi::handler(shape = "-> ()", nondeterministic, batch = "none")]
-fn factorisations(mut count: Out<i64, 0>) {
+fn factorisations(mut count: Out<u32, 0>) {
     count.fill(factor::MADE.load(std::sync::atomic::Ordering::Relaxed));
 }
 
