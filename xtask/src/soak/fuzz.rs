@@ -6,6 +6,7 @@ use crate::cargo::cargo;
 use crate::tally::processor_time;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -37,9 +38,10 @@ struct Totals {
     executions: u64,
     /// Of processor time.
     seconds: u64,
-    /// Edges of the program that inputs have taken.
+    /// Edges that inputs have taken in the source of this repository. Those of libraries, of sorting, hashing and reading
+    /// of JSON, are counted by the fuzzer too, but are not what is under attack.
     edges: u64,
-    /// How long there was no new edge.
+    /// How long there was no new one.
     quiet: u64,
 }
 
@@ -124,6 +126,7 @@ impl Attack for Fuzz {
             .arg("--target-dir")
             .arg(root.join("target/fuzz"))
             .env("RUSTFLAGS", FLAGS)
+            .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
             .status()
             .context("starting cargo")?;
         anyhow::ensure!(status.success(), "the fuzzer does not build");
@@ -135,7 +138,8 @@ impl Attack for Fuzz {
         command
             .args(self.folders(root))
             .arg(format!("-max_total_time={}", turn.as_secs()))
-            .arg("-print_final_stats=1");
+            .args(["-print_final_stats=1", "-print_pcs=1", "-print_funcs=0"])
+            .arg("-print_full_coverage=1");
         let words = root.join("fuzz/words").join(&self.target);
         if words.exists() {
             command.arg(format!("-dict={}", words.display()));
@@ -155,11 +159,14 @@ impl Attack for Fuzz {
             let words = || said.chars().take(4000).collect::<String>();
             bail!(finding.unwrap_or_else(|| format!("{}: {}", output.status, words())));
         }
-        let (executions, edges) = figures(&said).context("the fuzzer told no figures")?;
-        self.now.quiet = match edges > self.now.edges {
-            true => 0,
-            false => self.now.quiet + seconds,
+        let executions = executions(&said).context("the fuzzer told no figures")?;
+        let (edges, untaken) = coverage(&said);
+        self.now.quiet = match new_edges(&said) {
+            0 => self.now.quiet + seconds,
+            _ => 0,
         };
+        let file = self.folder.join("untaken");
+        std::fs::write(&file, untaken).with_context(|| format!("writing {}", file.display()))?;
         // From the same inputs a run may take an edge less than the last one.
         self.now.edges = self.now.edges.max(edges);
         self.now.executions += executions;
@@ -177,8 +184,8 @@ impl Attack for Fuzz {
 
     fn report(&self) -> String {
         format!(
-            "{} executions in {} min of processor time in this run, {} in {} min in all; {} edges, no new \
-             one for {} min",
+            "{} executions in {} min of processor time in this run, {} in {} min in all; {} edges of ours, no \
+             new one for {} min",
             self.now.executions - self.before.executions,
             (self.now.seconds - self.before.seconds) / 60,
             self.now.executions,
@@ -201,12 +208,51 @@ fn host(root: &Path) -> Result<String> {
     Ok(host.context("rustc does not tell its host")?.to_owned())
 }
 
-/// Executions and edges, of what libFuzzer says at its end.
-fn figures(said: &str) -> Option<(u64, u64)> {
-    let number = |text: &str| text.split_whitespace().next()?.parse().ok();
+/// Executions, of what libFuzzer says at its end.
+fn executions(said: &str) -> Option<u64> {
     let executions = said.split("stat::number_of_executed_units:").nth(1)?;
-    let edges = said.rsplit(" cov: ").next()?;
-    Some((number(executions)?, number(edges)?))
+    executions.split_whitespace().next()?.parse().ok()
+}
+
+/// What stands for an edge that is not in the source of this repository.
+const FOREIGN: &str = "-";
+
+/// How many edges of ours inputs of this run took first.
+fn new_edges(said: &str) -> usize {
+    let places = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("\tNEW_PC: "));
+    places.filter(|place| *place != FOREIGN).count()
+}
+
+/// How many edges of ours were taken in all, and in what functions that were entered which ones were not, a line each.
+fn coverage(said: &str) -> (u64, String) {
+    let mut lines = said
+        .split("FULL COVERAGE:\n")
+        .nth(1)
+        .unwrap_or_default()
+        .lines();
+    let ours = |line: &str| -> Vec<String> {
+        let places = line.split_whitespace().skip(1);
+        places
+            .filter(|place| *place != FOREIGN)
+            .map(str::to_owned)
+            .collect()
+    };
+    let (mut taken, mut untaken) = (0, BTreeMap::<String, u64>::new());
+    while let (Some(not), Some(yes)) = (lines.next(), lines.next()) {
+        if !not.starts_with('U') || !yes.starts_with('C') {
+            break;
+        }
+        taken += ours(yes).len() as u64;
+        if yes.len() > 1 {
+            ours(not)
+                .into_iter()
+                .for_each(|place| *untaken.entry(place).or_default() += 1);
+        }
+    }
+    let line = |(place, edges): (&String, &u64)| format!("{place} {edges}\n");
+    (taken, untaken.iter().map(line).collect())
 }
 
 #[cfg(test)]
@@ -214,14 +260,19 @@ mod tests {
     use super::*;
 
     const SAID: &str = "#2\tINITED cov: 9 ft: 9 corp: 1/1b exec/s: 0 rss: 29Mb\n\
+        \tNEW_PC: -\n\tNEW_PC: abi/src/model.rs:7\n\
         #4713456\tDONE   cov: 1223 ft: 2795 corp: 893/3851Kb exec/s: 0 rss: 34Mb\n\
+        FULL COVERAGE:\nU a.rs:2 - a.rs:2\nC a.rs:1 -\nU b.rs:9\nC\n\
         Done 4713456 runs in 61 second(s)\n\
         stat::number_of_executed_units: 4713456\nstat::average_exec_per_sec:     77269\n";
 
     #[test]
-    fn figures_are_those_at_the_end() {
-        assert_eq!(figures(SAID), Some((4_713_456, 1223)));
-        assert_eq!(figures("what"), None);
+    fn edges_are_those_of_this_repository() {
+        assert_eq!(executions(SAID), Some(4_713_456));
+        assert_eq!(executions("what"), None);
+        assert_eq!(new_edges(SAID), 1);
+        assert_eq!(coverage(SAID), (1, "a.rs:2 2\n".to_owned()));
+        assert_eq!(coverage("what"), (0, String::new()));
     }
 
     #[test]
