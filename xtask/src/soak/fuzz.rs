@@ -4,7 +4,7 @@
 use super::{Attack, grown};
 use crate::cargo::cargo;
 use crate::tally::processor_time;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -129,7 +129,7 @@ impl Attack for Fuzz {
             .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
             .status()
             .context("starting cargo")?;
-        anyhow::ensure!(status.success(), "the fuzzer does not build");
+        ensure!(status.success(), "the fuzzer does not build");
         Ok(())
     }
 
@@ -161,6 +161,11 @@ impl Attack for Fuzz {
         }
         let executions = executions(&said).context("the fuzzer told no figures")?;
         let (edges, untaken) = coverage(&said);
+        // Then none would ever be new.
+        ensure!(
+            edges > 0,
+            "of no edge the fuzzer knows where it was written"
+        );
         self.now.quiet = match new_edges(&said) {
             0 => self.now.quiet + seconds,
             _ => 0,
