@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// What to attack: a test of `tests/hostile`, a folder of `fuzz/corpus`. Everything, where nothing is
-    /// said, a minute each in turn.
+    /// said, in turns of a minute at least.
     what: Vec<String>,
     /// How long, in all.
     #[arg(long, default_value_t = 30)]
@@ -33,8 +33,11 @@ pub(crate) struct Args {
     leaks: bool,
 }
 
-/// How long an attack goes on before the next has its turn.
-const TURN: Duration = Duration::from_secs(60);
+/// How long an attack goes on before the next has its turn: as long as there is for it, but not so long that nobody hears
+/// of it, nor so short that it does little but begin.
+fn turn(minutes: u64, attacks: usize) -> Duration {
+    Duration::from_secs((60 * minutes / attacks.max(1) as u64).clamp(60, 600))
+}
 
 /// Something that is tried for as long as there is time.
 trait Attack {
@@ -68,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         attack.build(&root)?;
     }
     let end = Instant::now() + Duration::from_secs(60 * args.minutes);
+    let longest = turn(args.minutes, attacks.len());
     let mut broken = vec![];
     while broken.len() < attacks.len() && Instant::now() < end {
         for attack in &mut attacks {
@@ -75,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             if broken.iter().any(|name| name == attack.name()) {
                 continue;
             }
-            let turn = TURN.min(end.saturating_duration_since(Instant::now()));
+            let turn = longest.min(end.saturating_duration_since(Instant::now()));
             if turn.as_secs() == 0 {
                 break;
             }
