@@ -31,11 +31,15 @@ clang --target=x86_64-linux-gnu $shared -gdwarf-5 types.c -o $out/clang-dwarf-5
 clang --target=x86_64-linux-gnu $shared -gdwarf-5 types.cc -o $out/clang-c++
 clang --target=x86_64-linux-gnu $shared -gdwarf-5 -gdwarf64 types.c -o $out/clang-dwarf64
 clang --target=x86_64-linux-gnu $shared -gdwarf-4 -gdwarf-aranges types.c -o $out/clang-dwarf-4
+gcc $shared -gdwarf-5 parts.c -o $out/gcc-parts
+clang --target=x86_64-linux-gnu $shared -gdwarf-4 parts.c -o $out/clang-parts
+gcc $shared -std=c++20 -gdwarf-5 parts.cc -o $out/gcc-parts-c++
+clang --target=x86_64-linux-gnu $shared -std=c++20 -gdwarf-5 parts.cc -o $out/clang-parts-c++
 rm -f ./*.dwo $out/*.dwo
 # DLLs, of which the doctor reads debug information, too.
 dll() {
     clang --target=x86_64-windows-gnu $plain "$@" -o dll.o
-    ld -m i386pep -shared --section-alignment 4096 --file-alignment 16 dll.o -o $out/dll
+    ld -m i386pep -shared --no-insert-timestamp --section-alignment 4096 --file-alignment 16 dll.o -o $out/dll
     rm dll.o
 }
 dll -gdwarf-4 layouts.c
@@ -46,3 +50,5 @@ dll -gdwarf-4 types.c
 mv $out/dll ../corpus/library/types
 dll -gdwarf-4 types.cc
 mv $out/dll ../corpus/library/types-c++
+dll -gdwarf-4 parts.c
+mv $out/dll ../corpus/library/parts
