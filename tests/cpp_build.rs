@@ -160,7 +160,12 @@ fn c_sources_compile_without_a_warning() {
 /// What projects turn on besides: the headers, and what handlers make of their templates.
 #[test]
 fn headers_are_clean_under_stricter_warnings() {
-    const STRICTER: [&str; 3] = ["-Wshadow", "-Wconversion", "-Wold-style-cast"];
+    const STRICTER: [&str; 4] = [
+        "-Wshadow",
+        "-Wconversion",
+        "-Wsign-conversion",
+        "-Wold-style-cast",
+    ];
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for compiler in cpp_compilers("headers_are_clean_under_stricter_warnings") {
         for source in [

@@ -47,6 +47,8 @@ constexpr Revision FloorOf() {
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
   static constexpr int kSize = sizeof...(Ts);
+  // Of arrays with an element for each of `Ts`, which may be none.
+  static constexpr size_t kRoom = sizeof...(Ts) + 1;
   static constexpr int kInOuts = count_tagged_v<InOutTag, Ts...>;
   static constexpr int kArgs = count_tagged_v<ArgTag, Ts...> + kInOuts;
   static constexpr int kOptionalArgs = count_tagged_v<OptionalArgTag, Ts...>;
@@ -99,12 +101,12 @@ class HandlerCore {
       if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) return RefusePlace(frame);
     }
     if (XLA_FFI_PREDICT_FALSE(!Counts(frame))) return WrongCounts(frame);
-    return Decode(frame, std::make_index_sequence<kSize>{});
+    return Decode(frame, std::index_sequence_for<Ts...>{});
   }
 
  private:
-  static constexpr bool kIsAttr[kSize + 1] = {is_attr_tag_v<Ts>..., false};
-  static constexpr ElementKind kKinds[kSize + 1] = {element_kind_v<Ts>..., ElementKind::kOther};
+  static constexpr bool kIsAttr[kRoom] = {is_attr_tag_v<Ts>..., false};
+  static constexpr ElementKind kKinds[kRoom] = {element_kind_v<Ts>..., ElementKind::kOther};
 
   // Compares as the host sorts: by unsigned bytes.
   static constexpr bool Before(std::string_view a, std::string_view b) {
@@ -165,7 +167,7 @@ class HandlerCore {
   // number of attributes has each at its rank, or lacks it.
   struct Fixed {};
   struct Searched {
-    int64_t at[kSize + 1];
+    int64_t at[kRoom];
   };
   using Places = std::conditional_t<kOptionalAttrs, Searched, Fixed>;
 
@@ -205,7 +207,7 @@ class HandlerCore {
       return rank_[i];
     }
   }
-  static constexpr bool kOptionalFlags[kSize + 1] = {is_optional_attr_v<Ts>..., false};
+  static constexpr bool kOptionalFlags[kRoom] = {is_optional_attr_v<Ts>..., false};
 
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT Place PlaceOf(const XLA_FFI_CallFrame* frame, int64_t index) const {
@@ -405,7 +407,7 @@ class HandlerCore {
   static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
                 "the function does not take what the binding gives: compare them one by one");
   using Taken = typename ParamsOf<Fn>::Type;
-  static constexpr Losses<kSize> kLosses = FindLosses<Fn, Ts...>(static_cast<const Taken*>(nullptr));
+  static constexpr Losses<sizeof...(Ts)> kLosses = FindLosses<Fn, Ts...>(static_cast<const Taken*>(nullptr));
   static_assert(!kLosses.Has(Loss::kResult),
                 "the function would write an argument: what it takes as a Result is bound by .Ret, or by .InOut");
   static_assert(!kLosses.Has(Loss::kFraction),
@@ -649,9 +651,9 @@ class HandlerCore {
 
   Fn fn_;
   std::string_view name_;
-  BoundNames<kSize> names_;
-  int64_t rank_[kSize + 1] = {};  // of attributes
-  bool first_[kSize + 1] = {};    // whether an attribute's name was not bound before
+  BoundNames<sizeof...(Ts)> names_;
+  int64_t rank_[kRoom] = {};  // of attributes
+  bool first_[kRoom] = {};    // whether an attribute's name was not bound before
   int64_t distinct_ = 0;          // attribute names
   XLA_FFI_Handler_Traits traits_;
   bool shape_is_planned_ = false;

@@ -17,7 +17,7 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // A short list of texts.
-template <int n>
+template <size_t n>
 struct Names {
   std::string_view names[n] = {};
   int count = 0;
