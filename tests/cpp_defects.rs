@@ -456,3 +456,38 @@ fn printing_an_unknown_enum_value() {
         }
     }
 }
+
+/// A parameter of fewer bits holds what is no number, also where the compiler takes for granted that there is no such.
+#[test]
+fn no_number_is_held_under_fast_math() {
+    let test = "no_number_is_held_under_fast_math";
+    let text = "#include \"xla/ffi/api/ffi.h\"\n#include <cstdlib>\n\
+        int main(int, char** given) {\n\
+          return xla::ffi::internal::Holds<float>(std::strtod(given[1], nullptr)) ? 0 : 1; }\n";
+    for compiler in cpp_compilers(test) {
+        for level in ["-O0", "-O3"] {
+            let name = format!("holds_{compiler}{level}");
+            let program = out(&name);
+            let flags = [level, "-ffast-math", "-o", program.to_str().expect("UTF-8")];
+            let built = compile(compiler, &Headers::Ours, &name, text, &flags);
+            let error = String::from_utf8_lossy(&built.stderr);
+            assert!(built.status.success(), "{compiler}: {error}");
+            for (number, held) in [
+                ("nan", true),
+                ("-nan", true),
+                ("inf", true),
+                ("-inf", true),
+                ("0", true),
+                ("1e-300", true),
+                ("-3.4028235677973362e38", true),
+                ("3.4028235677973366e38", false),
+                ("-1e300", false),
+                ("1.7976931348623157e308", false),
+            ] {
+                let status = Command::new(&program).arg(number).status();
+                let status = status.expect("it runs");
+                assert_eq!(status.success(), held, "{compiler} {level}: {number}");
+            }
+        }
+    }
+}

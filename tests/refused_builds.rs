@@ -237,6 +237,20 @@ fn an_argument_is_no_result() {
                 two,
                 None,
             ),
+            // What the user makes of both is neither.
+            (
+                "struct View { View(B) {} View(ffi::Result<B>) {} };\n\
+                const auto F = [](View, View, auto...) { return ffi::Error(); };",
+                two,
+                None,
+            ),
+            (
+                "struct View { template <typename T> View(const T&) {} };\n\
+                struct { ffi::Error operator()(View, View) const { return {}; }\n\
+                ffi::Error operator()(int, View) const { return {}; } } F;",
+                two,
+                None,
+            ),
             (
                 "ffi::Error F(std::optional<B>, std::optional<ffi::Result<B>>);",
                 ".OptionalArg<B>().OptionalRet<B>()",
@@ -439,6 +453,11 @@ fn an_attribute_is_not_cut() {
                 cut,
             ),
             ("ffi::Error F(std::complex<float>);", ".Attr<double>(\"n\")", cut),
+            // Numbers that the standard library may not know of.
+            ("ffi::Error F(__int128);", ".Attr<uint64_t>(\"n\")", None),
+            ("ffi::Error F(__int128);", ".Attr<float>(\"n\")", fraction),
+            ("ffi::Error F(unsigned __int128);", ".Attr<uint64_t>(\"n\")", None),
+            ("ffi::Error F(unsigned __int128);", ".Attr<int32_t>(\"n\")", cut),
             ("ffi::Error F(int8_t);", ".Attr<Tick>(\"n\")", cut),
             ("ffi::Error F(int64_t);", ".Attr<Tick>(\"n\")", None),
         ]

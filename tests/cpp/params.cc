@@ -42,6 +42,14 @@ struct ByReference {
 };
 XLA_FFI_DEFINE_HANDLER_SYMBOL(by_reference, ByReference{},
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<int32_t>("n"));
+// RUN-OURS by_wrapper {n = 127 : i32} -> s64[1] == 127
+// RUN-OURS by_wrapper {n = 300 : i32} -> s64[1] !! INVALID_ARGUMENT attribute 'n': the function takes an integer of 8 bits, got 300
+static ffi::Error Wrapped(Y y, int8_t n) {
+  Put(y, {n});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(by_wrapper, std::ref(Wrapped),
+                              ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<int32_t>("n"));
 
 // An enum without a scope, what a decoding of the user's gives, what the context gives, an attribute with its name
 static ffi::Error Small(Y y, std::optional<int8_t> n) {

@@ -59,11 +59,19 @@ XLA_FFI_SDK_HOT constexpr bool Holds(From value) {
   using Limits = std::numeric_limits<To>;
   if constexpr (std::is_floating_point_v<To> && std::is_floating_point_v<From>) {
     if constexpr (Limits::max_exponent < std::numeric_limits<From>::max_exponent) {
+      // By its bits: -ffast-math takes for granted that no number is a NaN.
+      using Bits = std::conditional_t<sizeof(From) == 4, uint32_t, uint64_t>;
+      static_assert(sizeof(From) == sizeof(Bits), "attributes are no wider");
+      Bits magnitude = 0;
+      std::memcpy(&magnitude, &value, sizeof(magnitude));
+      magnitude &= ~Bits{0} >> 1;
+      constexpr int kFraction = std::numeric_limits<From>::digits - 1;
+      constexpr int kBias = std::numeric_limits<From>::max_exponent - 1;
       // What lies halfway to the next number, which there is none of.
-      constexpr From kEnd =
-          static_cast<From>(Limits::max()) + PowerOf2<From>(Limits::max_exponent - Limits::digits - 1);
-      constexpr From kInfinite = std::numeric_limits<From>::max();
-      return !((value >= kEnd && value <= kInfinite) || (value <= -kEnd && value >= -kInfinite));
+      constexpr Bits kEnd = (Bits{kBias + Limits::max_exponent - 1} << kFraction) |
+                            (((Bits{1} << Limits::digits) - 1) << (kFraction - Limits::digits));
+      constexpr Bits kInfinite = Bits{2 * kBias + 1} << kFraction;
+      return magnitude < kEnd || magnitude >= kInfinite;
     }
     return true;
   } else if constexpr (std::is_floating_point_v<To>) {
@@ -111,6 +119,51 @@ constexpr Loss NumberLoss() {
   }
 }
 
+// Whether a type is a real number of the compiler's own, such as _Float16, which the standard library knows of in some
+// modes alone.
+template <typename T, typename = void>
+inline constexpr bool is_extended_v = false;
+template <typename T>
+inline constexpr bool is_extended_v<T, std::void_t<decltype(std::declval<T>() < std::declval<T>())>> =
+    std::is_object_v<T> && !std::is_scalar_v<T> && !std::is_class_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
+template <typename T>
+inline constexpr bool is_number_type_v = std::is_arithmetic_v<T> || is_extended_v<T>;
+// Those of 128 bits: whether a type is one, or the one without a sign.
+template <typename T>
+inline constexpr bool is_int128_v = false;
+template <typename T>
+inline constexpr bool is_uint128_v = false;
+#ifdef __SIZEOF_INT128__
+__extension__ typedef __int128 Int128;
+__extension__ typedef unsigned __int128 UInt128;
+template <>
+inline constexpr bool is_int128_v<Int128> = true;
+template <>
+inline constexpr bool is_int128_v<UInt128> = true;
+template <>
+inline constexpr bool is_uint128_v<UInt128> = true;
+#endif
+
+// What a number loses as one of these. Wider ones hold it; nothing looks where others do not.
+template <typename From, typename To>
+constexpr Loss ExtendedLoss() {
+  if constexpr (std::is_pointer_v<From>) {
+    return Loss::kPointer;
+  } else if constexpr (std::is_floating_point_v<From> && is_int128_v<To>) {
+    return Loss::kFraction;
+  } else {
+    return sizeof(To) > sizeof(From) && !(std::is_signed_v<From> && is_uint128_v<To>) ? Loss::kNothing : Loss::kCut;
+  }
+}
+template <typename From, typename To>
+constexpr Loss AnyNumberLoss() {
+  if constexpr (is_extended_v<To>) {
+    return ExtendedLoss<From, To>();
+  } else {
+    return NumberLoss<From, To>();
+  }
+}
+
 // Stands for a value of a type in the place of a parameter, in braces, which say nothing to a template: it converts to
 // what such a value converts to, or to those types alone that hold each.
 template <typename From, bool all>
@@ -119,8 +172,8 @@ struct Stand {
   static constexpr bool Converts() {
     if constexpr (std::is_same_v<T, From>) {
       return true;
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      return all || NumberLoss<PlainOf<From>, T>() == Loss::kNothing;
+    } else if constexpr (is_number_type_v<T>) {
+      return all || AnyNumberLoss<PlainOf<From>, T>() == Loss::kNothing;
     } else {
       return std::is_pointer_v<From> && std::is_pointer_v<T> && std::is_convertible_v<From, T>;
     }
@@ -159,8 +212,8 @@ constexpr Loss LossInto() {
   constexpr bool kNumber = std::is_arithmetic_v<P> || std::is_pointer_v<P>;
   if constexpr (std::is_same_v<From, To>) {
     return Loss::kNothing;
-  } else if constexpr (kNumber && std::is_arithmetic_v<To>) {
-    return NumberLoss<P, To>();
+  } else if constexpr (kNumber && is_number_type_v<To>) {
+    return AnyNumberLoss<P, To>();
   } else if constexpr (kNumber && std::is_class_v<To>) {
     // By a constructor of its own, whose parameter nobody sees.
     return lists_v<To, Stand<From, true>> && !lists_v<To, Stand<From, false>> ? Loss::kCut : Loss::kNothing;

@@ -15,6 +15,12 @@ struct ParamsOf {
 };
 template <typename Fn>
 struct ParamsOf<Fn, std::void_t<decltype(&Fn::operator())>> : ParamsOf<decltype(&Fn::operator())> {};
+template <typename Fn>
+struct ParamsOf<std::reference_wrapper<Fn>, void> : ParamsOf<Fn> {};
+template <typename R, typename... Ps>
+struct ParamsOf<std::reference_wrapper<R(Ps...)>, void> : ParamsOf<R (*)(Ps...)> {};
+template <typename R, typename... Ps>
+struct ParamsOf<std::reference_wrapper<R(Ps...) noexcept>, void> : ParamsOf<R (*)(Ps...)> {};
 template <typename R, typename... Ps>
 struct ParamsOf<R (*)(Ps...), void> {
   using Type = ParamList<Ps...>;
@@ -130,6 +136,15 @@ inline constexpr bool takes_braced_v<
     std::void_t<decltype(std::declval<const Fn&>()(std::declval<Bs>()..., {std::declval<Given>()}, std::declval<As>()...))>> =
     true;
 
+// The same without braces: what a class of its own is made of by two conversions is not taken. Asked where braces are.
+template <typename Fn, typename Given, typename Before, typename After, typename = void>
+inline constexpr bool takes_plainly_v = false;
+template <typename Fn, typename Given, typename... Bs, typename... As>
+inline constexpr bool takes_plainly_v<
+    Fn, Given, ParamList<Bs...>, ParamList<As...>,
+    std::void_t<decltype(std::declval<const Fn&>()(std::declval<Bs>()..., std::declval<Given>(), std::declval<As>()...))>> =
+    true;
+
 // An overload that takes everything as it is, and is less special than any: it is called where the function converts.
 struct AsItIs {};
 template <typename Fn>
@@ -154,6 +169,8 @@ template <typename T>
 struct OnlyThat {
   operator T() const;  // NOLINT
 };
+// What nothing is made of but what is made of anything.
+struct OnlyItself {};
 
 template <typename Fn, typename Tag, typename Before, typename After>
 constexpr Loss AskedLoss() {
@@ -161,7 +178,13 @@ constexpr Loss AskedLoss() {
   if constexpr (is_arg_tag_v<Tag>) {
     // Where a buffer goes as well, the two are overloads.
     constexpr bool kOne = is_tagged_v<OptionalArgTag, Tag> || takes_braced_v<Fn, OnlyThat<From>, Before, After>;
-    return kOne && takes_braced_v<Fn, OnlyResult, Before, After> ? Loss::kResult : Loss::kNothing;
+    if constexpr (kOne && takes_braced_v<Fn, OnlyResult, Before, After> &&
+                  !takes_braced_v<Fn, OnlyItself, Before, After>) {
+      // A class of the user's own that is made of buffers and of results takes both, too.
+      return takes_plainly_v<Fn, OnlyResult, Before, After> ? Loss::kResult : Loss::kNothing;
+    } else {
+      return Loss::kNothing;
+    }
   } else if constexpr (is_number_v<From>) {
     return takes_braced_v<Fn, Stand<From, true>, Before, After> && !takes_braced_v<Fn, Stand<From, false>, Before, After>
                ? Loss::kCut
