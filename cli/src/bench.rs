@@ -5,7 +5,7 @@ use crate::output;
 use crate::pipe;
 use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// The form of the answers for programs.
 pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
 
-/// How often it is said that calls return.
-const BEAT: Duration = Duration::from_secs(1);
+/// How often it is said that calls return: less than a call may be late.
+const BEAT: Duration = Duration::from_millis(100);
 
 /// Command line of `bench`.
 #[derive(clap::Args)]
@@ -57,35 +57,49 @@ fn here(args: &Args) -> Result<()> {
     if args.json {
         output::keep_apart()?;
     }
+    // Before any foreign code: lack of memory for it is not the handler's.
+    let mut nanoseconds: Vec<u64> = vec![];
+    let calls = args.calls as usize;
+    nanoseconds.try_reserve_exact(calls).with_context(|| {
+        format!("no memory for the times of {calls} calls; --calls sets how many are measured")
+    })?;
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
+    let limit = Duration::from_secs(args.call.time_limit);
+    pipe::calls(format_args!("the handler"));
+    let begun = Instant::now();
     let mut call = prepared.call().prepare()?;
+    pipe::within("the handler", limit, begun.elapsed())?;
     drop(prepared);
     crate::progress::at(format!("measuring {} calls", args.calls));
+    pipe::calls(format_args!("the handler"));
     let mut beat = Instant::now();
     // The time limit is of one call, not of all of them.
-    let mut goes_on = |now: Instant| {
-        if now.duration_since(beat) > BEAT {
-            beat = now;
-            pipe::enters(format_args!("the handler"));
+    let mut goes_on = |start: Instant, end: Instant| {
+        if end.duration_since(beat) > BEAT {
+            pipe::within("the handler", limit, end.duration_since(start))?;
+            beat = end;
+            pipe::calls(format_args!("the handler"));
         }
+        anyhow::Ok(())
     };
     for _ in 0..args.warmup {
+        let start = Instant::now();
         call.invoke()?;
-        goes_on(Instant::now());
+        goes_on(start, Instant::now())?;
     }
-    let mut nanoseconds = Vec::with_capacity(args.calls as usize);
-    for _ in 0..args.calls {
+    for _ in 0..calls {
         let start = Instant::now();
         let outcome = call.invoke();
         let end = Instant::now();
-        nanoseconds.push(end.duration_since(start).as_nanos());
+        nanoseconds.push(end.duration_since(start).as_nanos() as u64);
         outcome?;
-        goes_on(end);
+        goes_on(start, end)?;
     }
+    pipe::enters(format_args!("the handler, after its last call,"));
     call.into_rets()?;
     check(&runtime)?;
-    let Some(summary) = Summary::of(nanoseconds) else {
+    let Some(summary) = Summary::of(nanoseconds, clock()) else {
         bail!("nothing was measured")
     };
     if args.json {
@@ -96,26 +110,38 @@ fn here(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// What the clock itself adds to each time, in nanoseconds: the least that two looks at it are apart.
+fn clock() -> u64 {
+    let look = |_| {
+        let start = Instant::now();
+        Instant::now().duration_since(start).as_nanos() as u64
+    };
+    (0..10_000).map(look).min().unwrap_or(0)
+}
+
 /// Times of single calls in nanoseconds, the clock's own cost included.
 struct Summary {
-    sorted: Vec<u128>,
+    sorted: Vec<u64>,
+    clock: u64,
 }
 
 impl Summary {
-    fn of(mut times: Vec<u128>) -> Option<Self> {
+    fn of(mut times: Vec<u64>, clock: u64) -> Option<Self> {
         times.sort_unstable();
-        (!times.is_empty()).then_some(Self { sorted: times })
+        let sorted = times;
+        (!sorted.is_empty()).then_some(Self { sorted, clock })
     }
 
     /// The time that `percent` of the calls did not exceed.
-    fn percentile(&self, percent: f64) -> u128 {
+    fn percentile(&self, percent: f64) -> u64 {
         let last = self.sorted.len() - 1;
         let at = (percent / 100.0 * last as f64).round() as usize;
         self.sorted[at.min(last)]
     }
 
     fn mean(&self) -> f64 {
-        self.sorted.iter().sum::<u128>() as f64 / self.sorted.len() as f64
+        let sum: u128 = self.sorted.iter().map(|time| u128::from(*time)).sum();
+        sum as f64 / self.sorted.len() as f64
     }
 
     fn json(&self) -> serde_json::Value {
@@ -124,18 +150,24 @@ impl Summary {
             "exit": output::ok(),
             "calls": self.sorted.len(),
             "unit": "ns",
+            "clock": self.clock,
             "mean": self.mean(),
-            "min": self.percentile(0.0) as u64,
-            "p50": self.percentile(50.0) as u64,
-            "p90": self.percentile(90.0) as u64,
-            "p99": self.percentile(99.0) as u64,
-            "p99.9": self.percentile(99.9) as u64,
-            "max": self.percentile(100.0) as u64,
+            "min": self.percentile(0.0),
+            "p50": self.percentile(50.0),
+            "p90": self.percentile(90.0),
+            "p99": self.percentile(99.0),
+            "p99.9": self.percentile(99.9),
+            "max": self.percentile(100.0),
         })
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{} calls, mean {:.0} ns\n", self.sorted.len(), self.mean());
+        let mut text = format!(
+            "{} calls, mean {:.0} ns; {} ns of each are the clock's\n",
+            self.sorted.len(),
+            self.mean(),
+            self.clock
+        );
         for (name, percent) in [
             ("min", 0.0),
             ("50 %", 50.0),
@@ -156,12 +188,14 @@ mod tests {
 
     #[test]
     fn percentiles() {
-        let summary = Summary::of((1..=101).rev().collect()).unwrap();
+        let summary = Summary::of((1..=101).rev().collect(), 20).unwrap();
         assert_eq!(summary.percentile(0.0), 1);
         assert_eq!(summary.percentile(50.0), 51);
         assert_eq!(summary.percentile(99.0), 100);
         assert_eq!(summary.percentile(100.0), 101);
         assert!((summary.mean() - 51.0).abs() < 1e-9);
-        assert!(Summary::of(vec![]).is_none());
+        assert!(summary.text().contains("mean 51 ns; 20 ns of each"));
+        assert_eq!(summary.json()["clock"], 20);
+        assert!(Summary::of(vec![], 20).is_none());
     }
 }

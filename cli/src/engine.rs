@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::pipe;
 use crate::run::{CallArgs, Ret};
 use crate::target::Target;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -97,6 +97,8 @@ pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
 
 /// Runs the handler on the XLA behind a plugin: a program of one custom call.
 pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
+    // The library may go to another folder while it is loaded.
+    let file = std::path::absolute(plugin).with_context(|| crate::words::shown(plugin))?;
     let target = Target::read(&args.lib)?;
     let chosen = target.choose(args.handler.as_ref())?;
     let arguments = args.arguments()?;
@@ -109,7 +111,7 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
         "the plugin {}, while it was loaded,",
         crate::words::shown(plugin)
     ));
-    let client = Plugin::load(plugin)?.client()?;
+    let client = Plugin::load(&file)?.client()?;
     pipe::enters(format_args!("the handler"));
     for user_type in &args.types {
         client.register_type_of(

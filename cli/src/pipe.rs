@@ -1,16 +1,20 @@
 //! What a supervised child says to its parent, a line each: whose code it enters next, its answer or its error, and the
 //! status with which it ends by itself.
 
+use anyhow::bail;
 use serde_json::Value;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// What a child says instead of whose code it enters where its answer for programs comes, in JSON.
 const ANSWER: &str = "\u{1}answer ";
 /// The same of the error that it ends with, a string in JSON.
 const ERROR: &str = "\u{1}error ";
+/// What a child says before whose code it enters where that is a call, which may take the time limit and no more.
+const CALL: &str = "\u{1}call ";
 /// What a child says with the status that it is about to end with, by itself.
 const ENDS: &str = "\u{1}ends ";
 
@@ -43,10 +47,31 @@ pub(crate) fn open(descriptor: i32) {
 
 /// Says whose code runs from here on: what the error begins with if it goes wrong. The time limit begins anew.
 pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
+    goes_to("", who);
+}
+
+/// As [`enters`], for a call: what `--time-limit` limits.
+pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
+    goes_to(CALL, who);
+}
+
+/// An error where a call has come back too late, and the parent did not stop it. In a process that nobody supervises a
+/// debugger may have held it up.
+pub(crate) fn within(who: &str, limit: Duration, took: Duration) -> anyhow::Result<()> {
+    if PIPE.get().is_some() && took > limit {
+        bail!(
+            "{who} returned after {:.1} s, and not within {limit:?}; --time-limit sets how long a call may take",
+            took.as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+fn goes_to(what: &str, who: std::fmt::Arguments<'_>) {
     if PIPE.get().is_some() {
         let who = who.to_string();
         // A parent that is gone has no use for it.
-        let _ = say("", &who);
+        let _ = say(what, &who);
         let mut known = WHO.lock().unwrap_or_else(PoisonError::into_inner);
         known.look();
         known.runs = who;
@@ -106,6 +131,8 @@ pub(crate) struct Said {
     begun: Vec<u8>,
     /// Whose code it said that it enters, last.
     pub(crate) who: String,
+    /// Whether that is a call.
+    pub(crate) is_call: bool,
     /// Its answer for programs.
     pub(crate) answer: Option<Value>,
     /// The error that it ends with.
@@ -125,6 +152,7 @@ impl Said {
             pipe: File::from(read),
             begun: vec![],
             who: "xla-ffi itself".into(),
+            is_call: false,
             answer: None,
             error: None,
             ends: None,
@@ -157,7 +185,9 @@ impl Said {
                 } else if let Some(code) = line.strip_prefix(ENDS) {
                     self.ends = code.parse().ok();
                 } else {
-                    self.who = line.into_owned();
+                    let call = line.strip_prefix(CALL);
+                    self.is_call = call.is_some();
+                    self.who = call.unwrap_or(&line).to_owned();
                     entered = true;
                 }
             }

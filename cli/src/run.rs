@@ -9,11 +9,13 @@ use crate::replay;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::Mode;
+use rustix::process::umask;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
@@ -103,7 +105,7 @@ pub(crate) struct CallArgs {
     /// Which stages run: all that the handler has (the default), or those that XLA runs on CPU.
     #[arg(long, value_enum)]
     pub(crate) stages: Option<StageSet>,
-    /// How many seconds a call may take.
+    /// How many seconds a call may take; loading the library may take 5 more.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_limit: u64,
     /// This is the child process of the same command, which tells it how it ended.
@@ -205,6 +207,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn here(args: &Args) -> Result<()> {
     // A handler may go to another folder.
     let out = args.out.as_ref().map(std::path::absolute).transpose()?;
+    let mask = FileMask::kept();
     if let Some(from) = &args.replay {
         return replay::run(args, from);
     }
@@ -236,10 +239,27 @@ fn here(args: &Args) -> Result<()> {
     let members = ret_names(names.len(), members);
     // What cannot be told is written all the same.
     if let Some(path) = out {
+        mask.restore();
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
         npy::write_npz(&path, &named)?;
     }
     told
+}
+
+/// What the permissions of new files lack, as this program was started with it: handlers change that of their process.
+struct FileMask(Mode);
+
+impl FileMask {
+    fn kept() -> Self {
+        // It is told only by setting another.
+        let kept = umask(Mode::RWXG | Mode::RWXO);
+        umask(kept);
+        Self(kept)
+    }
+
+    fn restore(&self) {
+        umask(self.0);
+    }
 }
 
 impl CallArgs {
@@ -371,9 +391,12 @@ impl Prepared {
         }
         let handler = chosen.load(&library)?;
         let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
-        pipe::enters(format_args!("the handler"));
         let attributes = args.attrs.clone().unwrap_or_default();
+        let limit = Duration::from_secs(args.time_limit);
+        pipe::calls(format_args!("the handler"));
+        let begun = Instant::now();
         let executable = handler.instantiate(&attributes)?;
+        pipe::within("the handler", limit, begun.elapsed())?;
         Ok(Self {
             runtime,
             executable,
@@ -389,7 +412,7 @@ impl Prepared {
                     None | Some(StageSet::All) => Stages::All,
                     Some(StageSet::Cpu) => Stages::Cpu,
                 },
-                limit: Duration::from_secs(args.time_limit),
+                limit,
                 options: args.custom_options.clone(),
             },
         })
@@ -437,10 +460,16 @@ impl Prepared {
 
     fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
         let call = self.call().unwritten(unwritten);
-        match device.run(call) {
+        pipe::calls(format_args!("the handler"));
+        let begun = Instant::now();
+        let came = device.run(call);
+        let took = begun.elapsed();
+        match came {
             Ok(outcome) => {
+                pipe::within("the handler", self.context.limit, took)?;
                 let metadata = self.executable.handler().metadata();
                 if metadata.is_some_and(Metadata::is_command_buffer_compatible) {
+                    pipe::calls(format_args!("the handler"));
                     device.check_capture(self.call())?;
                 }
                 Ok(outcome.rets)

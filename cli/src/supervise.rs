@@ -10,6 +10,7 @@
 use crate::orphans::Orphans;
 use crate::pipe::{self, Said};
 use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
@@ -27,8 +28,11 @@ const CLOSED: u8 = 189;
 const UNSAID: u8 = 190;
 /// Who is blamed from the end of the work on: exit handlers and destructors of what was loaded run.
 const ENDING: &str = "the library, as its process ends,";
-/// What the child may take beyond the call's own limit: loading, and telling what happened.
+/// What the child may take beyond the limit where it is in no call: loading, and telling what happened.
 const GRACE: Duration = Duration::from_secs(5);
+/// What a call may be late before it is stopped: it tells by itself that it was, and what else it knows of it, where it comes
+/// back.
+const LATE: Duration = Duration::from_millis(500);
 /// Longer limits are no limits; clocks cannot count every number of seconds.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -64,6 +68,8 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<Done>
         return ExitCode::from(FAILED);
     }
     pipe::open(supervisor.pipe);
+    // The standard library's own handlers let a signal pass that nobody's access to memory has brought about.
+    xla_ffi_runtime::__cli::crashes_end_the_process();
     let outcome = work();
     crate::progress::done();
     let closer = pipe::closer();
@@ -114,8 +120,8 @@ fn is_no_file(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Runs this program again with the same command line and [`CHILD`], and gives its exit code. What it enters may take as
-/// long as `limit`, each time.
+/// Runs this program again with the same command line and [`CHILD`], and gives its exit code. Each call may take as
+/// long as `limit`; what else it enters, [`GRACE`] more.
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     let (write, mut said) = Said::new().context("a pipe to a child process")?;
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
@@ -128,14 +134,20 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         .spawn()
         .context("a child process")?;
     drop(write);
-    let limit_and_grace = limit.saturating_add(GRACE).min(DAY);
-    let mut end = Instant::now() + limit_and_grace;
+    let given = |is_call: bool| match is_call {
+        true => limit.min(DAY),
+        false => limit.saturating_add(GRACE).min(DAY),
+    };
+    let until = |is_call: bool| {
+        Instant::now() + given(is_call) + if is_call { LATE } else { Duration::ZERO }
+    };
+    let mut end = until(false);
     let mut pause = Duration::from_millis(1);
     loop {
         let ended = child.try_wait().context("the child process")?;
         // After the wait: all that a child said that has ended is there.
         if said.read() {
-            end = Instant::now() + limit_and_grace;
+            end = until(said.is_call);
         }
         if let Some(status) = ended {
             let who = said.who;
@@ -148,6 +160,10 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
             }
             if let Some(signal) = status.signal() {
                 let name = signal_name(signal);
+                let name = match Signal::from_named_raw(signal) {
+                    Some(Signal::SEGV) => format!("{name} or a full stack"),
+                    _ => name.to_owned(),
+                };
                 bail!("{who} crashed its process with signal {signal} ({name})");
             }
             return match code {
@@ -176,9 +192,14 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
             orphans.end();
             said.read();
             crate::progress::clear();
+            let who = &said.who;
+            let given = given(said.is_call);
+            let rest = match said.is_call {
+                true => String::new(),
+                false => format!(", and {GRACE:?} more what is no call"),
+            };
             bail!(
-                "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
-                said.who
+                "{who} did not return within {given:?} and was stopped; --time-limit sets how long a call may take{rest}"
             );
         }
         std::thread::sleep(pause);

@@ -302,7 +302,7 @@ fn plugins_that_misbehave_are_named() {
         (
             "hanging",
             "for (;;) sleep(1);",
-            "while it was loaded, did not return within 1s",
+            "while it was loaded, did not return within 6s and was stopped; --time-limit sets how long a call may take, and 5s more what is no call",
         ),
     ] {
         let source = folder.join(format!("{name}.c"));
@@ -328,6 +328,38 @@ fn plugins_that_misbehave_are_named() {
         let named = format!("error: the plugin {}, {wanted}", plugin.display());
         assert!(said.contains(&named), "{said}");
     }
+}
+
+/// Where a library goes while it is loaded is no place to look for the plugin.
+#[test]
+fn plugins_of_relative_paths_are_found() {
+    let test = "pjrt.plugins_of_relative_paths_are_found";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = |name: &str, code: &str| {
+        let source = folder.join(format!("{name}.c"));
+        std::fs::write(&source, code).unwrap();
+        shared_library(folder, test, &source, name, &["-w".to_owned()])
+    };
+    let wanders = "#include <unistd.h>\n\
+                   __attribute__((constructor)) static void go(void) { chdir(\"/\"); }\n\
+                   void* f(void* frame) { return 0; }\n";
+    let Some(lib) = source("wanders", wanders) else {
+        return;
+    };
+    let Some(plugin) = source("none", "void* GetPjrtApi(void) { return 0; }\n") else {
+        return;
+    };
+    let name = plugin.file_name().unwrap().to_str().unwrap();
+    let done = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("run")
+        .arg(&lib)
+        .args(["--handler", "f", "--engine", &format!("pjrt:./{name}")])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("GetPjrtApi"), "{said}");
 }
 
 #[test]

@@ -58,6 +58,12 @@ pub mod __programs {
     pub use crate::value::attribute::is_bare;
 }
 
+/// What the program `xla-ffi` needs and nobody else.
+#[doc(hidden)]
+pub mod __cli {
+    pub use crate::process::isolate::crashes_end_the_process;
+}
+
 pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
 pub use context::user_data::UserData;
 pub use device::cpu::{CpuDevice, CpuStream};

@@ -63,6 +63,10 @@ fn handlers_that_misbehave_are_errors() {
     assert!(said(&["--handler", "crash_in_metadata"]).contains("crashed"));
     assert!(said(&["--handler", "hang_in_metadata"]).contains("did not answer"));
     assert!(said(&["--handler", "crash"]).contains("signal 11"));
+    // Without a wild access to memory behind them, too.
+    assert!(said(&["--handler", "raise_segv"]).contains("signal 11 (SIGSEGV"));
+    assert!(said(&["--handler", "raise_bus"]).contains("(SIGBUS"));
+    assert!(said(&["--handler", "fill_stack"]).contains("a full stack"));
     assert!(said(&["--handler", "give_up"]).contains("signal 6"));
     assert!(said(&["--handler", "leave"]).contains("ended its process, with exit status: 0"));
     assert!(said(&["--handler", "leave_with_2"]).contains("exit status: 2"));
@@ -94,6 +98,89 @@ fn handlers_that_misbehave_are_errors() {
         "1",
     ];
     assert!(said(&hang).contains("did not return"));
+}
+
+/// Whether it comes back late or never: what is told is what was allowed.
+#[test]
+fn no_call_takes_longer_than_its_limit() {
+    let Some(lib) = library("no_call_takes_longer_than_its_limit") else {
+        return;
+    };
+    let late = "returned after 1.2 s, and not within 1s; --time-limit sets";
+    let few = ["--calls", "5", "--warmup", "0"];
+    let instantiated = "execute=nothing,instantiate=slow_instantiation";
+    for (command, handler, rest, wanted) in [
+        ("run", "slow", &[][..], late),
+        ("run", instantiated, &[], late),
+        ("bench", "slow", &few, late),
+        ("bench", "slow_later", &few, late),
+        ("bench", "slow_later", &["--calls", "1"], late),
+        (
+            "run",
+            "hang",
+            &[],
+            "did not return within 1s and was stopped",
+        ),
+        (
+            "bench",
+            "hang",
+            &few,
+            "did not return within 1s and was stopped",
+        ),
+    ] {
+        let limit = ["--handler", handler, "--time-limit", "1"];
+        let begun = Instant::now();
+        let done = xla_ffi(command, &lib, &[&limit[..], rest].concat());
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{command} {handler}: {errors}");
+        assert!(
+            errors.contains(&format!("the handler {wanted}")),
+            "{command} {handler}: {errors}"
+        );
+        let took = begun.elapsed();
+        assert!(
+            took < Duration::from_secs(4),
+            "{command} {handler}: {took:?}"
+        );
+    }
+    // A debugger may hold it up.
+    let alone = [
+        "--handler",
+        "slow",
+        "--time-limit",
+        "1",
+        "--in-this-process",
+    ];
+    succeeds(&lib, &alone);
+    succeeds(&lib, &["--handler", "slow", "--time-limit", "3"]);
+}
+
+/// What `bench` needs itself is not the handler's fault, and what its clock adds is told.
+#[test]
+fn bench_knows_its_own_costs() {
+    let Some(lib) = library("bench_knows_its_own_costs") else {
+        return;
+    };
+    let out = xla_ffi("bench", &lib, &["--handler", "nothing", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let (clock, least) = (answer["clock"].as_u64(), answer["min"].as_u64());
+    assert!(clock.is_some() && clock <= least, "{answer}");
+    let out = xla_ffi("bench", &lib, &["--handler", "nothing"]);
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.contains(" ns of each are the clock's\n"), "{text}");
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let mut shell = Command::new("sh");
+    let command = r#"ulimit -v 600000; exec "$0" bench "$1" --handler nothing --calls 100000000"#;
+    let shell = shell.args(["-c", command, env!("CARGO_BIN_EXE_xla-ffi")]);
+    let done = shell.arg(&lib).output().unwrap();
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("error: no memory for the times of 100000000 calls; --calls"),
+        "{errors}"
+    );
 }
 
 /// Whoever kills `run` kills the handler's process with it.

@@ -17,10 +17,12 @@ use xla_ffi_testing::skip;
 /// A handler library in plain C without any header of ours: one handler that adds 1 to floats, and
 /// handlers that misbehave.
 const SOURCE: &str = r#"
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 typedef struct { size_t size; void* ext; uint32_t dtype; void* data; int64_t rank; int64_t* dims; } Buffer;
 typedef struct { size_t size; void* ext; int64_t count; uint32_t* types; void** list; } List;
@@ -54,6 +56,16 @@ void* crash_in_metadata(Frame* f) { return *(void**)(f->size - 160); }
 void* hang_in_metadata(Frame* f) { for (;;) sleep(1); return f; }
 void* crash(Frame* f) { if (metadata(f, 1)) return NULL; return *(void**)(f->size - 160); }
 void* give_up(Frame* f) { if (metadata(f, 1)) return NULL; abort(); }
+void* raise_segv(Frame* f) { if (metadata(f, 1)) return NULL; raise(SIGSEGV); return NULL; }
+void* raise_bus(Frame* f) { if (metadata(f, 1)) return NULL; raise(SIGBUS); return NULL; }
+static int deeper(volatile int* above) { volatile int own[4096]; own[0] = *above + 1; return deeper(own) + own[1]; }
+void* fill_stack(Frame* f) { if (metadata(f, 1)) return NULL; volatile int none = 0; deeper(&none); return NULL; }
+void* slow(Frame* f) { if (metadata(f, 1)) return NULL; usleep(1200000); return NULL; }
+static int slow_calls;
+void* slow_later(Frame* f) { if (metadata(f, 1)) return NULL; if (++slow_calls > 3) usleep(1200000); return NULL; }
+void* slow_instantiation(Frame* f) { if (metadata(f, 1)) return NULL; usleep(1200000); return NULL; }
+void* nothing(Frame* f) { metadata(f, 1); return NULL; }
+void* no_permissions(Frame* f) { if (metadata(f, 1)) return NULL; umask(0777); memset(((Buffer*)f->rets.list[0])->data, 0, 4); return NULL; }
 void* leave(Frame* f) { if (metadata(f, 1)) return NULL; exit(0); }
 void* close_output(Frame* f) { if (metadata(f, 1)) return NULL; close(1); return NULL; }
 void* leave_with_2(Frame* f) { if (metadata(f, 1)) return NULL; exit(2); }

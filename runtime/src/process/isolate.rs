@@ -152,10 +152,7 @@ fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) ->
     }
     // SAFETY: a second line of defence where the parent dies first.
     unsafe { libc::alarm(u32::try_from(limit.as_secs()).unwrap_or(u32::MAX - 2) + 2) };
-    for signal in [libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: the handlers of the parent's runtime are of no use here.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
+    crashes_end_the_process();
     let status = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
         Ok(bytes) => {
             let length = (bytes.len() as u64).to_le_bytes();
@@ -168,6 +165,15 @@ fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) ->
     };
     // SAFETY: ends the process at once, without exit handlers of the parent's.
     unsafe { libc::_exit(status) }
+}
+
+/// From here on a wild access to memory ends this process, and so does its signal alone, which a handler may raise: Rust's
+/// own functions for them would take it for one that comes again, and let it pass.
+pub fn crashes_end_the_process() {
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: the functions of Rust's runtime are of no use where the process is to end.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 fn send(pipe: &OwnedFd, mut bytes: &[u8]) -> bool {
