@@ -1,6 +1,8 @@
 //! `xla-ffi run LIB --replay`: recorded calls again, on the embedded runtime, and whether they give the same.
 
 mod answer;
+mod library;
+mod pool;
 mod value;
 
 use crate::pipe;
@@ -8,17 +10,29 @@ use crate::run::Args;
 use crate::target::{Chosen, HandlerName, Target};
 use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
+use pool::Pool;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use xla_ffi_record::{Call, Data, Outcome, Recorded, file};
-use xla_ffi_runtime::{Executable, Handler, Library, Revision, Runtime, Stage, Stages};
+use xla_ffi_runtime::{Executable, Executor, Handler, Library, Revision, Runtime, Stage, Stages};
 
 /// A recorded call's file.
 #[derive(Clone, Debug)]
 struct Entry {
+    /// As it is told.
     path: PathBuf,
+    /// The same from every folder: handlers go to others.
+    file: PathBuf,
     call: Call,
+}
+
+impl Entry {
+    fn new(path: PathBuf, call: Call) -> Result<Self> {
+        let file = std::path::absolute(&path).with_context(|| crate::words::shown(&path))?;
+        Ok(Self { path, file, call })
+    }
 }
 
 /// A call that is to be made again, and whether its outcome is told.
@@ -43,8 +57,12 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     let target = Target::read(&args.call.lib)?;
     let mut replay = Replay {
         args,
+        // A runtime of another revision loads it anew, by then perhaps from another folder, into which a handler went.
+        library: std::path::absolute(&args.call.lib)
+            .with_context(|| crate::words::shown(&args.call.lib))?,
         target: &target,
         hosts: BTreeMap::new(),
+        pools: BTreeMap::new(),
         instances: BTreeMap::new(),
         present,
     };
@@ -54,7 +72,9 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     }
     for (entry, told) in due {
         crate::progress::at(format!("replaying {}", entry.path.display()));
-        let replayed = read(&entry.path).and_then(|recorded| {
+        let recorded =
+            Recorded::read(&entry.file).with_context(|| crate::words::shown(&entry.path));
+        let replayed = recorded.and_then(|recorded| {
             let answer = replay.one(&recorded);
             let answer = answer.with_context(|| crate::words::shown(&entry.path))?;
             Ok((recorded, answer))
@@ -118,7 +138,7 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
             .is_some_and(|ending| ending == file::EXTENSION)
         {
             match xla_ffi_record::head(&path).with_context(|| crate::words::shown(&path)) {
-                Ok(call) => entries.push(Entry { path, call }),
+                Ok(call) => entries.push(Entry::new(path, call)?),
                 Err(error) => damaged.push(error),
             }
         }
@@ -138,7 +158,7 @@ fn chosen(from: &Path, library: &Path) -> Result<Plan> {
             bail!("{}", crate::words::error_text(error));
         }
         let present = numbers(&entries);
-        let entries = of_library(from, entries, library)?;
+        let entries = library::calls_of(from, entries, library)?;
         return Ok(Plan {
             due: entries.into_iter().map(|entry| (entry, true)).collect(),
             damaged,
@@ -146,10 +166,7 @@ fn chosen(from: &Path, library: &Path) -> Result<Plan> {
         });
     }
     let recorded = read(from)?;
-    let last = Entry {
-        path: from.to_owned(),
-        call: recorded.call.clone(),
-    };
+    let last = Entry::new(from.to_owned(), recorded.call.clone())?;
     let Some(instance) = recorded.state.and_then(|state| state.instance) else {
         return Ok(Plan {
             present: BTreeSet::from([last.call.number]),
@@ -201,69 +218,24 @@ fn numbers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> BTreeSet<u64> {
     entries.into_iter().map(|entry| entry.call.number).collect()
 }
 
-/// The calls of one library, by the name of its file where several were recorded.
-fn of_library(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entry>> {
-    let processes: BTreeSet<u32> = entries.iter().map(|entry| entry.call.process).collect();
-    let name = |path: &Path| {
-        path.file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    };
-    let recorded = |entry: &Entry| name(Path::new(&entry.call.library));
-    let libraries: BTreeSet<_> = entries.iter().filter_map(recorded).collect();
-    match (libraries.len(), processes.len()) {
-        (0, _) => bail!(
-            "{} holds no recorded call, no file that ends in .{}{}",
-            crate::words::shown(from),
-            file::EXTENSION,
-            folders(from)
-        ),
-        (_, 2..) => bail!(
-            "{} holds the calls of several processes",
-            crate::words::shown(from)
-        ),
-        (1, 1) => Ok(entries),
-        _ => {
-            let wanted = name(library);
-            let own: Vec<_> = entries
-                .into_iter()
-                .filter(|entry| recorded(entry) == wanted)
-                .collect();
-            if own.is_empty() {
-                let libraries: Vec<_> = libraries.into_iter().collect();
-                bail!(
-                    "{} holds calls of {}, none of {}; name a single file to replay it all the same",
-                    crate::words::shown(from),
-                    libraries.join(", "),
-                    wanted.unwrap_or_default()
-                );
-            }
-            Ok(own)
-        }
-    }
-}
-
-/// What folders a folder has, as a hint: a recording by environment variable makes one a process.
-fn folders(path: &Path) -> String {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let folders: Vec<_> = entries
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    match folders.as_slice() {
-        [] => String::new(),
-        folders => format!("; its folders are {}", folders.join(", ")),
-    }
-}
+/// A handler's name and the symbols of its stages: of several handlers that a program recorded under one name each has
+/// its own.
+type Symbols = (String, BTreeMap<String, String>);
 
 /// A runtime, the library in it, and its handlers as far as they are known.
-type Host = (Library, Runtime, BTreeMap<String, Handler>);
+type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
 /// What recorded calls are replayed with.
 struct Replay<'a> {
     args: &'a Args,
+    /// Its file, from every folder.
+    library: PathBuf,
     target: &'a Target,
-    /// A runtime for each revision and number of threads, the library in it, and its handlers.
-    hosts: BTreeMap<(u8, usize), Host>,
+    /// A runtime for each revision, the library in it, and its handlers.
+    hosts: BTreeMap<u8, Host>,
+    /// The thread pools of executions, by their size. An instantiation has none, and does not say how large that of the
+    /// executions is which use what it leaves.
+    pools: BTreeMap<usize, Arc<Pool>>,
     /// What instantiations have left, by the number of the call.
     instances: BTreeMap<u64, Executable>,
     /// The numbers of the calls whose files are there and can be read.
@@ -292,9 +264,15 @@ impl<'a> Replay<'a> {
                 call.handler
             )));
         }
+        let limit = Duration::from_secs(self.args.call.time_limit);
+        let title = call.title();
         if stage == Stage::Instantiate {
+            pipe::calls(format_args!("{title}"));
+            let begun = Instant::now();
             // Whatever the host was: it passed them.
-            return Ok(match handler.instantiate_any(&attributes) {
+            let came = handler.instantiate_any(&attributes);
+            pipe::within(&title, limit, begun.elapsed())?;
+            return Ok(match came {
                 Ok(executable) => {
                     self.instances.insert(call.number, executable);
                     compare(recorded, Ok(&[]))
@@ -308,7 +286,14 @@ impl<'a> Replay<'a> {
             Some(executable) => executable,
             None => handler.instantiate_any(&attributes)?,
         };
-        let answer = match self.call(recorded, &executable)?.run() {
+        let made = self.call(recorded, &executable)?;
+        pipe::calls(format_args!("{title}"));
+        let begun = Instant::now();
+        let came = made.run();
+        pipe::within(&title, limit, begun.elapsed())?;
+        // Large results are not compared in the call's own time.
+        pipe::enters(format_args!("{title}"));
+        let answer = match came {
             Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
             Err(error) => compare(recorded, Err(&error)),
         };
@@ -330,7 +315,11 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn call(&self, recorded: &Recorded, executable: &Executable) -> Result<xla_ffi_runtime::Call> {
+    fn call(
+        &mut self,
+        recorded: &Recorded,
+        executable: &Executable,
+    ) -> Result<xla_ffi_runtime::Call> {
         let call = &recorded.call;
         let stages = ["prepare", "initialize"].map(|stage| call.stages.contains_key(stage));
         let context = &call.context;
@@ -347,6 +336,16 @@ impl<'a> Replay<'a> {
             })
             .time_limit(Some(Duration::from_secs(self.args.call.time_limit)))
             .unwritten(self.args.unwritten());
+        replayed = match self.threads(call) {
+            Threads::None => replayed.without_thread_pool(),
+            Threads::Untold => replayed,
+            Threads::Some(threads) => {
+                let pool = self.pools.entry(threads);
+                let pool: Arc<dyn Executor> =
+                    pool.or_insert_with(|| Arc::new(Pool::new(threads))).clone();
+                replayed.executor(pool)
+            }
+        };
         if let Some(options) = &context.custom_options {
             replayed = replayed.custom_options(&value::attributes(options)?);
         }
@@ -360,23 +359,29 @@ impl<'a> Replay<'a> {
         Ok(replayed)
     }
 
+    /// The threads that a call has.
+    fn threads(&self, call: &Call) -> Threads {
+        match (self.args.call.threads, call.context.threads) {
+            (Some(0), _) => Threads::None,
+            (Some(threads), _) => Threads::Some(threads.into()),
+            (None, Some(threads)) => Threads::Some(usize::try_from(threads).unwrap_or(0)),
+            // A host that can say how many there are, and did not, has none.
+            (None, None) if call.revision >= Revision::R3 as u8 => Threads::None,
+            (None, None) => Threads::Untold,
+        }
+    }
+
     /// The handler of a call, in a runtime like the recorded host.
     fn handler(&mut self, call: &Call) -> Result<Handler> {
         let recorded = Revision::ALL.get(usize::from(call.revision)).copied();
         let revision = self.args.call.revision.or(recorded);
         let revision =
             revision.ok_or_else(|| anyhow!("it is of r{}, which is not known", call.revision))?;
-        let threads = self.args.call.threads.map(usize::from);
-        let threads = threads.or(call.context.threads.and_then(|n| usize::try_from(n).ok()));
-        let threads = threads.unwrap_or(0).min(1024);
-        let key = (revision as u8, threads);
+        let key = revision as u8;
         if !self.hosts.contains_key(&key) {
-            let runtime = match threads {
-                0 => Runtime::new(revision),
-                threads => Runtime::with_threads(revision, threads),
-            };
+            let runtime = Runtime::new(revision);
             pipe::enters(format_args!("the library, while it was loaded,"));
-            let library = runtime.open(&self.args.call.lib)?;
+            let library = runtime.open(&self.library)?;
             for user_type in &self.args.call.types {
                 library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
             }
@@ -384,12 +389,13 @@ impl<'a> Replay<'a> {
         }
         let chosen = self.chosen(call)?;
         let (library, _, handlers) = self.hosts.get_mut(&key).context("the host made above")?;
-        if let Some(handler) = handlers.get(&call.handler) {
+        let symbols = (call.handler.clone(), call.stages.clone());
+        if let Some(handler) = handlers.get(&symbols) {
             return Ok(handler.clone());
         }
         pipe::enters(format_args!("handler {}", call.handler));
         let handler = chosen.load(library)?;
-        handlers.insert(call.handler.clone(), handler.clone());
+        handlers.insert(symbols, handler.clone());
         Ok(handler)
     }
 
@@ -404,6 +410,16 @@ impl<'a> Replay<'a> {
         self.target
             .choose(Some(&HandlerName::Stages(stages.collect())))
     }
+}
+
+/// Where a call's tasks run.
+enum Threads {
+    /// Nowhere: it has no thread pool.
+    None,
+    /// On a pool of this size.
+    Some(usize),
+    /// On some pool: the recorded host had no way to say how large its own was.
+    Untold,
 }
 
 /// Why a call cannot be made again.
@@ -427,7 +443,8 @@ fn unknown(call: &Call) -> Option<String> {
 fn nothing_recorded(recorded: &Recorded) -> Option<&'static str> {
     match recorded.end.as_ref().map(|end| &end.outcome) {
         None => Some(
-            "the recorded call never ended: its process did, or it was under way when the recording ended",
+            "the recorded call never ended: its process did, or it was under way when the recording ended, or the disk \
+             was full",
         ),
         Some(Outcome::Unwound) => Some("an exception or a panic left the recorded call"),
         Some(Outcome::Unwatched) => Some("how the recorded call ended could not be watched"),
