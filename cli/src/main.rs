@@ -17,6 +17,7 @@ mod device;
 mod diff;
 mod doctor;
 mod engine;
+mod file_mask;
 mod forms;
 mod inspect;
 mod known;

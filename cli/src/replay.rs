@@ -10,7 +10,7 @@ use crate::run::Args;
 use crate::target::{Chosen, HandlerName, Target};
 use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
-use pool::Pool;
+use pool::{Pool, Threads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -410,16 +410,6 @@ impl<'a> Replay<'a> {
         self.target
             .choose(Some(&HandlerName::Stages(stages.collect())))
     }
-}
-
-/// Where a call's tasks run.
-enum Threads {
-    /// Nowhere: it has no thread pool.
-    None,
-    /// On a pool of this size.
-    Some(usize),
-    /// On some pool: the recorded host had no way to say how large its own was.
-    Untold,
 }
 
 /// Why a call cannot be made again.

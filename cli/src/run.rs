@@ -3,14 +3,13 @@
 use crate::contract;
 use crate::device::{Device, Opened};
 use crate::engine::{self, Engine};
+use crate::file_mask::FileMask;
 use crate::output;
 use crate::pipe;
 use crate::replay;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
-use rustix::fs::Mode;
-use rustix::process::umask;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -244,22 +243,6 @@ fn here(args: &Args) -> Result<()> {
         npy::write_npz(&path, &named)?;
     }
     told
-}
-
-/// What the permissions of new files lack, as this program was started with it: handlers change that of their process.
-struct FileMask(Mode);
-
-impl FileMask {
-    fn kept() -> Self {
-        // It is told only by setting another.
-        let kept = umask(Mode::RWXG | Mode::RWXO);
-        umask(kept);
-        Self(kept)
-    }
-
-    fn restore(&self) {
-        umask(self.0);
-    }
 }
 
 impl CallArgs {

@@ -9,6 +9,16 @@ type Task = Box<dyn FnOnce() + Send>;
 /// Threads at most, whatever a file says: more are told, and do not run at the same time.
 const MOST: usize = 1024;
 
+/// Where a call's tasks run.
+pub(super) enum Threads {
+    /// Nowhere: it has no thread pool.
+    None,
+    /// On a pool of this size.
+    Some(usize),
+    /// On some pool: the recorded host had no way to say how large its own was.
+    Untold,
+}
+
 /// A pool whose threads begin when there is work for them: most handlers only ask how many there are, and a host may
 /// have had more than this machine starts gladly.
 pub(super) struct Pool {
@@ -89,7 +99,9 @@ mod tests {
         for _ in 0..2 {
             for _ in 0..3 {
                 let met = met.clone();
-                pool.execute(Box::new(move || drop(met.wait())));
+                pool.execute(Box::new(move || {
+                    met.wait();
+                }));
             }
             met.wait();
         }
