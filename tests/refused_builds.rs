@@ -100,6 +100,10 @@ fn a_value_or_an_error_is_no_number() {
         (true, "return d.get<float>(\"by\");"),
         (
             true,
+            "auto a = d.get<float>(\"by\"); return a == false || true != a || a != a.has_value();",
+        ),
+        (
+            true,
             "return d.get<float>(\"by\") ? true : static_cast<bool>(d.get<float>(\"k\"));",
         ),
         (

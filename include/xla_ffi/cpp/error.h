@@ -238,6 +238,23 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr operator B() const {  // NOLINT
     return has_value();
   }
+  // What a conversion that is a template is not found for.
+  template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
+  friend constexpr bool operator==(const Expected& a, B b) {
+    return a.has_value() == b;
+  }
+  template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
+  friend constexpr bool operator==(B a, const Expected& b) {
+    return b.has_value() == a;
+  }
+  template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
+  friend constexpr bool operator!=(const Expected& a, B b) {
+    return a.has_value() != b;
+  }
+  template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
+  friend constexpr bool operator!=(B a, const Expected& b) {
+    return b.has_value() != a;
+  }
   XLA_FFI_SDK_HOT constexpr bool has_value() const { return data_.index() == 0; }
   XLA_FFI_SDK_HOT constexpr bool has_error() const { return data_.index() == 1; }
 
