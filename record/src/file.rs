@@ -12,7 +12,7 @@
 //! written before the handler runs. `STAT` follows when the handler asks for the state that an
 //! instantiation left: JSON, a [`State`](crate::State). When the call is over a `RETS` comes for each
 //! result, as for arguments, and `DONE`: JSON, an [`End`](crate::End). A file without `DONE` is that of a call
-//! that never ended.
+//! that never ended, or whose end could not be written.
 
 /// How a file begins.
 pub const MAGIC: [u8; 8] = *b"XLAFFIRC";

@@ -50,12 +50,10 @@ impl Place {
         self.size == Some(0) || !self.data.is_null()
     }
 
-    /// Whether both are the same memory.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        self.data == other.data
-            && !self.data.is_null()
-            && self.size == other.size
-            && self.size != Some(0)
+    /// Its memory, which two operands may share; `None` where there is none.
+    pub(crate) fn memory(&self) -> Option<(*const u8, Option<usize>)> {
+        let is_there = !self.data.is_null() && self.size != Some(0);
+        is_there.then_some((self.data, self.size))
     }
 }
 

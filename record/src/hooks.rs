@@ -5,16 +5,18 @@
 //! what it sees and calls the host's own function. The table is changed where it lies, not copied:
 //! libraries know a host by the table's address.
 
+use crate::call::Outcome;
 use crate::host::{Function, Host};
+use crate::own::Own;
 use crate::running::{Running, innermost};
-use crate::session::lock;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::mem::{offset_of, transmute};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use xla_ffi_sys::{
-    Revision, Slot, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
+    Revision, Slot, XLA_FFI_Api, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
     XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args, XLA_FFI_State_Get_Args,
     XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
 };
@@ -31,6 +33,10 @@ const WATCHED: [Slot; 5] = [
 /// As many copies of XLA in one process are watched.
 const TABLES: usize = 4;
 
+/// The tables that were ever watched. What is known of them stands in atomics, which a process that is forked has, too:
+/// its tables lead through this module as those of its parent did at that moment.
+static APIS: [AtomicPtr<XLA_FFI_Api>; TABLES] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
+
 /// The host's own functions, by table.
 static ORIGINALS: [[AtomicUsize; WATCHED.len()]; TABLES] =
     [const { [const { AtomicUsize::new(0) }; WATCHED.len()] }; TABLES];
@@ -38,52 +44,56 @@ static ORIGINALS: [[AtomicUsize; WATCHED.len()]; TABLES] =
 /// Revisions of the tables, which say how the arguments of the state functions are laid out.
 static REVISIONS: [AtomicUsize; TABLES] = [const { AtomicUsize::new(0) }; TABLES];
 
-/// The tables that were ever watched, and whether they are now.
-static HOSTS: Mutex<Vec<(Host, bool)>> = Mutex::new(Vec::new());
+/// Whether this process watches them now.
+static WATCHING: Own<[bool; TABLES]> = Own::new();
 
 /// The calls whose futures are open, by future.
-static OPEN: Mutex<Option<HashMap<usize, Arc<Running>>>> = Mutex::new(None);
+static OPEN: Own<HashMap<usize, Arc<Running>>> = Own::new();
 
 /// Watches a host's functions; `false` where that cannot be done.
 pub(crate) fn watch(host: Host) -> bool {
     if host.api().is_null() {
         return false;
     }
-    let mut hosts = lock(&HOSTS);
-    let known = hosts
-        .iter()
-        .position(|(known, _)| known.api() == host.api());
-    let table = known.unwrap_or(hosts.len());
-    if table == TABLES {
+    let mut watching = WATCHING.lock();
+    // They are taken in order, so that none stands behind one that is free.
+    let mine = |api: &AtomicPtr<XLA_FFI_Api>| {
+        let api = api.load(Ordering::Relaxed).cast_const();
+        api.is_null() || api == host.api()
+    };
+    let Some(table) = APIS.iter().position(mine) else {
         return false;
-    }
-    if known.is_none() {
-        hosts.push((host, false));
-    }
-    if hosts[table].1 {
+    };
+    if watching[table] {
         return true;
     }
+    APIS[table].store(host.api().cast_mut(), Ordering::Relaxed);
     REVISIONS[table].store(host.revision() as usize, Ordering::Relaxed);
     for (index, slot) in WATCHED.into_iter().enumerate() {
         if let Some(at) = host.slot(slot) {
             // SAFETY: the slot is within the table.
             let own = unsafe { at.read() };
             if own == hook(table, index) {
-                // It could not be given back.
-                hosts[table].1 = true;
+                // It could not be given back, or the process was forked from one that watches.
+                watching[table] = true;
                 continue;
             }
             ORIGINALS[table][index].store(own, Ordering::Relaxed);
             // SAFETY: the same, and the function does what the host's own does.
-            hosts[table].1 |= own != 0 && unsafe { memory::write(at, hook(table, index)) };
+            watching[table] |= own != 0 && unsafe { memory::write(at, hook(table, index)) };
         }
     }
-    hosts[table].1
+    watching[table]
 }
 
 /// Gives all hosts their functions back.
 pub(crate) fn unwatch() {
-    for (table, (host, watched)) in lock(&HOSTS).iter_mut().enumerate() {
+    for (table, watched) in WATCHING.lock().iter_mut().enumerate() {
+        let Some(revision) = Revision::ALL.get(REVISIONS[table].load(Ordering::Relaxed)) else {
+            continue;
+        };
+        // SAFETY: a host's table, with the revision that was noted for it.
+        let host = unsafe { Host::new(APIS[table].load(Ordering::Relaxed), *revision) };
         for (index, slot) in WATCHED.into_iter().enumerate().filter(|_| *watched) {
             let Some(at) = host.slot(slot) else {
                 continue;
@@ -99,24 +109,24 @@ pub(crate) fn unwatch() {
 }
 
 /// A future that is open is this call's.
-pub(crate) fn expect(future: *mut xla_ffi_sys::XLA_FFI_Future, running: &Arc<Running>) {
-    if !running.is_over() {
-        let mut open = lock(&OPEN);
-        open.get_or_insert_default()
-            .insert(future as usize, running.clone());
-    }
+pub(crate) fn expect(future: usize, running: &Arc<Running>) {
+    OPEN.lock().insert(future, running.clone());
 }
 
-/// The call is over whatever futures it made.
-pub(crate) fn forget(running: &Arc<Running>) {
-    if let Some(open) = lock(&OPEN).as_mut() {
-        open.retain(|_, other| !Arc::ptr_eq(other, running));
+/// What becomes of a future is nothing to this call.
+pub(crate) fn forget(future: usize, running: &Arc<Running>) {
+    let mut open = OPEN.lock();
+    if open
+        .get(&future)
+        .is_some_and(|other| Arc::ptr_eq(other, running))
+    {
+        open.remove(&future);
     }
 }
 
 /// The call whose future is completed.
-fn completed(future: *const c_void) -> Option<Arc<Running>> {
-    lock(&OPEN).as_mut()?.remove(&(future as usize))
+fn completed(future: usize) -> Option<Arc<Running>> {
+    OPEN.lock().remove(&future)
 }
 
 /// The hook for a table and a function.
@@ -168,7 +178,9 @@ unsafe extern "C" fn future_create<const TABLE: usize>(args: *mut c_void) -> *mu
         if let Some(running) = innermost() {
             let at = offset_of!(XLA_FFI_Future_Create_Args, future);
             // SAFETY: the host has filled it.
-            expect(unsafe { field(args, at) }, &running);
+            let future = unsafe { field(args, at) };
+            running.made(future);
+            expect(future, &running);
         }
     }
     error
@@ -179,9 +191,10 @@ unsafe extern "C" fn future_set_available<const TABLE: usize>(
 ) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetAvailable_Args, future);
     // SAFETY: the caller's arguments.
-    if let Some(running) = completed(unsafe { field(args, at) }) {
+    let future = unsafe { field(args, at) };
+    if let Some(running) = completed(future) {
         // SAFETY: the handler says that it has written its results, and the host does not know it yet.
-        unsafe { running.done(true) };
+        unsafe { running.completed(future, Outcome::Done) };
     }
     // SAFETY: the caller's arguments.
     unsafe { forward::<TABLE>(1, args) }
@@ -190,12 +203,15 @@ unsafe extern "C" fn future_set_available<const TABLE: usize>(
 unsafe extern "C" fn future_set_error<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetError_Args, future);
     // SAFETY: the caller's arguments.
-    if let Some(running) = completed(unsafe { field(args, at) }) {
+    let future = unsafe { field(args, at) };
+    if let Some(running) = completed(future) {
         let at = offset_of!(XLA_FFI_Future_SetError_Args, error);
         // SAFETY: the caller's arguments.
         let error = unsafe { field(args, at) };
         // SAFETY: the error is alive until the host has it.
-        unsafe { running.failed(error, true) };
+        let outcome = unsafe { running.error(error) };
+        // SAFETY: no results are read.
+        unsafe { running.completed(future, outcome) };
     }
     // SAFETY: the caller's arguments.
     unsafe { forward::<TABLE>(2, args) }

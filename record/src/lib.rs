@@ -16,6 +16,7 @@ pub mod file;
 mod frame;
 mod hooks;
 mod host;
+mod own;
 mod read;
 mod running;
 mod session;

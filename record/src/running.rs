@@ -5,10 +5,12 @@ use crate::file::{ARGS, CALL, DONE, RETS, STATE};
 use crate::frame::{self, Place};
 use crate::hooks;
 use crate::host::Host;
-use crate::session::{Handler, Session, lock};
+use crate::own::lock;
+use crate::session::{Handler, Session};
 use crate::trampoline::Slot;
 use crate::write::Writer;
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::Result;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -31,8 +33,18 @@ pub(crate) struct Running {
     /// Whether the host's functions are watched: if not, a future's completion is not seen.
     watched: bool,
     rets: Vec<Place>,
+    progress: Mutex<Progress>,
+}
+
+/// How far a call is.
+#[derive(Debug)]
+struct Progress {
     /// Gone once the call is over.
-    writer: Mutex<Option<Writer>>,
+    writer: Option<Writer>,
+    /// The future that the handler has returned. Which it is nobody knows while the handler runs.
+    returned: Option<usize>,
+    /// The futures that the handler has made, and what became of those that are complete.
+    futures: Vec<(usize, Option<Outcome>)>,
 }
 
 /// The innermost call of this thread.
@@ -40,6 +52,7 @@ pub(crate) fn innermost() -> Option<Arc<Running>> {
     CALLS
         .try_with(|calls| calls.borrow().last().cloned())
         .ok()?
+        .filter(|running| running.session.is_here())
 }
 
 /// The name of a stage; `None` for one that is not recorded.
@@ -95,6 +108,14 @@ pub(crate) unsafe fn begin(
             data,
         }
     };
+    // The first of those that share memory.
+    let in_args: HashMap<_, _> = args
+        .iter()
+        .enumerate()
+        .rev()
+        .filter_map(|(index, arg)| Some((arg.memory()?, index)))
+        .collect();
+    let alias = |ret: &Place| in_args.get(&ret.memory()?).copied();
     let call = Call {
         number: session.number(),
         library: slot.library.clone(),
@@ -114,7 +135,7 @@ pub(crate) unsafe fn begin(
         args: args.iter().map(|place| operands(place, None)).collect(),
         rets: rets
             .iter()
-            .map(|place| operands(place, args.iter().position(|arg| arg.is(place))))
+            .map(|place| operands(place, alias(place)))
             .collect(),
     };
     let count = |counter: &std::sync::atomic::AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
@@ -135,6 +156,7 @@ pub(crate) unsafe fn begin(
                 writer.operand(ARGS, index, bytes)?;
             }
         }
+        writer.stay(true);
         Ok(writer)
     };
     let Ok(writer) = write() else {
@@ -148,16 +170,16 @@ pub(crate) unsafe fn begin(
         host,
         watched: hooks::watch(host),
         rets,
-        writer: Mutex::new(Some(writer)),
+        progress: Mutex::new(Progress {
+            writer: Some(writer),
+            returned: None,
+            futures: vec![],
+        }),
         call,
     }))
 }
 
 impl Running {
-    pub(crate) fn is_over(&self) -> bool {
-        lock(&self.writer).is_none()
-    }
-
     fn handler(&self) -> Handler {
         (self.call.library.clone(), self.call.handler.clone())
     }
@@ -181,45 +203,116 @@ impl Running {
         let instance = self
             .session
             .state_of(state, &self.handler(), &self.call.attributes);
-        if let Some(writer) = lock(&self.writer).as_mut() {
-            if writer.json(STATE, &State { instance }).is_err() {
-                self.session.failed.fetch_add(1, Ordering::Relaxed);
-            }
+        let mut progress = lock(&self.progress);
+        let Some(writer) = progress.writer.as_mut() else {
+            return;
+        };
+        if writer.json(STATE, &State { instance }).is_err() {
+            // Without its state the call is another.
+            writer.stay(false);
+            progress.writer = None;
+            self.session.failed.fetch_add(1, Ordering::Relaxed);
+            self.session.open.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// The call went well, now or later.
+    /// The handler has made a future, perhaps where another lay that is gone.
+    pub(crate) fn made(&self, future: usize) {
+        let futures = &mut lock(&self.progress).futures;
+        futures.retain(|(known, _)| *known != future);
+        futures.push((future, None));
+    }
+
+    /// A future is complete: the end of the call, if it is the one that the handler has returned.
     ///
     /// # Safety
-    /// The results are still the call's, and nobody writes to them.
-    pub(crate) unsafe fn done(&self, later: bool) {
-        self.end(Outcome::Done, later, |writer| {
-            for (index, (place, operand)) in self.rets.iter().zip(&self.call.rets).enumerate() {
+    /// For the future that is returned: the results are still the call's, and nobody writes to them.
+    pub(crate) unsafe fn completed(&self, future: usize, outcome: Outcome) {
+        {
+            let mut progress = lock(&self.progress);
+            match progress.returned {
+                None => {
+                    let mut futures = progress.futures.iter_mut();
+                    if let Some(known) = futures.find(|known| known.0 == future) {
+                        known.1 = Some(outcome);
+                    }
+                    return;
+                }
+                Some(returned) if returned != future => return,
+                Some(_) => {}
+            }
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.ended(outcome, true) };
+    }
+
+    /// The handler has returned a future.
+    ///
+    /// # Safety
+    /// As for [`Running::completed`].
+    unsafe fn left(self: &Arc<Self>, future: usize) {
+        let futures = {
+            let mut progress = lock(&self.progress);
+            progress.returned = Some(future);
+            std::mem::take(&mut progress.futures)
+        };
+        let mut returned = None;
+        for (known, outcome) in futures {
+            if known == future {
+                returned = Some(outcome);
+            } else {
+                hooks::forget(known, self);
+            }
+        }
+        match returned {
+            // Its completion is seen, since it was made here.
+            Some(None) => {}
+            // SAFETY: the caller's promise.
+            Some(Some(outcome)) => unsafe { self.ended(outcome, true) },
+            None => hooks::expect(future, self),
+        }
+    }
+
+    /// The handler has returned, and no future.
+    fn forget_futures(self: &Arc<Self>) {
+        let futures = std::mem::take(&mut lock(&self.progress).futures);
+        for (future, _) in futures {
+            hooks::forget(future, self);
+        }
+    }
+
+    /// The code and the text of a handler's error.
+    ///
+    /// # Safety
+    /// It is one of the call's host, alive.
+    pub(crate) unsafe fn error(&self, error: *mut XLA_FFI_Error) -> Outcome {
+        // SAFETY: the caller's promise.
+        let (code, message) = unsafe { self.host.error(error) };
+        Outcome::Error { code, message }
+    }
+
+    /// Writes the end of the call, once: now, or later than the handler has returned.
+    ///
+    /// # Safety
+    /// For one that went well: the results are still the call's, and nobody writes to them.
+    unsafe fn ended(&self, outcome: Outcome, later: bool) {
+        let Some(mut writer) = lock(&self.progress).writer.take() else {
+            return;
+        };
+        let rets: &[Place] = match outcome {
+            Outcome::Done => &self.rets,
+            _ => &[],
+        };
+        // What does not fit is left out altogether: then the file is one of a call that never ended.
+        let written = writer.whole(|writer| {
+            for (index, (place, operand)) in rets.iter().zip(&self.call.rets).enumerate() {
                 // SAFETY: the caller's promise.
                 if let (Data::Kept(_), Some(bytes)) = (operand.data, unsafe { place.bytes() }) {
                     writer.operand(RETS, index, bytes)?;
                 }
             }
-            Ok(())
+            writer.json(DONE, &End { outcome, later })
         });
-    }
-
-    /// The call ended with an error of the handler, now or later.
-    ///
-    /// # Safety
-    /// The error is one of the call's host, alive.
-    pub(crate) unsafe fn failed(&self, error: *mut XLA_FFI_Error, later: bool) {
-        // SAFETY: the caller's promise.
-        let (code, message) = unsafe { self.host.error(error) };
-        self.end(Outcome::Error { code, message }, later, |_| Ok(()));
-    }
-
-    /// Writes the end of the call, once.
-    fn end(&self, outcome: Outcome, later: bool, before: impl FnOnce(&mut Writer) -> Result<()>) {
-        let Some(mut writer) = lock(&self.writer).take() else {
-            return;
-        };
-        let written = before(&mut writer).and_then(|()| writer.json(DONE, &End { outcome, later }));
         let counter = match written {
             Ok(()) => &self.session.recorded,
             Err(_) => &self.session.failed,
@@ -256,34 +349,41 @@ impl Inside {
     ) {
         self.returned = true;
         let running = &self.running;
+        if !running.session.is_here() {
+            return;
+        }
         let future: *mut XLA_FFI_Future = if running.session.revision < Revision::R2 {
             std::ptr::null_mut()
         } else {
             // SAFETY: frames have this field from r2 on.
             unsafe { (*frame).future }
         };
-        if !error.is_null() {
-            hooks::forget(running);
-            // SAFETY: the handler's answer, which the host has not seen yet.
-            unsafe { running.failed(error, false) };
-        } else if future.is_null() {
-            hooks::forget(running);
-            // SAFETY: the handler has returned, and left no future.
-            unsafe { running.done(false) };
-        } else if running.watched {
-            hooks::expect(future, running);
-        } else {
-            running.end(Outcome::Unwatched, true, |_| Ok(()));
+        if !future.is_null() && error.is_null() && running.watched {
+            // SAFETY: the host has not seen the future yet.
+            return unsafe { running.left(future as usize) };
         }
+        running.forget_futures();
+        let outcome = if !error.is_null() {
+            // SAFETY: the handler's answer, which the host has not seen yet.
+            unsafe { running.error(error) }
+        } else if future.is_null() {
+            Outcome::Done
+        } else {
+            Outcome::Unwatched
+        };
+        let later = outcome == Outcome::Unwatched;
+        // SAFETY: the handler has returned, and left no future.
+        unsafe { running.ended(outcome, later) };
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         let _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
-        if !self.returned {
-            hooks::forget(&self.running);
-            self.running.end(Outcome::Unwound, false, |_| Ok(()));
+        if !self.returned && self.running.session.is_here() {
+            self.running.forget_futures();
+            // SAFETY: it did not go well.
+            unsafe { self.running.ended(Outcome::Unwound, false) };
         }
     }
 }

@@ -1,15 +1,17 @@
 //! A recording: where it goes, how much of it there may be, and what came of it.
 
 use crate::Attributes;
+use crate::own::{Own, lock};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::process;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use xla_ffi_sys::Revision;
 
-/// Whether calls are recorded: what every interposed call looks at first.
-static ACTIVE: AtomicBool = AtomicBool::new(false);
-static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+/// The process that records, or 0: what every interposed call looks at first.
+static RECORDS: AtomicU32 = AtomicU32::new(0);
+static SESSION: Own<Option<Arc<Session>>> = Own::new();
 
 /// One recording.
 #[derive(Debug)]
@@ -43,25 +45,21 @@ pub(crate) type Handler = (String, String);
 
 /// The recording that is under way in this process.
 pub(crate) fn current() -> Option<Arc<Session>> {
-    if !ACTIVE.load(Ordering::Acquire) {
+    let process = RECORDS.load(Ordering::Acquire);
+    // A process that was forked from the one that records has no part in it.
+    if process == 0 || process != process::id() {
         return None;
     }
-    // A process that was forked from the one that records has no part in it.
-    lock(&SESSION)
-        .clone()
-        .filter(|session| session.process == std::process::id())
+    SESSION.lock().clone()
 }
 
 /// Begins a recording; `false` when there is one.
 pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revision) -> bool {
-    let mut session = lock(&SESSION);
-    let process = std::process::id();
-    if session
-        .as_ref()
-        .is_some_and(|session| session.process == process)
-    {
+    let mut session = SESSION.lock();
+    if session.is_some() {
         return false;
     }
+    let process = process::id();
     *session = Some(Arc::new(Session {
         folder,
         host,
@@ -75,17 +73,22 @@ pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revisio
         failed: AtomicU64::new(0),
         states: Mutex::default(),
     }));
-    ACTIVE.store(true, Ordering::Release);
+    RECORDS.store(process, Ordering::Release);
     true
 }
 
 /// Ends the recording: no call begins to be recorded from here on.
 pub(crate) fn end() -> Option<Arc<Session>> {
-    ACTIVE.store(false, Ordering::Release);
-    lock(&SESSION).take()
+    RECORDS.store(0, Ordering::Release);
+    SESSION.lock().take()
 }
 
 impl Session {
+    /// Whether it is of this process: a forked one comes out of calls that its parent records.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == process::id()
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -135,9 +138,4 @@ impl Session {
         let same = own.find(|left| left.attributes == *attributes);
         same.or(last).map(|left| left.number)
     }
-}
-
-/// A lock whose data stays good when somebody panics.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

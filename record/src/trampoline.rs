@@ -2,11 +2,12 @@
 //!
 //! There are as many as [`SLOTS`], made when this crate is compiled; each knows its number alone.
 
+use crate::own::Own;
 use crate::{running, session};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// A stage of a handler. Exceptions may leave it: what becomes of them is for the host to say.
@@ -25,25 +26,34 @@ pub(crate) struct Slot {
     pub(crate) stages: BTreeMap<String, String>,
 }
 
-static TAKEN: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+/// The slots that are taken, which live as long as the process. No `OnceLock`: a process that is forked while a thread
+/// fills one would wait for that thread.
+static TAKEN: [AtomicPtr<Slot>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static TAKING: Mutex<()> = Mutex::new(());
+static TAKING: Own<()> = Own::new();
+
+fn taken(index: usize) -> Option<&'static Slot> {
+    // SAFETY: null, or a slot that is never freed.
+    unsafe { TAKEN.get(index)?.load(Ordering::Acquire).as_ref() }
+}
 
 /// The trampoline before a function; `None` when there is none left. A stage that has one keeps it.
 pub(crate) fn before(slot: Slot) -> Option<Handler> {
-    let _taking = session::lock(&TAKING);
+    let _taking = TAKING.lock();
     let count = COUNT.load(Ordering::Acquire);
-    let same = |taken: &OnceLock<Slot>| {
-        taken.get().is_some_and(|taken| {
+    let same = |index: &usize| {
+        taken(*index).is_some_and(|taken| {
             taken.function as usize == slot.function as usize
                 && taken.handler == slot.handler
                 && taken.library == slot.library
+                && taken.stages == slot.stages
         })
     };
-    let index = match TAKEN[..count].iter().position(same) {
+    let index = match (0..count).find(same) {
         Some(index) => index,
         None => {
-            TAKEN.get(count)?.set(slot).ok()?;
+            let at = TAKEN.get(count)?;
+            at.store(Box::into_raw(Box::new(slot)), Ordering::Release);
             COUNT.store(count + 1, Ordering::Release);
             count
         }
@@ -63,9 +73,9 @@ unsafe extern "C-unwind" fn trampoline<const N: usize>(
 /// # Safety
 /// The frame is one that a host hands to the slot's handler.
 unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    let Some(slot) = TAKEN[index].get() else {
+    let Some(slot) = taken(index) else {
         // Nobody has the address of a trampoline whose slot is not taken.
-        return std::ptr::null_mut();
+        return ptr::null_mut();
     };
     // A mistake of this crate's own is not to be the handler's.
     let running = session::current().and_then(|session| {

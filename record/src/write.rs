@@ -4,7 +4,7 @@ use crate::Call;
 use crate::file::{EXTENSION, Kind, MAGIC, VERSION, checksum};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{Result, Write};
+use std::io::{Result, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// The file of one call. What is written is the kernel's at once, so that a crash of the process loses
@@ -12,19 +12,33 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: File,
+    path: PathBuf,
+    /// Where the last section that is whole ends.
+    length: u64,
+    /// Whether the file is good for something: if not, it goes with the writer.
+    stays: bool,
 }
 
 impl Writer {
     /// Makes the file of a call; one that is there already is an error.
     pub(crate) fn create(folder: &Path, call: &Call) -> Result<Self> {
-        let mut file = File::options()
-            .write(true)
-            .create_new(true)
-            .open(path(folder, call))?;
+        let path = path(folder, call);
+        let file = File::options().write(true).create_new(true).open(&path)?;
         let mut head = MAGIC.to_vec();
         head.extend(VERSION.to_le_bytes());
-        file.write_all(&head)?;
-        Ok(Self { file })
+        let mut writer = Self {
+            file,
+            path,
+            length: head.len() as u64,
+            stays: false,
+        };
+        writer.file.write_all(&head)?;
+        Ok(writer)
+    }
+
+    /// Says whether the file is to stay when the writer is gone.
+    pub(crate) fn stay(&mut self, stays: bool) {
+        self.stays = stays;
     }
 
     pub(crate) fn json(&mut self, kind: Kind, value: &impl Serialize) -> Result<()> {
@@ -35,6 +49,18 @@ impl Writer {
         self.section(kind, &[&(index as u64).to_le_bytes(), bytes])
     }
 
+    /// What `work` writes, or nothing of it: readers refuse half a section, and what follows one.
+    pub(crate) fn whole(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let before = self.length;
+        let written = work(self);
+        if written.is_err() {
+            self.file.set_len(before)?;
+            self.file.seek(SeekFrom::Start(before))?;
+            self.length = before;
+        }
+        written
+    }
+
     fn section(&mut self, kind: Kind, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = kind.to_vec();
@@ -43,7 +69,18 @@ impl Writer {
         for part in parts {
             self.file.write_all(part)?;
         }
-        self.file.write_all(&checksum(kind, parts).to_le_bytes())
+        self.file.write_all(&checksum(kind, parts).to_le_bytes())?;
+        self.length += (head.len() + length + 4) as u64;
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if !self.stays {
+            // There is nobody to tell of a file that cannot be removed.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -1,95 +1,21 @@
 //! Recorded calls: what is written reads back, and what is damaged is told.
 
+mod toy;
+
 use proptest::prelude::*;
-use std::ffi::{CString, c_void};
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Mutex;
+use toy::{increment, interposed};
 use xla_ffi_record::{Data, Outcome, ReadError, Recorded, Value, head};
-use xla_ffi_record::{
-    XlaFfiRecordCounts, xla_ffi_record_interpose, xla_ffi_record_start, xla_ffi_record_stop,
-};
-use xla_ffi_sys::{
-    XLA_FFI_ArgType, XLA_FFI_AttrType, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame,
-    XLA_FFI_DataType, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Scalar,
-};
+use xla_ffi_record::{XlaFfiRecordCounts, xla_ffi_record_start, xla_ffi_record_stop};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
 
-/// y = x + 1 for three f32.
-unsafe extern "C-unwind" fn increment(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    let data = |list: *mut *mut c_void| -> *mut f32 {
-        // SAFETY: the frames of this test have one operand a side.
-        let buffer = unsafe { list.read() }.cast::<XLA_FFI_Buffer>();
-        // SAFETY: as above.
-        unsafe { (*buffer).data }.cast()
-    };
-    // SAFETY: the frame is this test's.
-    let x = data(unsafe { (*frame).args.args });
-    // SAFETY: the frame is this test's.
-    let y = data(unsafe { (*frame).rets.rets });
-    for index in 0..3 {
-        // SAFETY: three elements.
-        let value = unsafe { x.wrapping_add(index).read() };
-        // SAFETY: three elements.
-        unsafe { y.wrapping_add(index).write(value + 1.0) };
-    }
-    ptr::null_mut()
-}
-
 /// Calls the increment through its trampoline, from a host that has no functions.
-fn call(x: &mut [f32; 3]) -> [f32; 3] {
-    let text = |text: &str| CString::new(text).unwrap();
-    let (library, name, stages) = (
-        text("/a/libtoy.so"),
-        text("incre/ment"),
-        text("execute=increment"),
-    );
-    let function = increment as *mut c_void;
-    // SAFETY: a handler, and texts that are there.
-    let function = unsafe {
-        xla_ffi_record_interpose(library.as_ptr(), name.as_ptr(), stages.as_ptr(), function)
-    };
-    assert!(!function.is_null() && function != increment as *mut c_void);
-    // SAFETY: it is the handler's type.
-    let function: unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error =
-        unsafe { std::mem::transmute(function) };
-
-    let (mut y, mut dims, mut factor) = ([0.0_f32; 3], [3_i64], 2.5_f64);
-    let mut buffer = |data: *mut f32| XLA_FFI_Buffer {
-        struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
-        extension_start: ptr::null_mut(),
-        dtype: XLA_FFI_DataType::F32,
-        data: data.cast(),
-        rank: 1,
-        dims: dims.as_mut_ptr(),
-    };
-    let (mut arg, mut ret) = (buffer(x.as_mut_ptr()), buffer(y.as_mut_ptr()));
-    let mut args = [(&raw mut arg).cast::<c_void>()];
-    let mut rets = [(&raw mut ret).cast::<c_void>()];
-    let mut kinds = [XLA_FFI_ArgType::BUFFER];
-    let mut scalar = XLA_FFI_Scalar {
-        dtype: XLA_FFI_DataType::F64,
-        value: (&raw mut factor).cast(),
-    };
-    let mut span = XLA_FFI_ByteSpan {
-        ptr: c"factor".as_ptr(),
-        len: 6,
-    };
-    let (mut names, mut types) = ([&raw mut span], [XLA_FFI_AttrType::SCALAR]);
-    let mut values = [(&raw mut scalar).cast::<c_void>()];
-    // SAFETY: integers and pointers, all of which may be zero.
-    let mut frame: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
-    frame.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
-    frame.stage = XLA_FFI_ExecutionStage::EXECUTE;
-    (frame.args.size, frame.rets.size, frame.attrs.size) = (1, 1, 1);
-    frame.args.args = args.as_mut_ptr();
-    frame.args.types = kinds.as_mut_ptr();
-    frame.rets.rets = rets.as_mut_ptr();
-    (frame.attrs.names, frame.attrs.types) = (names.as_mut_ptr(), types.as_mut_ptr());
-    frame.attrs.attrs = values.as_mut_ptr();
-    // SAFETY: the frame is whole.
-    assert!(unsafe { function(&raw mut frame) }.is_null());
-    y
+fn call(x: &mut [f32; 3]) -> Vec<f32> {
+    let function = interposed(increment, "incre/ment", "execute=increment");
+    toy::call(function, ptr::null(), x, |_, _| ())
 }
 
 /// Records what `work` does; the files in order. One recording at a time.
@@ -175,6 +101,24 @@ fn what_is_beyond_the_limit_is_left_out_and_told() {
         (left_out.call.args[0].data, &left_out.args[0]),
         (Data::Limit, &None)
     );
+}
+
+#[test]
+fn a_function_under_other_stages_is_another() {
+    let (_, _folder, files) = record(1 << 20, || {
+        for stages in ["execute=old", "execute=new,instantiate=made", "execute=old"] {
+            let function = interposed(increment, "renamed", stages);
+            toy::call(function, ptr::null(), &mut [1.0], |_, _| ());
+        }
+    });
+    let stages = |file: &PathBuf| read(file).call.stages.into_iter().collect::<Vec<_>>();
+    let pair = |stage: &str, symbol: &str| (stage.to_owned(), symbol.to_owned());
+    assert_eq!(stages(&files[0]), [pair("execute", "old")]);
+    assert_eq!(
+        stages(&files[1]),
+        [pair("execute", "new"), pair("instantiate", "made")]
+    );
+    assert_eq!(stages(&files[2]), [pair("execute", "old")]);
 }
 
 #[test]

@@ -1,0 +1,197 @@
+//! Asynchronous calls: the one future that the handler returns ends the record, whatever others it makes.
+
+mod toy;
+
+use std::ffi::CString;
+use std::mem::{offset_of, zeroed};
+use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use xla_ffi_record::{End, Outcome, Recorded, xla_ffi_record_start, xla_ffi_record_stop};
+use xla_ffi_sys::{
+    XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args,
+    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args,
+};
+
+/// The address of the next future: the host of this test takes numbers.
+static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
+
+unsafe extern "C" fn create(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
+    let future = NEXT.fetch_add(0x10, Ordering::Relaxed);
+    // SAFETY: the arguments are whole.
+    unsafe { (*args).future = ptr::without_provenance_mut(future) };
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn available(_: *mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error {
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn error(_: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error {
+    ptr::null_mut()
+}
+
+/// The host's functions, as a handler calls them.
+#[derive(Clone, Copy)]
+struct Host(*const XLA_FFI_Api);
+
+// SAFETY: the table lives as long as the process.
+unsafe impl Send for Host {}
+
+impl Host {
+    /// Calls the function that stands in the table now: the recorder changes it.
+    fn ask<T>(self, at: usize, args: &mut T) {
+        type Function<T> = unsafe extern "C" fn(*mut T) -> *mut XLA_FFI_Error;
+        let slot = self.0.wrapping_byte_add(at).cast::<Function<T>>();
+        // SAFETY: a slot of this test's table, which is filled.
+        let function = unsafe { slot.read_volatile() };
+        // SAFETY: the arguments are whole, and those of the function.
+        assert!(unsafe { function(args) }.is_null());
+    }
+
+    fn create(self) -> usize {
+        // SAFETY: integers and pointers, all of which may be zero.
+        let mut args: XLA_FFI_Future_Create_Args = unsafe { zeroed() };
+        self.ask(offset_of!(XLA_FFI_Api, XLA_FFI_Future_Create), &mut args);
+        args.future as usize
+    }
+
+    fn available(self, future: usize) {
+        // SAFETY: integers and pointers, all of which may be zero.
+        let mut args: XLA_FFI_Future_SetAvailable_Args = unsafe { zeroed() };
+        args.future = ptr::without_provenance_mut(future);
+        self.ask(
+            offset_of!(XLA_FFI_Api, XLA_FFI_Future_SetAvailable),
+            &mut args,
+        );
+    }
+
+    fn error(self, future: usize) {
+        // SAFETY: integers and pointers, all of which may be zero.
+        let mut args: XLA_FFI_Future_SetError_Args = unsafe { zeroed() };
+        args.future = ptr::without_provenance_mut(future);
+        self.ask(offset_of!(XLA_FFI_Api, XLA_FFI_Future_SetError), &mut args);
+    }
+}
+
+/// What a handler does, by its argument.
+mod does {
+    /// Completes a helper, then returns another future.
+    pub(crate) const HELPER: f32 = 1.0;
+    /// The same, and the helper failed.
+    pub(crate) const HELPER_FAILS: f32 = 2.0;
+    /// The helper is completed after the handler has returned.
+    pub(crate) const HELPER_LATER: f32 = 3.0;
+    /// What is returned is complete already, and a helper is left open.
+    pub(crate) const COMPLETE: f32 = 4.0;
+    /// What is returned has failed already.
+    pub(crate) const FAILED: f32 = 5.0;
+    /// What is returned is completed by another thread while the handler runs.
+    pub(crate) const COMPLETE_ELSEWHERE: f32 = 6.0;
+    /// The host gives the helper's address again.
+    pub(crate) const SAME_ADDRESS: f32 = 7.0;
+    /// Completes its helper, and returns nothing.
+    pub(crate) const NOTHING: f32 = 8.0;
+}
+
+/// The helper of the call before.
+static HELPER: AtomicUsize = AtomicUsize::new(0);
+
+/// y = x + 1, written before what is returned is completed.
+unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is the toy host's.
+    let host = Host(unsafe { (*frame).api });
+    // SAFETY: the frame is the toy host's.
+    let (x, _, _) = unsafe { toy::operands(frame) };
+    // SAFETY: one element at least.
+    let what = unsafe { x.read() };
+    let helper = host.create();
+    HELPER.store(helper, Ordering::Relaxed);
+    if what == does::HELPER_FAILS {
+        host.error(helper);
+    } else if [does::HELPER, does::SAME_ADDRESS, does::NOTHING].contains(&what) {
+        host.available(helper);
+    }
+    if what == does::NOTHING {
+        // SAFETY: the frame is the toy host's.
+        return unsafe { toy::increment(frame) };
+    }
+    if what == does::SAME_ADDRESS {
+        NEXT.store(helper, Ordering::Relaxed);
+    }
+    let future = host.create();
+    if [does::COMPLETE, does::FAILED, does::COMPLETE_ELSEWHERE].contains(&what) {
+        // SAFETY: the frame is the toy host's.
+        unsafe { toy::increment(frame) };
+    }
+    if what == does::COMPLETE {
+        host.available(future);
+    } else if what == does::FAILED {
+        host.error(future);
+    } else if what == does::COMPLETE_ELSEWHERE {
+        std::thread::spawn(move || { host }.available(future))
+            .join()
+            .unwrap();
+    }
+    // SAFETY: the toy's frames have the field.
+    unsafe { (*frame).future = ptr::without_provenance_mut(future) };
+    ptr::null_mut()
+}
+
+#[test]
+fn the_future_that_is_returned_ends_the_call() {
+    // SAFETY: integers and pointers, all of which may be zero.
+    let mut table: XLA_FFI_Api = unsafe { zeroed() };
+    table.struct_size = size_of::<XLA_FFI_Api>();
+    table.XLA_FFI_Future_Create = Some(create);
+    table.XLA_FFI_Future_SetAvailable = Some(available);
+    table.XLA_FFI_Future_SetError = Some(error);
+    let host = Host(Box::leak(Box::new(table)));
+    let handler = toy::interposed(handler, "handler", "execute=handler");
+    let folder = tempfile::tempdir().unwrap();
+    let path = CString::new(folder.path().to_str().unwrap()).unwrap();
+    // SAFETY: texts that are there.
+    let started = unsafe { xla_ffi_record_start(path.as_ptr(), 1 << 20, 10, c"a test".as_ptr()) };
+    assert_eq!(started, 0);
+
+    let all = [
+        does::HELPER,
+        does::HELPER_FAILS,
+        does::HELPER_LATER,
+        does::COMPLETE,
+        does::FAILED,
+        does::COMPLETE_ELSEWHERE,
+        does::SAME_ADDRESS,
+        does::NOTHING,
+    ];
+    for what in all {
+        toy::call(handler, host.0, &mut [what, 10.0], |future, y| {
+            if what == does::HELPER_LATER {
+                host.available(HELPER.load(Ordering::Relaxed));
+            }
+            y.copy_from_slice(&[what + 1.0, 11.0]);
+            if future != 0 {
+                host.available(future);
+            }
+        });
+    }
+    let counts = xla_ffi_record_stop(1000);
+    assert_eq!((counts.recorded, counts.open), (all.len() as u64, 0));
+
+    let mut files: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    for (what, file) in all.into_iter().zip(files) {
+        let read = Recorded::read(&file).unwrap();
+        let End { outcome, later } = read.end.unwrap();
+        assert_eq!(later, what != does::NOTHING, "{what}");
+        if what == does::FAILED {
+            assert!(matches!(outcome, Outcome::Error { .. }), "{what}");
+            continue;
+        }
+        assert_eq!(outcome, Outcome::Done, "{what}");
+        let bytes: Vec<_> = [what + 1.0, 11.0_f32].map(f32::to_le_bytes).concat();
+        assert_eq!(read.rets[0].as_ref(), Some(&bytes), "{what}");
+    }
+}
