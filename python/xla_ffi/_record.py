@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import contextvars
 import ctypes
+import itertools
 import os
 import pathlib
 import warnings
@@ -28,6 +29,7 @@ _lock = Lock()
 _handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
 _recorded = set()  # the targets that have a twin that records
 _current = None
+_on = None  # the process in which the recorder may be on: a Ctrl-C that comes between may have left it so
 _plain = contextvars.ContextVar("plain", default=False)
 
 
@@ -49,8 +51,8 @@ def record(directory, *, limit=LIMIT):
     hand with ``lower().compile()``, whose calls are not recorded. Only calls on CPU are: elsewhere operands lie in the
     device's memory; handlers run there as they are, and a warning names each once. One recording at a time; calls of all threads are recorded.
 
-    The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a directory
-    ``process-PID`` in ``DIR``; ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
+    The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a new directory
+    ``process-PID`` in ``DIR`` (``process-PID-2`` and so on where that is taken: in containers numbers come again); ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
     where it lies neither in the ``lib`` of this package (as in wheels for a platform) nor in the ``target`` of its checkout.
     """
     return Recording(directory, limit)
@@ -67,18 +69,27 @@ class Recording:
         if limit < 0:
             raise ValueError(f"limit={limit}: a number of bytes is not negative")
         self.limit = min(limit, (1 << 64) - 1)
+        self._process = None  # that which records, as long as it does
         self._told = set()  # the targets of which a warning said that they are not recorded
         self.calls = self.truncated = self.failed = self.unfinished = None
 
     def __enter__(self):
-        self._start()
-        _clear()
+        if self._process == os.getpid():
+            raise _under_way()
+        try:
+            self._start()
+            _clear()
+        except BaseException:  # Ctrl-C, too: nobody ends a block that has not begun
+            if self._process is not None:
+                self._stop()
+            raise
         return self
 
     def __exit__(self, *_exception):
-        _settle()
-        self._stop()
-        _clear()
+        try:
+            self._end()
+        finally:
+            _clear()
 
     def interpose(self, path, handler, symbols, addresses):
         """Addresses to register with ``jax.ffi`` by hand, ``{stage: address}``, whose calls are recorded: for handlers
@@ -97,19 +108,36 @@ class Recording:
         if _jax.REVISION < 0:
             raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
         with _lock.held():
+            if _current is not None and _current._process == os.getpid():
+                raise _under_way()
             host = f"jaxlib {_jax.JAXLIB}"
-            refused = recorder.xla_ffi_record_start(os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
+            self._process = os.getpid()
+            refused = _turn_on(recorder, os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
+            if refused:
+                self._process = None
             if refused == 2:
                 raise LibraryError(f"{_recorder_path()} does not know r{_jax.REVISION}, which {host} speaks: take a newer one")
             if refused:
-                raise LibraryError("a recording is under way in this process: end it first")
+                raise _under_way()
             _current = self
 
+    def _end(self):
+        """Ends the recording when all that it is to have has come."""
+        if self._process != os.getpid():
+            return  # a child that was forked meanwhile: it has no part in the recording, and jax may never answer it
+        try:
+            _settle()
+        finally:
+            self._stop()
+
     def _stop(self):
-        global _current
-        with _lock.held():
-            _current = None
-        counts = _recorder().xla_ffi_record_stop(10_000)
+        global _current, _on
+        try:
+            with _lock.held():
+                _current = None
+        finally:
+            counts = _recorder().xla_ffi_record_stop(10_000)
+            _on = self._process = None
         self.calls, self.truncated, self.failed, self.unfinished = counts.recorded, counts.truncated, counts.failed, counts.open
         told = (
             (counts.truncated, f"have operands that were left out, since more than limit={self.limit} bytes came together"),
@@ -118,7 +146,24 @@ class Recording:
         )
         for count, what in told:
             if count:
-                warnings.warn(f"{self.directory}: {count} calls {what}", RuntimeWarning, stacklevel=3)
+                warnings.warn(f"{self.directory}: {count} calls {what}", RuntimeWarning, stacklevel=4)
+
+
+def _under_way():
+    return LibraryError("a recording is under way in this process: end it first")
+
+
+def _turn_on(recorder, *arguments):
+    """Begins to record: 0, or why not. What an interrupted block has left on is ended first."""
+    global _on
+    before, _on = _on, os.getpid()
+    refused = recorder.xla_ffi_record_start(*arguments)
+    if refused == 1 and before == _on:
+        recorder.xla_ffi_record_stop(0)
+        refused = recorder.xla_ffi_record_start(*arguments)
+    if refused:
+        _on = before
+    return refused
 
 
 def know(target, path, handler, symbols, addresses):
@@ -248,15 +293,21 @@ def from_environment():
         return
     limit = os.environ.get("XLA_FFI_RECORD_LIMIT")
     try:
-        recording = Recording(os.path.join(directory, f"process-{os.getpid()}"), int(limit) if limit else LIMIT)
+        recording = Recording(directory, int(limit) if limit else LIMIT)
     except ValueError as error:
         raise LibraryError(f"XLA_FFI_RECORD_LIMIT={limit!r} is no number of bytes") from error
+    _recorder()
+    recording.directory = _own_folder(recording.directory)
     recording._start()
-    process = os.getpid()
+    atexit.register(recording._end)
 
-    def end():
-        if os.getpid() == process and _current is recording:
-            _settle()
-            recording._stop()
 
-    atexit.register(end)
+def _own_folder(directory):
+    """A new folder for the calls of this process."""
+    os.makedirs(directory, exist_ok=True)
+    process = f"process-{os.getpid()}"
+    for name in itertools.chain([process], (f"{process}-{number}" for number in itertools.count(2))):
+        # Another process with this number, in another container, may look at the same moment.
+        with contextlib.suppress(FileExistsError):
+            (directory / name).mkdir()
+            return directory / name
