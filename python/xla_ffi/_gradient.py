@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src import dispatch
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -359,3 +360,5 @@ ad.primitive_jvps[TANGENT] = _jvp_of_tangent
 ad.primitive_transposes[TANGENT] = _transpose
 batching.primitive_batchers[TANGENT] = _batch_tangent
 _jax.allow_in_shard_map(TANGENT)
+# What it is lowered to may be a call that is split over devices: jax sees no further than the primitive.
+dispatch.prim_requires_devices_during_lowering.add(TANGENT)

@@ -117,7 +117,8 @@ def _lower(context, *operands, split, **params):
     if split is not None and split.dims and divided:
         results = params.pop("results")
         bind = functools.partial(PRIMITIVES[0].bind, split=None, **params)
-        whole = lambda *args: _sharding.split_call(bind, split, args, results)
+        devices = tuple(context.module_context.axis_context.device_assignment)
+        whole = lambda *args: _sharding.split_call(bind, split, args, results, devices)
         found = mlir.lower_fun(whole, multiple_results=True)(context, *operands)
         # What the types say holds, whatever XLA would make of the rule.
         typed = lambda value, aval: internal.lower_with_sharding_in_types(context, value, aval)

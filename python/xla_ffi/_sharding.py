@@ -73,8 +73,8 @@ def wanted(context):
     return module.axis_context.num_devices > 1
 
 
-def split_call(bind, split, args, results):
-    """Calls ``bind`` so that XLA may split it."""
+def split_call(bind, split, args, results, devices):
+    """Calls ``bind`` so that XLA may split it over the devices."""
 
     def whole(*args):
         first = next(arg for arg, leading in zip(args, split.leading) if leading)
@@ -82,15 +82,18 @@ def split_call(bind, split, args, results):
         return list(bind(*args, results=tuple((lead + shape[split.dims :], dtype) for shape, dtype in results)))
 
     def partition(mesh, given, _results):
-        arguments, outputs = _shardings(split, given, results)
+        arguments, outputs = _shardings(split, given, results, devices)
         return mesh, whole, outputs, arguments
 
     def infer(_mesh, given, _results):
-        return _shardings(split, given, results)[1]
+        return _shardings(split, given, results, devices)[1]
 
     function = partitioning.custom_partitioning(whole)
-    options = {}
-    if "sharding_rule" in inspect.signature(function.def_partition).parameters:
+    known = inspect.signature(function.def_partition).parameters
+    # Shardings as XLA has them: no axis of a mesh need name what is left of one after a reshape, and where jax looks for
+    # that axis in vain, earlier jaxlib ends the process.
+    options = {"decode_shardings": False} if "decode_shardings" in known else {}
+    if "sharding_rule" in known:
         options["sharding_rule"] = _rule(split, args, results)
     function.def_partition(partition=partition, infer_sharding_from_operands=infer, **options)
     return function(*args)
@@ -115,19 +118,17 @@ def _rule(split, args, results):
         return partitioning.SdyShardingRule(operands, outputs)
 
 
-def _shardings(split, given, results):
-    """For the operands' shardings: how they, and how the results are to be sharded."""
+def _shardings(split, given, results, devices):
+    """For the operands' shardings: how they, and how the results are to be sharded. Every one of them is said: where an
+    answer lacks one, or is an error, earlier jaxlib ends the process."""
     of = [info for info, leading in zip(given, split.leading) if leading and info.sharding is not None]
     tiles = [_tiles(info, split.dims) for info in of]
     best = max(range(len(of)), key=lambda i: math.prod(tiles[i]), default=None)
-    some = next((info.sharding for info in given if info.sharding is not None), None)
 
     def along(rank, leading):
-        if some is None:
-            return None
         if not leading or best is None or math.prod(tiles[best]) == 1:
-            return _sharding(some, None)
-        return _sharding(of[best].sharding, of[best], tiles[best], rank)
+            return _sharding(devices)
+        return _sharding(devices, of[best], tiles[best], rank)
 
     arguments = tuple(along(len(info.shape), leading) for info, leading in zip(given, split.leading))
     return arguments, [along(len(shape), True) for shape, _ in results]
@@ -142,16 +143,15 @@ def _tiles(info, dims):
     return tiles if all(size % tile == 0 for size, tile in zip(info.shape, tiles)) else (1,) * dims
 
 
-def _sharding(like, info, tiles=(), rank=0):
-    """A sharding over the devices of ``like``: everywhere the whole, or divided as ``info`` in its leading dimensions alone."""
+def _sharding(devices, info=None, tiles=(), rank=0):
+    """A sharding over the devices: everywhere the whole, or divided as ``info`` in its leading dimensions alone."""
     from jax._src.lib import xla_client
     from jax._src.sharding_impls import GSPMDSharding
 
-    devices = like._device_assignment
     if info is None:
         return GSPMDSharding(devices, xla_client.HloSharding.replicate())
     # The order of the devices stays: those that differ in other dimensions than these now hold the same.
-    proto = like._to_xla_hlo_sharding(len(info.shape)).to_proto().clone()
+    proto = info.sharding._to_xla_hlo_sharding(len(info.shape)).to_proto().clone()
     copies = len(devices) // math.prod(tiles)
     proto.tile_assignment_dimensions = [*tiles, *[1] * (rank - len(tiles)), *([copies] if copies > 1 else [])]
     proto.last_tile_dims = []

@@ -207,6 +207,44 @@ def uneven(norm, lib, product):
     right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
 
 
+def unsharded(norm, lib, product):
+    """Operands whose sharding nothing says: constants, random numbers, what a branch or a loop computes of them."""
+    x, ones = put(WHOLE, "d"), jnp.ones_like(WHOLE)
+    right(jax.jit(lambda x: lib.cube(ones) + x)(x), 2 + WHOLE)
+    right(jax.jit(lambda x: lib.cube(jnp.arange(x.size, dtype=x.dtype).reshape(x.shape)) + x)(x), 2 * np.arange(64.0).reshape(8, 2, 4) ** 3 + WHOLE)
+    right(jax.jit(lambda x: lib.cube(jax.random.uniform(jax.random.PRNGKey(0), x.shape)) * 0 + x)(x), WHOLE)
+    right(jax.jit(lambda x: jax.lax.map(lambda row: lib.cube(jnp.sin(row[0, 0]) * ones[0]) + row, x))(x), 2 * np.sin(WHOLE[:, :1, :1]) ** 3 + WHOLE)
+    rows = lambda f: lambda x: jax.lax.map(lambda row: f(jnp.sin(row)[None] * 2, W)[0], x)
+    chosen = lambda f: lambda x: jax.lax.cond(x.sum() < 999, rows(f), lambda x: rows(f)(x * 0.5), x)
+    wanted = lambda transform: transform(jnp.multiply)(jnp.asarray(WHOLE))
+    for transform in (rows, chosen, lambda f: jax.grad(lambda x: jnp.sum(chosen(f)(x)))):
+        right(jax.jit(transform(lib.rows))(x), wanted(transform))
+
+
+def unnamed(norm, lib, product):
+    """What is left of an axis after a reshape has no name in the mesh: of eight devices, or of four, each has a part of two."""
+    devices = np.array(jax.devices())
+    whole = np.linspace(-1.0, 2.0, 96).reshape(8, 12)
+    x = jax.device_put(whole, NamedSharding(Mesh(devices, ("d",)), PartitionSpec("d")))
+    for shape in ((4, 24), (2, 48), (4, 2, 12), (2, 2, 24), (16, 6), (96,)):
+        right(jax.jit(lambda x, shape=shape: lib.cube(x.reshape(shape)))(x), 2 * whole.reshape(shape) ** 3)
+        # In the mesh's own context, too, where jax looks for its axes.
+        with x.sharding.mesh:
+            right(jax.jit(lambda x, shape=shape: lib.cube(x.reshape(shape) + 0))(x), 2 * whole.reshape(shape) ** 3)
+    slope = jax.grad(lambda x: jnp.sum(lib.cube(x.reshape(4, 24))))
+    right(jax.jit(slope)(x), 6 * whole**2)
+
+
+def forward_mode(norm, lib, product):
+    """A tangent is split as its call is, where nobody wants the call's own results, too."""
+    for spec in (("d",), ("d", "e")):
+        x = put(WHOLE, *spec)
+        apart(lambda x: jax.jvp(lib.cosine, (x,), (x,))[1], -np.sin(WHOLE) * WHOLE, x, spec=spec)
+        apart(lambda x: jax.linearize(lib.sine, x)[1](x), np.cos(WHOLE) * WHOLE, x, spec=spec)
+        apart(lambda x: jax.vmap(lambda x: jax.jvp(lib.sine, (x,), (x,))[1])(x), np.cos(WHOLE) * WHOLE, x, spec=spec)
+        apart(lambda x: jax.jvp(jax.grad(lambda x: jnp.sum(lib.sine(x))), (x,), (x,))[1], -np.sin(WHOLE) * WHOLE, x, spec=spec)
+
+
 # ---- meshes whose axes are Explicit: types say how a value is divided ------------------------------------------
 
 
@@ -373,7 +411,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, uneven, explicit, explicit_whole)
+    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, uneven, unsharded, unnamed, forward_mode, explicit, explicit_whole)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
