@@ -227,6 +227,9 @@ def _type(value):
 
 
 def _jvp(primitive, args, tangents, *, gradient, **params):
+    if not params["results"]:
+        # It is called for its side effect: there is nothing to differentiate.
+        return primitive.bind(*args, gradient=gradient, **params), []
     if gradient is None:
         raise ValueError(
             f"{params['target']} cannot be differentiated: its author declared no gradient (`vjp = …`, `jvp = …` or "

@@ -21,7 +21,8 @@ class Handler(Described):
     the operands' shapes, a tuple, and of the attributes, a dict, that returns these;
     ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of them, None for one that
     the handler says) where the types do not follow either; ``vmap_method``,
-    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``partition_batch``:
+    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call`` (a call without results always has one);
+    ``partition_batch``:
     whether operands sharded along the leading dimensions that the contract calls ``...`` stay so, each
     device working on its own part (None: where the handler may be batched along them); ``attrs``, a dict
     for attributes whose names are taken by these keywords.

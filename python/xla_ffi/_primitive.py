@@ -41,7 +41,8 @@ def call(
     ``results`` is a list of types with ``shape`` and ``dtype``, or the token's; ``batch`` what ``_batch.py``
     knows, ``gradient`` a rule of ``_gradient.py``, ``split`` one of ``_sharding.py``; ``layouts`` two sequences
     with the layout of each operand and each result as a manifest writes it; ``legacy`` XLA's
-    ``CustomCallApiVersion`` and the opaque text of a call that is none of XLA FFI.
+    ``CustomCallApiVersion`` and the opaque text of a call that is none of XLA FFI. A call without results has a side
+    effect: it can be for nothing else, and jax would leave it away.
     """
     token = _jax.abstract_token()
     if _jax.REVISION < 4 and (token in results or any(map(_jax.is_token, args))):
@@ -59,7 +60,7 @@ def call(
         results=types,
         varying=frozenset().union(*(_jax.axes_of(result) for result in results)),
         attributes=tuple(sorted((name, Frozen(value)) for name, value in attrs.items())),
-        has_side_effect=bool(has_side_effect),
+        has_side_effect=bool(has_side_effect) or not types,
         aliases=tuple(sorted((aliases or {}).items())),
         layouts=tuple(map(tuple, layouts)) if layouts else (("row",) * len(args), ("row",) * len(types)),
         batch=batch,
@@ -110,8 +111,9 @@ def _abstract(*avals, results, varying, has_side_effect, split, **_):
 def _lower(context, *operands, split, **params):
     divided = _sharding.wanted(context)
     if divided and params["has_side_effect"]:
+        which = "with side effects" if params["results"] else "without results, which has a side effect,"
         raise NotImplementedError(
-            f"{params['target']}: XLA takes no call with side effects where it divides a program between devices: put the call into "
+            f"{params['target']}: XLA takes no call {which} where it divides a program between devices: put the call into "
             "jax.shard_map, in which each device makes its own"
         )
     if split is not None and split.dims and divided:

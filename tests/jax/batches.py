@@ -1,11 +1,15 @@
-"""Batching and layouts that handlers declare.
+"""Batching and layouts that handlers declare, and side effects.
 
 usage: batches.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
 """
 
 import dataclasses
+import functools
 import os
 import sys
+
+# Two CPU devices, for shard_map; set before jax looks.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
 import jax
 
@@ -13,8 +17,10 @@ jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
+import own  # noqa: E402
 import xla_ffi  # noqa: E402
-from checks import check, finish, raises  # noqa: E402
+from checks import check, finish, folder, raises  # noqa: E402
+from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 from xla_ffi import _declared, _handler  # noqa: E402
 
 ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
@@ -99,6 +105,78 @@ def side_effects(lib):
             raise AssertionError(call)
 
 
+NOTES = """
+#include <atomic>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+static std::atomic<int64_t> notes{0};
+static ffi::Error Note(ffi::AnyBuffer) { ++notes; return ffi::Error::Success(); }
+static ffi::Error Count(ffi::ResultBufferR0<ffi::S64> y) { *y->typed_data() = notes; return ffi::Error::Success(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(note, Note, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(count, Count, ffi::Ffi::Bind().Ret<ffi::BufferR0<ffi::S64>>());
+"""
+
+
+@functools.cache
+def notes():
+    os.environ["XLA_FFI_CACHE"] = str(folder())
+    return xla_ffi.load_inline(cpp=NOTES, name="notes", handlers={"note": "(x: f64[... n]) -> ()", "count": "() -> y: s64[]"})
+
+
+def no_results(_lib):
+    """A handler without results can be for nothing but its side effect: each call runs, and nobody has to say so."""
+    lib = notes()
+
+    def ran(wanted, function, *args):
+        before = int(lib.count(has_side_effect=True))
+        jax.block_until_ready(function(*args))
+        jax.effects_barrier()
+        times = int(lib.count(has_side_effect=True)) - before
+        if times != wanted:
+            raise AssertionError(f"it ran {times} times, not {wanted}: {jax.make_jaxpr(function)(*args)}")
+
+    def noted(x):
+        if lib.note(x) is not None:
+            raise AssertionError("a result")
+        return 2 * x
+
+    total = lambda x: jnp.sum(noted(x))
+    turns = lambda x: jax.lax.scan(lambda carry, row: (carry + noted(row), None), jnp.zeros(3), x)[0]
+    for function in (lib.note, noted, jax.vmap(noted), jax.grad(total), jax.value_and_grad(total), jax.grad(jax.checkpoint(total))):
+        ran(1, function, ROWS)
+        ran(1, jax.jit(function), ROWS)
+    ran(2, jax.jit(lambda x: (noted(x), noted(x))), ROWS)
+    ran(4, jax.jit(jax.vmap(lambda x: lib.note(x, vmap_method="sequential"))), ROWS)
+    for forward in (lambda x: jax.jvp(noted, (x,), (x,)), lambda x: jax.linearize(noted, x)[1](x), jax.hessian(lambda x: jnp.sum(noted(x) ** 2))):
+        ran(1, jax.jit(forward), W)
+    ran(4, turns, ROWS)
+    ran(4, jax.jit(turns), ROWS)
+    for x, times in ((ROWS, 1), (-ROWS, 0)):
+        ran(times, jax.jit(lambda x: jax.lax.cond(x.sum() > 0, noted, lambda x: x, x)), x)
+    seen = []  # earlier jax leaves every effect away in the derivative of a loop, that of its own callbacks, too
+    looped = lambda f: jax.jit(jax.grad(lambda x: jnp.sum(jax.lax.scan(lambda c, row: (c + f(row), None), jnp.zeros(3), x)[0])))
+    jax.block_until_ready(looped(lambda row: (jax.debug.callback(lambda _: seen.append(1), row), 2 * row)[1])(ROWS))
+    jax.effects_barrier()
+    ran(len(seen), looped(noted), ROWS)
+    mesh, rows = Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d")
+    x = jax.device_put(ROWS, NamedSharding(mesh, rows))
+    apart = own.shard_map(noted, mesh=mesh, in_specs=rows, out_specs=rows)
+    for function in (apart, jax.grad(lambda x: jnp.sum(apart(x)))):
+        ran(2, jax.jit(function), x)
+    raises(NotImplementedError, lambda: jax.jit(noted)(x), lib.note.target + ": XLA takes no call without results", "jax.shard_map")
+    ran(2, jax.pmap(noted), ROWS[:2])
+
+
+def exported_without_results(_lib):
+    own.export()
+    lib = notes()
+    model = xla_ffi.export(lambda x: (lib.note(x), 2 * x)[1], ROWS).serialize()
+    before = int(lib.count(has_side_effect=True))
+    jax.block_until_ready(xla_ffi.load_exported(model, libraries=[lib]).call(ROWS))
+    if int(lib.count(has_side_effect=True)) != before + 1:
+        raise AssertionError("it did not run")
+
+
 def layouts(lib):
     """One way of writing them, in both of jax's orders: the memory is what the handler says it is."""
     x = jnp.arange(6.0).reshape(2, 3)
@@ -150,7 +228,7 @@ def layouts_in_batches(lib):
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
-    for work in (leading, sequential, none, each_operand, another_handler, side_effects, layouts, layouts_in_batches):
+    for work in (leading, sequential, none, each_operand, another_handler, side_effects, no_results, exported_without_results, layouts, layouts_in_batches):
         check(f"batches, {work.__name__}", lambda work=work: work(lib))
     finish()
 
