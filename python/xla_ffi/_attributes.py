@@ -15,6 +15,9 @@ from . import _dtypes, _values
 #: Attribute dictionaries inside one another: more than anybody writes, and fewer than exhaust a stack.
 _DEEPEST = 64
 
+#: The libraries whose arrays may stand for what is not known before the program runs.
+_TRACING = ("jax", "tensorflow")
+
 #: Elements of the attributes whose type nobody declares.
 _UNTYPED = [np.dtype(kind).name for name, kind in _dtypes.ATTRIBUTES.items() if name != "bool"]
 
@@ -150,7 +153,7 @@ def _constant(value, depth):
     if isinstance(value, (list, tuple)) and depth < _DEEPEST:
         return [_constant(item, depth + 1) for item in value]
     if isinstance(value, (range, memoryview)) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
-        return np.asarray(value)
+        return _known(value)
     return value
 
 
@@ -167,7 +170,6 @@ def _untyped(value, depth=0):
     if isinstance(value, str):
         return _text(value)
     if hasattr(value, "__array__"):
-        _refuse_traced(value)
         return _array_of_its_own(value)
     if not isinstance(value, (bool, int, float)):
         how = {bytes: "write numpy.frombuffer(x, numpy.uint8), or x.decode()"}.get(type(value), "write what it stands for")
@@ -181,7 +183,7 @@ def _untyped(value, depth=0):
 def _array_of_its_own(value):
     """An array, or a scalar of NumPy, as one that nobody else changes. Other libraries have no scalars but arrays without
     dimensions."""
-    value = _constant(value, 0) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)[()]
+    value = _constant(value, 0) if isinstance(value, (np.ndarray, np.generic)) else _known(value)[()]
     if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
         raise TypeError(f"XLA passes no {value.dtype.name} as an attribute, got {_values.shown(value)}: write float(x), or x.astype(…)")
     return value if isinstance(value, np.generic) else np.array(value, dtype=value.dtype.newbyteorder("="))
@@ -209,13 +211,15 @@ def _key(key):
 
 
 def _refuse_traced(value):
-    if type(value).__module__.startswith("jax") and not _concrete(value):
-        raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)")
+    if hasattr(value, "__array__") and type(value).__module__.startswith(_TRACING):
+        _known(value)
 
 
-def _concrete(value):
+def _known(value):
+    """An array of any library as one of NumPy's. A traced value has no elements yet, and each library its own error for that."""
     try:
-        np.asarray(value)
-    except Exception:  # jax has its own error for each kind of tracer
-        return False
-    return True
+        return np.asarray(value)
+    except Exception as error:
+        if type(value).__module__.startswith(_TRACING):
+            raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)") from error
+        raise TypeError(f"NumPy takes no {type(value).__name__}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error

@@ -187,12 +187,24 @@ def _kind(dtype):
 
 
 def _same_type(array, dtype, name):
-    """An array of jax inside a list: its elements are not known, so its type decides."""
+    """An array of jax inside a list: its elements may not be known, so its type decides, and where that is weak, as that of
+    a Python number is, those of them that are."""
     weak = getattr(getattr(array, "aval", None), "weak_type", False)
     have = array.dtype
-    fits = have == dtype or (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe"))
-    if not fits and not (weak and _kind(have) == _kind(dtype)):
+    fits = have == dtype or (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe") and _holds_integers(dtype, have))
+    if fits:
+        return
+    if not (weak and _kind(have) == _kind(dtype)):
         raise TypeError(f"expected {name}, got an array of {have}: convert it with .astype({dtype.name!r})")
+    if getattr(array, "is_fully_addressable", False) and not isinstance(array, sys.modules["jax"].core.Tracer):
+        _array(np.asarray(array), dtype, name, False)
+
+
+def _holds_integers(dtype, have):
+    """Whether a type holds each integer of another type, if that has integers; to NumPy float64 holds those of 64 bits."""
+    if _kind(have) not in "iu" or _kind(dtype) not in "fc":
+        return True
+    return max(map(abs, _limits(have))) <= 2 ** _digits(_part(dtype))
 
 
 def _array(value, dtype, name, strict):

@@ -102,6 +102,17 @@ class Library:
                 raise LibraryError(f"{self.path}: {host.name} does not take {name}: {said}")
             _targets[name] = self.path
 
+    def __reduce__(self):
+        # Another process loads the file when it unpickles the library, or one of its handlers.
+        return load, (self.path,)
+
+    # A copy is this object still, whatever the file is by now.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, _known):
+        return self
+
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})
         others = self.__dict__.get("_alike", {}).get(name)
@@ -159,6 +170,9 @@ class Handler(Described):
     def refused(self) -> Optional[str]:
         """Why the TensorFlow of this process cannot take the handler, or None."""
         return self._refusal
+
+    def __reduce__(self):
+        return _restored, (self._path, self.spec.name)
 
     def __call__(
         self,
@@ -272,6 +286,10 @@ class Handler(Described):
         how = f"convert it with tf.cast({name}, {_dtypes.NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
         checked(arg, name, shape, _dtypes.of(dtype), how, "tf.map_fn maps over leading dimensions")
         return _Value(value, shape, dtype)
+
+
+def _restored(path, name):
+    return load(path)[name]
 
 
 @dataclasses.dataclass(frozen=True)

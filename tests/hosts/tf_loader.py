@@ -3,11 +3,13 @@
 usage: tf_loader.py FOLDER LANGUAGE:EXAMPLE=LIBRARY… (the folder of the Rust examples, and all examples as `examples.py` has them)
 """
 
+import copy
 import ctypes
 import functools
 import importlib.util
 import os
 import pathlib
+import pickle
 import shutil
 import subprocess
 import sys
@@ -132,6 +134,38 @@ def attributes():
     options = {"flag": True, "n": 3, "x": 0.5, "name": "four"}
     equal(compiled(lambda: lib.echo_dict(options=options, shapes=[4]))(), np.array([1, 3, 0.5, 4.0]))
     equal(compiled(lambda: (lib.echo_bool(value=True), lib.echo_bool(value=False)))()[0], np.int64(1))
+
+
+def unknown_attributes():
+    """What the function computes, or a variable holds, is no constant of the program; what is known outside of it is one."""
+    norm, lib = load("rms_norm").rms_norm, load("conformance")
+    eager, variable = tf.constant(0.5), tf.Variable(0.5)
+    near(compiled(lambda: norm(X, eps=eager))(), normed(X.numpy(), 0.5))
+    for value in (lambda e: e, lambda e: tf.constant(0.5), lambda e: variable):
+        raises(TypeError, lambda value=value: compiled(lambda e: norm(X, eps=value(e)))(eager), "attribute 'eps': attributes are constants", "an operand")
+    numbers = {"i8": [1], "i16": [1], "i32": [1], "i64": [1], "f64": [1.0]}
+    raises(TypeError, lambda: compiled(lambda e: lib.echo_arrays(f32=[1.0, e], shapes=[7], **numbers))(eager), "attribute 'f32': attributes are constants")
+    given = lambda e: {"flag": True, "n": 3, "x": e, "name": "four"}
+    raises(TypeError, lambda: compiled(lambda e: lib.echo_dict(options=given(e), shapes=[4]))(eager), "attribute 'options': its 'x': attributes are constants")
+
+
+UNPICKLED = """
+import pickle, sys
+import tensorflow as tf
+norm = pickle.loads(bytes.fromhex(sys.argv[1]))
+print(tf.function(lambda x: norm(x, eps=0.0), jit_compile=True, autograph=False)(tf.constant([[3.0, 4.0]])).numpy().tolist())
+"""
+
+
+def pickled():
+    """Another process loads the library, of which a process has one."""
+    lib = load("rms_norm")
+    for thing in (lib, lib.rms_norm):
+        if not pickle.loads(pickle.dumps(thing)) is copy.copy(thing) is copy.deepcopy([thing])[0] is thing:
+            raise AssertionError(f"{thing!r} is another one")
+    done = subprocess.run([sys.executable, "-c", UNPICKLED, pickle.dumps(lib.rms_norm).hex()], capture_output=True, text=True, check=False)
+    if done.stdout.strip() != str(normed(np.array([[3, 4]], np.float32), 0).tolist()):
+        raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
 
 
 def shapes():
@@ -403,7 +437,7 @@ def texts():
 
 def main():
     for name, work in {
-        "results": results, "attributes": attributes, "C and C++": languages, "libraries that register themselves": on_load,
+        "results": results, "attributes": attributes, "attributes that are not known": unknown_attributes, "pickled": pickled, "C and C++": languages, "libraries that register themselves": on_load,
         "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
         "errors": errors, "a handler that needs more": lacks, "gradients": gradients,
         "residuals of a variadic result": residuals_of_a_variadic_result, "a saved model": saved_model,

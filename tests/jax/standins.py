@@ -393,6 +393,10 @@ def attributes(lib):
     close(lib.first(a=jnp.asarray([2.5])), 2.5)
     close(lib.first(a=jnp.asarray(2.5)), -2.5)
     raises(TypeError, lambda: jax.jit(lambda a: lib.first(a=a))(2.5), "attribute 'a'", "traced value")
+    raises(TypeError, lambda: jax.jit(lambda a: lib.scale(X, by=[a]))(2.5), "attribute 'by'", "traced value")
+    odd = type("Odd", (), {"__array__": lambda self, *_args, **_more: [][0]})()
+    for call in (lambda: lib.first(a=odd), lambda: lib.scale(X, by=odd)):
+        raises(TypeError, call, "attribute", "NumPy takes no Odd: list index out of range")
     raises(TypeError, lambda: lib.first(a=b"x"), "attribute 'a'", "bytes b'x'", "numpy.frombuffer")
     raises(TypeError, lambda: lib.first(a=np.float16(1)), "attribute 'a'", "no float16")
     raises(TypeError, lambda: lib.first(a=np.asarray([True])), "attribute 'a'", "no bool")

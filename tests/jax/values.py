@@ -457,6 +457,18 @@ def texts():
         raise AssertionError("a list of traced arrays")
     raises(TypeError, lambda: jax.jit(lambda x: _handler.Handler._operand(spec("S32"), "x", [x, x + 1]))(x), "x is to be S32", "astype")
     raises(TypeError, operand([x], "S32"), "x is to be S32", "astype")
+    jax.config.update("jax_enable_x64", True)
+    # Of 64 bits no float type holds all integers, though NumPy says so.
+    for kind, to in itertools.product((jnp.int64, jnp.uint64), ("F64", "C128")):
+        raises(TypeError, operand([kind(3), 1.0], to), f"x is to be {to}", f"got an array of {kind.dtype.name}", "astype")
+        raises(TypeError, lambda kind=kind, to=to: jax.jit(lambda n: operand([n], to)())(kind(3)), f"x is to be {to}", "astype")
+    raises(TypeError, operand([jnp.int64(2**53 + 1), 1.0]), "got an array of int64")
+    for value, to in ((jnp.int32(-7), "F64"), (jnp.uint32(7), "C128"), (jnp.int16(-7), "F32"), (jnp.int64(7), "S64"), (jnp.asarray(-7), "S8")):
+        if np.asarray(operand([value], to)()).tolist() != [int(value)]:
+            raise AssertionError(f"{value.dtype} as {to}")
+    # A weak type gives way to another of its kind; what is known of its elements is not lost.
+    for value, to in ((jnp.asarray(2**40), "S32"), (jnp.asarray(300), "S8"), (jnp.asarray(1e300), "F32")):
+        raises(TypeError, operand([value], to), f"does not fit {to}")
     raises(TypeError, operand(x, "S32"), "x is to be S32, got F32")
 
 
