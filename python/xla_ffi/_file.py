@@ -14,6 +14,9 @@ from ._errors import LibraryError, ManifestError
 # Opening a pipe would wait for a writer. Windows has neither word, and changes line ends unless told not to.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
+#: How much of a library's name, in bytes, is in that of its copy.
+_LONGEST = 64
+
 #: What an x86-64 library can address, twice: more is no library but a mistake.
 _LARGEST = 4 << 30
 
@@ -30,6 +33,13 @@ class Contents:
     def digest(self):
         """Names the contents."""
         return hashlib.blake2b(self.data, digest_size=16).hexdigest()
+
+
+def real(path):
+    """A path without links. What this process has open (``/proc/self/fd/N``) may have no other: of a file in memory, or of
+    one that is deleted, the link is a text that names no file, or another."""
+    found, given = os.path.realpath(path), stamp(path)
+    return found if given is None or given == stamp(found) else os.path.abspath(path)
 
 
 def stamp(path):
@@ -78,6 +88,8 @@ def _load_copy(contents):
     image = _image.read(contents.data, path)
     data = image.without_unique_symbols()
     suffix = os.path.splitext(name)[1] or ".so"
+    # A name may be as long as names may be: with what is added to it, it would be none.
+    name, suffix = os.fsdecode(os.fsencode(name)[:_LONGEST]), suffix if len(os.fsencode(suffix)) < _LONGEST else ".so"
     try:
         handle, copy = tempfile.mkstemp(prefix=f".{name}.", suffix=suffix, dir=folder)
     except OSError as error:
@@ -88,7 +100,10 @@ def _load_copy(contents):
                 f"({error.strerror}), where its dependencies are looked for ({', '.join(needs)}): make the folder writable, "
                 "or start a new process"
             ) from error
-        handle, copy = tempfile.mkstemp(prefix=f"{name}.", suffix=suffix)
+        try:
+            handle, copy = tempfile.mkstemp(prefix=f"{name}.", suffix=suffix)
+        except OSError as second:
+            raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {second}") from second
     try:
         with open(handle, "wb") as file:
             file.write(data)
@@ -124,7 +139,8 @@ class _LinkMap(ctypes.Structure):
 
 def _is_of(image, contents):
     """Whether a loaded library is the file that was read. The loader knows an image by the name under which it was first
-    opened, by whomever: that file may be gone or lie elsewhere since, and another in its place."""
+    opened, by whomever: that file may be gone or lie elsewhere since, and another in its place. One without a name never
+    is: a copy of it is loaded."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             # First and last address, rights, offset, device, inode, and the file as it is called now, if it is one.

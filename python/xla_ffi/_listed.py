@@ -82,7 +82,7 @@ def given(each):
     if isinstance(each, _library.Library):
         return Given(each.path, {os.path.basename(each.path)}, each.digest, each)
     path = os.fsdecode(each)
-    real = os.path.realpath(path)
+    real = _file.real(path)
     return Given(real, {os.path.basename(path), os.path.basename(real)}, _file.read(real).digest)
 
 

@@ -42,7 +42,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     subclass, :class:`UnsupportedRuntimeError` where this TensorFlow has no such XLA.
     """
     global _host
-    path = os.path.realpath(os.fsdecode(path))
+    path = _file.real(os.fsdecode(path))
     with _lock.held():
         contents = _file.read(path)
         if (path, contents.digest) not in _libraries:

@@ -225,6 +225,55 @@ def dependencies(folder):
     adds(xla_ffi.load(path, prefix="dependent").add, 43)
 
 
+def long_names(folder):
+    """The copy of a rebuilt library has a name of its own, which is no longer than names may be."""
+    for number, name in enumerate(("l" * 252 + ".so", "x." + "l" * 253, "\u00e9" * 126 + ".so")):
+        path = os.path.join(folder, name)
+        for amount in (1, 2):
+            build(os.path.join(folder, "short"), amount)
+            os.replace(os.path.join(folder, "short"), path)
+            adds(xla_ffi.load(path, prefix=f"long{number}").add, amount)
+
+    def nowhere(*args, **more):
+        raise OSError(28, "No space left on device")
+
+    before, tempfile.mkstemp = tempfile.mkstemp, nowhere
+    build(os.path.join(folder, "short"), 3)
+    os.replace(os.path.join(folder, "short"), path)
+    try:
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, prefix=f"long{number}"), "its copy cannot be written", "No space left")
+    finally:
+        tempfile.mkstemp = before
+
+
+def open_files(folder):
+    """What this process has open, and has no other name: a file in memory, and one that is deleted."""
+    if not os.path.isdir("/proc/self/fd"):
+        skip("no /proc/self/fd")
+    path = os.path.join(folder, "libopen.so")
+    build(path, 1)
+    with open(path, "rb") as file:
+        whole = xla_ffi.load(path, prefix="open")
+        # The link of a file that is there is a link like others.
+        if xla_ffi.load(f"/proc/self/fd/{file.fileno()}", prefix="open") is not whole:
+            raise AssertionError("another one")
+        os.unlink(path)
+        name = f"/proc/self/fd/{file.fileno()}"
+        adds(xla_ffi.load(name, prefix="deleted").add, 1)
+        # What has the name that the link reads as is another file.
+        build(os.path.join(folder, "libother.so"), 2)
+        os.replace(os.path.join(folder, "libother.so"), f"{path} (deleted)")
+        adds(xla_ffi.load(name, prefix="deleted again").add, 1)
+    if hasattr(os, "memfd_create"):
+        build(path, 3)
+        with open(os.memfd_create("in_memory"), "r+b") as file:
+            with open(path, "rb") as built:
+                file.write(built.read())
+            file.flush()
+            adds(xla_ffi.load(f"/proc/self/fd/{file.fileno()}", prefix="memory").add, 3)
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load("/proc/self/fd/9999"), "No such file")
+
+
 def broken_build(folder):
     """A build that is no library is told, and the old one stays."""
     path = os.path.join(folder, "libbroken.so")
@@ -244,7 +293,7 @@ def main():
         folder = os.path.realpath(folder)
         check("rebuilt ten times, C", lambda: many_times(folder, "c", 10))
         check("rebuilt three times, C++", lambda: many_times(folder, "cc", 3))
-        for work in (manifests, same_contents, pickled, loaded_by_others, dependencies, broken_build):
+        for work in (manifests, same_contents, pickled, loaded_by_others, dependencies, long_names, open_files, broken_build):
             check(f"rebuilt: {work.__name__}", lambda work=work: work(folder))
     finish()
 
