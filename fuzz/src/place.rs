@@ -51,12 +51,9 @@ unsafe extern "C" fn __sanitizer_symbolize_pc(
     size: usize,
 ) {
     // SAFETY: the caller's promise.
-    let (format, out) = unsafe {
-        (
-            CStr::from_ptr(format).to_bytes(),
-            std::slice::from_raw_parts_mut(out.cast::<u8>(), size),
-        )
-    };
+    let format = unsafe { CStr::from_ptr(format) }.to_bytes();
+    // SAFETY: the same.
+    let out = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), size) };
     let before = format
         .split(|&byte| byte == b'%')
         .next()
