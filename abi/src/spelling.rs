@@ -153,6 +153,11 @@ fn pointer(to: &str, inner: &str) -> String {
     }
 }
 
+/// A parameter without the blank that stands between it and the comma before.
+fn parameter(text: &str) -> &str {
+    text.strip_prefix(' ').unwrap_or(text)
+}
+
 /// The parameters and the result of a pointer to a function.
 pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     let rest = ty.strip_prefix("fn(")?;
@@ -163,17 +168,17 @@ pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
         match byte {
             b'(' | b'[' | b'{' => depth += 1,
             b')' if depth == 0 => {
-                if at > start {
-                    parameters.push(&rest[start..at]);
+                let last = parameter(&rest[start..at]);
+                if !last.is_empty() {
+                    parameters.push(last);
                 }
                 let result = rest[at + 1..].strip_prefix(" -> ").unwrap_or("void");
                 return Some((parameters, result));
             }
             b')' | b']' | b'}' => depth = depth.saturating_sub(1),
             b',' if depth == 0 => {
-                parameters.push(&rest[start..at]);
-                // A blank stands behind the comma.
-                start = rest.len().min(at + 2);
+                parameters.push(parameter(&rest[start..at]));
+                start = at + 1;
             }
             _ => {}
         }
@@ -223,6 +228,8 @@ mod tests {
             ("*const *const char", "const char* const* x"),
             ("fn(*mut void)", "void (*x)(void*)"),
             ("fn()", "void (*x)(void)"),
+            // No header says so, but the file of a snapshot may.
+            ("fn(u8,é,,u8, )", "void (*x)(uint8_t, é, , uint8_t)"),
             ("*mut fn(i32) -> u8", "uint8_t (**x)(int32_t)"),
             (
                 "fn(fn(*mut void), f32, ...) -> *const E",
