@@ -66,10 +66,9 @@ fn here(args: &Args) -> Result<()> {
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
     let limit = Duration::from_secs(args.call.time_limit);
-    pipe::calls(format_args!("the handler"));
-    let begun = Instant::now();
+    let begun = pipe::begins("the handler", limit);
     let mut call = prepared.call().prepare()?;
-    pipe::within("the handler", limit, begun.elapsed())?;
+    begun.ends()?;
     drop(prepared);
     crate::progress::at(format!("measuring {} calls", args.calls));
     pipe::calls(format_args!("the handler"));

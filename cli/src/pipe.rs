@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a child says instead of whose code it enters where its answer for programs comes, in JSON.
 const ANSWER: &str = "\u{1}answer ";
@@ -53,6 +53,27 @@ pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
 /// As [`enters`], for a call: what `--time-limit` limits.
 pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
     goes_to(CALL, who);
+}
+
+/// A call that has begun, and what it may take.
+pub(crate) struct Begun<'a> {
+    who: &'a str,
+    limit: Duration,
+    at: Instant,
+}
+
+/// As [`calls`], for a call whose time is looked at where it has come back.
+pub(crate) fn begins(who: &str, limit: Duration) -> Begun<'_> {
+    calls(format_args!("{who}"));
+    let at = Instant::now();
+    Begun { who, limit, at }
+}
+
+impl Begun<'_> {
+    /// The call has come back: an error where that was too late.
+    pub(crate) fn ends(self) -> anyhow::Result<()> {
+        within(self.who, self.limit, self.at.elapsed())
+    }
 }
 
 /// An error where a call has come back too late, and the parent did not stop it. In a process that nobody supervises a

@@ -14,7 +14,7 @@ use pool::{Pool, Threads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xla_ffi_record::{Call, Data, Outcome, Recorded, file};
 use xla_ffi_runtime::{Executable, Executor, Handler, Library, Revision, Runtime, Stage, Stages};
 
@@ -267,11 +267,10 @@ impl<'a> Replay<'a> {
         let limit = Duration::from_secs(self.args.call.time_limit);
         let title = call.title();
         if stage == Stage::Instantiate {
-            pipe::calls(format_args!("{title}"));
-            let begun = Instant::now();
+            let begun = pipe::begins(&title, limit);
             // Whatever the host was: it passed them.
             let came = handler.instantiate_any(&attributes);
-            pipe::within(&title, limit, begun.elapsed())?;
+            begun.ends()?;
             return Ok(match came {
                 Ok(executable) => {
                     self.instances.insert(call.number, executable);
@@ -287,10 +286,9 @@ impl<'a> Replay<'a> {
             None => handler.instantiate_any(&attributes)?,
         };
         let made = self.call(recorded, &executable)?;
-        pipe::calls(format_args!("{title}"));
-        let begun = Instant::now();
+        let begun = pipe::begins(&title, limit);
         let came = made.run();
-        pipe::within(&title, limit, begun.elapsed())?;
+        begun.ends()?;
         // Large results are not compared in the call's own time.
         pipe::enters(format_args!("{title}"));
         let answer = match came {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
@@ -376,10 +376,9 @@ impl Prepared {
         let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
         let attributes = args.attrs.clone().unwrap_or_default();
         let limit = Duration::from_secs(args.time_limit);
-        pipe::calls(format_args!("the handler"));
-        let begun = Instant::now();
+        let begun = pipe::begins("the handler", limit);
         let executable = handler.instantiate(&attributes)?;
-        pipe::within("the handler", limit, begun.elapsed())?;
+        begun.ends()?;
         Ok(Self {
             runtime,
             executable,
@@ -443,13 +442,12 @@ impl Prepared {
 
     fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
         let call = self.call().unwritten(unwritten);
-        pipe::calls(format_args!("the handler"));
-        let begun = Instant::now();
+        let begun = pipe::begins("the handler", self.context.limit);
         let came = device.run(call);
-        let took = begun.elapsed();
+        let in_time = begun.ends();
         match came {
             Ok(outcome) => {
-                pipe::within("the handler", self.context.limit, took)?;
+                in_time?;
                 let metadata = self.executable.handler().metadata();
                 if metadata.is_some_and(Metadata::is_command_buffer_compatible) {
                     pipe::calls(format_args!("the handler"));
