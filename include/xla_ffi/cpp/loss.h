@@ -97,28 +97,6 @@ XLA_FFI_SDK_HOT constexpr bool Holds(From value) {
   }
 }
 
-// What a number of one type, or a pointer, loses as a number of another.
-template <typename From, typename To>
-constexpr Loss NumberLoss() {
-  using F = std::numeric_limits<From>;
-  using T = std::numeric_limits<To>;
-  if constexpr (std::is_same_v<From, To>) {
-    return Loss::kNothing;
-  } else if constexpr (std::is_pointer_v<From>) {
-    return Loss::kPointer;
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    return Loss::kFraction;
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return Loss::kNothing;  // whether an integer is 0
-  } else if constexpr (std::is_floating_point_v<From>) {
-    return T::digits >= F::digits && T::max_exponent >= F::max_exponent ? Loss::kNothing : Loss::kRange;
-  } else if constexpr (std::is_floating_point_v<To>) {
-    return T::digits >= F::digits ? Loss::kNothing : Loss::kRange;
-  } else {
-    return T::digits >= F::digits && (std::is_signed_v<To> || !std::is_signed_v<From>) ? Loss::kNothing : Loss::kRange;
-  }
-}
-
 // Whether a type is a real number of the compiler's own, such as _Float16, which the standard library knows of in some
 // modes alone.
 template <typename T, typename = void>
@@ -144,23 +122,28 @@ template <>
 inline constexpr bool is_uint128_v<UInt128> = true;
 #endif
 
-// What a number loses as one of these. Wider ones hold it; nothing looks where others do not.
+// What a number of one type, or a pointer, loses as a number of another.
 template <typename From, typename To>
-constexpr Loss ExtendedLoss() {
-  if constexpr (std::is_pointer_v<From>) {
+constexpr Loss NumberLoss() {
+  using F = std::numeric_limits<From>;
+  using T = std::numeric_limits<To>;
+  if constexpr (std::is_same_v<From, To>) {
+    return Loss::kNothing;
+  } else if constexpr (std::is_pointer_v<From>) {
     return Loss::kPointer;
-  } else if constexpr (std::is_floating_point_v<From> && is_int128_v<To>) {
+  } else if constexpr (std::is_floating_point_v<From> && (std::is_integral_v<To> || is_int128_v<To>)) {
     return Loss::kFraction;
-  } else {
+  } else if constexpr (is_extended_v<To>) {
+    // Wider ones hold it; nothing looks where others do not.
     return sizeof(To) > sizeof(From) && !(std::is_signed_v<From> && is_uint128_v<To>) ? Loss::kNothing : Loss::kCut;
-  }
-}
-template <typename From, typename To>
-constexpr Loss AnyNumberLoss() {
-  if constexpr (is_extended_v<To>) {
-    return ExtendedLoss<From, To>();
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return Loss::kNothing;  // whether an integer is 0
+  } else if constexpr (std::is_floating_point_v<From>) {
+    return T::digits >= F::digits && T::max_exponent >= F::max_exponent ? Loss::kNothing : Loss::kRange;
+  } else if constexpr (std::is_floating_point_v<To>) {
+    return T::digits >= F::digits ? Loss::kNothing : Loss::kRange;
   } else {
-    return NumberLoss<From, To>();
+    return T::digits >= F::digits && (std::is_signed_v<To> || !std::is_signed_v<From>) ? Loss::kNothing : Loss::kRange;
   }
 }
 
@@ -173,7 +156,7 @@ struct Stand {
     if constexpr (std::is_same_v<T, From>) {
       return true;
     } else if constexpr (is_number_type_v<T>) {
-      return all || AnyNumberLoss<PlainOf<From>, T>() == Loss::kNothing;
+      return all || NumberLoss<PlainOf<From>, T>() == Loss::kNothing;
     } else {
       return std::is_pointer_v<From> && std::is_pointer_v<T> && std::is_convertible_v<From, T>;
     }
@@ -213,7 +196,7 @@ constexpr Loss LossInto() {
   if constexpr (std::is_same_v<From, To>) {
     return Loss::kNothing;
   } else if constexpr (kNumber && is_number_type_v<To>) {
-    return AnyNumberLoss<P, To>();
+    return NumberLoss<P, To>();
   } else if constexpr (kNumber && std::is_class_v<To>) {
     // By a constructor of its own, whose parameter nobody sees.
     return lists_v<To, Stand<From, true>> && !lists_v<To, Stand<From, false>> ? Loss::kCut : Loss::kNothing;
