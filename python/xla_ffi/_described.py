@@ -39,7 +39,17 @@ def _clash(entry, operand):
     return None
 
 
-class Described:
+class Single:
+    """What is there once in a process: a copy is this object still. Unlike what is unpickled, it is not the file as that is now."""
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, _known):
+        return self
+
+
+class Described(Single):
     """The operands, attributes and results of a handler's calls.
 
     A framework says what an operand becomes (``_operand``), what stands for the type of an array (``_array_type``) and
@@ -57,13 +67,6 @@ class Described:
             self._contract = _contract(spec)
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
-
-    # One in the process is enough: unlike what is unpickled, a copy is not the file as it is now.
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, _known):
-        return self
 
     def __repr__(self):
         return f"<handler {self.__qualname__} of {_signature.printable(self._path)}>"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _names, _record, _signature, _types, _values
+from ._described import Single
 from ._errors import LibraryError, no_handler, read_alike
 from ._lock import Lock
 
@@ -78,7 +79,7 @@ def owners(targets):
         return {owner for (target, _platform), owner in _targets.items() if target in targets}
 
 
-class Library:
+class Library(Single):
     """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
 
@@ -205,13 +206,6 @@ class Library:
 
     def __reduce__(self):
         return _restored, (self.path, self.prefix, self._given)
-
-    # A copy is this object still, whatever the file is by now.
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, _known):
-        return self
 
     # A stub file tells type checkers which attributes there are.
     if not TYPE_CHECKING:

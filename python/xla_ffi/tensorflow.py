@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _names, _signature, _values
-from ._described import Described, checked
+from ._described import Described, Single, checked
 from ._errors import LibraryError, UnsupportedRuntimeError, no_handler, read_alike
 from ._lock import Lock
 from ._tf_host import Host
@@ -52,7 +52,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
         return _libraries[path, contents.digest]
 
 
-class Library:
+class Library(Single):
     """The handlers of one file, as attributes and in ``handlers``."""
 
     def __init__(self, path, contents, host):
@@ -105,13 +105,6 @@ class Library:
     def __reduce__(self):
         # Another process loads the file when it unpickles the library, or one of its handlers.
         return load, (self.path,)
-
-    # A copy is this object still, whatever the file is by now.
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, _known):
-        return self
 
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})
