@@ -3,9 +3,10 @@
 import jax
 
 from . import _dtypes, _jax, _legacy_list, _primitive, _values
+from ._described import Single
 
 
-class LegacyTarget:
+class LegacyTarget(Single):
     """Calls a target of the original custom calls.
 
     Operands by position; ``opaque`` is the text that unified and device targets get;
@@ -14,7 +15,7 @@ class LegacyTarget:
     cannot report a failure to any jaxlib: adapt it to XLA FFI for that.
     """
 
-    def __init__(self, name, target, signature, spec):
+    def __init__(self, name, target, signature, spec, library):
         #: The name under which it is registered.
         self.target = target
         #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
@@ -22,7 +23,13 @@ class LegacyTarget:
         #: XLA's CustomCallApiVersion, or None.
         self.api_version = _legacy_list.API_VERSIONS.get(signature)
         self._spec = spec
+        #: What loads its library.
+        self._library = library
         self.__name__ = name
+
+    def __reduce__(self):
+        # Another process loads the library, as for a handler.
+        return _restore, (self.__name__, *self._library)
 
     def __repr__(self):
         return f"<legacy target {self.target} ({self.signature or 'of unknown signature'})>"
@@ -73,6 +80,12 @@ class LegacyTarget:
             return value if _jax.is_token(value) else _values.operand(value, only, str(only))
         except TypeError as error:
             raise TypeError(f"{self.target}, operand {index}: {error}") from error
+
+
+def _restore(name, path, prefix, given):
+    from ._library import load
+
+    return load(path, prefix, **given).legacy[name]
 
 
 def _check_tuples(target, spec, results):

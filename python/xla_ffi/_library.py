@@ -113,7 +113,9 @@ class Library(Single):
         self.legacy: dict[str, _legacy.LegacyTarget] = {}
         declared = {spec.name: spec for _, targets in described for spec in targets}
         for name, _platform, _address, signature in listed:
-            target = _legacy.LegacyTarget(name, self._legacy_target(name), signature, declared.get(name))
+            target = _legacy.LegacyTarget(
+                name, self._legacy_target(name), signature, declared.get(name), (path, prefix, self._given)
+            )
             if self.legacy.setdefault(name, target).signature != signature:
                 raise LibraryError(f"{path}: the legacy target {name} is listed with two signatures")
         registered = self._registered(plans)

@@ -3,6 +3,7 @@
 usage: given.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 """
 
+import copy
 import dataclasses
 import os
 import pickle
@@ -195,9 +196,9 @@ def plain(path):
     if not np.array_equal(lib.legacy["add_one"](X), np.asarray(X) + 1):
         raise AssertionError("the legacy target")
     raises(TypeError, lambda: lib.legacy["add_one"](X[:2]), "F32[4]")
-    for value in (lib.Scale, lib):
-        if pickle.loads(pickle.dumps(value)) is not value:
-            raise AssertionError(f"{value} unpickled")
+    for value in (lib.Scale, lib, lib.legacy["add_one"]):
+        if pickle.loads(pickle.dumps(value)) is not value or copy.deepcopy(value) is not value:
+            raise AssertionError(f"{value} unpickled, or its copy")
     again = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if again is not lib:
         raise AssertionError("the same file and signatures, and another object")
