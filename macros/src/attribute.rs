@@ -106,7 +106,15 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             Some(default) => quote! {
                 let __value = __dictionary.next(#name, &mut __cursor);
                 __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
-                let #local: #ty = if __value.is_some() { #take } else { #default };
+                // In a closure, so that `?` in the default is told, and does not leave this function.
+                let #local = ::core::option::Option::<#ty>::unwrap_or_else(
+                    if __value.is_some() {
+                        ::core::option::Option::Some(#take)
+                    } else {
+                        ::core::option::Option::None
+                    },
+                    || #default,
+                );
             },
             None => quote! {
                 let __value = __dictionary.next(#name, &mut __cursor);

@@ -129,7 +129,7 @@ impl Contract {
                     entry.text
                 );
                 quote_spanned! {span=>
-                    const _: () = assert!(::xla_ffi::__private::entry_fits(#form, #params, #is_arg, #index), #message);
+                    const _: () = ::core::assert!(::xla_ffi::__private::entry_fits(#form, #params, #is_arg, #index), #message);
                 }
             })
         });
@@ -148,17 +148,17 @@ impl Contract {
             );
             let needed = self.grammar.needs_attribute(index).then(|| {
                 quote_spanned! {span=>
-                    const _: () = assert!(::xla_ffi::__private::given(&#info, #name).is_some(), #untold);
+                    const _: () = ::core::assert!(::xla_ffi::__private::given(&#info, #name).is_some(), #untold);
                 }
             });
             quote_spanned! {span=>
-                const _: () = assert!(::xla_ffi::__private::given_once(&#info, #name), #twice);
-                const _: () = assert!(::xla_ffi::__private::always_given(&#info, #name), #absent);
+                const _: () = ::core::assert!(::xla_ffi::__private::given_once(&#info, #name), #twice);
+                const _: () = ::core::assert!(::xla_ffi::__private::always_given(&#info, #name), #absent);
                 #needed
             }
         });
         quote_spanned! {span=>
-            const _: () = assert!(
+            const _: () = ::core::assert!(
                 ::xla_ffi::__private::operands(#params, true) == #args
                     && ::xla_ffi::__private::operands(#params, false) == #rets,
                 #message

@@ -246,13 +246,7 @@ impl Parameter {
                 "a parameter of a handler needs a type that can be named",
             ));
         }
-        if let Some(attr) = arg.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
-            return Err(syn::Error::new_spanned(
-                attr,
-                "a parameter cannot depend on a `cfg`, which is not known yet here: put it on the whole \
-                 handler, and write one for each case",
-            ));
-        }
+        refuse_cfg(&arg.attrs, "a parameter")?;
         let doc = crate::doc::take(&mut arg.attrs);
         let layout = Layout::read_out(&mut arg.attrs)?;
         let options = AttrOptions::read_out(&mut arg.attrs)?;
@@ -391,6 +385,20 @@ impl Parameter {
         let (ty, frame) = (&self.ty, ours("__frame"));
         quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::guessed_region(&#guess, #frame, #at))
     }
+}
+
+/// Refuses what comes and goes with a `cfg`, which an attribute macro sees unjudged; `what` it is of.
+pub(crate) fn refuse_cfg(attrs: &[syn::Attribute], what: &str) -> syn::Result<()> {
+    let Some(attr) = attrs.iter().find(|attr| attr.path().is_ident("cfg")) else {
+        return Ok(());
+    };
+    Err(syn::Error::new_spanned(
+        attr,
+        format!(
+            "{what} cannot depend on a `cfg`, which is not known yet here: put it on the whole handler, and write one \
+             for each case"
+        ),
+    ))
 }
 
 /// Where a type stands, for the compiler's messages.

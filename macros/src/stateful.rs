@@ -7,6 +7,7 @@ use syn::{ImplItem, ItemImpl, Type};
 
 use crate::expand::{self, EXECUTE, INSTANTIATE, STAGES, Stage};
 use crate::options::Options;
+use crate::parameter::refuse_cfg;
 
 pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let options = Options::parse(options)?;
@@ -43,6 +44,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
         let Some(number) = STAGES.iter().position(|stage| name == stage) else {
             continue;
         };
+        refuse_cfg(&function.attrs, "a stage")?;
         let stage = Stage::read(
             &mut function.sig,
             u32::try_from(number).unwrap_or(EXECUTE),

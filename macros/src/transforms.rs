@@ -165,7 +165,7 @@ impl Transforms {
         };
         let count = words.len();
         Some(quote::quote_spanned! {*span=>
-            const _: () = assert!(
+            const _: () = ::core::assert!(
                 ::xla_ffi::__private::operands(#params, true) == #count,
                 "`batch` has a word for each argument"
             );

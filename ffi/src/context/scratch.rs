@@ -59,7 +59,8 @@ pub struct Scratch<'f> {
 }
 
 impl<'f> Scratch<'f> {
-    /// Allocates `size` bytes of device memory at a multiple of `alignment`, 256 at most.
+    /// Allocates `size` bytes of device memory at a multiple of `alignment`, 256 at most. For no bytes the host is not asked, and
+    /// nothing lies at the address.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `alignment` is no
@@ -77,6 +78,13 @@ impl<'f> Scratch<'f> {
             "allocates scratch memory",
             "take the memory as another result of the call",
         )?;
+        // Hosts answer with null, or with memory.
+        if let (0, Some(nowhere)) = (
+            size,
+            NonNull::new(std::ptr::without_provenance_mut(alignment)),
+        ) {
+            return Ok(nowhere);
+        }
         // SAFETY: the call's own context, which 'f keeps alive.
         let data = unsafe { self.host.allocate(self.ctx, size, alignment.min(ASKED)) }?;
         let data = NonNull::new(data).ok_or_else(|| {
@@ -147,6 +155,9 @@ impl<'f> Scratch<'f> {
     /// `data` came from [`Scratch::allocate`] of this call with this `size`, and nothing uses it
     /// any more.
     pub unsafe fn free(&self, data: NonNull<c_void>, size: usize) -> Result<()> {
+        if size == 0 {
+            return Ok(());
+        }
         let mut taken = self.taken.borrow_mut();
         if let Some(index) = taken.iter().rposition(|own| *own == (data, size)) {
             taken.swap_remove(index);

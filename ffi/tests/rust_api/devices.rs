@@ -269,6 +269,12 @@ fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
     assert!(none.is_empty() && none.as_device_mut_ptr().is_null());
     assert_eq!((some.len(), some.byte_size()), (100, 800));
     assert_eq!(some.as_device_mut_ptr() as usize % 256, 0);
+    // As many bytes as an operand without elements has.
+    let nowhere = scratch.allocate(0, 64)?;
+    assert_eq!(nowhere.as_ptr() as usize, 64);
+    // SAFETY: allocated above, with this size, and never used.
+    unsafe { scratch.free(nowhere, 0) }?;
+    scratch.allocate(0, 256)?;
     let too_many = scratch.array::<f64>(usize::MAX / 4).unwrap_err();
     assert_eq!(too_many.code(), xla_ffi::ErrorCode::ResourceExhausted);
     assert!(!y.as_device_mut_ptr().is_null());

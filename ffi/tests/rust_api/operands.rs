@@ -33,6 +33,29 @@ fn typed_buffers() {
     }
 }
 
+/// Two results from one source, whose elements come as they are asked for.
+#[xla_ffi::handler]
+fn halves(mut y: Out<i32, 1>, mut z: Out<i32, 1>) -> Result<()> {
+    let (give, take) = std::sync::mpsc::channel();
+    for element in 1..=y.len() + z.len() {
+        give.send(element as i32).expect("the other end is there");
+    }
+    let mut elements = take.iter();
+    y.write_iter(elements.by_ref())?;
+    z.write_iter(elements.by_ref())?;
+    drop(give);
+    assert_eq!(elements.next(), None);
+    Ok(())
+}
+
+#[test]
+fn what_a_result_has_no_room_for_is_not_asked_for() {
+    let call = call::<halves>("{}").ret(shape(DType::S32, &[2]));
+    let done = call.ret(shape(DType::S32, &[3])).run().unwrap();
+    assert_eq!(done.rets[0].to_vec(), Some(vec![1, 2]));
+    assert_eq!(done.rets[1].to_vec(), Some(vec![3, 4, 5]));
+}
+
 #[xla_ffi::handler]
 fn ranked(
     a: Buffer<i32, 0>,

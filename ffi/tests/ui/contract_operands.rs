@@ -1,6 +1,11 @@
 //! Shape contracts that do not fit the parameters.
 use xla_ffi::prelude::*;
 
+/// A macro of the user's own is not what judges contracts.
+macro_rules! assert {
+    ($($anything:tt)*) => {};
+}
+
 #[xla_ffi::handler(shape = "n, n -> n")]
 fn count(x: Buffer<f32>, y: Out<f32>) -> Result<()> {
     Ok(())

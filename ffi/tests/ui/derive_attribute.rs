@@ -34,4 +34,14 @@ union Union {
     a: i64,
 }
 
+#[derive(Attribute)]
+struct Question {
+    #[attr(default = limit()?)]
+    limit: i64,
+}
+
+fn limit() -> Option<i64> {
+    None
+}
+
 fn main() {}

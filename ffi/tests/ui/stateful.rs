@@ -69,4 +69,17 @@ impl Clone for NoState {
 #[xla_ffi::handler]
 impl NoState {}
 
+struct Sometimes;
+
+#[xla_ffi::stateful]
+impl Sometimes {
+    fn execute(&self) {}
+
+    #[cfg(feature = "gpu")]
+    fn prepare() {}
+
+    #[cfg(any())]
+    fn helper() {}
+}
+
 fn main() {}

@@ -32,7 +32,7 @@ impl Tuples {
         quote! {
             {
                 const STRUCTURE: &::core::primitive::str = #structure;
-                const _: () = assert!(
+                const _: () = ::core::assert!(
                     ::xla_ffi::__private::legacy::is_structure(STRUCTURE),
                     "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
                 );
