@@ -232,6 +232,28 @@ XFFI_HANDLER_WITH(has_instantiate, leave_impl, XLA_FFI_ExecutionStage_INSTANTIAT
 XFFI_HANDLER_WITH(has_prepare, leave_impl, XLA_FFI_ExecutionStage_PREPARE, XFFI_R0, 0, NULL);
 XFFI_HANDLER_WITH(has_initialize, leave_impl, XLA_FFI_ExecutionStage_INITIALIZE, XFFI_R0, 0, NULL);
 
+/* State of a type that has no deleter; y = what was left. */
+static xffi_type kept_type = XFFI_TYPE("c_functions.kept", NULL);
+static XLA_FFI_Error* keep_impl(xffi_call* call) {
+  static int32_t kept = 7;
+  XLA_FFI_Error* error;
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  return xffi_set_state(call, &kept_type, &kept);
+}
+XFFI_HANDLER_WITH(kept_instantiate, keep_impl, XLA_FFI_ExecutionStage_INSTANTIATE, XFFI_R1, 0, &kept_type);
+
+static XLA_FFI_Error* kept_impl(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
+  void* kept;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  error = xffi_get_state(call, &kept_type, XLA_FFI_ExecutionStage_INSTANTIATE, &kept);
+  if (error != NULL) return error;
+  *(int32_t*)y.data = *(int32_t*)kept;
+  return NULL;
+}
+XFFI_HANDLER_WITH(kept, kept_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R1, 0, NULL);
+
 static XLA_FFI_Error* has_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
   const XLA_FFI_ByteSpan what = xffi_attr_str(call, "what");

@@ -507,6 +507,35 @@ fn state_that_cannot_be_left_is_destroyed() {
     }
 }
 
+/// jaxlib 0.4.33 to 0.8.0 call a deleter that is a null pointer, those from 0.8.1 on refuse the type.
+#[test]
+fn state_without_a_deleter_is_left_everywhere() {
+    let Some(library) = library("state_without_a_deleter_is_left_everywhere") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        if revision == Revision::R0 {
+            continue; // no state
+        }
+        let runtime = Runtime::new(revision);
+        let opened = runtime.open(&library).unwrap();
+        let stages = [
+            (Stage::Execute, "kept"),
+            (Stage::Instantiate, "kept_instantiate"),
+        ];
+        let handler = opened.handler("kept", &stages).unwrap();
+        let executable = handler.instantiate(&Attributes::new());
+        let executable = executable.unwrap_or_else(|error| panic!("{revision}: {error}"));
+        let call = executable.call().ret(spec::parse_result("s32").unwrap());
+        let done = call
+            .run()
+            .unwrap_or_else(|error| panic!("{revision}: {error}"));
+        assert_eq!(ints(&done.rets[0]), [7], "{revision}");
+        // Libraries know a copy of XLA by the address of its table: keep it.
+        std::mem::forget(runtime);
+    }
+}
+
 /// An XLA whose version is older than a handler's floor does not take it; those of r0 do not ask.
 #[test]
 fn floors_and_host_memory() {

@@ -6,9 +6,10 @@
 #include "xla_ffi/handler.h"
 
 /* What becomes of a promise is in the low byte of `how`: 0 it is returned, 1 it is not, 2 it is freed, 3 there is an error in
- * its place, 4 one behind it, 5 there are two, 6 it is null, 7 it fails and is done, 8 it is done and fails twice. A thread writes y and completes it: after a while (0x100),
+ * its place, 4 one behind it, 5 there are two, 6 it is null, 7 it fails and is done, 8 it is done and fails twice, 9 that of
+ * the call before is completed again, too. A thread writes y and completes it: after a while (0x100),
  * with an error (0x200), before the handler returns (0x400). With 0x800 xffi_decoded is not asked. */
-enum { RETURNED, KEPT_BACK, FREED, ERROR_IN_PLACE, ERROR_BEHIND, TWO, NO_PROMISE, FAILED_FIRST, DONE_FIRST };
+enum { RETURNED, KEPT_BACK, FREED, ERROR_IN_PLACE, ERROR_BEHIND, TWO, NO_PROMISE, FAILED_FIRST, DONE_FIRST, AGAIN };
 enum { LATE = 0x100, FAILS = 0x200, AT_ONCE = 0x400, NOT_ASKED = 0x800 };
 
 typedef struct work {
@@ -70,8 +71,17 @@ static XLA_FFI_Error* astray_impl(xffi_call* call) {
     xffi_promise_fail(promise, XLA_FFI_Error_Code_NOT_FOUND, "the second");
     return xffi_promise_return(call, promise);
   }
+  if ((how & 0xff) == AGAIN) {
+    static xffi_promise* before;
+    if (before != NULL) {
+      xffi_promise_done(before);
+      xffi_promise_fail(before, XLA_FFI_Error_Code_ABORTED, NULL);
+    }
+    before = promise;
+  }
   give(promise, &y, how);
   switch (how & 0xff) {
+    case AGAIN:
     case RETURNED:
       return xffi_promise_return(call, promise);
     case KEPT_BACK:

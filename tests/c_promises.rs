@@ -18,6 +18,7 @@ const TWO: i32 = 5;
 const NO_PROMISE: i32 = 6;
 const FAILED_FIRST: i32 = 7;
 const DONE_FIRST: i32 = 8;
+const AGAIN: i32 = 9;
 const LATE: i32 = 0x100;
 const FAILS: i32 = 0x200;
 const AT_ONCE: i32 = 0x400;
@@ -139,7 +140,7 @@ fn promises_are_returned_once_and_in_calls_that_are_well() {
     }
 }
 
-/// Until it is returned a promise that is completed again is what it was.
+/// A promise that is completed again is what it was, and no other call's, whose memory may be its own.
 #[test]
 fn the_first_completion_counts() {
     let Some(library) = library("the_first_completion_counts") else {
@@ -151,6 +152,12 @@ fn the_first_completion_counts() {
         assert_eq!(y, 7, "{revision}");
         let error = astray(revision, &library, FAILED_FIRST, "").0.unwrap_err();
         assert_eq!(error.message(), "the first", "{revision}");
+        for how in [AGAIN, AGAIN | FAILS | LATE, AGAIN | FAILS | LATE] {
+            let (outcome, y) = astray(revision, &library, how, "");
+            let said = outcome.err().map(|error| error.message().to_owned());
+            let told = (how & FAILS != 0).then(|| "as it was told to".to_owned());
+            assert_eq!((said, y), (told, 7), "{revision}");
+        }
     }
 }
 

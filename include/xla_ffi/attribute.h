@@ -224,12 +224,12 @@ XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, con
 XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
   return xffi_dict_str(call, &call->attrs, name);
 }
-/* A string, or `value` where the caller gave none. */
+/* A string, or `value` where the caller gave none; null stands for itself, with no bytes. */
 XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
                                               const char* value) {
   XLA_FFI_ByteSpan text;
   text.ptr = value;
-  text.len = strlen(value);
+  text.len = value != NULL ? strlen(value) : 0;
   return xffi_has_attr(call, name) ? xffi_attr_str(call, name) : text;
 }
 

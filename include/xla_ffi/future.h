@@ -12,7 +12,8 @@
 
 enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2, XFFI_PROMISE_LOST_ = 3 };
 
-/* A promise. Complete it exactly once; that ends its life. */
+/* A promise. Complete it exactly once; that ends its life. Whoever completes it again is not heard, as long as few promises
+ * have ended since: see xffi_promise_end_. */
 typedef struct xffi_promise {
   const XLA_FFI_Api* api;
   XLA_FFI_Future* future; /* set before the state becomes BOUND */
@@ -61,9 +62,22 @@ XFFI_INLINE xffi_promise* xffi_promise_new(xffi_call* call) {
   return promise;
 }
 
+/* The last promises that have ended: their memory is no other promise's so far. */
+#define XFFI_ENDED_PROMISES_ 64
+typedef struct xffi_ended_promises {
+  void* promises[XFFI_ENDED_PROMISES_];
+  long next;
+} xffi_ended_promises;
+static xffi_ended_promises xffi_ended_promises_;
+
+/* Frees a promise after XFFI_ENDED_PROMISES_ others. One that is completed again would write into freed memory at once, or
+ * complete the promise of another call, which is at work. */
 XFFI_INLINE void xffi_promise_end_(xffi_promise* promise) {
+  const unsigned long turn = (unsigned long)XFFI_ADD_(&xffi_ended_promises_.next, 1);
   free(promise->message);
-  free(promise);
+  promise->message = NULL;
+  XFFI_STORE_(&promise->state, XFFI_PROMISE_DONE_);
+  free(XFFI_SWAP_POINTER_(&xffi_ended_promises_.promises[turn % XFFI_ENDED_PROMISES_], promise));
 }
 
 /* The call has nothing to do with the promise from here on. */
@@ -130,7 +144,7 @@ XFFI_INLINE void xffi_promise_complete(xffi_promise* promise) {
   if (before == XFFI_PROMISE_BOUND_ || before == XFFI_PROMISE_LOST_) xffi_promise_end_(promise);
 }
 
-/* Whether a promise that has not been returned was completed before: the first completion counts. There is nothing to complete
+/* Whether a promise was completed before: the first completion counts. There is nothing to complete
  * where there was no memory for one. */
 XFFI_INLINE int xffi_promise_is_done_(const xffi_promise* promise) {
   return promise == NULL || XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_;
@@ -146,8 +160,10 @@ XFFI_INLINE void xffi_promise_done(xffi_promise* promise) {
 /* Completes a promise with an error, from any thread. */
 XFFI_COLD void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
                                  const char* message) {
-  const size_t size = strlen(message) + 1;
+  size_t size;
   if (xffi_promise_is_done_(promise)) return;
+  if (message == NULL) message = "(no message)";
+  size = strlen(message) + 1;
   promise->message = (char*)malloc(size);
   if (promise->message != NULL) memcpy(promise->message, message, size);
   promise->code = code == XLA_FFI_Error_Code_OK ? XLA_FFI_Error_Code_INTERNAL : code;

@@ -228,6 +228,7 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api,
 /* The same for a C string. */
 XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                         const char* message) {
+  if (message == NULL) message = "(no message)";
   return xffi_error_bytes(api, code, message, strlen(message));
 }
 

@@ -36,8 +36,13 @@ typedef struct xffi_type {
  * number in the name that changes with it. */
 #define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
-/* Destroys nothing: hosts from 0.8.1 on take no state of a type without a deleter. */
+/* Destroys nothing: hosts from 0.8.1 on take no state of a type without a deleter, and those before call it unasked. */
 XFFI_COLD void xffi_keep_(void* object) { (void)object; }
+
+/* What hosts are told to destroy objects of a type with. */
+XFFI_INLINE void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
+  return type->deleter != NULL ? type->deleter : xffi_keep_;
+}
 
 XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* type,
                                        const char* name, XLA_FFI_TypeId* id) {
@@ -45,7 +50,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* 
   XLA_FFI_Type_Register_Args args;
   memset(&info, 0, sizeof(info));
   info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
-  info.deleter = type->deleter != NULL ? type->deleter : xffi_keep_;
+  info.deleter = xffi_type_deleter_(type);
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
   args.name.ptr = name;
@@ -228,7 +233,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, 
       xffi_state_set_r7 args = {sizeof(args), NULL, call->ctx, &id, state};
       error = XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
     } else {
-      xffi_state_set_r0 args = {sizeof(args), NULL, call->ctx, &id, state, type->deleter};
+      xffi_state_set_r0 args = {sizeof(args), NULL, call->ctx, &id, state, xffi_type_deleter_(type)};
       error = XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
     }
   }

@@ -136,6 +136,14 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             return Err(Error::invalid("the state is a null pointer"));
         }
         let deleter = match deleter {
+            // As measured: jaxlib 0.4.33 to 0.8.0 (r1 to r6) call it all the same, when the executable goes.
+            Some(None) => {
+                return Err(Error::hazard(
+                    Hazard::StateLayout,
+                    "the deleter of the state is a null pointer, which this host calls when the executable goes: give \
+                     it a function, which may do nothing",
+                ));
+            }
             Some(deleter) => deleter,
             None => {
                 let deleter = context.shared().types.info(id)?.deleter();
