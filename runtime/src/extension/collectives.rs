@@ -45,15 +45,20 @@ struct Requested {
 
 /// Hands out communicators to handlers that asked for them in their prepare stage, as XLA does.
 pub struct Collectives {
+    /// What handlers see lies in a place of its own: this object may be moved, and exchanged with another.
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     extension: XLA_FFI_Collectives_Extension,
     make: Box<Make>,
     requested: Mutex<Requested>,
 }
 
 // SAFETY: the pointers of the extension lead to functions and to itself.
-unsafe impl Send for Collectives {}
+unsafe impl Send for Inner {}
 // SAFETY: as above; what changes has a lock.
-unsafe impl Sync for Collectives {}
+unsafe impl Sync for Inner {}
 
 impl Collectives {
     /// Collectives of the version that came with `revision`; `make` gives the communicator that
@@ -76,7 +81,7 @@ impl Collectives {
             ));
         }
         let windows = revision >= Feature::CollectiveWindows.since();
-        Ok(Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
+        let inner = Arc::new_cyclic(|this: &std::sync::Weak<Inner>| {
             let extension = XLA_FFI_Collectives_Extension {
                 extension_base: XLA_FFI_Extension {
                     struct_size: if windows {
@@ -97,28 +102,32 @@ impl Collectives {
                 request_window: windows.then_some(request_window as _),
                 get_window: windows.then_some(get_window as _),
             };
-            Self {
+            Inner {
                 extension,
                 make: Box::new(make),
                 requested: Mutex::default(),
             }
-        }))
+        });
+        Ok(Arc::new(Self { inner }))
     }
 
     /// The communicators that handlers asked for.
     #[must_use]
     pub fn requested(&self) -> Vec<CommunicatorKey> {
-        let requested = self.lock();
+        let requested = self.inner.lock();
         let made = |(key, made): (&CommunicatorKey, &Arc<OnceLock<_>>)| {
             made.get().is_some().then(|| key.clone())
         };
         requested.communicators.iter().filter_map(made).collect()
     }
 
+    /// The extension, which stays where it is as long as this object has sharers: nobody can exchange it then.
     pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
-        (&raw const self.extension).cast()
+        (&raw const self.inner.extension).cast()
     }
+}
 
+impl Inner {
     fn lock(&self) -> MutexGuard<'_, Requested> {
         self.requested
             .lock()
@@ -128,16 +137,14 @@ impl Collectives {
 
 /// # Safety
 /// The pointer is null or the extension that a handler found in its context.
-unsafe fn collectives<'a>(
-    extension: *const XLA_FFI_Collectives_Extension,
-) -> Result<&'a Collectives> {
+unsafe fn collectives<'a>(extension: *const XLA_FFI_Collectives_Extension) -> Result<&'a Inner> {
     if extension.is_null() {
         return Err(Error::invalid("the extension is a null pointer"));
     }
     // SAFETY: as promised by the caller.
     let state = unsafe { (*extension).state };
     // SAFETY: the state of our extension is the object that owns it.
-    Ok(unsafe { &*state.cast::<Collectives>() })
+    Ok(unsafe { &*state.cast::<Inner>() })
 }
 
 fn in_stage(prepare: bool) -> Result<()> {
@@ -240,7 +247,7 @@ unsafe fn serve<T: Asked>(
     this: *const XLA_FFI_Collectives_Extension,
     args: *const T,
     in_prepare: bool,
-    work: impl FnOnce(&Collectives, T, CommunicatorKey) -> Result<()>,
+    work: impl FnOnce(&Inner, T, CommunicatorKey) -> Result<()>,
 ) -> *mut XLA_FFI_Error {
     error_or_null(name, || {
         // SAFETY: as promised by the caller.
@@ -268,7 +275,7 @@ unsafe extern "C" fn request_communicator(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Communicator_Request_Args,
 ) -> *mut XLA_FFI_Error {
-    let work = |this: &Collectives, _, key: CommunicatorKey| {
+    let work = |this: &Inner, _, key: CommunicatorKey| {
         let made = this
             .lock()
             .communicators
@@ -287,7 +294,7 @@ unsafe extern "C" fn get_communicator(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Communicator_Get_Args,
 ) -> *mut XLA_FFI_Error {
-    let work = |this: &Collectives, _, key: CommunicatorKey| {
+    let work = |this: &Inner, _, key: CommunicatorKey| {
         let made = this.lock().communicators.get(&key).cloned();
         let made = made.and_then(|made| made.get().copied());
         let made = made.ok_or_else(|| unrequested(&key))?;
@@ -303,7 +310,7 @@ unsafe extern "C" fn request_window(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Window_Request_Args,
 ) -> *mut XLA_FFI_Error {
-    let work = |this: &Collectives, asked: XLA_FFI_Window_Request_Args, key: CommunicatorKey| {
+    let work = |this: &Inner, asked: XLA_FFI_Window_Request_Args, key: CommunicatorKey| {
         let mut requested = this.lock();
         let made = requested.communicators.get(&key);
         if made.is_none_or(|made| made.get().is_none()) {
@@ -338,7 +345,7 @@ unsafe extern "C" fn get_window(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Window_Get_Args,
 ) -> *mut XLA_FFI_Error {
-    let work = |this: &Collectives, asked: XLA_FFI_Window_Get_Args, key: CommunicatorKey| {
+    let work = |this: &Inner, asked: XLA_FFI_Window_Get_Args, key: CommunicatorKey| {
         let address = asked.buffer as usize;
         let requested = this.lock();
         let region = requested.windows.get(&key).and_then(|regions| {
