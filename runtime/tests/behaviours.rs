@@ -7,8 +7,9 @@ use std::sync::Arc;
 use support::{build, source};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
-    Attributes, Call, CallFrame, Code, Collectives, DType, Hazard, HostAllocator, Library,
-    Recorded, Recorder, Revision, Runtime, Shape, Stage, Stages, Stream, TypeInfo, UserData,
+    Attributes, Call, CallFrame, Code, Collectives, DType, Executable, Hazard, HostAllocator,
+    Library, Recorded, Recorder, Revision, Runtime, Shape, Stage, Stages, Stream, TypeInfo,
+    UserData,
 };
 use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_ExtensionId};
 use xla_ffi_testing::headers;
@@ -333,20 +334,24 @@ fn commands_are_recorded_and_updated() {
     let Some((runtime, library)) = subject("commands_are_recorded_and_updated") else {
         return;
     };
-    let recorded = |symbol: &str| {
+    let executable = |symbol: &str| {
         let symbols = [
             (Stage::Execute, "recorded_execute"),
             (Stage::Record, symbol),
         ];
         let handler = library.handler("recorded", &symbols).unwrap();
-        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        handler.instantiate(&Attributes::new()).unwrap()
+    };
+    let prepared = |executable: &Executable| {
         let call = executable
             .call()
             .arg(Spec::parse("f32[2]=1,2").unwrap().tensor().unwrap());
         call.ret(parse_result("f32[2]").unwrap()).prepare().unwrap()
     };
+    let recorded = |symbol| prepared(&executable(symbol));
     let mut recorder = Recorder::new(Revision::R10, 3).unwrap();
-    let mut call = recorded("record_all");
+    let all = executable("record_all");
+    let mut call = prepared(&all);
     call.record(&mut recorder).unwrap();
     let commands = recorder.commands();
     assert_eq!(commands.len(), 3);
@@ -371,6 +376,21 @@ fn commands_are_recorded_and_updated() {
     );
     assert!(matches!(commands[1].what, Recorded::Memcpy { size: 8, .. }));
 
+    // Another call has commands of its own, and updates those.
+    let mut another = prepared(&all);
+    for (index, updates) in [(3, [1, 1, 0, 0, 0, 0]), (4, [1, 1, 0, 1, 1, 0])] {
+        another.record(&mut recorder).unwrap();
+        let commands = recorder.commands();
+        let updated: Vec<_> = commands.iter().map(|c| c.updates).collect();
+        assert_eq!(updated, updates, "the recording {index}");
+    }
+    // One that is gone had them, too: a third one does not take its place, though it is made of what that left.
+    drop(another);
+    prepared(&all).record(&mut recorder).unwrap();
+    assert_eq!(recorder.commands().len(), 9);
+
+    let unlimited = Recorder::new(Revision::R10, usize::MAX).map(drop);
+    assert_eq!(unlimited.unwrap_err().code(), Code::OutOfRange);
     let mut small = Recorder::new(Revision::R10, 2).unwrap();
     let error = recorded("record_all").record(&mut small).unwrap_err();
     assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
@@ -412,6 +432,39 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
         run(Stages::Cpu).unwrap_err().code(),
         Code::FailedPrecondition
     );
+}
+
+/// Who has one alone may exchange it with another: each has what it was asked.
+#[test]
+fn communicators_stay_with_whom_they_were_asked_of() {
+    let test = "communicators_stay_with_whom_they_were_asked_of";
+    let Some((_runtime, library)) = subject(test) else {
+        return;
+    };
+    let symbols = [
+        (Stage::Prepare, "collectives_prepare"),
+        (Stage::Execute, "collectives_execute"),
+    ];
+    let handler = library.handler("collectives", &symbols).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let run = |collectives: &Arc<Collectives>| {
+        let call = executable.call().collectives(collectives.clone());
+        let x = Spec::parse("f32[2]=1,2").unwrap().tensor().unwrap();
+        call.arg(x).ret(parse_result("s64").unwrap()).run().unwrap()
+    };
+    let new = || Collectives::new(Revision::R10, |_| 12 as *mut _).unwrap();
+    let (mut one, mut other) = (new(), new());
+    let both = (Arc::get_mut(&mut one), Arc::get_mut(&mut other));
+    let (Some(mine), Some(others)) = both else {
+        panic!("nobody else has them")
+    };
+    std::mem::swap(mine, others);
+    run(&one);
+    assert_eq!((one.requested().len(), other.requested().len()), (1, 0));
+    // And another place may be its own.
+    let moved = Arc::new(Arc::into_inner(other).unwrap());
+    run(&moved);
+    assert_eq!((one.requested().len(), moved.requested().len()), (1, 1));
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub struct PreparedCall {
     forks: u32,
     /// The results as tensors have them, once they were asked for, where the host packs them otherwise.
     unpacked: OnceLock<Vec<Tensor>>,
+    /// By what recorders know this call, once it was recorded. (The body may be a later call's.)
+    recorded: Option<Arc<()>>,
     // Gone before the executable, whose library destroys its state.
     body: ManuallyDrop<Box<Body>>,
     executable: Executable,
@@ -168,6 +170,7 @@ impl PreparedCall {
             open: None,
             forks: 0,
             unpacked: OnceLock::new(),
+            recorded: None,
             body: ManuallyDrop::new(body),
             executable,
         })
@@ -238,7 +241,8 @@ impl PreparedCall {
         self.poison = None;
     }
 
-    /// Runs the record stage: the first time its handler makes commands, later it updates them.
+    /// Runs the record stage: the first time that this call has the recorder its handler makes commands, later it updates
+    /// them.
     ///
     /// # Errors
     /// A handler without record stage, and what it answers.
@@ -249,12 +253,13 @@ impl PreparedCall {
             .check_wanted()
             .map_err(|error| stage_error(error, &self.executable, Stage::Record))?;
         let handler = self.executable.function(Stage::Record)?;
+        let call = self.recorded.get_or_insert_default();
         let body = &mut **self.body;
         let shared = &self.executable.handler().shared;
         let mut raw = body
             .frame
             .raw(shared.api(), body.context.raw(), Stage::Record);
-        let outcome = recorder.with_extension(|extension| {
+        let outcome = recorder.with_extension(call, |extension| {
             body.context.set_record(extension);
             let executable = &self.executable;
             let outcome = run_stage(executable, &body.context, handler, Stage::Record, &mut raw);

@@ -3,7 +3,7 @@
 use crate::api::error_or_null;
 use crate::{Code, Error, Result};
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_Command, XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_Extension_Record,
     XLA_FFI_ExtensionId, XLA_FFI_KernelArgs, XLA_FFI_LaunchDims, XLA_FFI_Record_Extension,
@@ -80,11 +80,21 @@ struct Core {
     tape: Mutex<Tape>,
 }
 
-/// Keeps what handlers record. Give it to [`PreparedCall::record`](crate::PreparedCall::record).
+/// The most commands that one call may have.
+const MOST: usize = 1 << 20;
+
+/// The commands of one call, as its handler handed them out last time, in its order.
+struct Owned {
+    /// Tells calls apart. Held, so that no later one has its address.
+    call: Weak<()>,
+    commands: Vec<*const XLA_FFI_Command>,
+}
+
+/// Keeps what handlers record. Give it to [`PreparedCall::record`](crate::PreparedCall::record): each call that has it
+/// makes commands of its own the first time, and updates those later.
 pub struct Recorder {
     core: Box<Core>,
-    /// What the handler handed out last time, in its order.
-    commands: Vec<*const XLA_FFI_Command>,
+    calls: Vec<Owned>,
     limit: usize,
 }
 
@@ -98,7 +108,7 @@ impl Recorder {
     /// commands in one call.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` before r9.
+    /// `UNIMPLEMENTED` before r9, `OUT_OF_RANGE` for room for more than 2^20 commands.
     pub fn new(revision: Revision, limit: usize) -> Result<Self> {
         let since = Feature::RecordStage.since();
         if revision < since {
@@ -110,13 +120,17 @@ impl Recorder {
                 ),
             ));
         }
+        if limit > MOST {
+            let message = format!("a call has {MOST} commands at most, not {limit}");
+            return Err(Error::new(Code::OutOfRange, message));
+        }
         let core = Box::new(Core {
             revision,
             tape: Mutex::default(),
         });
         Ok(Self {
             core,
-            commands: vec![],
+            calls: vec![],
             limit,
         })
     }
@@ -133,16 +147,25 @@ impl Recorder {
         self.core.tape().capture
     }
 
-    /// Runs `body` with the extension that a handler is to see: new commands at first, updates of
-    /// them later.
+    /// Runs `body` with the extension that a handler is to see: new commands the first time that the call is recorded,
+    /// updates of them later.
     pub(crate) fn with_extension<T>(
         &mut self,
+        call: &Arc<()>,
         body: impl FnOnce(*const XLA_FFI_Extension) -> Result<T>,
     ) -> Result<T> {
-        let update = !self.commands.is_empty();
-        let mut count = self.commands.len() as i64;
-        self.commands
-            .resize(self.limit.max(self.commands.len()), std::ptr::null());
+        let is_it = |owned: &Owned| owned.call.as_ptr() == Arc::as_ptr(call);
+        let index = self.calls.iter().position(is_it).unwrap_or_else(|| {
+            self.calls.push(Owned {
+                call: Arc::downgrade(call),
+                commands: vec![],
+            });
+            self.calls.len() - 1
+        });
+        let commands = &mut self.calls[index].commands;
+        let update = !commands.is_empty();
+        let mut count = commands.len() as i64;
+        commands.resize(self.limit, std::ptr::null());
         let mut frame = XLA_FFI_RecordFrame {
             record_ctx: std::ptr::from_ref::<Core>(&self.core).cast_mut().cast(),
             api: &raw const API,
@@ -151,7 +174,7 @@ impl Recorder {
             } else {
                 XLA_FFI_RecordAction::Create
             },
-            commands: self.commands.as_mut_ptr(),
+            commands: commands.as_mut_ptr(),
             num_commands: &raw mut count,
             max_commands: self.limit as i64,
         };
@@ -174,7 +197,7 @@ impl Recorder {
         };
         let outcome = body((&raw const extension).cast());
         let left = usize::try_from(count).unwrap_or(usize::MAX);
-        self.commands.truncate(left.min(self.limit));
+        commands.truncate(left.min(self.limit));
         if left > self.limit {
             return Err(Error::invalid(format!(
                 "the handler left {count} commands, there is room for {}",
