@@ -32,7 +32,8 @@ impl Call {
     /// memory ([`Call::ret_alias`]) are not for this.
     ///
     /// # Errors
-    /// As [`Call::run`]; an index of an operand that there is not, and results in an argument's memory.
+    /// As [`Call::run`]; an index of an operand that there is not, and results in an argument's memory;
+    /// `FAILED_PRECONDITION` on the stream's own thread.
     pub fn run_displaced(mut self, displaced: Displaced) -> Result<Outcome> {
         let flips = super::prepared::flips(self.executable.handler().shared.revision);
         let packed = |tensor: Tensor| match flips {
@@ -118,6 +119,10 @@ impl Call {
             return Err(outcome
                 .err()
                 .unwrap_or_else(|| Error::invalid("the call is open")));
+        }
+        // So does it where its stream cannot be waited for, which may have work on it.
+        if let Err(error) = call.synchronize() {
+            return Err(outcome.err().unwrap_or(error));
         }
         drop(call);
         let block = ManuallyDrop::into_inner(block);

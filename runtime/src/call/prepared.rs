@@ -25,6 +25,36 @@ fn leave_for_the_next(mut body: Box<Body>, executable: &Executable) {
     }
 }
 
+/// Lets go of a body that no handler has any more: behind what its stream has yet to run, and for the next call if that
+/// may have it.
+fn let_go(body: Box<Body>, executable: &Executable, for_the_next: bool) {
+    match body.synchronize() {
+        Err(error) if error.code() == Code::FailedPrecondition => {
+            // Who waits for calls has what they used back afterwards.
+            body.context.progress().stay();
+            if let Some(stream) = body.context.parts().stream.clone() {
+                stream.drop_elsewhere((body, executable.clone()));
+            }
+        }
+        Err(error) => crate::host::log::warn(format_args!("{error}")),
+        Ok(()) if for_the_next => leave_for_the_next(body, executable),
+        Ok(()) => {}
+    }
+}
+
+/// Runs a stage before execute, and lays the frame out for execute again.
+fn run_before(executable: &Executable, body: &mut Body, stage: Stage) -> Result<()> {
+    body.context
+        .check_wanted()
+        .map_err(|error| stage_error(error, executable, stage))?;
+    let handler = executable.function(stage)?;
+    let api = body.context.shared().api();
+    body.raw = body.frame.raw(api, body.context.raw(), stage);
+    run_stage(executable, &body.context, handler, stage, &mut body.raw)?;
+    body.raw = body.frame.raw(api, body.context.raw(), Stage::Execute);
+    Ok(())
+}
+
 /// The operands' memory, as hosts of the revision pack it.
 pub(super) fn operands(
     args: &mut [Tensor],
@@ -136,29 +166,27 @@ impl PreparedCall {
         let parts = std::mem::replace(&mut request.parts, Box::new(Parts::new()));
         let context = Context::new(shared.clone(), tally, parts, state, both);
         let context = Box::new(context);
+        let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
+        let mut body = Body::new(context, raw, frame, request, rets);
         for stage in [Stage::Prepare, Stage::Initialize] {
             if !executable.runs(stage, rules.stages) {
                 continue;
             }
-            context
-                .check_wanted()
-                .map_err(|error| stage_error(error, &executable, stage))?;
-            let handler = executable.function(stage)?;
-            let mut raw = frame.raw(shared.api(), context.raw(), stage);
-            if let Err(error) = run_stage(&executable, &context, handler, stage, &mut raw) {
-                if let Some(open) = context.progress().open() {
-                    let body = Body::new(context, raw, frame, request, rets);
+            let Err(error) = run_before(&executable, &mut body, stage) else {
+                continue;
+            };
+            match body.context.progress().open() {
+                Some(open) => {
                     // Nobody else can tell the caller, who may have his memory back with the error.
                     if body.is_on_memory_of_callers() {
                         let _ = open.wait(rules.limit);
                     }
                     leave_open(open, body, executable);
                 }
-                return Err(error);
+                None => let_go(body, &executable, false),
             }
+            return Err(error);
         }
-        let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
-        let body = Body::new(context, raw, frame, request, rets);
         Self::ready(executable, body)
     }
 
@@ -374,6 +402,11 @@ impl PreparedCall {
         Ok(())
     }
 
+    /// Waits for what the executions put on the call's stream.
+    pub(super) fn synchronize(&self) -> Result<()> {
+        self.body.synchronize()
+    }
+
     fn check_closed(&self) -> Result<()> {
         let why = match &self.open {
             None => return Ok(()),
@@ -445,18 +478,7 @@ impl Drop for PreparedCall {
                 if over.is_some() {
                     body.forget_future();
                 }
-                match body.synchronize() {
-                    Err(error) if error.code() == Code::FailedPrecondition => {
-                        // Who waits for calls has what they used back afterwards.
-                        body.context.progress().stay();
-                        if let Some(stream) = body.context.parts().stream.clone() {
-                            stream.drop_elsewhere((body, self.executable.clone()));
-                        }
-                    }
-                    Err(error) => crate::host::log::warn(format_args!("{error}")),
-                    Ok(()) if over.is_none() => leave_for_the_next(body, &self.executable),
-                    Ok(()) => {}
-                }
+                let_go(body, &self.executable, over.is_none());
             }
         }
     }

@@ -173,8 +173,9 @@ impl PreparedCall {
     /// again; the state of the instantiate stage and the user data are the same objects.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or when the operands are memory of the caller's
-    /// ([`PreparedCall::try_clone_on`]), and as [`Call::prepare`].
+    /// `FAILED_PRECONDITION` while an execution is open, when the operands are memory of the caller's
+    /// ([`PreparedCall::try_clone_on`]), or on the stream's own thread where a result has an argument's memory; and as
+    /// [`Call::prepare`].
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
         let body = &**self.body;
@@ -191,6 +192,8 @@ impl PreparedCall {
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
             rets.push(match shared_with {
                 Some(arg) => {
+                    // The last execution's work may be about to write there.
+                    body.synchronize()?;
                     *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
                     arg.clone()
                 }
