@@ -433,6 +433,8 @@ xffi_rt_status* xffi_rt_call_clear_operands(xffi_rt_call* call);
 
 /* Other data for an argument; cheap.
  *   call     whose next run it is for: one that is open goes on with the data that it has.
+ *            A handler with a stage before execute has seen the data of the first run: where they
+ *            are others, the next run is FAILED_PRECONDITION (make another call, or a clone).
  *   index    of the argument, from 0.
  *   data     the caller's, of the same shape, as for the data before.
  *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for a argument that does not
@@ -442,6 +444,8 @@ xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void
 
 /* Other data for a result; cheap.
  *   call     whose next run it is for: one that is open goes on with the data that it has.
+ *            A handler with a stage before execute has seen the data of the first run: where they
+ *            are others, the next run is FAILED_PRECONDITION (make another call, or a clone).
  *   index    of the result, from 0.
  *   data     the caller's, of the same shape, as for the data before.
  *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for a result that does not

@@ -118,6 +118,27 @@ static void give(xffi_rt_call* call, int with_deleter) {
   xffi_rt_user_data_destroy(data);
 }
 
+/* The stages have seen where the operands are; a clone's have not. */
+static void other_data(void) {
+  const char* words = "which has seen the operands";
+  static float other[2] = {10, 20};
+  xffi_rt_call* clone = NULL;
+  right(xffi_rt_call_clone(own, &clone));
+  right(xffi_rt_call_set_arg_data(clone, 0, other));
+  right(xffi_rt_call_set_ret_data(clone, 0, z));
+  right(xffi_rt_call_run(clone));
+  CHECK(z[0] == 20 && z[1] == 40);
+  xffi_rt_call_destroy(clone);
+  right(xffi_rt_call_set_arg_data(own, 0, other));
+  wrong(xffi_rt_call_run(own), FAILED_PRECONDITION, words);
+  right(xffi_rt_call_set_arg_data(own, 0, x));
+  right(xffi_rt_call_run(own));
+  right(xffi_rt_call_set_ret_data(own, 0, z));
+  wrong(xffi_rt_call_run(own), FAILED_PRECONDITION, words);
+  right(xffi_rt_call_set_ret_data(own, 0, y));
+  right(xffi_rt_call_run(own));
+}
+
 int main(void) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, prepare, initialize, execute, NULL};
   static int type, object = 5;
@@ -138,6 +159,7 @@ int main(void) {
       right(xffi_rt_call_set_run_id(own, 7));
       right(xffi_rt_call_run(own));
       CHECK(seen == 7);
+      other_data();
       xffi_rt_call_destroy(own);
     }
   }

@@ -78,10 +78,11 @@ impl PreparedCall {
     /// Other arguments of the same shapes for the executions to come: cheap. Results stay where they are.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or where a result lies in the memory of an
-    /// argument; `INVALID_ARGUMENT` for other shapes.
+    /// `FAILED_PRECONDITION` while an execution is open, where a stage before execute has seen the arguments, or where
+    /// a result lies in the memory of one; `INVALID_ARGUMENT` for other shapes.
     pub fn set_args(&mut self, args: impl IntoIterator<Item = Tensor>) -> Result<()> {
         self.check_closed()?;
+        self.may_have_other_operands()?;
         let body = &mut **self.body;
         let mut args: Vec<_> = args.into_iter().collect();
         if !body.frame.fits(&args, &body.rets) {
@@ -226,8 +227,8 @@ impl PreparedCall {
     /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, `INVALID_ARGUMENT` for a wrong number of
-    /// pointers.
+    /// `FAILED_PRECONDITION` while an execution is open, and for other pointers where a stage before execute has seen
+    /// these; `INVALID_ARGUMENT` for a wrong number of pointers.
     ///
     /// # Safety
     /// As [`Call::prepare_on`].
@@ -235,6 +236,9 @@ impl PreparedCall {
         self.check_closed()?;
         if !self.body.is_on_memory_of_callers() {
             return Err(own_arrays());
+        }
+        if !self.body.frame.leads_to(args, rets) {
+            self.may_have_other_operands()?;
         }
         self.body.frame.update(args, rets)
     }
