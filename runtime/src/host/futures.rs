@@ -139,7 +139,8 @@ impl Completion {
 /// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
 fn run_callback(then: Then, failed: bool) {
     let then = std::panic::AssertUnwindSafe(|| then(failed));
-    if std::panic::catch_unwind(then).is_err() {
+    if let Err(payload) = std::panic::catch_unwind(then) {
+        crate::process::guard::discard(payload);
         super::log::warn(format_args!(
             "a panic left what was to run at the end of a call"
         ));
@@ -259,6 +260,14 @@ mod tests {
         assert_eq!(told, ["first", "asked first", "asked second", "late"]);
     }
 
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("the destructor of what was thrown"));
+        }
+    }
+
     #[test]
     fn everybody_is_told_once_and_a_panic_stays_there() {
         let completion = Completion::default();
@@ -268,6 +277,8 @@ mod tests {
         completion.on_done(Box::new(|_| {
             std::panic::resume_unwind(Box::new("on purpose"))
         }));
+        // What is thrown panics when it goes.
+        completion.on_done(Box::new(|_| std::panic::resume_unwind(Box::new(Bomb))));
         completion.on_done(Box::new(move |_| send.send("waiting").unwrap()));
         assert!(told.try_recv().is_err());
         completion.complete(Ok(())).unwrap();

@@ -68,10 +68,13 @@ impl PreparedCall {
                 let attributes = self.executable.attributes().clone();
                 body.frame = CallFrame::of_tensors(revision, &asked.args, &rets, attributes)?;
             }
+            // Not a destructor of the program's runs before all is laid out: it may panic.
             std::mem::swap(&mut body.request.args, &mut asked.args);
-            body.rets = rets;
+            let displaced = std::mem::replace(&mut body.rets, rets);
+            self.become_one_of(call, displaced);
+            return Ok(());
         }
-        self.become_one_of(call);
+        self.become_one_of(call, vec![]);
         Ok(())
     }
 
@@ -121,9 +124,9 @@ impl PreparedCall {
         frame.check_revision(self.body.revision())?;
         let body = &mut **self.body;
         body.frame = frame.with_attributes(self.executable.attributes().clone());
-        body.request.args.clear();
-        body.rets.clear();
-        self.become_one_of(call);
+        let mut displaced = std::mem::take(&mut body.rets);
+        displaced.append(&mut body.request.args);
+        self.become_one_of(call, displaced);
         Ok(())
     }
 
@@ -153,7 +156,9 @@ impl PreparedCall {
         Ok(())
     }
 
-    fn become_one_of(&mut self, mut call: Call) {
+    /// Takes over the rest of what the call says; the frame is laid out already. What goes with that (`displaced`, and
+    /// all that this call was given) goes last: destructors of the program's may panic, and this call stays whole.
+    fn become_one_of(&mut self, mut call: Call, displaced: Vec<Tensor>) {
         // An execution that failed has not looked for it, and the results that it lay in may be gone.
         self.poison = None;
         self.unpacked.take();
@@ -167,6 +172,7 @@ impl PreparedCall {
             *left.request.parts = Parts::new();
             leave_for_the_next(left, &self.executable);
         }
+        drop(displaced);
     }
 
     /// The same call once more, for another thread: arguments are shared with this one, results are its
