@@ -222,6 +222,12 @@ impl PreparedCall {
             .check_wanted()
             .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
         if self.body.request.rules.unwritten == Unwritten::Refused {
+            self.executable
+                .handler()
+                .shared
+                .calls
+                .check()
+                .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
             // Work that is queued may use the results' memory as it is.
             self.body.synchronize()?;
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the

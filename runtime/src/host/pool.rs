@@ -40,12 +40,14 @@ pub(crate) enum Tasks<'c> {
 }
 
 impl Tasks<'_> {
+    /// How many threads there are, as handlers are told.
     pub(crate) fn size(&self) -> usize {
-        match self {
+        let threads = match self {
             Self::Pool(pool) => pool.size(),
-            // Handlers divide by it.
-            Self::Executor(executor) => executor.num_threads().max(1),
-        }
+            Self::Executor(executor) => executor.num_threads(),
+        };
+        // Handlers divide by it, and count with a sign.
+        threads.clamp(1, isize::MAX as usize)
     }
 
     /// Runs `task` on another thread. A panic in it may end the process.
@@ -110,20 +112,22 @@ impl ThreadPool {
 mod tests {
     use super::*;
 
-    struct NoThreads;
+    struct Threads(usize);
 
-    impl Executor for NoThreads {
+    impl Executor for Threads {
         fn execute(&self, task: Box<dyn FnOnce() + Send>) {
             task();
         }
 
         fn num_threads(&self) -> usize {
-            0
+            self.0
         }
     }
 
     #[test]
-    fn no_handler_is_told_of_no_threads() {
-        assert_eq!(Tasks::Executor(&NoThreads).size(), 1);
+    fn no_handler_is_told_of_no_threads_or_less() {
+        let told = |threads| Tasks::Executor(&Threads(threads)).size();
+        assert_eq!((told(0), told(7)), (1, 7));
+        assert_eq!(told(usize::MAX) as i64, isize::MAX as i64);
     }
 }
