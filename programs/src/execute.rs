@@ -16,7 +16,7 @@ use std::sync::Arc;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{
-    Call, Code, Error, Executable, Result, Runtime, Shape, Tensor, Tree, Unwritten,
+    Call, Code, Error, Executable, Result, Revision, Runtime, Shape, Tensor, Tree, Unwritten,
 };
 
 /// What runs a call.
@@ -79,9 +79,16 @@ impl Program {
                 _ => Ok(None),
             })
             .collect::<Result<Vec<_>>>()?;
+        let mut places = places(self);
+        if runtime.revision() < Revision::R5 {
+            // The runtime turns elements that share bytes round for hosts of then, in memory of its own.
+            for (place, leaf) in places.iter_mut().zip(self.result().leaves()) {
+                *place = place.filter(|_| !leaf.shape().dtype().is_packed());
+            }
+        }
         Ok(Compiled {
             on_plugin: None,
-            places: places(self),
+            places,
             program: self.clone(),
             options,
             runners,
@@ -132,8 +139,8 @@ impl Compiled {
 
     /// As [`Compiled::run`], where calls write leaves of the result, in pre-order, into tensors of the
     /// program's. What this gives is those tensors where a call could do so; another one, to be copied, where a
-    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, where
-    /// none is given, and on a real XLA. What the tensors hold after a failure is not said.
+    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, where its
+    /// elements share bytes on hosts before r5, where none is given, and on a real XLA. What the tensors hold after a failure is not said.
     ///
     /// # Errors
     /// As [`Compiled::run`]; tensors that have clones, or another shape than their leaf.

@@ -3,6 +3,7 @@
 //! The operands lie in one block of memory that the call owns, each within it with all its bytes, so that a
 //! handler that takes them as they are harms nobody else.
 
+use super::ret::bytes_to_write;
 use super::{Call, Outcome, Ret};
 use crate::frame::call_frame::CallFrame;
 use crate::value::memory::ALIGNMENT;
@@ -35,7 +36,7 @@ impl Call {
     /// As [`Call::run`]; an index of an operand that there is not, and results in an argument's memory;
     /// `FAILED_PRECONDITION` on the stream's own thread.
     pub fn run_displaced(mut self, displaced: Displaced) -> Result<Outcome> {
-        let flips = super::prepared::flips(self.executable.handler().shared.revision);
+        let flips = super::operands::flips(self.executable.handler().shared.revision);
         let packed = |tensor: Tensor| match flips {
             true => tensor.with_flipped_packing(),
             false => Ok(tensor),
@@ -44,13 +45,15 @@ impl Call {
             .into_iter()
             .map(packed);
         let args = args.collect::<Result<Vec<_>>>()?;
-        let shapes = std::mem::take(&mut self.request.rets)
-            .into_iter()
-            .map(|ret| match ret {
-                Ret::New(shape) => Ok(shape),
-                Ret::In(tensor) => Ok(tensor.shape().clone()),
-                Ret::Alias(_) => Err(Error::invalid("a result lies in an argument's memory")),
-            });
+        let mut asked = std::mem::take(&mut self.request.rets);
+        let shapes = asked.iter_mut().enumerate().map(|(number, ret)| match ret {
+            Ret::New(shape) => Ok(shape.clone()),
+            Ret::In(tensor) => {
+                bytes_to_write(tensor, number)?;
+                Ok(tensor.shape().clone())
+            }
+            Ret::Alias(_) => Err(Error::invalid("a result lies in an argument's memory")),
+        });
         let shapes: Vec<Shape> = shapes.collect::<Result<_>>()?;
         let all: Vec<&Shape> = args.iter().map(Tensor::shape).chain(&shapes).collect();
         let too_large = || {
@@ -101,6 +104,12 @@ impl Call {
         for (arg, place) in args.iter().zip(&places) {
             block[begin + place..][..arg.bytes().len()].copy_from_slice(arg.bytes());
         }
+        for (ret, place) in asked.iter().zip(&places[args.len()..]) {
+            if let Ret::In(tensor) = ret {
+                let tensor = packed(tensor.clone())?;
+                block[begin + place..][..tensor.bytes().len()].copy_from_slice(tensor.bytes());
+            }
+        }
         let first = block.as_mut_ptr();
         let operand = |(shape, place): (&&Shape, &usize)| {
             let data: *mut c_void = first.wrapping_add(begin + place).cast();
@@ -127,16 +136,21 @@ impl Call {
         drop(call);
         let block = ManuallyDrop::into_inner(block);
         outcome?;
-        let rets = shapes
-            .iter()
-            .zip(&places[args.len()..])
-            .map(|(shape, place)| {
-                let bytes = &block[begin + place..][..shape.bytes()];
-                packed(Tensor::from_bytes(shape.clone(), bytes)?)
+        let mut rets = vec![];
+        for (number, (ret, place)) in asked.into_iter().zip(&places[args.len()..]).enumerate() {
+            let shape = &shapes[number];
+            let bytes = &block[begin + place..][..shape.bytes()];
+            let written = packed(Tensor::from_bytes(shape.clone(), bytes)?)?;
+            rets.push(match ret {
+                // Where the program asked for it after all.
+                Ret::In(mut tensor) => {
+                    bytes_to_write(&mut tensor, number)?.copy_from_slice(written.bytes());
+                    tensor
+                }
+                Ret::New(_) | Ret::Alias(_) => written,
             });
-        Ok(Outcome {
-            rets: rets.collect::<Result<_>>()?,
-        })
+        }
+        Ok(Outcome { rets })
     }
 }
 

@@ -1,6 +1,7 @@
 //! A whole call in a child process, its results brought back.
 
-use super::{Call, Outcome};
+use super::ret::bytes_to_write;
+use super::{Call, Outcome, Ret};
 use crate::process::isolate::isolated;
 use crate::{Code, Error, Finding, Hazard, Result, Tensor};
 use std::time::Duration;
@@ -11,18 +12,22 @@ impl Call {
     /// is lost with the child.
     ///
     /// # Errors
-    /// As [`Call::run`], and the end of the child.
+    /// As [`Call::run`], and the end of the child; `FAILED_PRECONDITION` for a call with an executor or a canceller,
+    /// which stay in this process.
     pub fn run_isolated(self, limit: Duration) -> Result<Outcome> {
+        self.check_nothing_stays_behind()?;
         let shapes = self.ret_shapes()?;
-        let bytes = isolated(limit, || match self.run_here() {
-            Ok(outcome) => {
+        // The child has a copy of it, and empties that.
+        let mut call = Some(self);
+        let bytes = isolated(limit, || match call.take().map(Self::run_here) {
+            Some(Ok(outcome)) => {
                 let mut bytes = vec![0];
                 for ret in &outcome.rets {
                     bytes.extend_from_slice(ret.bytes());
                 }
                 bytes
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 let hazard = error.findings().first().map(|finding| finding.hazard);
                 let mut bytes = vec![1, error.code() as u8];
                 bytes.push(u8::from(error.is_from_handler()));
@@ -30,19 +35,42 @@ impl Call {
                 bytes.extend_from_slice(error.message().as_bytes());
                 bytes
             }
+            None => vec![],
         })?;
+        let asked = call.map(|mut call| std::mem::take(&mut call.request.rets));
+        let asked = asked.unwrap_or_default();
         let mut rest = match bytes.split_first() {
             Some((0, rest)) => rest,
             Some((_, rest)) => return Err(answered(rest)),
             None => return Err(broken()),
         };
         let mut rets = vec![];
-        for shape in shapes {
+        for (number, (shape, ret)) in shapes.into_iter().zip(asked).enumerate() {
             let (bytes, behind) = rest.split_at_checked(shape.bytes()).ok_or_else(broken)?;
-            rets.push(Tensor::from_bytes(shape, bytes)?);
+            rets.push(match ret {
+                Ret::In(mut tensor) => {
+                    bytes_to_write(&mut tensor, number)?.copy_from_slice(bytes);
+                    tensor
+                }
+                Ret::New(_) | Ret::Alias(_) => Tensor::from_bytes(shape, bytes)?,
+            });
             rest = behind;
         }
         Ok(Outcome { rets })
+    }
+
+    /// Refuses what a child process would wait for in vain: the handler would be blamed.
+    fn check_nothing_stays_behind(&self) -> Result<()> {
+        let parts = &self.request.parts;
+        let what = match (&parts.executor, &parts.canceller) {
+            (Some(_), _) => "executor runs no tasks",
+            (None, Some(_)) => "canceller cancels nothing",
+            (None, None) => return Ok(()),
+        };
+        Err(Error::new(
+            Code::FailedPrecondition,
+            format!("the call's {what} in a child process: leave it out, or run the call here"),
+        ))
     }
 }
 

@@ -7,6 +7,7 @@ mod invoke;
 mod isolated;
 #[cfg(feature = "cuda")]
 mod on_cuda;
+mod operands;
 mod prepared;
 pub(crate) mod ready;
 mod ret;
@@ -140,7 +141,8 @@ impl Call {
     }
 
     /// Adds a result in the memory of a tensor, whose elements stay what they are until the handler writes
-    /// them. Nobody else may hold it.
+    /// them. Nobody else may hold it. Where its elements share bytes, hosts before r5 have another order of them: there
+    /// the call is `UNIMPLEMENTED`.
     #[must_use]
     pub fn ret_in(mut self, tensor: Tensor) -> Self {
         self.request.rets.push(Ret::In(tensor));
@@ -335,7 +337,8 @@ impl Call {
     ///
     /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
     /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
-    /// for calls that have to touch this process: with state, user data, a stream or an allocator.
+    /// for calls that have to touch this process: with state, user data, extensions, a called computation, a stream, an
+    /// allocator, an executor, a canceller, or results in the program's memory.
     #[inline]
     pub fn run(self) -> Result<Outcome> {
         if crate::CONTAINS_CXX_EXCEPTIONS || self.touches_this_process() {
@@ -363,6 +366,10 @@ impl Call {
                 .any(|ret| matches!(ret, Ret::In(_)))
             || self.request.parts.stream.is_some()
             || self.request.parts.allocator.is_some()
+            || self.request.parts.executor.is_some()
+            || self.request.parts.canceller.is_some()
+            || self.request.parts.called_computation.is_some()
+            || !self.request.parts.extensions.is_empty()
             || self
                 .request
                 .parts
@@ -413,12 +420,7 @@ impl Call {
             results.push(match ret {
                 Ret::New(shape) => Tensor::zeros(shape)?,
                 Ret::In(mut tensor) => {
-                    if tensor.bytes_mut().is_none() {
-                        return Err(Error::invalid(format!(
-                            "result {number} is to lie in a tensor that has clones or is read-only; only \
-                             another can be written"
-                        )));
-                    }
+                    ret::bytes_to_write(&mut tensor, number)?;
                     tensor
                 }
                 Ret::Alias(index) => {

@@ -1,7 +1,7 @@
 //! A call on a CUDA device: its operands are copied there, and its results back.
 
 use super::invoke::stage_error;
-use super::prepared::{flips, operands};
+use super::operands::{flips, operands};
 use super::unwritten::Poison;
 use super::{Call, Outcome, PreparedCall, Unwritten};
 use crate::value::memory::next_pattern;

@@ -6,8 +6,9 @@ mod renew;
 pub(super) use self::left_open::leave_open;
 use super::body::{Body, Place, Request};
 use super::invoke::{invoke, run_stage, stage_error, translate};
+use super::operands::{flips, operands};
 use super::unwritten::Poison;
-use super::{Call, Ret, Stages, Unwritten};
+use super::{Call, Stages, Unwritten};
 use crate::context::{Context, Parts};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
@@ -16,7 +17,7 @@ use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use xla_ffi_sys::{Revision, XLA_FFI_Handler};
+use xla_ffi_sys::XLA_FFI_Handler;
 
 /// Leaves a body for the next call of the executable, where nothing ties it to the one that it was of.
 fn leave_for_the_next(mut body: Box<Body>, executable: &Executable) {
@@ -55,40 +56,9 @@ fn run_before(executable: &Executable, body: &mut Body, stage: Stage) -> Result<
     Ok(())
 }
 
-/// The operands' memory, as hosts of the revision pack it.
-pub(super) fn operands(
-    args: &mut [Tensor],
-    asked: &mut Vec<Ret>,
-    revision: Revision,
-    rets: &mut Vec<Tensor>,
-) -> Result<()> {
-    Call::operands(args, asked, rets)?;
-    if flips(revision) {
-        for ret in rets.iter_mut() {
-            // A result in an argument's memory stays there.
-            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
-            *ret = ret.with_flipped_packing()?;
-            if let Some(arg) = shared_with {
-                *arg = ret.clone();
-            }
-        }
-        for arg in args {
-            if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
-                *arg = arg.with_flipped_packing()?;
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cold]
 fn own_arrays() -> Error {
     Error::invalid("the operands of this call are its own arrays")
-}
-
-/// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
-pub(super) fn flips(revision: Revision) -> bool {
-    revision < Revision::R5
 }
 
 /// A call with its operands in place.

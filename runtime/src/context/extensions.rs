@@ -14,6 +14,10 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
     /// Adds an extension, which the caller keeps alive.
     pub(crate) fn push(&mut self, extension: *const XLA_FFI_Extension) {
         self.links.push(extension as usize);

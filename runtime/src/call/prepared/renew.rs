@@ -1,8 +1,9 @@
 //! A call becomes another of the same executable, or two.
 
-use super::{PreparedCall, flips, leave_for_the_next, operands, own_arrays};
+use super::{PreparedCall, leave_for_the_next, own_arrays};
 use crate::call::Call;
 use crate::call::body::Place;
+use crate::call::operands::{flips, operands};
 use crate::context::Parts;
 use crate::{CallFrame, Code, Error, Result, Tensor};
 use std::ffi::c_void;
