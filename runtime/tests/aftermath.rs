@@ -146,7 +146,7 @@ unsafe impl DeviceAllocator for Ledger {
         Some(data.cast())
     }
 
-    fn free(&self, data: *mut c_void, _size: usize) {
+    unsafe fn free(&self, data: *mut c_void, _size: usize) {
         let mut living = self.living.lock().unwrap();
         let at = living.iter().position(|known| *known == data as usize);
         let data = living.remove(at.expect("freed twice"));

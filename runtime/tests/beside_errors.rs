@@ -116,7 +116,7 @@ unsafe impl DeviceAllocator for Ledger {
         Some(memory(alignment).cast())
     }
 
-    fn free(&self, data: *mut c_void, _size: usize) {
+    unsafe fn free(&self, data: *mut c_void, _size: usize) {
         // SAFETY: what `allocate` gave, which stays: who writes too late harms nobody.
         let value = unsafe { data.cast::<i64>().read_volatile() };
         self.0.lock().unwrap().push(value);

@@ -180,8 +180,8 @@ unsafe impl DeviceAllocator for Scratch {
         (!data.is_null()).then_some(data)
     }
 
-    fn free(&self, data: *mut c_void, size: usize) {
-        // SAFETY: as above, with what `allocate` gave.
+    unsafe fn free(&self, data: *mut c_void, size: usize) {
+        // SAFETY: as above; the caller promises that `allocate` gave it.
         unsafe { (self.free)(self.user, data, size) };
     }
 }

@@ -311,7 +311,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
             Error::new(Code::ResourceExhausted, why)
         })?;
         if data as usize % alignment != 0 {
-            allocator.0.free(data, size);
+            // SAFETY: given just now, to nobody else.
+            unsafe { allocator.0.free(data, size) };
             let why = format!(
                 "the program's allocator was asked for a multiple of {alignment} and gave {data:p}"
             );
@@ -336,7 +337,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_free(
     // SAFETY: as promised by the caller.
     let allocator = unsafe { allocator.as_ref() };
     if let Some(allocator) = allocator.filter(|_| !data.is_null()) {
-        allocator.0.free(data, size);
+        // SAFETY: as promised by the caller.
+        unsafe { allocator.0.free(data, size) };
     }
 }
 

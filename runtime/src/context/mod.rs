@@ -367,12 +367,9 @@ impl Context {
         let memory = std::mem::take(&mut self.loose().memory);
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
-                Stream::free(
-                    self.parts.stream.as_ref(),
-                    allocator,
-                    data as *mut c_void,
-                    size,
-                );
+                let (stream, data) = (self.parts.stream.as_ref(), data as *mut c_void);
+                // SAFETY: the allocator gave it to this call, which is over, and it was in the list until now.
+                unsafe { Stream::free(stream, allocator, data, size) };
             }
         }
     }
@@ -396,7 +393,8 @@ impl Context {
             )
         })?;
         if data as usize % alignment != 0 {
-            allocator.free(data, size);
+            // SAFETY: given just now, to nobody else.
+            unsafe { allocator.free(data, size) };
             return Err(Error::new(
                 Code::Internal,
                 format!(
@@ -435,7 +433,8 @@ impl Context {
         };
         // The allocator is the program's.
         drop(loose);
-        Stream::free(self.parts.stream.as_ref(), allocator, data, size);
+        // SAFETY: the allocator gave it, and it was in the list until now; the handler gives it back.
+        unsafe { Stream::free(self.parts.stream.as_ref(), allocator, data, size) };
         Ok(())
     }
 }

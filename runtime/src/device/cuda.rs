@@ -289,7 +289,7 @@ unsafe impl DeviceAllocator for CudaAllocator {
         (address != 0).then_some(address as *mut c_void)
     }
 
-    fn free(&self, data: *mut c_void, _size: usize) {
+    unsafe fn free(&self, data: *mut c_void, _size: usize) {
         free(&self.context, data as u64);
     }
 }

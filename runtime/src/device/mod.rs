@@ -122,19 +122,24 @@ impl Stream {
     }
 
     /// Frees scratch memory: at once, or when the stream has run what uses it.
-    pub(crate) fn free(
+    ///
+    /// # Safety
+    /// The allocator gave it for this size, it has not been freed, and nothing but the stream uses it.
+    pub(crate) unsafe fn free(
         stream: Option<&Self>,
         allocator: &Arc<dyn DeviceAllocator>,
         data: *mut c_void,
         size: usize,
     ) {
         match stream.and_then(|stream| stream.device.as_ref()) {
-            None => allocator.free(data, size),
+            // SAFETY: as promised by the caller.
+            None => unsafe { allocator.free(data, size) },
             Some(device) => {
                 let allocator = allocator.clone();
                 let address = data as usize;
                 device.enqueue(Box::new(move || {
-                    allocator.free(address as *mut c_void, size)
+                    // SAFETY: as promised by the caller, and the stream has run what used it.
+                    unsafe { allocator.free(address as *mut c_void, size) }
                 }));
             }
         }
@@ -151,7 +156,18 @@ pub unsafe trait DeviceAllocator: Send + Sync {
     /// `size` bytes (not 0), aligned to a power of two, 256 or more for handlers; `None` when they cannot be allocated.
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
     /// Frees what `allocate` gave.
-    fn free(&self, data: *mut c_void, size: usize);
+    ///
+    /// # Safety
+    /// It was given for this size, has not been freed, and nobody uses it any more.
+    ///
+    /// ```compile_fail,E0133
+    /// use xla_ffi_runtime::{DeviceAllocator, HostAllocator};
+    ///
+    /// let allocator = HostAllocator::default();
+    /// let memory = allocator.allocate(64, 64).unwrap();
+    /// allocator.free(memory, 64); // somebody may have it
+    /// ```
+    unsafe fn free(&self, data: *mut c_void, size: usize);
 }
 
 /// Scratch memory on the host.
@@ -190,7 +206,7 @@ unsafe impl DeviceAllocator for HostAllocator {
         Some(data.cast())
     }
 
-    fn free(&self, data: *mut c_void, _size: usize) {
+    unsafe fn free(&self, data: *mut c_void, _size: usize) {
         let layout = self
             .layouts
             .lock()

@@ -317,7 +317,8 @@ struct Allocated {
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        self.allocator.free(self.data as *mut c_void, self.size);
+        // SAFETY: what the allocator gave, freed once.
+        unsafe { self.allocator.free(self.data as *mut c_void, self.size) };
     }
 }
 
