@@ -152,7 +152,7 @@ void xffi_rt_destroy(xffi_rt* runtime);
 const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
 
 /* Waits until no call of the runtime is under way: none inside of its handler, and none open. Calls that
- * others make meanwhile are waited for, too.
+ * others make meanwhile are waited for, too. What handlers put on a stream is not: xffi_rt_stream_synchronize.
  *   runtime       whose calls.
  *   milliseconds  negative: for ever.
  *   Returns       NULL, or a status that the caller destroys: DEADLINE_EXCEEDED (4) when time is up, with
@@ -162,8 +162,9 @@ const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
 xffi_rt_status* xffi_rt_wait_for_calls(const xffi_rt* runtime, int64_t milliseconds);
 
 /* Ends a runtime: every call from here on is FAILED_PRECONDITION (9), handlers that poll see their calls
- * cancelled, and this waits until none is under way. What the program lent to handlers is its own then. May be
- * asked again. The handle stays to be destroyed.
+ * cancelled, and this waits until none is under way. What the program lent to handlers is its own then, but for
+ * what they put on a stream to work on (xffi_rt_stream_synchronize). May be asked again. The handle stays to be
+ * destroyed.
  *   runtime       of the caller's, or that of xffi_rt_global.
  *   milliseconds  not negative.
  *   Returns       NULL, or a status that the caller destroys: DEADLINE_EXCEEDED (4) when time is up, with
@@ -624,8 +625,9 @@ xffi_rt_status* xffi_rt_call_wait(xffi_rt_call* call, int64_t milliseconds);
 int xffi_rt_call_is_open(const xffi_rt_call* call);
 
 /* Asks to be told when the call is no longer open, whether it still exists or not. From then on
- * the operands' data are the caller's; what an allocator has given to a call that was destroyed open comes
- * back later, before xffi_rt_wait_for_calls and xffi_rt_shutdown return. More than one callback may be asked for.
+ * the operands' data are the caller's, but for what the handler put on a stream to work on; what an allocator has
+ * given to a call that was destroyed open comes back later, before xffi_rt_wait_for_calls and xffi_rt_shutdown
+ * return. More than one callback may be asked for.
  *   call      open or not.
  *   callback  called once, on the thread that ends the call, or here and now where it is not open.
  *             It may free the data; it must neither throw nor use the call, which another thread

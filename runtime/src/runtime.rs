@@ -123,7 +123,8 @@ impl Runtime {
     }
 
     /// Waits until no call of this runtime is under way: none inside of its handler, and none open. Calls that
-    /// others make meanwhile are waited for, too. `None` waits for ever. Not to be called by a handler, nor by work on a
+    /// others make meanwhile are waited for, too. What handlers put on a stream is not waited for, unless its call was
+    /// dropped: that is for [`Stream::synchronize`](crate::Stream::synchronize). `None` waits for ever. Not to be called by a handler, nor by work on a
     /// stream of a call, which would wait for themselves; a closure of [`on_end`](crate::PreparedCall::on_end) may,
     /// unless it is called within one of these.
     ///
@@ -135,7 +136,8 @@ impl Runtime {
 
     /// Ends the runtime: every call and every instantiation from here on is `FAILED_PRECONDITION`, handlers
     /// that poll see their calls cancelled, and this waits until none is under way. What the program lent to
-    /// handlers is its own then. To be called where [`Runtime::wait_for_calls`] may.
+    /// handlers is its own then, but for what they put on a stream: that is over when the stream has run it
+    /// ([`Stream::synchronize`](crate::Stream::synchronize)). To be called where [`Runtime::wait_for_calls`] may.
     ///
     /// # Errors
     /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late; it may be asked again.

@@ -343,8 +343,8 @@ impl PreparedCall {
     }
 
     /// Runs `told` once when the execution that is open is over and its operands are the caller's
-    /// again: on the thread that ends it, also after the call was dropped. Where none is open it runs
-    /// here and now.
+    /// again, but for what the handler put on a stream, which may have yet to run: on the thread that ends it, also
+    /// after the call was dropped. Where none is open it runs here and now.
     pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
         match &self.open {
             Some(completion) => completion.on_done(Box::new(|_| told())),
