@@ -202,6 +202,11 @@ inline void Contain(const char* what, F&& f) noexcept {
 #if XLA_FFI_SDK_EXCEPTIONS
   try {
     f();
+#if defined(__GLIBCXX__)
+  } catch (abi::__forced_unwind&) {  // nobody may stop it, and it cannot go on
+    std::fprintf(stderr, "XLA FFI: pthread_exit or pthread_cancel within %s ends the process\n", what);
+    std::terminate();
+#endif
   } catch (...) {
     std::fprintf(stderr, "XLA FFI: a C++ exception ended %s\n", what);
   }

@@ -366,18 +366,33 @@ class HandlerCore {
       Remember(order, guess);
       return error;
     } else {
+      XLA_FFI_Error* const error = RunDecoded(frame, places, is);
+      Remember(order, guess);
+      return error;
+    }
+  }
+
+  // Decodes what is not taken as it lies, and calls the function. Decoders and constructors may be the user's, and throw.
+  template <size_t... Is>
+  XLA_FFI_SDK_HOT XLA_FFI_Error* RunDecoded(XLA_FFI_CallFrame* frame, const Places& places,
+                                            std::index_sequence<Is...> is) const {
+#if XLA_FFI_SDK_EXCEPTIONS
+    try {
+#endif
       DiagnosticEngine ignored;  // Refuse tells it again, with names
       Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{
           {Slot<Is, Ts>(frame, places, &ignored)}...};
       if (XLA_FFI_PREDICT_FALSE(!(IsGood<Is>(SlotIn<Is, SlotOf<Ts>>(slots)) && ...))) {
         return Refuse(frame, is);
       }
-      XLA_FFI_Error* const error = Run(frame, [&]() -> decltype(auto) {
+      return Run(frame, [&]() -> decltype(auto) {
         return fn_(Value<Is, Ts>(frame, places, SlotIn<Is, SlotOf<Ts>>(slots))...);
       });
-      Remember(order, guess);
-      return error;
+#if XLA_FFI_SDK_EXCEPTIONS
+    } catch (...) {
+      return CaughtError(frame->api, name_);
     }
+#endif
   }
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -588,16 +603,33 @@ class HandlerCore {
     XLA_FFI_Error* error = AnswerMetadata(api, extension, kFloor, traits_, name_);
     if (error != nullptr || api == nullptr || HostMinor(api) < 2) return error;
     XLA_FFI_TypeId id{0};
+#if XLA_FFI_SDK_EXCEPTIONS
+    try {  // an encoding may be the user's
+      error = StateType<Encoding>(api, &id);
+    } catch (...) {
+      error = CaughtError(api, name_);
+    }
+#else
+    error = StateType<Encoding>(api, &id);
+#endif
+    if (error != nullptr) return error;
+    extension->metadata->state_type_id = id;  // a field of hosts from 0.2 on
+    return nullptr;
+  }
+
+  // The number of the type of the handler's state, where it leaves any.
+  template <typename Encoding>
+  XLA_FFI_SDK_HOT static XLA_FFI_Error* StateType([[maybe_unused]] const XLA_FFI_Api* api,
+                                                  [[maybe_unused]] XLA_FFI_TypeId* id) {
     if constexpr (can_register_v<Encoding>) {
-      if ((error = Encoding::RegisterState(api, &id)) != nullptr) return error;
+      return Encoding::RegisterState(api, id);
     } else if constexpr (is_state_v<Encoding>) {
-      id = Encoding::state_type_id(api);
-      if (id.type_id == 0) {
+      *id = Encoding::state_type_id(api);
+      if (id->type_id == 0) {
         return NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
                         "the type of this handler's state has to be registered before it");
       }
     }
-    extension->metadata->state_type_id = id;  // a field of hosts from 0.2 on
     return nullptr;
   }
 
@@ -640,13 +672,21 @@ class HandlerCore {
   template <size_t... Is>
   XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame,
                                          std::index_sequence<Is...> is) const {
-    Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
-    [[maybe_unused]] const Places places = Locate(frame, is);
-    (Explain<Is, Ts>(frame, places, refusal), ...);
-    if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
-    if constexpr (kHasShape) refusal.Shapes(Declared::Shape());
-    if constexpr (kAttrs > 0) refusal.UnknownAttrs();
-    return refusal.Finish();
+#if XLA_FFI_SDK_EXCEPTIONS
+    try {
+#endif
+      Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
+      [[maybe_unused]] const Places places = Locate(frame, is);
+      (Explain<Is, Ts>(frame, places, refusal), ...);
+      if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
+      if constexpr (kHasShape) refusal.Shapes(Declared::Shape());
+      if constexpr (kAttrs > 0) refusal.UnknownAttrs();
+      return refusal.Finish();
+#if XLA_FFI_SDK_EXCEPTIONS
+    } catch (...) {
+      return CaughtError(frame->api, name_);
+    }
+#endif
   }
 
   Fn fn_;

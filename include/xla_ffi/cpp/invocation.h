@@ -315,9 +315,10 @@ struct ResultEncoding<stage, StatusOr<std::unique_ptr<T>>> {
 template <typename T>
 XLA_FFI_SDK_FN Status SetCalledComputation(xffi_rt_call* call, std::unique_ptr<T> object) {
   using U = std::remove_const_t<T>;
-  Status status = TakeStatus(xffi_rt_call_set_called_computation(
-      call, &internal::type_tag<U>, const_cast<U*>(object.get()), &internal::DeleteCarried<U>));
-  if (status.ok()) static_cast<void>(object.release());
+  auto* const passed = const_cast<U*>(object.release());
+  Status status = TakeStatus(
+      xffi_rt_call_set_called_computation(call, &internal::type_tag<U>, passed, &internal::DeleteCarried<U>));
+  if (!status.ok() && passed != nullptr) internal::DestroyContained(passed);
   return status;
 }
 

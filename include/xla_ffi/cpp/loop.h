@@ -38,7 +38,17 @@ class Loop {
       loop->Leave(helpers);  // a pool that takes no more
       break;
     }
+#if XLA_FFI_SDK_EXCEPTIONS && defined(__GLIBCXX__)
+    try {
+      loop->Work();
+    } catch (abi::__forced_unwind&) {
+      loop->Close();  // this stack is what tasks work on
+      loop->Leave(1);
+      throw;
+    }
+#else
     loop->Work();
+#endif
     loop->Close();
 #if XLA_FFI_SDK_EXCEPTIONS
     const std::exception_ptr thrown = std::move(loop->thrown_);
@@ -58,7 +68,17 @@ class Loop {
 
   XLA_FFI_SDK_FN static void Help(void* data) {
     Loop* const loop = static_cast<Loop*>(data);
+#if XLA_FFI_SDK_EXCEPTIONS && defined(__GLIBCXX__)
+    try {
+      if (loop->inside_.fetch_add(1, std::memory_order_acq_rel) < kClosed) loop->Work();
+    } catch (abi::__forced_unwind&) {
+      loop->inside_.fetch_sub(1, std::memory_order_acq_rel);
+      loop->Leave(1);
+      throw;
+    }
+#else
     if (loop->inside_.fetch_add(1, std::memory_order_acq_rel) < kClosed) loop->Work();
+#endif
     loop->inside_.fetch_sub(1, std::memory_order_acq_rel);
     loop->Leave(1);
   }
@@ -74,16 +94,26 @@ class Loop {
 #if XLA_FFI_SDK_EXCEPTIONS
       try {
         body_(f_, begin, end);
+#if defined(__GLIBCXX__)
+      } catch (abi::__forced_unwind&) {  // pthread_exit, pthread_cancel: the thread ends, and its range is not done
+        Fail(std::make_exception_ptr(std::runtime_error("a thread of the pool ended in a range of this loop")));
+        throw;
+#endif
       } catch (...) {
-        next_.store(static_cast<uint64_t>(ranges_), std::memory_order_relaxed);
-        if (!failed_.exchange(true, std::memory_order_relaxed)) thrown_ = std::current_exception();
-        return;
+        return Fail(std::current_exception());
       }
 #else
       body_(f_, begin, end);
 #endif
     }
   }
+
+#if XLA_FFI_SDK_EXCEPTIONS
+  XLA_FFI_SDK_COLD void Fail(std::exception_ptr thrown) {
+    next_.store(static_cast<uint64_t>(ranges_), std::memory_order_relaxed);
+    if (!failed_.exchange(true, std::memory_order_relaxed)) thrown_ = std::move(thrown);
+  }
+#endif
 
   XLA_FFI_SDK_FN void Close() {
     inside_.fetch_add(kClosed, std::memory_order_acq_rel);

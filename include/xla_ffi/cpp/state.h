@@ -451,20 +451,26 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
     if (XLA_FFI_PREDICT_FALSE(!state.has_value())) {
       return internal::CreateError(api, state.error());
     }
+    // The pointer's own destructor would end the process where that of the state throws.
+    auto* const object = const_cast<std::remove_const_t<T>*>(state.value().release());
+    XLA_FFI_Error* const error = Leave(api, ctx, object);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr) && object != nullptr) internal::DestroyContained(object);
+    return error;
+  }
+
+ private:
+  XLA_FFI_SDK_HOT static XLA_FFI_Error* Leave(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                              std::remove_const_t<T>* object) {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
       return internal::Lacks(api, internal::kStateFeature<stage>, internal::kStateSince<stage>);
     }
-    if (XLA_FFI_PREDICT_FALSE(state.value() == nullptr)) {
+    if (XLA_FFI_PREDICT_FALSE(object == nullptr)) {
       return internal::NewError(api, XLA_FFI_Error_Code_INTERNAL, "the handler left a null pointer as its state");
     }
     XLA_FFI_TypeId id{0};
     if (XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id)) return error;
-    void* object = const_cast<std::remove_const_t<T>*>(state.value().get());
-    XLA_FFI_Error* error =
-        internal::SetState(api, ctx, stage, id, object,
-                           &internal::DeleteObject<std::remove_const_t<T>>);
-    if (XLA_FFI_PREDICT_TRUE(error == nullptr)) static_cast<void>(state.value().release());
-    return error;
+    return internal::SetState(api, ctx, stage, id, object,
+                              &internal::DeleteObject<std::remove_const_t<T>>);
   }
 };
 
