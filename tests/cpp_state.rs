@@ -213,7 +213,20 @@ fn user_data_of_an_inherited_id_does_not_compile() {
         template <int n, typename T> struct Sized { static inline ffi::TypeId id; };\n\
         struct Own : Typed<Own> {}; struct Deeper : Own {};\n\
         struct Again : Plain { static inline ffi::TypeId id; }; }\n\
-        namespace other { struct Session : ns::Session {}; }\n";
+        namespace ns { template <typename T> struct Box { static inline ffi::TypeId id; };\n\
+          template <typename T> struct Box<T*> : Box<T> { int more[100]; };\n\
+          template <typename... Ts> struct Pack { static inline ffi::TypeId id; };\n\
+          template <typename T, typename... Ts> struct Pack<T, T, Ts...> : Pack<T, Ts...> {};\n\
+          template <> struct Pack<char> : Pack<> {};\n\
+          template <int n> struct Step : Step<n - 1> {}; template <> struct Step<0> { static inline ffi::TypeId id; };\n\
+          enum class Mode { kA, kB }; template <Mode mode> struct Per { static inline ffi::TypeId id; };\n\
+          template <> struct Per<Mode::kB> : Per<Mode::kA> {};\n\
+          template <char c> struct Of { static inline ffi::TypeId id; };\n\
+          template <typename T> struct Outer { struct In { static inline ffi::TypeId id; }; };\n\
+          template <typename T> struct Outer<T*> { struct In : Outer<T>::In {}; };\n\
+          template <typename T> struct Self : Typed<Self<T>> {}; }\n\
+        namespace other { struct Session : ns::Session {}; struct Box : ns::Box<int> {};\n\
+          template <typename T> struct Pack : ns::Pack<T> {}; }\n";
     let own = [
         "Plain",
         "const Plain",
@@ -224,6 +237,18 @@ fn user_data_of_an_inherited_id_does_not_compile() {
         "ns::Typed<Plain>",
         "ns::Typed<std::string, const char*>::In",
         "ns::Sized<(3 > 2), std::pair<Hidden, Plain>>",
+        "ns::Box<std::string>",
+        "ns::Box<std::vector<ns::Box<int>>>",
+        "ns::Pack<int, char>",
+        "ns::Pack<>",
+        "ns::Step<0>",
+        "ns::Per<ns::Mode::kA>",
+        "ns::Per<ns::Mode(7)>",
+        "ns::Of<'>'>",
+        "ns::Of<','>",
+        "ns::Of<'\\''>",
+        "ns::Outer<const char>::In",
+        "ns::Self<std::string>",
     ];
     let inherited = [
         "Derived",
@@ -231,12 +256,49 @@ fn user_data_of_an_inherited_id_does_not_compile() {
         "Seen",
         "ns::Deeper",
         "other::Session",
+        "other::Box",
+        "other::Pack<int>",
+        "ns::Box<int*>",
+        "ns::Box<std::string*>",
+        "ns::Pack<int, int>",
+        "ns::Pack<int, int, char>",
+        "ns::Pack<char>",
+        "ns::Step<1>",
+        "ns::Per<ns::Mode::kB>",
+        "ns::Outer<char*>::In",
+    ];
+    // Other compilers leave out arguments, or write values in another way, at one of the two places.
+    let spelled = [
+        ("A<B<char> >", "A<B<char, C<char>, 3>>", true),
+        (
+            "A<B<D<char>>>::In",
+            "A<B<D<char, int>, C<D<char>>>>::In",
+            true,
+        ),
+        ("A<(Mode)0>", "A<Mode::kA>", true),
+        ("A<1, int>", "A<true,int>", true),
+        ("A<'>'>", "A<62>", true),
+        ("A<int>", "A<int, int>", false),
+        ("A<1>", "A<2>", false),
+        ("A<1>", "A<true, 2>", false),
+        ("A<1", "A<>", false),
+        ("A<int", "A<int>", false),
+        ("A<int>", "A<int>::In", false),
+        ("A", "ns::A", false),
+        ("A", "", false),
     ];
     for compiler in cpp_compilers("user_data_of_an_inherited_id_does_not_compile") {
         let mut text = format!("{HEAD}{types}");
         for (list, not) in [(&own[..], "!"), (&inherited, "")] {
             for name in list {
                 text += &format!("static_assert({not}ffi::internal::inherits_id_v<{name}>);\n");
+            }
+        }
+        for (one, other, alike) in spelled {
+            for (a, b) in [(one, other), (other, one)] {
+                text += &format!(
+                    "static_assert(ffi::internal::IsOneClass(\"{a}\", \"{b}\") == {alike});\n"
+                );
             }
         }
         let done = compile(compiler, "whose", &text, &["-fsyntax-only"]);

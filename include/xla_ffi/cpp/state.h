@@ -8,6 +8,7 @@
 #define XLA_FFI_SDK_CPP_STATE_H_
 
 #include "xla_ffi/cpp/context.h"
+#include "xla_ffi/cpp/whose_id.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
@@ -44,77 +45,6 @@ constexpr std::string_view ShortType(std::string_view type) {
   if (at != std::string_view::npos) type.remove_prefix(at + 4);
   return type.substr(0, type.find_first_of(";]"));
 }
-
-// Whether a type has its `id` from another class: it would be given that one's objects. The compiler's name of a function
-// that has both says whose member it is: "… [with Asked = Log; auto* Declared = (& Plain::id)]" (GCC), "… [Asked = Log,
-// Declared = &Plain::id]" (Clang). What no compiler tells so is taken as it is.
-template <typename Asked, auto* Declared>
-XLA_FFI_SDK_FN constexpr const char* WhoseId() {
-#if defined(__GNUC__) || defined(__clang__)
-  return __PRETTY_FUNCTION__;
-#else
-  return "";
-#endif
-}
-
-// The class's own name: no namespace, no template arguments.
-constexpr std::string_view PlainName(std::string_view type) {
-  int depth = 0;
-  size_t end = type.size();
-  if (end != 0 && type[end - 1] == '>') {
-    do {
-      --end;
-      depth += (type[end] == '>') - (type[end] == '<');
-    } while (depth != 0 && end != 0);
-  }
-  type = type.substr(0, end);
-  const size_t colon = type.rfind(':');
-  return colon == std::string_view::npos ? type : type.substr(colon + 1);
-}
-
-// Whether a template's arguments have that type.
-constexpr bool HasArgument(std::string_view whole, std::string_view type) {
-  for (size_t at = whole.find(type, whole.find('<')); at != std::string_view::npos; at = whole.find(type, at + 1)) {
-    const size_t end = at + type.size();
-    const bool begins = at != 0 && (whole[at - 1] == '<' || whole[at - 1] == ' ');
-    if (begins && end < whole.size() && (whole[end] == '>' || whole[end] == ',' || whole[end] == ' ')) return true;
-  }
-  return false;
-}
-
-constexpr bool IsOfAnother(std::string_view told) {
-  const std::string_view asked = "Asked = ", declared = "Declared = ";
-  const size_t first = told.find(asked), second = told.rfind(declared);
-  if (first == std::string_view::npos || second == std::string_view::npos || second < first) return false;
-  std::string_view type = told.substr(first + asked.size(), second - first - asked.size());
-  std::string_view owner = told.substr(second + declared.size());
-  for (const std::string_view between : {"; auto* ", ", "}) {
-    if (type.size() < between.size() || type.substr(type.size() - between.size()) != between) continue;
-    type.remove_suffix(between.size());
-    while (!owner.empty() && (owner[0] == '(' || owner[0] == '&' || owner[0] == ' ')) {
-      if (owner.substr(0, 10) == "(anonymous") break;
-      owner.remove_prefix(1);
-    }
-    const size_t end = owner.rfind("::id");
-    if (end == std::string_view::npos) return false;
-    owner = owner.substr(0, end);
-    // Compilers may write arguments of templates in two ways.
-    if (owner.find('<') != std::string_view::npos || type.find('<') != std::string_view::npos) {
-      return PlainName(owner) != PlainName(type) && !HasArgument(owner, type);
-    }
-    return owner != type;
-  }
-  return false;
-}
-
-#if defined(_WIN32)
-// An id that another DLL has is no constant.
-template <typename T>
-inline constexpr bool inherits_id_v = false;
-#else
-template <typename T>
-inline constexpr bool inherits_id_v = IsOfAnother(WhoseId<std::remove_cv_t<T>, &T::id>());
-#endif
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 // Whether a type has a number of its own choice.
