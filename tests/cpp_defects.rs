@@ -203,6 +203,7 @@ fn what_no_handler_is_like_is_told_first() {
     let result = "this is no type of a result";
     let attribute = "this is no type of an attribute";
     let compared = "the function does not take what the binding gives";
+    let constant = "a handler's function is called as a constant";
     let int = ".Attr<int32_t>(\"k\")";
     let contract = "a shape contract is written .Shape(XLA_FFI_SHAPE(";
     for compiler in cpp_compilers(test) {
@@ -262,6 +263,24 @@ fn what_no_handler_is_like_is_told_first() {
                 "too_few",
                 "ffi::Error F(B)",
                 ".Arg<B>().Ret<B>()",
+                Some(compared),
+            ),
+            (
+                "mutable",
+                "const auto F = [n = 0](B) mutable { ++n; return ffi::Error(); }",
+                ".Arg<B>()",
+                Some(constant),
+            ),
+            (
+                "mutable_in_place",
+                "struct C { int n = 0; ffi::Error operator()(B) { ++n; return {}; } }; const C F{}",
+                ".Arg<B>()",
+                Some(constant),
+            ),
+            (
+                "mutable_of_others",
+                "const auto F = [n = 0](B) mutable { ++n; return ffi::Error(); }",
+                ".Attr<int>(\"n\")",
                 Some(compared),
             ),
             (

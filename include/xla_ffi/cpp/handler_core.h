@@ -419,7 +419,18 @@ class HandlerCore {
   }
   static constexpr bool kLocatesHere = LocatesHere();
 
-  static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
+  enum class Called { kGood, kWrites, kDiffers };
+  static constexpr Called HowCalled() {
+    if constexpr (std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>) {
+      return Called::kGood;
+    } else {
+      return std::is_invocable_v<Fn&, typename ParamOf<Ts>::Type...> ? Called::kWrites : Called::kDiffers;
+    }
+  }
+  static_assert(HowCalled() != Called::kWrites,
+                "a handler's function is called as a constant, by many threads at once: take `mutable` from the lambda, or "
+                "make its operator() const; what calls have in common is state, or an atomic");
+  static_assert(HowCalled() != Called::kDiffers,
                 "the function does not take what the binding gives: compare them one by one");
   using Taken = typename ParamsOf<Fn>::Type;
   static constexpr Losses<sizeof...(Ts)> kLosses = FindLosses<Fn, Ts...>(static_cast<const Taken*>(nullptr));
