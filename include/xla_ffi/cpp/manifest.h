@@ -97,11 +97,11 @@ struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
       argument += IsOf<Ts>(ElementKind::kArg), ++i),
      ...);
   }
-  static constexpr void Attributes(const Label& label, AttrTable* list) {
+  static constexpr void Attributes(const Label& label, [[maybe_unused]] AttrTable* list) {
     int i = 0;
     (AttributesOf<Ts>::Add(list, label.names.names[i++].text()), ...);
   }
-  static constexpr void Context(Names<16>* names) {
+  static constexpr void Context([[maybe_unused]] Names<16>* names) {
     (AddContext(ContextName<Ts>(), names), ...);
   }
 
