@@ -126,7 +126,7 @@ XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
     if (!over) over |= xla_ffi_sdk_multiply(count, dims[i], &count) != 0;
   }
   if (XLA_FFI_PREDICT_FALSE(empty)) return 0;
-  return XLA_FFI_PREDICT_FALSE(over) ? std::numeric_limits<size_t>::max()
+  return XLA_FFI_PREDICT_FALSE(over) ? (std::numeric_limits<size_t>::max)()
                                      : static_cast<size_t>(count);
 }
 
@@ -135,8 +135,8 @@ XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
   const size_t bits = BitWidth(dtype);
   if (bits < 8) return count / 8 * bits + (count % 8 * bits + 7) / 8;
   const size_t width = bits / 8;
-  return XLA_FFI_PREDICT_FALSE(count > std::numeric_limits<size_t>::max() / width)
-             ? std::numeric_limits<size_t>::max()
+  return XLA_FFI_PREDICT_FALSE(count > (std::numeric_limits<size_t>::max)() / width)
+             ? (std::numeric_limits<size_t>::max)()
              : count * width;
 }
 

@@ -136,7 +136,7 @@ class XLA_FFI_SDK_TYPE Error {
   // A number that is no code is none that says success.
   XLA_FFI_SDK_COLD static ErrorCode CodeOf(XLA_FFI_Error_Code errc) {
     const auto number = static_cast<unsigned>(errc);
-    return number <= std::numeric_limits<uint8_t>::max() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
+    return number <= (std::numeric_limits<uint8_t>::max)() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
   }
   XLA_FFI_SDK_SLOW Error(ErrorCode errc, const char* message, size_t size) : none_() {
     if (XLA_FFI_PREDICT_FALSE(!internal::BriefText::Fits(size))) {

@@ -16,15 +16,15 @@ class Loop {
 
   // Calls `body(f, begin, end)` for ranges of at most `grain` that cover 0 to `count`. Up to `threads` tasks are given to
   // `schedule(function, data)`, which says whether the pool took one. The first exception of a range leaves this when
-  // nobody is inside any more.
+  // nobody is inside any more, and so does the end of the calling thread.
   template <typename Schedule>
   XLA_FFI_SDK_FN static void Run(int64_t count, int64_t grain, int64_t threads, Body body, void* f,
                                  const Schedule& schedule) {
     if (count <= 0) return;
     threads = std::clamp(threads, int64_t{0}, int64_t{1024});
-    if (grain <= 0) grain = (count - 1) / std::max(threads * 4, int64_t{1}) + 1;
+    if (grain <= 0) grain = (count - 1) / (std::max)(threads * 4, int64_t{1}) + 1;
     const int64_t ranges = (count - 1) / grain + 1;
-    int64_t helpers = std::min(ranges - 1, threads);
+    int64_t helpers = (std::min)(ranges - 1, threads);
     Loop* const loop =
         helpers > 0 ? new (std::nothrow) Loop(count, grain, ranges, body, f, helpers + 1) : nullptr;
     if (loop == nullptr) {

@@ -89,10 +89,10 @@ XLA_FFI_SDK_HOT constexpr bool Holds(From value) {
       if constexpr (!std::is_signed_v<To>) {
         if (value < 0) return false;
       } else if constexpr (kShorter) {
-        if (value < static_cast<From>(Limits::min())) return false;
+        if (value < static_cast<From>((Limits::min)())) return false;
       }
     }
-    if constexpr (kShorter) return value <= static_cast<From>(Limits::max());
+    if constexpr (kShorter) return value <= static_cast<From>((Limits::max)());
     return true;
   }
 }

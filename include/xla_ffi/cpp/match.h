@@ -10,7 +10,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
 // The rank of buffers that may have any.
-inline constexpr size_t kDynamicRank = std::numeric_limits<size_t>::max();
+inline constexpr size_t kDynamicRank = (std::numeric_limits<size_t>::max)();
 
 template <size_t rank, size_t... ranks>
 XLA_FFI_SDK_FN constexpr bool IsDynamicRank() {

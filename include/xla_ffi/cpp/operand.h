@@ -219,7 +219,7 @@ class XLA_FFI_SDK_TYPE Remaining {
 
  public:
   XLA_FFI_SDK_HOT Remaining(const Operands* operands, size_t offset)
-      : operands_(operands), offset_(std::min(offset, static_cast<size_t>(operands->size))) {}
+      : operands_(operands), offset_((std::min)(offset, static_cast<size_t>(operands->size))) {}
 
   XLA_FFI_SDK_HOT size_t size() const { return static_cast<size_t>(operands_->size) - offset_; }
   XLA_FFI_SDK_HOT bool empty() const { return size() == 0; }

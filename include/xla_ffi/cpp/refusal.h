@@ -111,7 +111,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,
                     text << name << ": the host's metadata structure is too small");
   }
   const int host = api != nullptr ? HostMinor(api) : 1;
-  const int answer = std::min(kNewestMinor, std::max(std::max(1, host), MinorOf(floor)));
+  const int answer = (std::min)(kNewestMinor, (std::max)((std::max)(1, host), MinorOf(floor)));
   metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
   metadata->api_version.extension_start = nullptr;
   metadata->api_version.major_version = 0;

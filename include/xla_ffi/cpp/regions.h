@@ -218,9 +218,9 @@ XLA_FFI_SDK_PURE inline uint64_t Sorted(const XLA_FFI_CallFrame* frame, const Ad
     overlap |= start[i] == 0;
     if (i < args) {
       overlap |= start[i] < ret;
-      arg = std::max(arg, end[i]);
+      arg = (std::max)(arg, end[i]);
     } else {
-      overlap |= start[i] < std::max(arg, ret);
+      overlap |= start[i] < (std::max)(arg, ret);
       ret = end[i];
     }
   }

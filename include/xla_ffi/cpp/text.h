@@ -92,7 +92,7 @@ class Text {
   XLA_FFI_SDK_COLD size_t Grow(size_t more) noexcept {
     const size_t capacity = (size_ + more + 1) * 2;
     auto* data = static_cast<char*>(std::malloc(capacity));
-    if (data == nullptr) return std::min(more, capacity_ - size_ - 1);
+    if (data == nullptr) return (std::min)(more, capacity_ - size_ - 1);
     std::memcpy(data, data_, size_);
     if (data_ != in_place_) std::free(data_);
     data_ = data;
