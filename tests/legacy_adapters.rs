@@ -73,6 +73,76 @@ static const xffi_legacy_adapter empty_adapter = {.signature = XFFI_LEGACY_CPU};
 XFFI_ADAPT(no_function, empty_adapter);
 "#;
 
+/// Targets of the unified form whose inputs are no constants: their type alone does not tell them from one for GPUs.
+const UNIFIED: &str = r#"
+#include "xla/service/custom_call_target_registry.h"
+#include "xla_ffi/legacy.h"
+static void sum(void* out, void** in, const char*, size_t size, XlaCustomCallStatus*) {
+  *static_cast<float*>(out) = *static_cast<float*>(in[0]) + static_cast<float>(size);
+}
+static void quiet(void* out, void** in, const char* opaque, size_t size, XlaCustomCallStatus* status) noexcept {
+  sum(out, in, opaque, size, status);
+}
+static void constant(void* out, const void** in, const char*, size_t size, XlaCustomCallStatus*) {
+  *static_cast<float*>(out) = *static_cast<const float*>(in[0]) + static_cast<float>(size);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(sum, "Host");
+XLA_REGISTER_CUSTOM_CALL_TARGET(quiet, "cpu");
+XLA_REGISTER_CUSTOM_CALL_TARGET(constant, "Host");
+XLA_REGISTER_CUSTOM_CALL_TARGET(sum, "CUDA");
+XLA_REGISTER_CUSTOM_CALL_TARGET(quiet, "ROCM");
+XFFI_ADAPT_CPU_UNIFIED(adapted, sum, "opaque");
+XFFI_ADAPT_CPU_UNIFIED(adapted_quiet, quiet, "opaque");
+XFFI_ADAPT_CPU_UNIFIED(adapted_constant, constant, "opaque");
+"#;
+
+#[test]
+fn a_unified_target_for_cpus_may_take_pointers_to_no_constants() {
+    use xla_ffi_runtime::Tree;
+    use xla_ffi_runtime::legacy::{ApiVersion, Invocation};
+    let test = "a_unified_target_for_cpus_may_take_pointers_to_no_constants";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = folder.join("unified.cc");
+    std::fs::write(&source, UNIFIED).unwrap();
+    let include = format!("-I{}", env!("SDK_INCLUDE_DIR"));
+    let flags = [
+        "-std=c++17".to_owned(),
+        "-Wall".to_owned(),
+        "-Werror".to_owned(),
+        include,
+    ];
+    let Some(library) = shared_library(&folder, test, &source, "unified", &flags) else {
+        return;
+    };
+    let runtime = Runtime::new(Revision::NEWEST);
+    let library = runtime.open(&library).unwrap();
+    assert_eq!(library.register_legacy().unwrap(), 5);
+    for name in ["sum", "quiet", "constant"] {
+        let target = runtime.find_legacy(name, "Host", ApiVersion::StatusReturningUnified);
+        let target = target.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (mut x, mut y) = (1_f32, 0_f32);
+        let operands = [Tree::Leaf((&raw mut x).cast())];
+        let result = Tree::Leaf((&raw mut y).cast());
+        let call = Invocation::new(&target, &operands, &result).opaque(b"abc");
+        // SAFETY: a number each.
+        unsafe { call.run() }.unwrap();
+        assert_eq!(y, 4.0, "{name}");
+        let other = runtime.find_legacy(name, "Host", ApiVersion::Original);
+        assert!(other.is_err(), "{name}");
+    }
+    for name in ["adapted", "adapted_quiet", "adapted_constant"] {
+        let handler = library.handler(name, &[(Stage::Execute, name)]).unwrap();
+        let attributes = Attributes::new().with("opaque", "abc");
+        let x = Tensor::from_slice([], &[1_f32]).unwrap();
+        let y = xla_ffi_runtime::Shape::new(xla_ffi_runtime::DType::F32, []).unwrap();
+        let call = handler.instantiate(&attributes).unwrap().call();
+        let outcome = call.args([x]).ret(y).run().unwrap();
+        assert_eq!(outcome.rets[0].to_vec(), Some(vec![4_f32]), "{name}");
+    }
+    std::mem::forget(runtime);
+}
+
 #[test]
 fn what_an_adapter_lacks_is_told() {
     let test = "what_an_adapter_lacks_is_told";

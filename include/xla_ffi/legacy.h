@@ -551,7 +551,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, con
 /* Whether the function can be called in that form is for the compiler to say. */
 #if defined(__cplusplus)
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...)         \
-  static_assert(::xla::xffi_legacy::SignatureOf(function) == signature, \
+  static_assert(::xla::xffi_legacy::IsOfForm(function, signature), \
                 "the function is not of the form that this adapter calls")
 #else
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...) \

@@ -144,6 +144,7 @@ static inline int xffi_legacy_register(const char* name, const char* platform, v
 } /* extern "C" */
 
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 
 namespace xla {
@@ -176,10 +177,25 @@ constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t,
 }
 constexpr uint32_t SignatureOf(const void*) { return XFFI_LEGACY_UNKNOWN; }
 
+// Whether a function's type is of the form on the CPU, too: `void**` goes for `const void**` there, so that the
+// type alone does not tell a stream from an output.
+template <typename Function>
+constexpr bool IsUnified(Function) {
+  using Constant = void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*);
+  using Plain = void (*)(void*, void**, const char*, size_t, XlaCustomCallStatus*);
+  return std::is_convertible<Function, Constant>::value || std::is_convertible<Function, Plain>::value;
+}
+// Whether a function can be called in that form.
+template <typename Function>
+constexpr bool IsOfForm(Function function, uint32_t signature) {
+  return SignatureOf(function) == signature || (signature == XFFI_LEGACY_CPU_UNIFIED && IsUnified(function));
+}
+
 // Registers when the library is loaded.
 template <typename Function>
 inline bool Register(const char* name, const char* platform, Function function) {
-  const uint32_t signature = SignatureOf(function);
+  const bool unified = IsUnified(function) && xffi_legacy_same_platform(platform, "cpu");
+  const uint32_t signature = unified ? XFFI_LEGACY_CPU_UNIFIED : SignatureOf(function);
   return xffi_legacy_register(name, platform, (void*)function, signature) == 0;
 }
 
