@@ -1,0 +1,171 @@
+//! What surrounds the C++ headers in a source of somebody's: macros of other headers, warnings that are errors, threads that
+//! end where no exception may leave.
+
+mod cpp_support;
+
+use cpp_support::Headers;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::{compiler::cpp_compilers, root};
+
+/// Compiles a text, and links it where `flags` do not say otherwise.
+fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, Output) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_surroundings");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    let source = folder.join(format!("{name}.cc"));
+    std::fs::write(&source, text).expect("the target folder");
+    let program = folder.join(format!("{name}-{compiler}"));
+    let mut command = Command::new(compiler);
+    command.args(["-std=c++17", "-pthread"]).args(flags);
+    command.args(Headers::Ours.flags()).arg(&source);
+    if !flags.contains(&"-fsyntax-only") {
+        command.arg("-o").arg(&program);
+    }
+    (program, command.output().expect("the compiler runs"))
+}
+
+/// The public C++ headers, each as an `#include`.
+fn headers() -> String {
+    let mut all: Vec<String> = vec![];
+    let mut folders = vec![root().join("include/xla"), root().join("include/xla_ffi")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("include/") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() && !path.ends_with("xla_ffi/cpp") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|is| is == "h") {
+                let below = path.strip_prefix(root().join("include"));
+                all.push(below.expect("below include").display().to_string());
+            }
+        }
+    }
+    all.sort();
+    all.iter()
+        .map(|header| format!("#include \"{header}\"\n"))
+        .collect()
+}
+
+/// `windows.h` has `min` and `max` as macros where nobody asks it not to, and short words that mean nothing any more.
+#[test]
+fn macros_of_other_headers_do_no_harm() {
+    let before = "#include <algorithm>\n#include <array>\n#include <atomic>\n#include <chrono>\n#include <cmath>\n\
+        #include <complex>\n#include <condition_variable>\n#include <cxxabi.h>\n#include <deque>\n#include <dlfcn.h>\n\
+        #include <functional>\n#include <iostream>\n#include <limits>\n#include <map>\n#include <memory>\n#include <mutex>\n\
+        #include <numeric>\n#include <optional>\n#include <random>\n#include <set>\n#include <sstream>\n#include <thread>\n\
+        #include <tuple>\n#include <unordered_map>\n#include <variant>\n#include <vector>\n\
+        #define min(a, b) (((a) < (b)) ? (a) : (b))\n#define max(a, b) (((a) > (b)) ? (a) : (b))\n";
+    let words = "#define IN\n#define OUT\n#define OPTIONAL\n#define near\n#define far\n#define small char\n\
+        #define interface struct\n#define ERROR 0\n#define NO_ERROR 0\n#define DELETE 0x1\n#define TRUE 1\n\
+        #define FALSE 0\n#define BOOL int\n#define CONST const\n#define VOID void\n#define Yield()\n";
+    // The internal API and the external one do not go together.
+    let (internal, external): (Vec<&str>, Vec<&str>) = {
+        let of_internal = |line: &&str| {
+            !line.contains("xla/ffi/api/") && !line.contains("xla_ffi/") && line.contains("xla/")
+        };
+        let all = Box::leak(headers().into_boxed_str());
+        all.lines().partition(of_internal)
+    };
+    for compiler in cpp_compilers("macros_of_other_headers_do_no_harm") {
+        for (name, includes) in [("internal", &internal), ("external", &external)] {
+            assert!(includes.len() > 5, "{includes:?}");
+            let text = format!("{before}{words}{}\n", includes.join("\n"));
+            let (_, done) = compile(compiler, name, &text, &["-fsyntax-only"]);
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler} {name}: {told}");
+        }
+    }
+}
+
+/// Handlers that bind nothing, or no attribute, or nothing but attributes, told of by a library.
+#[test]
+fn handlers_of_few_elements_compile_without_a_warning() {
+    let text = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+        struct Kept { static ffi::TypeId id; };\nffi::TypeId Kept::id{};\n\
+        static ffi::ErrorOr<std::unique_ptr<Kept>> Make() { return std::make_unique<Kept>(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(make, Make, ffi::Ffi::BindInstantiate());\n\
+        static ffi::Error Use(Kept*) { return ffi::Error::Success(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(use, Use, ffi::Ffi::Bind().Ctx<ffi::State<Kept>>());\n\
+        static ffi::Error Nothing() { return ffi::Error::Success(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(nothing, Nothing, ffi::Ffi::Bind());\n\
+        static ffi::Error Read(ffi::AnyBuffer) { return ffi::Error::Success(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(read, Read, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());\n\
+        static ffi::Error Fill(ffi::Result<ffi::AnyBuffer>) { return ffi::Error::Success(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(fill, Fill, ffi::Ffi::Bind().Ret<ffi::AnyBuffer>());\n\
+        static ffi::Error All(ffi::Dictionary) { return ffi::Error::Success(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(all, All, ffi::Ffi::Bind().Attrs());\n\
+        static ffi::Error One(int64_t) { return ffi::Error::Success(); }\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(one, One, ffi::Ffi::Bind().Attr<int64_t>(\"n\"));\n\
+        XLA_FFI_LIBRARY(few, XLA_FFI_HANDLER(use, make), XLA_FFI_HANDLER(nothing), XLA_FFI_HANDLER(read),\n\
+                        XLA_FFI_HANDLER(fill), XLA_FFI_HANDLER(all), XLA_FFI_HANDLER(one));\n";
+    let strict = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"];
+    for compiler in cpp_compilers("handlers_of_few_elements_compile_without_a_warning") {
+        for more in ["-fexceptions", "-fno-exceptions"] {
+            let flags = [&strict[..], &[more, "-fsyntax-only"]].concat();
+            let (_, done) = compile(compiler, "few", text, &flags);
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler} {more}: {told}");
+        }
+    }
+}
+
+/// Types of the headers are others in files with exceptions and in files without: a linker that is asked to says which
+/// function is not there, before the library is loaded.
+#[test]
+fn a_function_between_files_of_two_kinds_is_told_by_the_linker() {
+    let head = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+        ffi::Error CheckRank(ffi::AnyBuffer x, size_t rank);\n";
+    let caller = format!(
+        "{head}static ffi::Error F(ffi::AnyBuffer x) {{ return CheckRank(x, 1); }}\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());\n"
+    );
+    let callee = format!(
+        "{head}ffi::Error CheckRank(ffi::AnyBuffer x, size_t rank) {{\n\
+         return x.dimensions().size() == rank ? ffi::Error() : ffi::Error::InvalidArgument(\"rank\"); }}\n"
+    );
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    for compiler in cpp_compilers("a_function_between_files_of_two_kinds_is_told_by_the_linker") {
+        let object = |name: &str, text: &str, flag: &str| {
+            let (object, done) = compile(compiler, name, text, &["-c", "-fPIC", flag]);
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler} {name}: {told}");
+            object
+        };
+        let caller = object("caller", &caller, "-fexceptions");
+        for (name, flag, good) in [
+            ("callee", "-fexceptions", true),
+            ("callee_without", "-fno-exceptions", false),
+        ] {
+            let callee = object(name, &callee, flag);
+            let library = callee.with_extension("so");
+            let mut command = Command::new(compiler);
+            command.args(["-shared", "-pthread", "-Wl,-z,defs", "-o"]);
+            command.args([&library, &caller, &callee]);
+            let done = command.output().expect("the linker runs");
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert_eq!(done.status.success(), good, "{compiler} {name}: {told}");
+            assert!(good || told.contains("CheckRank"), "{compiler}: {told}");
+        }
+    }
+}
+
+/// A thread that is ended where nobody may pass: the process ends, as it has to, and says why.
+#[test]
+fn the_end_of_a_thread_in_a_destructor_is_told() {
+    let text = "#include \"xla/ffi/api/ffi.h\"\n#include <pthread.h>\n\
+        struct Ends { ~Ends() noexcept(false) { pthread_exit(nullptr); } };\n\
+        static void* Run(void*) { xla::ffi::internal::DestroyContained(new Ends()); return nullptr; }\n\
+        int main() { pthread_t thread; pthread_create(&thread, nullptr, Run, nullptr);\n\
+          pthread_join(thread, nullptr); }\n";
+    for compiler in cpp_compilers("the_end_of_a_thread_in_a_destructor_is_told") {
+        let (program, done) = compile(compiler, "ends", text, &[]);
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{compiler}: {told}");
+        let run = Command::new(program).output().expect("it runs");
+        let told = String::from_utf8_lossy(&run.stderr);
+        let expected = "pthread_exit or pthread_cancel within a destructor ends the process";
+        let glibc = cfg!(all(target_os = "linux", target_env = "gnu"));
+        assert!(!glibc || told.contains(expected), "{compiler}: {told}");
+    }
+}
