@@ -91,14 +91,14 @@ struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
   // both, `argument` its place on the one side.
   template <ElementKind kind, typename Each>
   static constexpr void ForEach(const Label& label, const Each& each) {
-    int i = 0, position = 0, argument = 0;
+    [[maybe_unused]] int i = 0, position = 0, argument = 0;
     ((IsOf<Ts>(kind) ? each(element_of_v<Ts>, label.names.names[i].text(), position++, argument)
                      : void(),
       argument += IsOf<Ts>(ElementKind::kArg), ++i),
      ...);
   }
   static constexpr void Attributes(const Label& label, [[maybe_unused]] AttrTable* list) {
-    int i = 0;
+    [[maybe_unused]] int i = 0;
     (AttributesOf<Ts>::Add(list, label.names.names[i++].text()), ...);
   }
   static constexpr void Context([[maybe_unused]] Names<16>* names) {
