@@ -44,7 +44,7 @@ class ClassName {
     for (; end < text_.size(); ++end) {
       const char c = text_[end];
       if (c == '\'' && end + 2 < text_.size()) {
-        end += text_[end + 1] == '\\' ? 3 : 2;
+        end += text_[end + 1] == '\\' ? size_t{3} : size_t{2};
         continue;
       }
       if (depth == 0 && (c == ',' || c == '>')) break;
