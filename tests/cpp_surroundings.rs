@@ -24,7 +24,8 @@ fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, 
     (program, command.output().expect("the compiler runs"))
 }
 
-/// The public headers, each as an `#include`. `embedded.h` is left out: GCC does not take it before `invocation.h`.
+/// The public headers, each as an `#include`. What comes before `invocation.h` has statics with destructors, after which
+/// GCC has names of its own.
 fn headers() -> String {
     let mut all: Vec<String> = vec![];
     let mut folders = vec![root().join("include/xla"), root().join("include/xla_ffi")];
@@ -33,8 +34,7 @@ fn headers() -> String {
             let path = entry.expect("an entry").path();
             if path.is_dir() && !path.ends_with("xla_ffi/cpp") {
                 folders.push(path);
-            } else if path.extension().is_some_and(|is| is == "h") && !path.ends_with("embedded.h")
-            {
+            } else if path.extension().is_some_and(|is| is == "h") {
                 let below = path.strip_prefix(root().join("include"));
                 all.push(below.expect("below include").display().to_string());
             }

@@ -21,8 +21,12 @@ extern "C" {
 extern const char __ImageBase;
 #define XFFI_RT_IMAGE (&__ImageBase)
 #else
-extern void* __dso_handle __attribute__((visibility("hidden")));
-#define XFFI_RT_IMAGE (&__dso_handle)
+/* Under a name of our own: g++ has declared the linker's, without C linkage, once it has seen a static with a destructor. */
+#define XFFI_RT_TEXT_OF_(word) #word
+#define XFFI_RT_SYMBOL_(prefix, name) XFFI_RT_TEXT_OF_(prefix) name
+extern void* xffi_rt_dso_handle_ __asm__(XFFI_RT_SYMBOL_(__USER_LABEL_PREFIX__, "__dso_handle"))
+    __attribute__((visibility("hidden")));
+#define XFFI_RT_IMAGE (&xffi_rt_dso_handle_)
 #endif
 
 /* A call, for its handler, until that returns. */
