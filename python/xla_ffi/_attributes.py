@@ -220,6 +220,6 @@ def _known(value):
     try:
         return np.asarray(value)
     except Exception as error:
-        if type(value).__module__.startswith(_TRACING):
+        if _values.is_traced(value):
             raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)") from error
-        raise TypeError(f"NumPy takes no {type(value).__name__}: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
+        raise TypeError(f"NumPy takes no {type(value).__name__}: {_values.first_line(error)}") from error

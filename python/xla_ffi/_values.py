@@ -66,18 +66,16 @@ def operand(value, only=None, name="its type"):
     refuse_masked(value)
     if hasattr(value, "__jax_array__"):
         return jnp.asarray(value)
-    if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
-        value = _of_others(value)
+    value = of_numpy(value)
     if hasattr(value, "dtype"):
         if _kind(value.dtype) == "?":
             raise TypeError(f"jax has no arrays of {value.dtype}, got {shown(value)}")
-        value = native(value)
         result = _asarray(value)
         if result.dtype != value.dtype:
             check(value, result.dtype, f"{_dtypes.of(result.dtype)}, which jax makes of it without jax_enable_x64")
         return result
-    if hasattr(value, "__array__") or isinstance(value, (range, memoryview)):
-        value = np.asarray(value).tolist()
+    if isinstance(value, range):
+        value = list(value)
     leaves = list(_leaves(value, 0))
     if any(is_jax(leaf) and not isinstance(leaf.dtype, np.dtype) for leaf in leaves):
         raise TypeError("it is a list with random keys: write jnp.stack(...), or jax.random.key_data(...) of each")
@@ -126,6 +124,13 @@ def is_jax(value):
     return jax is not None and isinstance(value, jax.Array)
 
 
+def is_traced(value):
+    """Whether a value of which NumPy makes no array stands for one that is not known before the program runs."""
+    jax = sys.modules.get("jax")
+    traced = jax is not None and isinstance(value, jax.core.Tracer)
+    return traced or type(value).__module__.startswith("tensorflow")
+
+
 def shown(value):
     """A value in an error's text, and of which type it is."""
     return f"{type(value).__name__} {plain(value)}"
@@ -148,15 +153,46 @@ def flag(name, value):
         raise TypeError(f"{name}= is to be True or False, got {shown(value)}")
 
 
+def of_numpy(value, keep=is_jax):
+    """A value with NumPy's arrays, in this machine's order of bytes, in place of other libraries' and of what shows its
+    memory; in lists, too. What ``keep`` says, and all that is no array, stays as it is."""
+    if isinstance(value, (list, tuple)):
+        found = [of_numpy(item, keep) for item in value]
+        return value if all(new is old for new, old in zip(found, value)) else found
+    if isinstance(value, (np.ndarray, np.generic)):
+        return native(value)
+    if keep(value) or hasattr(value, "__jax_array__"):
+        return value
+    if hasattr(value, "__array__") or hasattr(value, "dtype") or isinstance(value, memoryview):
+        return native(_of_others(value))
+    return value
+
+
 def _of_others(value):
     """An array of another library as one of NumPy's; what has but the type of one, as a ShapeDtypeStruct, is refused."""
     try:
         array = np.asarray(value)
-    except Exception:
-        array = None
-    if array is None or (array.dtype == object and array.dtype != value.dtype):
-        raise TypeError(f"it is no array but {shown(value)}: of a Ref write ref[...], for types alone jax.eval_shape(…)")
+    except Exception as error:
+        raise TypeError(f"it is no array but {shown(value)}: {_why_none(value, error)}") from error
+    if array.dtype == object and array.dtype != getattr(value, "dtype", object):
+        raise TypeError(f"it is no array but {shown(value)}: {_why_none(value)}")
     return array
+
+
+def _why_none(value, error=None):
+    """Why NumPy makes no array of a value: what it stands for is known, else the library's own words."""
+    if type(value).__module__.startswith(("jax", "xla_ffi")):
+        return "of a Ref write ref[...], for types alone jax.eval_shape(…)"
+    if error is not None:
+        return f"NumPy takes none: {first_line(error)}"
+    if hasattr(value, "__dlpack__"):
+        return "write numpy.from_dlpack(…)"
+    return "of a Ref write ref[...], for types alone jax.eval_shape(…)"
+
+
+def first_line(error):
+    """What an exception says, on one line."""
+    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
 
 
 def _asarray(value, dtype=None):

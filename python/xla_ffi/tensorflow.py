@@ -255,10 +255,9 @@ class Handler(Described):
         if not tf.is_tensor(value):
             try:
                 _values.refuse_masked(value)
+                value = _values.of_numpy(value, tf.is_tensor)  # TensorFlow takes the bytes as they are
             except TypeError as error:
                 raise TypeError(f"{name} is to be an array: {error}") from error
-            if isinstance(value, (np.ndarray, np.generic, memoryview)):
-                value = _values.native(np.asarray(value))  # TensorFlow takes the bytes as they are
             only = _dtypes.to_numpy(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
             if only is not None and not hasattr(value, "dtype"):
                 # A Python number or list has no type of its own: it takes the only one that is accepted.

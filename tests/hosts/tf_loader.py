@@ -413,6 +413,20 @@ def values():
         for value in (array, array[::-1], array[1], memoryview(array)):
             if through(value) != np.asarray(value).tolist():
                 raise AssertionError(f"{name}: {through(value)}")
+    # Nor by what gives an array of NumPy when it is asked, with a type (a DataArray) or without one (a DataFrame).
+    cubed = lambda value: compiled(lambda: load("derivatives").cube(value, a=1.0))().numpy().tolist()
+    for name in (">f8", "<f8"):
+        array = np.array([[1, 2]], name)
+        other = type("Other", (), {"__array__": lambda self, *_args, array=array, **_more: array})
+        like = type("Like", (other,), {"dtype": array.dtype, "shape": array.shape})
+        for kind in (other, like):
+            # TensorFlow takes lists of arrays where their type is known alone.
+            got = through(kind()), cubed(kind()), cubed([kind()])
+            if got != ([[1, 2]], [[1, 8]], [[[1, 8]]]):
+                raise AssertionError(f"{kind} of {name}: {got}")
+    empty = type("Empty", (), {"__array__": lambda self, *_args, **_more: np.zeros((0, 3))})()
+    if compiled(lambda: load("derivatives").cube(empty))().shape != (0, 3):
+        raise AssertionError("an array without elements")
     masked = np.ma.array([1, 2], mask=[False, True])
     for value in (masked, [masked]):
         raises(TypeError, lambda value=value: through(value), "x is to be an array", "a masked array", ".filled")

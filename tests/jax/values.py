@@ -472,10 +472,61 @@ def texts():
     raises(TypeError, operand(x, "S32"), "x is to be S32, got F32")
 
 
+class Arrays:
+    """What gives an array of NumPy when it is asked, as a DataFrame does."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __array__(self, dtype=None, copy=None):
+        if isinstance(self._array, Exception):
+            raise self._array
+        return self._array
+
+
+def typed(array):
+    """The same with a type, as a Series and a DataArray have one."""
+    found = Arrays(array)
+    found.dtype, found.shape = array.dtype, array.shape
+    return found
+
+
+def arrays_of_others():
+    """What has an array is that array, with its shape and its type, in lists too."""
+    jax.config.update("jax_enable_x64", False)
+    spec = lambda *names: _manifest.Operand("x", False, names or None, None, False, False, False)
+    operand = lambda value, *names: np.asarray(_handler.Handler._operand(spec(*names), "x", value))
+    for array in (np.zeros((0, 3), np.float32), np.zeros((2, 0), np.uint8), np.arange(3, dtype=np.uint8), np.array([[1, 258]], ">i4")):
+        name = _dtypes.of(array.dtype.newbyteorder("="))
+        ways = [Arrays(array), typed(array), [array], [Arrays(array)], [typed(array)]]
+        ways += [memoryview(array)] if array.dtype.isnative else []
+        for value in ways:
+            wanted = np.stack([array]) if isinstance(value, list) else array
+            for names in ((name,), ("F16", name), ()):
+                got = operand(value, *names)
+                if got.shape != wanted.shape or got.dtype != array.dtype.newbyteorder("=") or got.tolist() != wanted.tolist():
+                    raise AssertionError(f"{value} for {names}: {got!r}, expected {wanted!r}")
+    raises(TypeError, lambda: operand(Arrays(np.ones(2, np.int32)), "F32"), "x is to be F32, got S32", "astype")
+    # The words of whoever could not give it.
+    why = RuntimeError("Can't call numpy() on what requires grad.\nUse x.detach().\n")
+    for value in (Arrays(why), [Arrays(why)]):
+        raises(TypeError, lambda value=value: operand(value, "F32"), "it is no array but Arrays", "requires grad")
+    raises(TypeError, lambda: operand(jax.ShapeDtypeStruct((2,), np.float32), "F32"), "jax.eval_shape")
+    capsule = type("Capsule", (), {"dtype": np.dtype(np.float32), "__dlpack__": lambda self, **_: None})()
+    raises(TypeError, lambda: operand(capsule, "F32"), "numpy.from_dlpack")
+    # An array of jax that is gone is no traced value.
+    gone = jnp.ones(2)
+    gone.delete()
+    attr = _manifest.Attribute(name="a", type="[f32]", optional=False, default=None, inside=None)
+    handler = _manifest.HandlerSpec("lib", "h", ("cpu",), {}, (), (), (attr,), False, None, 0)
+    for value in (gone, [gone, gone]):
+        raises(TypeError, lambda value=value: _attributes.cast_all(handler, {"a": value}), "attribute 'a'", "deleted")
+
+
 def legacy_operands():
     """A target of the original custom calls reads what it was made for: 64-bit arrays that jax cuts are told."""
     jax.config.update("jax_enable_x64", False)
-    target = _legacy.LegacyTarget("t", "t", "cpu", _manifest.LegacySpec("t", "cpu", (("F64", (2,)),), (("F64", (2,)),)))
+    target = _legacy.LegacyTarget("t", "t", "cpu", _manifest.LegacySpec("t", "cpu", (("F64", (2,)),), (("F64", (2,)),)), ("lib.so", None, {}))
     raises(TypeError, lambda: target(np.array([1.0, 2.0])), "made for (F64[2])", "F32[2]")
     raises(TypeError, lambda: target([1.0, 2.0]), "jax_enable_x64")
     raises(TypeError, lambda: target(np.array([1e300, 2.0])), "1e+300 does not fit")
@@ -489,6 +540,7 @@ def main():
         check(f"operands of any type, x64 {x64}", lambda x64=x64: open_operands(x64))
     check("attributes of every type", attributes)
     check("refusals say what to write", texts)
+    check("arrays of other libraries", arrays_of_others)
     check("operands of original custom calls", legacy_operands)
     finish()
 
