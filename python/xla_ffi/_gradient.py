@@ -19,9 +19,9 @@ from jax.interpreters import ad, batching, mlir
 from . import _jax, _sharding
 from ._primitive import PRIMITIVES
 
-#: The linear map of a call. Operands: the residuals, then the tangents that are not zero.
-TANGENT = Primitive("xla_ffi_tangent")
-TANGENT.multiple_results = True
+#: The linear map of a call, and the same where no call in it is split over devices: as ``PRIMITIVES``. Operands: the residuals,
+#: then the tangents that are not zero.
+TANGENTS = (Primitive("xla_ffi_tangent_split"), Primitive("xla_ffi_tangent"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +124,11 @@ class Linear:
     results: tuple
     said: tuple
 
+    @property
+    def whole(self):
+        """What the caller said of all calls that are made for this one."""
+        return {"partition_batch": False} if dict(self.said).get("partition_batch") is False else {}
+
     def tangents(self, residuals, tangents, results):
         """Forward mode. ``results`` are the types of what it gives."""
         handlers = self.handlers
@@ -141,7 +146,7 @@ class Linear:
                 f"{handlers.name} has no derivative in forward mode (jvp, jacfwd, linearize, hessian), for its author declared "
                 f"`vjp = \"{handlers.vjp.spec.name}\"` alone: `jvp = …` and `transpose = …` in its place are for both modes"
             )
-        return handlers.call("jvp", self.attributes, [*residuals, *tangents], results)
+        return handlers.call("jvp", self.attributes, [*residuals, *tangents], results, **self.whole)
 
     def cotangents(self, residuals, cotangents, results):
         """Reverse mode. ``results`` are the types of what it gives."""
@@ -155,7 +160,7 @@ class Linear:
                 f"`{have}` without `transpose = …`, the handler that computes the transpose of that map"
             )
         which = "vjp" if handlers.vjp is not None else "transpose"
-        return handlers.call(which, self.attributes, [*residuals, *cotangents], results)
+        return handlers.call(which, self.attributes, [*residuals, *cotangents], results, **self.whole)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +175,11 @@ class BatchedLinear:
     def handlers(self):
         """The declared handlers."""
         return self.linear.handlers
+
+    @property
+    def whole(self):
+        """As in ``Linear``."""
+        return self.linear.whole
 
     def tangents(self, residuals, tangents, results):
         """As in ``Linear``."""
@@ -286,7 +296,11 @@ def _bind(residuals, tangents, linear, types, results, parts):
     given = [tangent for tangent in tangents if tangent is not None]
     which = tuple(tangent is not None for tangent in tangents)
     operands = _jax.vary_alike([*residuals, *given])
-    return TANGENT.bind(*operands, count=len(residuals), linear=linear, which=which, types=types, results=results, parts=parts)
+    return _tangent(*operands, count=len(residuals), linear=linear, which=which, types=types, results=results, parts=parts)
+
+
+def _tangent(*operands, linear, **params):
+    return TANGENTS[bool(linear.whole)].bind(*operands, linear=linear, **params)
 
 
 def _evaluate(*args, count, linear, which, types, results, parts):
@@ -315,7 +329,7 @@ def _transpose(cotangents, *args, count, linear, which, types, **_):
 
 def _jvp_of_tangent(args, slopes, *, count, which, **params):
     """The second derivative: the map is linear in the tangents; in the residuals it is what its handler declares."""
-    out = TANGENT.bind(*args, count=count, which=which, **params)
+    out = _tangent(*args, count=count, which=which, **params)
     if all(type(slope) is ad.Zero for slope in slopes[:count]):
         given = iter(zip(args[count:], slopes[count:]))
         pairs = [next(given) if there else None for there in which]
@@ -340,7 +354,7 @@ def _batch_tangent(args, dims, *, count, linear, types, results, parts, **params
     ]
     axes = tuple(None if dim is None else 0 for dim in dims[:count])
     batch = _sharding.of_batch(args, [dim is not None for dim in dims])
-    out = TANGENT.bind(
+    out = _tangent(
         *args[:count],
         *tangents,
         count=count,
@@ -356,12 +370,14 @@ def _batch_tangent(args, dims, *, count, linear, types, results, parts, **params
 for _primitive in PRIMITIVES:
     ad.primitive_jvps[_primitive] = functools.partial(_jvp, _primitive)
     ad.primitive_transposes[_primitive] = _transpose_call
-TANGENT.def_impl(_evaluate)
-TANGENT.def_abstract_eval(_abstract)
-mlir.register_lowering(TANGENT, mlir.lower_fun(_evaluate, multiple_results=True))
-ad.primitive_jvps[TANGENT] = _jvp_of_tangent
-ad.primitive_transposes[TANGENT] = _transpose
-batching.primitive_batchers[TANGENT] = _batch_tangent
-_jax.allow_in_shard_map(TANGENT)
+for _primitive in TANGENTS:
+    _primitive.multiple_results = True
+    _primitive.def_impl(_evaluate)
+    _primitive.def_abstract_eval(_abstract)
+    mlir.register_lowering(_primitive, mlir.lower_fun(_evaluate, multiple_results=True))
+    ad.primitive_jvps[_primitive] = _jvp_of_tangent
+    ad.primitive_transposes[_primitive] = _transpose
+    batching.primitive_batchers[_primitive] = _batch_tangent
+    _jax.allow_in_shard_map(_primitive)
 # What it is lowered to may be a call that is split over devices: jax sees no further than the primitive.
-dispatch.prim_requires_devices_during_lowering.add(TANGENT)
+dispatch.prim_requires_devices_during_lowering.add(TANGENTS[0])

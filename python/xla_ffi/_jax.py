@@ -273,6 +273,25 @@ def allow_in_shard_map(primitive):
     if hasattr(shard_map, "register_standard_check"):
         shard_map.register_standard_check(primitive)
         shard_map.register_standard_rewrite(primitive)
+        rules = getattr(shard_map, "_check_rules", {})
+        if primitive in rules:
+            rules[primitive] = _with_constants(rules[primitive])
+
+
+def _with_constants(check):
+    """The check, with an answer for each result where all operands are constants, or there are none: jax's own has a single one
+    then, and breaks down."""
+
+    def checked(mesh, *replicated, results, **params):
+        found = check(mesh, *replicated, **params)
+        return [None] * len(results) if found is None else found
+
+    return checked
+
+
+def has_shardy():
+    """Whether programs are divided between devices by Shardy; else by GSPMD."""
+    return bool(getattr(jax.config, "jax_use_shardy_partitioner", False))
 
 
 class _Effect(effects.Effect):

@@ -109,14 +109,8 @@ def _abstract(*avals, results, varying, has_side_effect, split, **_):
 
 
 def _lower(context, *operands, split, **params):
-    divided = _sharding.wanted(context)
-    if divided and params["has_side_effect"]:
-        which = "with side effects" if params["results"] else "without results, which has a side effect,"
-        raise NotImplementedError(
-            f"{params['target']}: XLA takes no call {which} where it divides a program between devices: put the call into "
-            "jax.shard_map, in which each device makes its own"
-        )
-    if split is not None and split.dims and divided:
+    _sharding.refuse(context, params["target"], params["has_side_effect"], bool(params["results"]))
+    if split is not None and split.dims and _sharding.wanted(context):
         results = params.pop("results")
         bind = functools.partial(PRIMITIVES[0].bind, split=None, **params)
         devices = tuple(context.module_context.axis_context.device_assignment)

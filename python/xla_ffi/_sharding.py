@@ -66,11 +66,37 @@ def alike(args, batched, batch=None, mesh=None):
 
 
 def wanted(context):
-    """Whether what is being lowered runs on several devices between which XLA divides the work."""
+    """Whether a call may be split where it is being lowered: a program that is exported has the plain one."""
     module = context.module_context
-    if type(module.axis_context).__name__ != "ShardingContext" or module.lowering_parameters.for_export:
-        return False
-    return module.axis_context.num_devices > 1
+    of_jit = type(module.axis_context).__name__ == "ShardingContext"
+    return of_jit and module.axis_context.num_devices > 1 and not module.lowering_parameters.for_export
+
+
+def refuse(context, target, has_side_effect, has_results):
+    """Refuses a call that XLA takes in no program which it divides between devices, and under shard_map says so where it still
+    divides along the mesh's other axes."""
+    place = context.module_context.axis_context
+    left = _left(place)
+    if has_side_effect and (left or (type(place).__name__ == "ShardingContext" and place.num_devices > 1)):
+        which = "with side effects" if has_results else "without results, which has a side effect,"
+        how = f"{_all_manual(left)}, and each device makes its own" if left else "put the call into jax.shard_map, in which each device makes its own"
+        raise NotImplementedError(f"{target}: XLA takes no call {which} where it divides a program between devices: {how}")
+    if left and not _jax.has_shardy():
+        raise NotImplementedError(
+            f"{target}: without Shardy XLA ends the process on a call under a shard_map that leaves it some of the mesh's axes: "
+            f"{_all_manual(left)}, or set jax_use_shardy_partitioner (jax 0.7.0 and newer do)"
+        )
+
+
+def _left(place):
+    """The axes of a mesh that a shard_map around what is being lowered leaves to XLA."""
+    if not hasattr(place, "manual_axes"):
+        return []
+    return [str(name) for name, size in place.mesh.shape.items() if size > 1 and name not in place.manual_axes]
+
+
+def _all_manual(axes):
+    return f"make {' and '.join(axes)} manual too (axis_names= of jax.shard_map, auto= of earlier jax)"
 
 
 def split_call(bind, split, args, results, devices):

@@ -192,6 +192,67 @@ def side_effects(norm, lib, product):
     right(jax.jit(loud)(jnp.asarray(WHOLE)), 2 * WHOLE**3)
 
 
+def exported(norm, lib, product):
+    """The same holds for a divided program that is exported; one for an abstract mesh has no devices, and takes calls that are whole."""
+    try:
+        from jax import export
+    except ImportError:
+        skip("no jax.export here")
+    kind = jax.ShapeDtypeStruct(WHOLE.shape, WHOLE.dtype)
+    loud = jax.jit(lambda x: lib.cube(x, has_side_effect=True), in_shardings=put(WHOLE, "d").sharding)
+    raises(NotImplementedError, lambda: xla_ffi.export(loud, kind), "derivatives.cube", "side effects", "jax.shard_map")
+    if xla_ffi.export(jax.jit(lib.cube, in_shardings=put(WHOLE, "d").sharding), kind).exported.nr_devices != len(jax.devices()):
+        raise AssertionError("one device")
+    try:
+        abstract = NamedSharding(jax.sharding.AbstractMesh((4,), ("d",)), PartitionSpec("d"))
+        export.export(jax.jit(jnp.sin, in_shardings=abstract))(kind)
+    except (AttributeError, TypeError, ValueError, AssertionError) as error:
+        skip(f"this jax exports nothing for an abstract mesh: {error}")
+    whole = lambda x: lib.cube(x, partition_batch=False)
+    sine = lambda x: lib.sine(x, partition_batch=False)
+    along = lambda x: jax.jvp(sine, (x,), (x,))
+    for function in whole, jax.grad(lambda x: whole(x).sum()), jax.vmap(jax.grad(lambda x: whole(x).sum())), along, jax.vmap(along), jax.grad(lambda x: along(x)[1].sum()):
+        xla_ffi.export(jax.jit(function, in_shardings=abstract), kind)
+
+
+def _shard_map(function, names, spec):
+    """shard_map in which the axes of these names are manual."""
+    if hasattr(jax, "shard_map"):
+        return jax.shard_map(function, mesh=mesh(), in_specs=spec, out_specs=spec, axis_names=set(names))
+    from jax.experimental.shard_map import shard_map
+
+    return shard_map(function, mesh=mesh(), in_specs=spec, out_specs=spec, auto=frozenset({"d", "e"} - set(names)), check_rep=False)
+
+
+def partly_manual(norm, lib, product):
+    """Under a shard_map that leaves XLA some axes: GSPMD ends the process there, and XLA takes no side effects."""
+    loud = lambda x: lib.cube(x, has_side_effect=True)
+    x = put(WHOLE, "d")
+    for function, right_here in (loud, False), (lib.cube, bool(getattr(jax.config, "jax_use_shardy_partitioner", False))):
+        run = lambda function=function: jax.jit(_shard_map(function, "d", PartitionSpec("d")))(x)
+        if right_here:
+            right(run(), 2 * WHOLE**3)
+        else:
+            raises(NotImplementedError, run, "derivatives.cube", "make e manual too", "axis_names=")
+        right(jax.jit(_shard_map(function, "de", PartitionSpec("d", "e")))(put(WHOLE, "d", "e")), 2 * WHOLE**3)
+
+
+def nothing_varies(norm, lib, product):
+    """Under a shard_map that checks what varies: constants, what is closed over, the first carry of a loop."""
+    shard_map = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
+    ones = np.ones(WHOLE.shape[1:])
+    carried = lambda x: jax.lax.scan(lambda c, _: (lib.cube(c), None), jnp.ones_like(ones), None, length=2)[0]
+    slope = lambda x: jax.grad(lambda c: lib.cube(c).sum())(jnp.asarray(ones))
+    for function, wanted in (lambda x: lib.cube(jnp.asarray(ones)), 2), (lambda x: lib.cube(ones), 2), (carried, 16), (slope, 6):
+        whole = shard_map(lambda x, function=function: x + function(x), mesh=mesh(), in_specs=PartitionSpec("d"), out_specs=PartitionSpec("d"))
+        for transform in (lambda f: f, jax.jit):
+            right(transform(whole)(put(WHOLE, "d")), WHOLE + wanted)
+    alone = shard_map(lambda x: lib.cube(jnp.asarray(ones)), mesh=mesh(), in_specs=PartitionSpec("d"), out_specs=PartitionSpec())
+    right(jax.jit(alone)(put(WHOLE, "d")), 2 * ones)
+
+
 def uneven(norm, lib, product):
     """Parts that are not equal would be padded: no handler gets such."""
     constraint = NamedSharding(mesh(), PartitionSpec("d"))
@@ -411,7 +472,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, uneven, unsharded, unnamed, forward_mode, explicit, explicit_whole)
+    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, exported, partly_manual, nothing_varies, uneven, unsharded, unnamed, forward_mode, explicit, explicit_whole)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
