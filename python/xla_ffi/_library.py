@@ -16,7 +16,7 @@ _lock = Lock()
 _loaded = {}  # (real path, prefix, what is given): (stamp, Library), the latest
 _libraries = {}  # (real path, prefix, what is given, digest): Library
 _images = {}  # (real path, digest): the loaded library
-_targets = {}  # (target, platform): (real path, digest) of the library that registered it
+_targets = {}  # (target, platform): (real path, digest, what is registered) of the library that registered it
 
 
 def load(
@@ -76,7 +76,7 @@ def loaded():
 def owners(targets):
     """``(path, digest)`` of each file that has registered one of these targets."""
     with _lock.held():
-        return {owner for (target, _platform), owner in _targets.items() if target in targets}
+        return {owner[:2] for (target, _platform), owner in _targets.items() if target in targets}
 
 
 class Library(Single):
@@ -122,14 +122,14 @@ class Library(Single):
         platforms = dict.fromkeys(platform for _, platform, _ in registered)
         _types.register(path, contents, self._image, types, platforms, self._stem(specs[0]) if specs else "")
         for spec, platform, addresses in registered:
-            with self._claim(self._target(spec), platform):
+            with self._claim(self._target(spec), platform, addresses):
                 _jax.register(self._target(spec), addresses, platform)
         for spec, why, addresses in plans:
             if why is None:
                 platforms = dict.fromkeys(spec.platforms, addresses)
                 _record.know(self._target(spec), path, spec.name, dict(spec.stages), platforms)
         for name, platform, address, _signature in listed:
-            with self._claim(self._legacy_target(name), _legacy_platform(platform)):
+            with self._claim(self._legacy_target(name), _legacy_platform(platform), address):
                 _jax.register_legacy(self._legacy_target(name), address, platform)
 
     def _name(self, made):
@@ -149,25 +149,27 @@ class Library(Single):
         return [(spec, platform, addresses) for spec, why, addresses in plans if why is None for platform in spec.platforms]
 
     def _free_generation(self, plans, listed):
-        """Which of the builds of this file it is whose names are free: 1 but where an earlier one has them."""
+        """Which of the builds of this file it is whose names are free: 1 but where an earlier one has them, or this one for other
+        functions: its caller has said other stages."""
         for self._generation in itertools.count(1):
-            names = [(self._target(spec), platform) for spec, platform, _ in self._registered(plans)]
-            wrong = [name for name, _ in names if not _attributes.is_text(name)]
+            names = [(self._target(spec), platform, addresses) for spec, platform, addresses in self._registered(plans)]
+            wrong = [name for name, *_ in names if not _attributes.is_text(name)]
             if wrong:
                 raise LibraryError(f"{self.path}: {wrong[0]!a} has surrogates, which are no characters")
-            names += [(self._legacy_target(name), _legacy_platform(platform)) for name, platform, _, _ in listed]
-            owners = [(name, _targets.get((name, platform), self._owner)) for name, platform in names]
-            for name, (path, _digest) in owners:
+            names += [(self._legacy_target(name), _legacy_platform(platform), address) for name, platform, address, _ in listed]
+            mine = [(*self._owner, what) for *_, what in names]
+            owners = [_targets.get((name, platform), own) for (name, platform, _), own in zip(names, mine)]
+            for (name, *_), (path, *_) in zip(names, owners):
                 if path != self.path:
                     raise LibraryError(f"{self.path}: {name} is registered by {path} already: load one of them with prefix=")
-            if all(owner == self._owner for _, owner in owners):
+            if owners == mine:
                 return self._generation
 
     @contextlib.contextmanager
-    def _claim(self, target, platform):
+    def _claim(self, target, platform, what):
         """Enters a name while it is being registered; what jaxlib does not take stays free."""
         before = _targets.get((target, platform))
-        _targets[(target, platform)] = self._owner
+        _targets[(target, platform)] = (*self._owner, what)
         try:
             yield
         except BaseException:

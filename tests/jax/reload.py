@@ -146,6 +146,35 @@ def same_contents(folder):
     adds(first.add, 1)
 
 
+def other_stages(folder):
+    """One file again with other stages for a handler, as in a notebook whose signature was wrong: each object has its own."""
+    path = os.path.join(folder, "libstages.so")
+    second = """
+static XLA_FFI_Error* less_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1), y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  for (int64_t i = 0; i < y.count; ++i) ((float*)y.data)[i] = ((const float*)x.data)[i] - 1;
+  return NULL;
+}
+XFFI_HANDLER(less, less_impl);
+"""
+    build(path, 5, "described", before=second)
+    as_ = lambda symbol: {"f": xla_ffi.Signature("(x: f32[n]) -> y: f32[n]", stages={"execute": symbol})}
+    wrong = xla_ffi.load(path, prefix="stages", handlers=as_("less"))
+    jitted = jax.jit(wrong.f)
+    adds(jitted, -1)
+    right = xla_ffi.load(path, prefix="stages", handlers=as_("add"))
+    again = xla_ffi.load(path, prefix="stages", handlers=as_("add"))
+    more = xla_ffi.load(path, prefix="stages", handlers={"f": xla_ffi.Signature("(x: f32[n]) -> z: f32[n]", stages={"execute": "less"})})
+    for _ in range(2):
+        for function, amount in (jitted, -1), (wrong.f, -1), (right.f, 5), (jax.jit(right.f), 5), (more.f, -1):
+            adds(function, amount)
+    if again is not right or [each.f.target for each in (wrong, right, more)] != ["stages.f", "stages@2.f", "stages.f"]:
+        raise AssertionError([each.f.target for each in (wrong, right, more)])
+    adds(pickle.loads(pickle.dumps(right.f)), 5)
+
+
 def pickled(folder):
     """What is unpickled is the handler of the file as it is then."""
     path = os.path.join(folder, "libpickled.so")
@@ -293,7 +322,7 @@ def main():
         folder = os.path.realpath(folder)
         check("rebuilt ten times, C", lambda: many_times(folder, "c", 10))
         check("rebuilt three times, C++", lambda: many_times(folder, "cc", 3))
-        for work in (manifests, same_contents, pickled, loaded_by_others, dependencies, long_names, open_files, broken_build):
+        for work in (manifests, same_contents, other_stages, pickled, loaded_by_others, dependencies, long_names, open_files, broken_build):
             check(f"rebuilt: {work.__name__}", lambda work=work: work(folder))
     finish()
 
