@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from . import _attributes, _dtypes, _jax
+from . import _attributes, _dtypes, _jax, _values
 from ._handler import Handler
 from ._report import Line, Report
 
@@ -37,6 +37,7 @@ def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=600, **more):
     in the ``target`` of this checkout): what ``xla-ffi check`` does.
 
     All of it happens in processes of their own, on CPU: a handler that crashes or hangs fails the line it did so in.
+    What the call is given goes to them by ``pickle``: ``shapes`` is a list, or a function of a module that they can import.
     ``skip`` names checks that do not apply, ``keep`` operands (indices, say) that are to have the values given wherever others
     are called with other ones; ``time_limit`` is for each of the processes, in seconds. ``attrs`` is a dict
     for attributes whose names are taken by these keywords; other keywords (``result_shape_dtypes`` …) are the handler's.
@@ -52,7 +53,7 @@ def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=600, **more):
         raise ValueError(f"{fn.__qualname__} has no operand {unknown[0]!r} to keep: it has {', '.join(operands)}")
     if attrs is not None:
         more["attrs"] = attrs
-    values = [arg if isinstance(arg, (bool, int, float, complex, list)) else np.asarray(arg) for arg in args]
+    values = [arg if arg is None or isinstance(arg, (bool, int, float, complex, list)) else np.asarray(arg) for arg in args]
     names = [name for name in NAMES if name not in skip]
     lines = {name: Line(name, "skipped", "as asked") for name in NAMES if name in skip}
     with tempfile.TemporaryDirectory(prefix="xla_ffi_check.") as folder:
@@ -75,7 +76,8 @@ def _process(folder, job, time_limit):
 
     job_file, told_file = folder / "job", folder / "told"
     job["x64"] = bool(jax.config.jax_enable_x64)
-    job_file.write_bytes(pickle.dumps(job))
+    # Where the modules lie that the rest is of comes first.
+    job_file.write_bytes(pickle.dumps([os.path.abspath(each) for each in sys.path]) + _pickled(job))
     told_file.write_text("")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("XLA_FFI_RECORD")}
     environment["JAX_PLATFORMS"] = "cpu"
@@ -96,6 +98,8 @@ def _process(folder, job, time_limit):
     lines, at = [], None
     for entry in told_file.read_text(encoding="utf-8").splitlines():
         entry = json.loads(entry)
+        if "unreadable" in entry:
+            raise _not_passed(job, entry["unreadable"])
         if "begins" in entry:
             at = entry["begins"]
         else:
@@ -107,6 +111,21 @@ def _process(folder, job, time_limit):
         raise RuntimeError(f"the process of the checks ended with {status}:\n{words[-4000:]}")
     lines.append(Line(at, "FAIL", _end(status, time_limit, words)))
     return lines, at
+
+
+def _pickled(job):
+    try:
+        return pickle.dumps(job)
+    except Exception as error:
+        raise _not_passed(job, _values.first_line(error)) from error
+
+
+def _not_passed(job, why):
+    """The error of a call that another process cannot make."""
+    return TypeError(
+        f"{job['handler'].__qualname__}: the checks run in another process, which cannot be given this call: {why}; shapes= is to be a "
+        "list, or a function that the process can import: one of a module, no lambda and none of the script or notebook itself"
+    )
 
 
 def _end(status, time_limit, words):

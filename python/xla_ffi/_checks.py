@@ -483,7 +483,13 @@ CHECKS = {
 def main():
     job_file, told_file = sys.argv[1:]
     with open(job_file, "rb") as file:
-        job = pickle.load(file)
+        sys.path += [each for each in pickle.load(file) if each not in sys.path]
+        try:
+            job = pickle.load(file)
+        except (AttributeError, ImportError, pickle.UnpicklingError) as error:
+            with open(told_file, "a", encoding="utf-8") as told:
+                told.write(json.dumps({"unreadable": str(error)}) + "\n")
+            sys.exit(1)
     jax.config.update("jax_enable_x64", job["x64"])
     case = Case(job["handler"], job["args"], job["more"], job["keep"])
     with open(told_file, "a", encoding="utf-8") as told:

@@ -248,6 +248,37 @@ def kept(lib, in_jax):
     raises(ValueError, lambda: xla_ffi.check(lib.picky, X[0], keep=["z"]), "no operand 'z'", "it has x")
 
 
+def given():
+    """What a call is given: shapes of a function that can be imported, and no operand."""
+    skip = [*(name for name in _check.NAMES if name not in ("runs", "odd sizes")), "embedded"]
+    path = folder()
+    (path / "test_shapes_of.py").write_text("def doubled(operands, attrs):\n    return operands[0]\n")
+    one = handler("square", ("x", "b"), shape=None)
+    one["args"][1]["optional"] = True
+    lib = library("optional", 1, [one])
+    result = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    for args in (X,), (X, None):
+        report = xla_ffi.check(lib.square, *args, result_shape_dtypes=result, skip=skip)
+        if report["runs"].verdict != "ok":
+            raise AssertionError(repr(report))
+    sys.path.insert(0, str(path))
+    try:
+        import test_shapes_of
+    finally:
+        # As pytest has it, which knows the folder of a test and not its environment.
+        sys.path.remove(str(path))
+        sys.path.append(str(path))
+    report = xla_ffi.check(lib.square, X, shapes=test_shapes_of.doubled, skip=skip)
+    if report["runs"].verdict != "ok":
+        raise AssertionError(repr(report))
+    for function in (lambda operands, attrs: operands[0]), of_the_script:
+        raises(TypeError, lambda function=function: xla_ffi.check(lib.square, X, shapes=function, skip=skip), "optional.square", "shapes=", "a module")
+
+
+def of_the_script(operands, attrs):
+    return operands[0]
+
+
 def reports(lib):
     """Words, JSON, and what is refused."""
     skip = [name for name in _check.NAMES if name != "runs"]
@@ -282,6 +313,7 @@ def main():
         check(f"reports: {reports.__doc__}", lambda: reports(lib))
         check(f"keep: {kept.__doc__}", lambda: kept(lib, in_jax))
         check(f"vjp: {wrong_vjp.__doc__}", wrong_vjp)
+    check(f"given: {given.__doc__}", given)
     check(f"panic: {panics.__doc__}", panics)
     finish()
 
