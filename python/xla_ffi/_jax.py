@@ -5,6 +5,7 @@ import ctypes
 import inspect
 import os
 import re
+import warnings
 
 import jax
 import jaxlib
@@ -314,6 +315,22 @@ for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_deri
 
 #: The effect of a call that has one.
 EFFECT = _Effect()
+
+
+_untold = JAXLIB == "0.4.31" and re.search(r"--xla_cpu_use_thunk_runtime(=true|=1)?(?![=\w])", os.environ.get("XLA_FLAGS", "")) is None
+
+
+def tell_of_wrong_loops(context):
+    """Warns, once a process, where this jaxlib's own code for custom calls in loops on CPU is wrong: ``docs/versions.md`` says how."""
+    global _untold
+    if _untold and "cpu" in platforms_of(context):
+        _untold = False
+        warnings.warn(
+            "jaxlib 0.4.31 gives wrong results for some loops with two custom calls on small arrays, jax's own ffi_call included: "
+            "set XLA_FLAGS=--xla_cpu_use_thunk_runtime=true before jax starts, or take a newer jaxlib",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 #: Each call is lowered where it stands: what jax lowers once for several has no place of its own to be named.

@@ -124,6 +124,7 @@ def _lower(context, *operands, split, **params):
 
 def _custom_call(context, *operands, target, **params):
     _jax.check_platforms(target, context)
+    _jax.tell_of_wrong_loops(context)
     # Instructions are named after the primitive, which is the same for all handlers.
     with _jax.named(ir.Location.current, [each.name for each in PRIMITIVES], target):
         now = _record.target_now(target, _jax.platforms_of(context))
