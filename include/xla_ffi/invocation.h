@@ -24,9 +24,9 @@ extern const char __ImageBase;
 /* Under a name of our own: g++ has declared the linker's, without C linkage, once it has seen a static with a destructor. */
 #define XFFI_RT_TEXT_OF_(word) #word
 #define XFFI_RT_SYMBOL_(prefix, name) XFFI_RT_TEXT_OF_(prefix) name
-extern void* xffi_rt_dso_handle_ __asm__(XFFI_RT_SYMBOL_(__USER_LABEL_PREFIX__, "__dso_handle"))
+extern void* xffi_image_ __asm__(XFFI_RT_SYMBOL_(__USER_LABEL_PREFIX__, "__dso_handle"))
     __attribute__((visibility("hidden")));
-#define XFFI_RT_IMAGE (&xffi_rt_dso_handle_)
+#define XFFI_RT_IMAGE (&xffi_image_)
 #endif
 
 /* A call, for its handler, until that returns. */

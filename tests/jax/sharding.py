@@ -16,6 +16,8 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if PROCESS
 
 import jax
 
+# What jax.export needs besides jax.
+sys.path.append(os.environ.get("XLA_FFI_EXPORT_PACKAGES", "/"))
 jax.config.update("jax_enable_x64", True)
 if PROCESS:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -193,26 +195,29 @@ def side_effects(norm, lib, product):
 
 
 def exported(norm, lib, product):
-    """The same holds for a divided program that is exported; one for an abstract mesh has no devices, and takes calls that are whole."""
-    try:
-        from jax import export
-    except ImportError:
-        skip("no jax.export here")
+    """The same holds for a divided program that is exported."""
     kind = jax.ShapeDtypeStruct(WHOLE.shape, WHOLE.dtype)
     loud = jax.jit(lambda x: lib.cube(x, has_side_effect=True), in_shardings=put(WHOLE, "d").sharding)
     raises(NotImplementedError, lambda: xla_ffi.export(loud, kind), "derivatives.cube", "side effects", "jax.shard_map")
     if xla_ffi.export(jax.jit(lib.cube, in_shardings=put(WHOLE, "d").sharding), kind).exported.nr_devices != len(jax.devices()):
         raise AssertionError("one device")
+
+
+def abstract(norm, lib, product):
+    """An abstract mesh has no devices: programs for one are exported with calls that are whole."""
+    from jax import export
+
+    kind = jax.ShapeDtypeStruct(WHOLE.shape, WHOLE.dtype)
     try:
-        abstract = NamedSharding(jax.sharding.AbstractMesh((4,), ("d",)), PartitionSpec("d"))
-        export.export(jax.jit(jnp.sin, in_shardings=abstract))(kind)
+        mesh = NamedSharding(jax.sharding.AbstractMesh((4,), ("d",)), PartitionSpec("d"))
+        export.export(jax.jit(jnp.sin, in_shardings=mesh))(kind)
     except (AttributeError, TypeError, ValueError, AssertionError) as error:
         skip(f"this jax exports nothing for an abstract mesh: {error}")
     whole = lambda x: lib.cube(x, partition_batch=False)
     sine = lambda x: lib.sine(x, partition_batch=False)
     along = lambda x: jax.jvp(sine, (x,), (x,))
     for function in whole, jax.grad(lambda x: whole(x).sum()), jax.vmap(jax.grad(lambda x: whole(x).sum())), along, jax.vmap(along), jax.grad(lambda x: along(x)[1].sum()):
-        xla_ffi.export(jax.jit(function, in_shardings=abstract), kind)
+        xla_ffi.export(jax.jit(function, in_shardings=mesh), kind)
 
 
 def _shard_map(function, names, spec):
@@ -472,7 +477,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, exported, partly_manual, nothing_varies, uneven, unsharded, unnamed, forward_mode, explicit, explicit_whole)
+    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, exported, abstract, partly_manual, nothing_varies, uneven, unsharded, unnamed, forward_mode, explicit, explicit_whole)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
