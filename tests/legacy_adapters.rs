@@ -1,6 +1,6 @@
 //! Adapters of the original custom calls that are filled in by hand, in C: what is left out or too much is told.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use xla_ffi_runtime::{Attributes, Revision, Runtime, Stage, Tensor};
 use xla_ffi_testing::compiler::shared_library;
 
@@ -96,23 +96,24 @@ XFFI_ADAPT_CPU_UNIFIED(adapted_quiet, quiet, "opaque");
 XFFI_ADAPT_CPU_UNIFIED(adapted_constant, constant, "opaque");
 "#;
 
+/// A library of one source.
+fn library(test: &str, source: &str, text: &str, flags: &[&str]) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = folder.join(source);
+    std::fs::write(&source, text).unwrap();
+    let mut flags: Vec<String> = flags.iter().map(ToString::to_string).collect();
+    flags.push(format!("-I{}", env!("SDK_INCLUDE_DIR")));
+    shared_library(&folder, test, &source, "adapters", &flags)
+}
+
 #[test]
 fn a_unified_target_for_cpus_may_take_pointers_to_no_constants() {
     use xla_ffi_runtime::Tree;
     use xla_ffi_runtime::legacy::{ApiVersion, Invocation};
     let test = "a_unified_target_for_cpus_may_take_pointers_to_no_constants";
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&folder).unwrap();
-    let source = folder.join("unified.cc");
-    std::fs::write(&source, UNIFIED).unwrap();
-    let include = format!("-I{}", env!("SDK_INCLUDE_DIR"));
-    let flags = [
-        "-std=c++17".to_owned(),
-        "-Wall".to_owned(),
-        "-Werror".to_owned(),
-        include,
-    ];
-    let Some(library) = shared_library(&folder, test, &source, "unified", &flags) else {
+    let flags = ["-std=c++17", "-Wall", "-Werror"];
+    let Some(library) = library(test, "unified.cc", UNIFIED, &flags) else {
         return;
     };
     let runtime = Runtime::new(Revision::NEWEST);
@@ -146,12 +147,7 @@ fn a_unified_target_for_cpus_may_take_pointers_to_no_constants() {
 #[test]
 fn what_an_adapter_lacks_is_told() {
     let test = "what_an_adapter_lacks_is_told";
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&folder).unwrap();
-    let source = folder.join("adapters.c");
-    std::fs::write(&source, SOURCE).unwrap();
-    let include = format!("-I{}", env!("SDK_INCLUDE_DIR"));
-    let Some(library) = shared_library(&folder, test, &source, "adapters", &[include]) else {
+    let Some(library) = library(test, "adapters.c", SOURCE, &[]) else {
         return;
     };
     let runtime = Runtime::new(Revision::NEWEST);

@@ -181,12 +181,11 @@ def _of_others(value):
 
 def _why_none(value, error=None):
     """Why NumPy makes no array of a value: what it stands for is known, else the library's own words."""
-    if type(value).__module__.startswith(("jax", "xla_ffi")):
-        return "of a Ref write ref[...], for types alone jax.eval_shape(…)"
-    if error is not None:
-        return f"NumPy takes none: {first_line(error)}"
-    if hasattr(value, "__dlpack__"):
-        return "write numpy.from_dlpack(…)"
+    if not type(value).__module__.startswith(("jax", "xla_ffi")):
+        if error is not None:
+            return f"NumPy takes none: {first_line(error)}"
+        if hasattr(value, "__dlpack__"):
+            return "write numpy.from_dlpack(…)"
     return "of a Ref write ref[...], for types alone jax.eval_shape(…)"
 
 

@@ -3,14 +3,12 @@
 mod support;
 
 use std::ffi::c_void;
-use support::handlers::{Function, arg, metadata, ret, slot};
+use support::handlers::{Function, arg, metadata, ret, slot, stream};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, CpuDevice, CpuStream, DType, DeviceStream, Runtime, Shape,
     Tensor, Unwritten,
 };
-use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error, XLA_FFI_Stream_Get_Args,
-};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error};
 
 struct Addresses(*const f32, *mut f32, *mut f32);
 
@@ -37,26 +35,18 @@ unsafe extern "C" fn launches(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Err
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: slot 4 gives the stream.
-    let get: Function<XLA_FFI_Stream_Get_Args> = unsafe { slot(frame, 4) };
-    let mut args = XLA_FFI_Stream_Get_Args {
-        struct_size: 32,
-        extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
-        ctx: unsafe { (*frame).ctx },
-        stream: std::ptr::null_mut(),
+    // SAFETY: the frame is a host's.
+    let stream = match unsafe { stream(frame) } {
+        Ok(stream) => stream,
+        Err(failed) => return failed,
     };
-    // SAFETY: the arguments are whole.
-    let failed = unsafe { get(&raw mut args) };
-    if !failed.is_null() {
-        return failed;
-    }
     // SAFETY: slot 9 allocates.
     let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
     let mut memory = XLA_FFI_DeviceMemory_Allocate_Args {
         struct_size: 48,
         extension_start: std::ptr::null_mut(),
-        ctx: args.ctx,
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
         size: 4,
         alignment: 4,
         data: std::ptr::null_mut(),
@@ -70,7 +60,7 @@ unsafe extern "C" fn launches(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Err
     let x: *mut c_void = unsafe { arg(frame, 0) };
     // SAFETY: the frame has one result.
     let y = unsafe { ret(frame, 0) };
-    let stream = CpuStream::from_handle(args.stream).expect("a CPU stream");
+    let stream = CpuStream::from_handle(stream).expect("a CPU stream");
     let addresses = Addresses(x.cast(), y.cast(), memory.data.cast());
     stream.enqueue(Box::new(move || addresses.work()));
     std::ptr::null_mut()

@@ -8,34 +8,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use support::handlers::{Function, error, metadata, ret, slot};
+use support::handlers::{error, metadata, ret, stream};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, Canceller, Code, CpuDevice, CpuStream, DType, DeviceStream,
     Displaced, Executable, Executor, Revision, Runtime, Shape, Stage, Tensor, Unwritten,
 };
-use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler, XLA_FFI_Stream_Get_Args};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
 const BYTES: usize = 16;
-
-/// The stream of a call.
-///
-/// # Safety
-/// The frame is a host's.
-unsafe fn stream(frame: *mut XLA_FFI_CallFrame) -> Option<Arc<CpuStream>> {
-    // SAFETY: slot 4 gives the stream.
-    let get: Function<XLA_FFI_Stream_Get_Args> = unsafe { slot(frame, 4) };
-    let mut args = XLA_FFI_Stream_Get_Args {
-        struct_size: 32,
-        extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
-        ctx: unsafe { (*frame).ctx },
-        stream: std::ptr::null_mut(),
-    };
-    // SAFETY: the arguments are whole.
-    let failed = unsafe { get(&raw mut args) };
-    assert!(failed.is_null());
-    CpuStream::from_handle(args.stream)
-}
 
 /// Puts work on the stream that adds 1 to each byte of the result, after a while, and says then that it is done.
 ///
@@ -45,7 +25,8 @@ unsafe fn adds(frame: *mut XLA_FFI_CallFrame, done: &'static AtomicBool) {
     // SAFETY: as promised by the caller.
     let y = unsafe { ret(frame, 0) } as usize;
     // SAFETY: as above.
-    let stream = unsafe { stream(frame) }.expect("a CPU stream");
+    let stream = unsafe { stream(frame) }.expect("the call has a stream");
+    let stream = CpuStream::from_handle(stream).expect("a CPU stream");
     stream.enqueue(Box::new(move || {
         std::thread::sleep(Duration::from_millis(50));
         for index in 0..BYTES {

@@ -221,13 +221,10 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it gives fewer
     /// elements than the result has; what it gives beyond them is not asked for.
     pub fn write_iter(&mut self, elements: impl IntoIterator<Item = T>) -> Result<&mut [T]> {
-        let (mut writer, mut elements) = (self.writer(), elements.into_iter());
-        // Not `for`, which asks for the next one before it is known that there is room: it may be another result's, or
-        // one to wait for.
-        while !writer.is_full() {
-            let Some(element) = elements.next() else {
-                break;
-            };
+        // One more may be another result's, or one to wait for.
+        let elements = elements.into_iter().take(self.view.len);
+        let mut writer = self.writer();
+        for element in elements {
             writer.push(element)?;
         }
         writer.finish()

@@ -154,6 +154,7 @@ impl Recorder {
         call: &Arc<()>,
         body: impl FnOnce(*const XLA_FFI_Extension) -> Result<T>,
     ) -> Result<T> {
+        self.calls.retain(|owned| owned.call.strong_count() > 0);
         let is_it = |owned: &Owned| owned.call.as_ptr() == Arc::as_ptr(call);
         let index = self.calls.iter().position(is_it).unwrap_or_else(|| {
             self.calls.push(Owned {

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use xla_ffi_sys::{
     XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args,
     XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Future,
-    XLA_FFI_Future_Create_Args, XLA_FFI_Metadata_Extension,
+    XLA_FFI_Future_Create_Args, XLA_FFI_Metadata_Extension, XLA_FFI_Stream_Get_Args,
 };
 
 /// Answers the metadata call with version 0.`minor` and these traits; whether it was one.
@@ -144,4 +144,29 @@ pub(crate) fn memory(alignment: usize) -> *mut i64 {
     let data: *mut i64 = unsafe { std::alloc::alloc_zeroed(layout) }.cast();
     assert!(!data.is_null());
     data
+}
+
+/// The stream of a call, or the host's error.
+///
+/// # Safety
+/// The frame is a host's.
+pub(crate) unsafe fn stream(
+    frame: *mut XLA_FFI_CallFrame,
+) -> std::result::Result<*mut c_void, *mut XLA_FFI_Error> {
+    // SAFETY: slot 4 gives the stream.
+    let get: Function<XLA_FFI_Stream_Get_Args> = unsafe { slot(frame, 4) };
+    let mut args = XLA_FFI_Stream_Get_Args {
+        struct_size: 32,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        stream: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    let failed = unsafe { get(&raw mut args) };
+    if failed.is_null() {
+        Ok(args.stream)
+    } else {
+        Err(failed)
+    }
 }

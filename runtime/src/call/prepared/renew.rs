@@ -51,6 +51,7 @@ impl PreparedCall {
     /// these are the caller's memory ([`PreparedCall::renew_on`]), and as [`Call::prepare`].
     pub fn renew(&mut self, mut call: Call) -> Result<()> {
         self.may_become(&call)?;
+        let mut displaced = vec![];
         if !call.request.args.is_empty() || !call.request.rets.is_empty() {
             if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
                 return Err(Error::invalid(
@@ -71,11 +72,9 @@ impl PreparedCall {
             }
             // Not a destructor of the program's runs before all is laid out: it may panic.
             std::mem::swap(&mut body.request.args, &mut asked.args);
-            let displaced = std::mem::replace(&mut body.rets, rets);
-            self.become_one_of(call, displaced);
-            return Ok(());
+            displaced = std::mem::replace(&mut body.rets, rets);
         }
-        self.become_one_of(call, vec![]);
+        self.become_one_of(call, displaced);
         Ok(())
     }
 
