@@ -1,5 +1,6 @@
 """State types of libraries that do not register them themselves: upstream's C++ leaves that to its user."""
 
+import collections
 import ctypes
 import re
 from collections.abc import Mapping
@@ -9,7 +10,8 @@ from ._errors import LibraryError, UnsupportedRuntimeError
 from ._lock import Lock
 
 _lock = Lock()
-_known = set()  # (address of the id, platform); XLA knows an id once
+_infos = {}  # (address of the id, platform): the address of the info; XLA knows an id once
+_named = collections.Counter()  # (name, platform): the types that a caller calls so; XLA knows a name once, too
 
 _SYMBOL = re.compile(r"\w+(::\w+)*")
 
@@ -48,9 +50,15 @@ def register(path, contents, image, types: Mapping[str, tuple], platforms, prefi
         info = info_symbol and _address(path, image, functions, info_symbol)
         for platform in platforms:
             with _lock.held():
-                if (number, platform) not in _known:
-                    _jax.register_type(f"{prefix}.{name}", number, info, platform)
-                    _known.add((number, platform))
+                if _jax.TYPES_HAVE_INFO and _infos.get((number, platform), info) != info:
+                    raise LibraryError(f"{path}: the type {id_symbol!r} is registered with another info than {info_symbol!r} already")
+                if (number, platform) not in _infos:
+                    full = f"{prefix}.{name}"
+                    # The file may have been loaded with another type of this name.
+                    before = _named[(full, platform)]
+                    _jax.register_type(f"{full}@{before + 1}" if before else full, number, info, platform)
+                    _infos[(number, platform)] = info
+                    _named[(full, platform)] += 1
 
 
 def _address(path, image, functions, symbol):

@@ -291,6 +291,14 @@ def state_types(folder):
     # The same type under another prefix is the same registration; another type of its name is none.
     if not np.array_equal(load("again", {"Factor": functions}).stateful(X), 3 * np.asarray(X)):
         raise AssertionError("wrong numbers")
+    # The file may be loaded with another type of the name; one type has one info.
+    others = functions.replace("factor_type_id", "other_type_id")
+    for name in ("Factor", "Other"):
+        if not np.array_equal(load("state", {name: others}).stateful(X), 3 * np.asarray(X)):
+            raise AssertionError("wrong numbers")
+    if _jax.TYPES_HAVE_INFO:
+        wrong = "factor_type_id, factor_type_id"
+        raises(xla_ffi.LibraryError, lambda: load("state", {"Factor": wrong}), "another info than 'factor_type_id' already")
     # Another library, and another build of the first, have types of their own, whatever their names.
     other = shutil.copy(path, os.path.join(folder, "libother.so"))
     own = xla_ffi.load(other, "other", handlers=STATEFUL, types={"Factor": functions})
