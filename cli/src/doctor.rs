@@ -199,6 +199,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
         .chain(wheels.iter().flat_map(Opened::items))
         .collect();
+    let items = gate::without_followers(items, &mut lists, args.known.writes());
     let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
     args.known.write(decision.keys())?;
     let fails =

@@ -106,6 +106,7 @@ impl Opened {
             finding: finding.clone(),
             jaxlibs: Vec::new(),
             open: finding.problem == Problem::Foreign && finding.level == Level::Unknown,
+            behind: None,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::{FIXED, build, doctor, run};
 use serde_json::Value;
+use std::path::Path;
 use xla_ffi_testing::skip;
 
 #[test]
@@ -142,6 +143,97 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
         "{}",
         worse.stderr
     );
+}
+
+/// A handler whose description cannot be, and one that no jaxlib takes: a list that knows the one says nothing of the
+/// other.
+#[test]
+fn a_known_finding_hides_no_other() {
+    let test = "a_known_finding_hides_no_other";
+    let folder = tempfile::tempdir().unwrap();
+    let template = xla_ffi_testing::root().join("cli/templates/c/source.c");
+    let template = std::fs::read_to_string(template).unwrap();
+    let (code, _) = template.split_once("/* What tools").unwrap();
+    let code = code.replace("(scale, scale_impl)", "(h, scale_impl)");
+    let source = format!(
+        "{code}{}\nXFFI_LIBRARY(l, XFFI_DESCRIBE(h, XFFI_ARGS(), XFFI_RETS(XFFI_OPERAND(\"y\", DTYPE, 1)), \
+         XFFI_ATTRS()));\n",
+        FIXED.replace(
+            "XLA_FFI_Error*",
+            "__attribute__((visibility(\"default\"))) XLA_FFI_Error*"
+        )
+    );
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let make = |name: &str, source: &str, dtype: &str| {
+        let dtype = format!("-DDTYPE={dtype}");
+        build(folder.path(), name, "gcc", source, &[&dtype, "-DMINOR=9"])
+    };
+    let ids = |list: &Value| -> Vec<String> {
+        let items = list.as_array().unwrap().iter();
+        items
+            .map(|item| item["key"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let newest = ["--jaxlib", "0.12.0", "--strict", "--handler", "fixed"];
+    let told = |library: &Path, more: &[&str]| doctor(library, &[&newest, more].concat());
+    let Some(library) = make("known", &source, "NOSUCH") else {
+        return skip(test, "gcc is not there");
+    };
+    let allow = file("allow", "XF119 libknown.so/h: we know\n");
+    let answer = told(&library, &["--allow", &allow]);
+    assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+    assert_eq!(
+        ids(&answer.whole["gate"]["failing"]),
+        ["XF202 libknown.so/fixed"]
+    );
+    // A baseline of before holds no more than the list.
+    let base = file("base", "XF119 libknown.so/h\n");
+    assert_eq!(told(&library, &["--baseline", &base]).code, Some(1));
+    // Written now, it holds both.
+    let now = folder.path().join("now").display().to_string();
+    assert_eq!(told(&library, &["--write-baseline", &now]).code, Some(0));
+    assert_eq!(told(&library, &["--baseline", &now]).code, Some(0));
+    // A library that does not load here: what it would do was not judged, whoever knows that it does not load.
+    let lost = format!(
+        "{source}\nvoid lost(void); __attribute__((constructor)) void begin(void) {{ lost(); }}\n"
+    );
+    let library = make("lost", &lost, "F32").unwrap();
+    let plain = told(&library, &[]);
+    let failing = ids(&plain.whole["gate"]["failing"]);
+    assert!(
+        plain.code == Some(1) && failing.iter().all(|key| !key.starts_with("XF003")),
+        "what follows from a failure needs no word: {failing:?}"
+    );
+    let lines: Vec<String> = failing
+        .iter()
+        .map(|key| format!("{key}: we know\n"))
+        .collect();
+    let allow = file("lost-allow", &lines.concat());
+    let answer = told(&library, &["--allow", &allow]);
+    assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+    assert_eq!(answer.whole["exit"]["kind"], "not-judged");
+    assert!(
+        ids(&answer.whole["gate"]["failing"]).contains(&"XF003 liblost.so/fixed".to_owned()),
+        "{}",
+        answer.stderr
+    );
+    let answer = doctor(
+        &library,
+        &[
+            "--jaxlib",
+            "0.12.0",
+            "--handler",
+            "fixed",
+            "--allow",
+            &allow,
+        ],
+    );
+    assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+    assert!(!ids(&answer.whole["gate"]["not_judged"]).is_empty());
 }
 
 #[test]
