@@ -7,6 +7,7 @@
 mod header;
 
 use self::header::{Header, descr};
+use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
 use crate::{Code, DType, Error, Result, Shape, Tensor};
 use std::collections::BTreeSet;
@@ -103,9 +104,19 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     let mut wrong = None;
     let tensor = Tensor::from_fn(shape, |index| {
         let byte = data[index];
+        // The bits of what is no integer: those above them belong to no value.
+        let bits_alone = header.kind == 'u' && dtype.class() != Class::Unsigned;
+        if bits_alone && u32::from(byte) >> dtype.bits() != 0 {
+            wrong.get_or_insert_with(|| {
+                Error::invalid(format!(
+                    "element {index}: {byte:#x} is more than the {} bits of {dtype}",
+                    dtype.bits()
+                ))
+            });
+        }
         let value = match header.kind {
             'i' => Number::Signed((byte as i8).into()),
-            'u' => Number::Unsigned(byte.into()),
+            'u' if !bits_alone => Number::Unsigned(byte.into()),
             _ => scalar_codec::decode(dtype, byte.into()).unwrap_or(Number::Unsigned(0)),
         };
         match scalar_codec::encode(dtype, value) {
@@ -359,6 +370,37 @@ mod tests {
         }
     }
 
+    /// An unsigned integer of NumPy's has the bits of every type that is none.
+    #[test]
+    fn unsigned_integers_hold_bits() {
+        for dtype in DType::all() {
+            let width = dtype.bits().div_ceil(8);
+            let is_none = matches!(dtype.class(), Class::Float)
+                && !matches!(dtype, DType::F16 | DType::F32 | DType::F64);
+            if !is_none || dtype == DType::Token {
+                continue;
+            }
+            let patterns = 1_u32 << dtype.bits().min(8);
+            let shape = Shape::new(dtype, [i64::from(patterns)]).unwrap();
+            let bits: Vec<u8> = (0..patterns)
+                .flat_map(|bits| bits.to_le_bytes()[..width].to_vec())
+                .collect();
+            let descr = format!("{}u{width}", if width == 1 { '|' } else { '<' });
+            let bytes = file(&descr, "False", &format!("{patterns},"), &bits);
+            let tensor = decode(&bytes[..], shape.clone()).unwrap();
+            for at in 0..patterns {
+                let there = scalar_codec::load(tensor.bytes(), dtype, at as usize);
+                assert_eq!(there, u128::from(at), "{dtype}");
+            }
+            if dtype.is_packed() {
+                let mut high = bytes;
+                *high.last_mut().unwrap() |= 0x80;
+                let error = decode(&high[..], shape).unwrap_err().to_string();
+                assert!(error.contains(" bits of "), "{dtype}: {error}");
+            }
+        }
+    }
+
     #[test]
     fn refusals_name_the_remedy() {
         let refuse = |bytes: &[u8], shape: Shape| decode(bytes, shape).unwrap_err().to_string();
@@ -376,6 +418,10 @@ mod tests {
         assert!(refuse(&fortran, f32s(&[2, 3])).contains("Fortran"));
         let objects = file("|O", "False", "2, 3", &data);
         assert!(refuse(&objects, f32s(&[2, 3])).contains("objects"));
+        for times in ["<M8[ns]", "<m8[D]", "<M8"] {
+            let times = file(times, "False", "3", &data);
+            assert!(refuse(&times, f32s(&[3])).contains("dates or times"));
+        }
         let wide = file("<f8", "False", "2, 3", &[0; 48]);
         assert!(refuse(&wide, f32s(&[2, 3])).contains("astype('<f4')"));
         let longer = file("<f4", "False", "2, 3", &[0; 25]);

@@ -32,9 +32,10 @@ impl Number {
         }
     }
 
-    /// Whether a part is infinite.
-    pub(crate) fn is_infinite(self) -> bool {
-        self.parts().into_iter().any(f64::is_infinite)
+    /// How many of its parts are infinite.
+    pub(crate) fn infinite_parts(self) -> usize {
+        let parts = self.parts().into_iter();
+        parts.filter(|part| part.is_infinite()).count()
     }
 }
 

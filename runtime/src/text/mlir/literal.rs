@@ -88,7 +88,7 @@ impl Literal {
         let bits =
             scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())?;
         // There is no word for infinity: it comes of too large a number, and as bits.
-        if number.is_infinite() || scalar_codec::overflows(dtype, number, bits) {
+        if number.infinite_parts() > 0 || scalar_codec::overflows(dtype, number, bits) {
             return Err(format!("the number is out of the range of {dtype}"));
         }
         Ok(bits)

@@ -33,6 +33,12 @@ impl Header {
         if kind == 'O' {
             return Err(Error::invalid("it holds Python objects, not numbers"));
         }
+        // Their unit follows the width: `<M8[ns]`.
+        if matches!(kind, 'M' | 'm') {
+            return Err(Error::invalid(format!(
+                "it holds dates or times ('{descr}'), not numbers: write them with .astype('<i8')"
+            )));
+        }
         let width = code[kind.len_utf8()..]
             .parse()
             .map_err(|_| broken("'descr'"))?;
