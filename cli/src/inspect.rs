@@ -329,6 +329,16 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
         .collect()
 }
 
+/// The manifest of a handler where it says more than names.
+fn described<'a>(handler: &Chosen<'a>) -> Option<&'a manifest::Handler> {
+    handler.manifest.filter(|says| says.described)
+}
+
+/// The traits that the manifest names; of a handler that it does not describe the answer tells them.
+fn declared_traits(handler: &Chosen<'_>) -> Option<Vec<String>> {
+    described(handler).map(|says| says.traits.clone())
+}
+
 fn traits(bits: u32) -> Vec<String> {
     let mut names = vec![];
     if bits & 1 != 0 {
@@ -371,7 +381,7 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
         Err(error) => (None, vec![], Some(error)),
     };
     if let Some(object) = value.as_object_mut() {
-        let declared = handler.manifest.map(|says| says.traits.clone());
+        let declared = declared_traits(handler);
         let accepted = asked.accepted();
         let first = accepted.first().map(|revision| revision.first_jaxlib());
         let accepted: Vec<_> = accepted.iter().map(|revision| revision.name()).collect();
@@ -449,15 +459,15 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         .collect();
     line("stages", stages.join(", "));
     let bits = asked.version_and_traits().map_or(0, |(_, traits)| traits);
-    let declared = handler.manifest.map(|says| says.traits.clone());
     line(
         "traits",
-        declared.unwrap_or_else(|| traits(bits)).join(", "),
+        declared_traits(handler)
+            .unwrap_or_else(|| traits(bits))
+            .join(", "),
     );
     line(
         "floor",
-        handler
-            .manifest
+        described(handler)
             .map(|says| says.floor.clone())
             .unwrap_or_default(),
     );

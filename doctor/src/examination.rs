@@ -111,7 +111,10 @@ impl Examination {
     /// of its stages.
     #[must_use]
     pub fn candidates(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Candidate> {
-        let mut candidates: Vec<Candidate> = self.declared().map(declared).collect();
+        let mut candidates: Vec<Candidate> = self
+            .declared()
+            .map(|handler| self.described(handler))
+            .collect();
         for (name, stages) in named {
             let known = candidates.iter().any(|candidate| {
                 candidate.name == *name
@@ -128,16 +131,47 @@ impl Examination {
     #[must_use]
     pub fn candidate(&self, name: &str, stages: &[(String, String)]) -> Candidate {
         match self.declared().find(|handler| handler.name == name) {
-            Some(handler) => declared(handler),
-            None => Candidate {
-                name: name.to_owned(),
-                stages: stages.to_vec(),
-                floor: None,
-                state: self.usage("5StateI"),
-                future: self.usage("6Future"),
-                has_types: false,
-                answers: Vec::new(),
+            Some(handler) => self.described(handler),
+            None => self.undescribed(name, stages.to_vec()),
+        }
+    }
+
+    /// A handler as its manifest describes it. Of one that it does not describe nothing but the stages is known: what
+    /// it does not say there it does not deny.
+    fn described(&self, handler: &manifest::Handler) -> Candidate {
+        let stages = handler.stages.iter();
+        let stages = stages.map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()));
+        let undescribed = self.undescribed(&handler.name, stages.collect());
+        if !handler.described {
+            return undescribed;
+        }
+        Candidate {
+            floor: handler.floor_revision(),
+            state: match &handler.state {
+                Some(state) => Use::Yes(format!("the manifest names its type, {}", state.ty)),
+                None => Use::No,
             },
+            future: if handler.is_async {
+                Use::Yes("the manifest says async".to_owned())
+            } else {
+                Use::No
+            },
+            // Its own registration is part of what it answers.
+            has_types: true,
+            ..undescribed
+        }
+    }
+
+    /// A handler of which nothing but its symbols is known.
+    fn undescribed(&self, name: &str, stages: Vec<(String, String)>) -> Candidate {
+        Candidate {
+            name: name.to_owned(),
+            stages,
+            floor: None,
+            state: self.usage("5StateI"),
+            future: self.usage("6Future"),
+            has_types: false,
+            answers: Vec::new(),
         }
     }
 
@@ -227,31 +261,6 @@ fn part_differs(facts: &Facts, other: &Facts, same_manifest: bool) -> Finding {
     };
     Finding::new(Level::Proved, Weight::Risk, Problem::Manifest, what, why)
         .fix("build all parts from the same sources, then join them with lipo -create")
-}
-
-/// A handler as its manifest describes it.
-fn declared(handler: &manifest::Handler) -> Candidate {
-    Candidate {
-        name: handler.name.clone(),
-        stages: handler
-            .stages
-            .iter()
-            .map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()))
-            .collect(),
-        floor: handler.floor_revision(),
-        state: match &handler.state {
-            Some(state) => Use::Yes(format!("the manifest names its type, {}", state.ty)),
-            None => Use::No,
-        },
-        future: if handler.is_async {
-            Use::Yes("the manifest says async".to_owned())
-        } else {
-            Use::No
-        },
-        // Its own registration is part of what it answers.
-        has_types: true,
-        answers: Vec::new(),
-    }
 }
 
 /// Symbols that the manifest names and the library does not export; handlers without a manifest.

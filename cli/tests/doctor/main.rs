@@ -5,6 +5,7 @@ mod files;
 mod gate;
 mod identity;
 mod jaxlibs;
+mod undescribed;
 mod wheel;
 
 use serde_json::Value;
