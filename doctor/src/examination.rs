@@ -10,7 +10,8 @@ use crate::release;
 use crate::{description, exported, threads};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use xla_ffi_abi::model::{Abi, Header};
+use xla_ffi_abi::model::{Abi, Header, Struct};
+use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
 
@@ -366,7 +367,8 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     for unit in &units {
         let fitting: Vec<Revision> = snapshots
             .iter()
-            .filter(|snapshot| snapshot.edition.header == Header::Main && fits(unit, &snapshot.abi))
+            .filter(|snapshot| snapshot.edition.header == Header::Main)
+            .filter(|snapshot| fits(unit, &snapshot.abi, snapshots))
             .map(|snapshot| snapshot.edition.revision)
             .collect();
         strange += usize::from(fitting.is_empty());
@@ -403,8 +405,18 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     revisions
 }
 
-/// Whether every complete struct of the main header that a unit knows is as in the snapshot.
-fn fits(unit: &Abi, snapshot: &Abi) -> bool {
+/// Whether every complete struct of the main header that a unit knows is as in the snapshot, and every one of an
+/// extension's header as in one of its editions.
+fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
+    let is_extensions = |name: &str, layout: &Struct| {
+        let mut others = snapshots
+            .iter()
+            .filter(|snapshot| snapshot.edition.header != Header::Main);
+        others.any(|other| {
+            let known = other.abi.structs.get(name);
+            known.is_some_and(|known| known.size == layout.size && known.fields == layout.fields)
+        })
+    };
     let mut shared = 0;
     for (name, layout) in &unit.structs {
         match snapshot.structs.get(name) {
@@ -413,6 +425,7 @@ fn fits(unit: &Abi, snapshot: &Abi) -> bool {
             }
             // A struct of a later revision, or another layout of this one.
             Some(_) => return false,
+            None if is_extensions(name, layout) => {}
             None if name.ends_with("_Args") || name == "XLA_FFI_TypeInfo" => return false,
             None => {}
         }

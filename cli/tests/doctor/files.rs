@@ -5,6 +5,46 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use xla_ffi_testing::skip;
 
+/// Structs of an extension's header are known as those of the main one are; a layout of one's own is not.
+#[test]
+fn headers_of_extensions_are_layouts_that_jaxlibs_shipped() {
+    let test = "headers_of_extensions_are_layouts_that_jaxlibs_shipped";
+    let folder = tempfile::tempdir().unwrap();
+    let source = |header: &str, more: &str, args: &str| {
+        format!(
+            "#include \"xla/ffi/api/c_api.h\"\n#include \"xla/ffi/api/{header}\"\n{more}\n\
+             XLA_FFI_Error* h(XLA_FFI_CallFrame* frame) {{\n\
+             struct {{ {args} own; XLA_FFI_CallFrame* frame; }} kept = {{.frame = frame}};\n\
+             return kept.frame->struct_size == sizeof kept ? 0 : 0; }}\n"
+        )
+    };
+    let strange = "know layouts that no jaxlib shipped";
+    for (name, header, args) in [
+        (
+            "coll",
+            "collectives_c_api.h",
+            "XLA_FFI_Communicator_Get_Args",
+        ),
+        ("record", "record_c_api.h", "XLA_FFI_KernelArgs"),
+    ] {
+        let text = source(header, "", args);
+        let Some(library) = build(folder.path(), name, "gcc", &text, &["-g"]) else {
+            return skip(test, "gcc is not there");
+        };
+        let told = doctor(&library, &["--no-run"]);
+        assert_eq!(told.finding(strange), None, "{name}");
+        assert!(
+            told.finding("compiled with layouts of r10").is_some(),
+            "{name}"
+        );
+    }
+    let own = "typedef struct { size_t struct_size; int more; } XLA_FFI_Own_Args;";
+    let text = source("record_c_api.h", own, "XLA_FFI_Own_Args");
+    let library = build(folder.path(), "own", "gcc", &text, &["-g"]).unwrap();
+    let told = doctor(&library, &["--no-run"]);
+    assert!(told.finding(strange).is_some());
+}
+
 #[test]
 fn a_process_that_dies_or_hangs_is_a_finding() {
     let folder = tempfile::tempdir().unwrap();
