@@ -178,6 +178,12 @@ impl Edition {
     /// where nobody knows because the version is newer than this table.
     #[must_use]
     pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
+        // It lies between two revisions' releases, and was taken back.
+        let yanked = sys::YANKED_JAXLIBS.into_iter();
+        let yanked = yanked.filter(|(known, _)| header == Header::Main && *known == version);
+        if let Some((_, revision)) = yanked.last() {
+            return Some(Self::of_revision(revision));
+        }
         let wanted = parse_version(version)?;
         let mut all = EDITIONS.into_iter().rev().chain([Self::BEFORE_R0]);
         all.find(|edition| {

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
 use xla_ffi_abi::diff::Change;
 use xla_ffi_abi::meaning::Harm;
+use xla_ffi_abi::model::Header;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 
 /// Command line of `abi`.
@@ -79,6 +80,60 @@ impl Threshold {
         };
         let mut own = changes.iter().filter(|change| !change.follows);
         own.any(|change| change.effect.harm() >= least)
+    }
+}
+
+/// What a header has to be.
+#[derive(Clone, Debug)]
+enum Wanted {
+    /// A revision: any of its headers.
+    Revision(Revision),
+    /// One edition of one header.
+    Edition(Edition),
+    /// A jaxlib: the edition that it shipped.
+    Jaxlib(String),
+}
+
+impl Wanted {
+    /// Parses a revision, an edition or a jaxlib version.
+    fn parse(name: &str) -> Result<Self, String> {
+        let edition = edition(name)?;
+        Ok(match Revision::from_name(name) {
+            Some(revision) => Self::Revision(revision),
+            None if edition.name() == name => Self::Edition(edition),
+            None => Self::Jaxlib(name.to_owned()),
+        })
+    }
+
+    /// The edition of the main header, or the one that was named.
+    fn edition(&self) -> Edition {
+        match self {
+            Self::Revision(revision) => Edition::of_revision(*revision),
+            Self::Edition(edition) => *edition,
+            Self::Jaxlib(version) => Edition::of_jaxlib(Header::Main, version)
+                .unwrap_or_else(|| Edition::of_revision(Revision::NEWEST)),
+        }
+    }
+
+    /// Whether an edition will do.
+    fn takes(&self, edition: Edition) -> bool {
+        match self {
+            Self::Revision(revision) => {
+                edition.revision == *revision && edition != Edition::BEFORE_R0
+            }
+            Self::Edition(wanted) => edition == *wanted,
+            Self::Jaxlib(version) => Edition::of_jaxlib(edition.header, version) == Some(edition),
+        }
+    }
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Revision(revision) => write!(f, "revision {revision}"),
+            Self::Edition(edition) => write!(f, "{} ({})", edition.name(), edition.jaxlibs()),
+            Self::Jaxlib(version) => write!(f, "jaxlib {version}"),
+        }
     }
 }
 

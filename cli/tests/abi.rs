@@ -311,6 +311,74 @@ fn a_header_is_named_in_under_a_second() {
     assert!(err(&other).contains("CustomOptions_Get"));
 }
 
+/// A revision takes all of its headers; an edition or a jaxlib its own alone.
+#[test]
+fn an_edition_is_not_another_of_its_revision() {
+    let test = "an_edition_is_not_another_of_its_revision";
+    let Some(folder) = headers::folder_or_skip(test) else {
+        return;
+    };
+    if !can_read(test) {
+        return;
+    }
+    let check = |version: &str, file: &str, wanted: &str| {
+        let header = headers::api_folder(&folder, version).join(file);
+        let header = header.to_str().unwrap().to_owned();
+        abi(&["check", "--header", &header, "--revision", wanted])
+    };
+    for (version, takes, others) in [
+        (
+            "0.4.34",
+            &["r2", "r2-0.4.34", "0.4.34"][..],
+            &["r2-0.4.35", "0.4.35", "r3"][..],
+        ),
+        (
+            "0.4.35",
+            &["r2", "r2-0.4.35", "0.4.36"],
+            &["r2-0.4.34", "0.4.34"],
+        ),
+        ("0.4.38", &["r3", "r3-0.4.38"], &["r3-0.5.0", "0.5.0"]),
+        (
+            "0.8.1",
+            &["r7", "0.8.1"],
+            &["r7-0.8.2", "0.9.0", "record-0.1"],
+        ),
+        ("0.4.33", &["r1", "0.4.32", "0.4.33"], &["0.4.34"]),
+    ] {
+        for wanted in takes {
+            let output = check(version, "c_api.h", wanted);
+            assert!(
+                output.status.success(),
+                "{version} as {wanted}: {}",
+                err(&output)
+            );
+        }
+        for wanted in others {
+            let output = check(version, "c_api.h", wanted);
+            assert_eq!(output.status.code(), Some(1), "{version} as {wanted}");
+        }
+    }
+    for wanted in ["r9", "record-0.1", "0.11.2"] {
+        let output = check("0.11.2", "record_c_api.h", wanted);
+        assert!(output.status.success(), "{wanted}: {}", err(&output));
+    }
+    for (wanted, why) in [
+        ("0.11.1", "jaxlib 0.11.1 has no record_c_api.h"),
+        ("r8", "revision r8 has no record_c_api.h"),
+        (
+            "r2-0.4.35",
+            "r2-0.4.35 (jaxlib 0.4.35 to 0.4.36) has no record_c_api.h",
+        ),
+    ] {
+        let output = check("0.11.2", "record_c_api.h", wanted);
+        let said = format!("{}{}", out(&output), err(&output));
+        assert!(
+            output.status.code() == Some(1) && said.contains(why),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn an_edited_header_is_explained() {
     if !can_read("an_edited_header_is_explained") {

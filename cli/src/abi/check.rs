@@ -3,6 +3,7 @@
 mod header;
 
 use super::Threshold;
+use super::Wanted;
 use super::gate::{self, Checked};
 use super::input::{Reading, Variant};
 use super::mirror::{self, Source};
@@ -51,9 +52,10 @@ pub(crate) struct Args {
     /// Compare our own definitions with the committed snapshots.
     #[arg(long, group = "what", conflicts_with_all = OF_HEADERS.into_iter().chain(OF_FILES))]
     snapshots: bool,
-    /// The revision that it has to be; for a mirror the newest where none is given.
-    #[arg(long, value_name = "REV", conflicts_with = "snapshots", value_parser = super::edition)]
-    revision: Option<Edition>,
+    /// What it has to be: a revision (any of its headers), an edition or a jaxlib version; for a mirror the newest
+    /// revision where none is given.
+    #[arg(long, value_name = "REV", conflicts_with = "snapshots", value_parser = Wanted::parse)]
+    revision: Option<Wanted>,
     /// A build of the headers with definitions of its own; each is read.
     #[arg(long, value_name = "NAME[:DEFINITION,…]", conflicts_with = "snapshots")]
     variant: Vec<Variant>,
@@ -113,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut checked = Vec::new();
     if let Some(source) = &mirror {
         let newest = || Edition::of_revision(Revision::NEWEST);
-        let edition = args.revision.unwrap_or_else(newest);
+        let edition = args.revision.as_ref().map_or_else(newest, Wanted::edition);
         match mirror::check(source, edition, args.names.as_deref()) {
             Ok(mirror) => checked.push(mirror),
             // SARIF and annotations have no place for an error but a finding.
@@ -129,7 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     for path in &args.header {
         for variant in &variants {
-            let (revision, fail_on) = (args.revision, args.fail_on);
+            let (revision, fail_on) = (args.revision.as_ref(), args.fail_on);
             let header = header::check(path, *variant, &args.reading, revision, fail_on);
             checked.push(header.unwrap_or_else(|error| header::unreadable(path, *variant, &error)));
         }

@@ -1,9 +1,9 @@
 //! One header: which revision it is, or how it differs from the nearest.
 
-use super::super::Threshold;
 use super::super::diff::report;
 use super::super::gate::{Checked, Found};
 use super::super::input::{Reading, Variant};
+use super::super::{Threshold, Wanted};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) fn check(
     path: &Path,
     variant: Option<&Variant>,
     reading: &Reading,
-    revision: Option<Edition>,
+    revision: Option<&Wanted>,
     fail_on: Threshold,
 ) -> anyhow::Result<Checked> {
     let title = title(path, variant);
@@ -53,7 +53,7 @@ pub(super) fn check(
         );
     }
     let verdict = match revision {
-        Some(edition) => against(edition, &opinions)?,
+        Some(wanted) => against(wanted, &opinions)?,
         None => snapshot::identify(&opinions.abi)?,
     };
     let readers = opinions
@@ -141,18 +141,11 @@ pub(super) fn described(snapshot: &Snapshot) -> Value {
     })
 }
 
-/// Compares with the wanted revision; any header of it will do.
-fn against(wanted: Edition, opinions: &Opinions) -> anyhow::Result<Verdict> {
+/// Compares with what is wanted: of a revision any header will do.
+fn against(wanted: &Wanted, opinions: &Opinions) -> anyhow::Result<Verdict> {
     let header = opinions.abi.header();
     let known = EDITIONS.into_iter().chain([Edition::BEFORE_R0]);
-    let editions = known.filter(|edition| {
-        edition.header == header
-            && (*edition == Edition::BEFORE_R0) == (wanted == Edition::BEFORE_R0)
-            && (*edition == wanted
-                || (edition.revision == wanted.revision
-                    && (wanted == Edition::of_revision(wanted.revision)
-                        || wanted.header != header)))
-    });
+    let editions = known.filter(|edition| edition.header == header && wanted.takes(*edition));
     let mut nearest: Option<(&'static Snapshot, Vec<Change>)> = None;
     for edition in editions {
         let snapshot = snapshot::of_edition(edition)?;
@@ -167,7 +160,6 @@ fn against(wanted: Edition, opinions: &Opinions) -> anyhow::Result<Verdict> {
             nearest = Some((snapshot, changes));
         }
     }
-    let (nearest, changes) =
-        nearest.with_context(|| format!("revision {} has no {header}", wanted.revision))?;
+    let (nearest, changes) = nearest.with_context(|| format!("{wanted} has no {header}"))?;
     Ok(Verdict::Unknown { nearest, changes })
 }
