@@ -3,6 +3,7 @@
 mod checks;
 mod subject;
 
+use crate::device::Device;
 use crate::engine;
 use crate::orphans::isolated;
 use crate::output;
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(name) => vec![name.clone()],
         None => target
             .handlers()
-            .filter(|handler| handler.platforms.iter().any(|platform| platform == "cpu"))
+            .filter(|handler| Device::Host.is_for(handler))
             .map(|handler| HandlerName::Name(handler.name.clone()))
             .collect(),
     };

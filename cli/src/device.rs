@@ -2,6 +2,7 @@
 
 use crate::target::Chosen;
 use anyhow::{Result, bail};
+use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::{Call, Outcome};
 
 /// What `--device` says.
@@ -30,6 +31,12 @@ impl std::str::FromStr for Device {
     }
 }
 
+/// The platforms of a handler in the spelling that is compared.
+fn canonical(handler: &manifest::Handler) -> impl Iterator<Item = String> {
+    let platforms = handler.platforms.iter();
+    platforms.map(|platform| xla_ffi_runtime::canonical_platform(platform))
+}
+
 impl Device {
     /// The platform as manifests name it.
     fn platform(self) -> &'static str {
@@ -39,19 +46,20 @@ impl Device {
         }
     }
 
+    /// Whether the author declared the handler for it, under any spelling; one that names no platform is for all.
+    pub(crate) fn is_for(self, handler: &manifest::Handler) -> bool {
+        handler.platforms.is_empty() || canonical(handler).any(|name| name == self.platform())
+    }
+
     /// Says where the author declared the handler for other platforms.
     pub(crate) fn check(self, chosen: &Chosen<'_>) -> Result<()> {
         let Some(manifest) = chosen.manifest else {
             return Ok(());
         };
-        let platforms: Vec<_> = manifest
-            .platforms
-            .iter()
-            .map(|platform| xla_ffi_runtime::canonical_platform(platform))
-            .collect();
-        if platforms.is_empty() || platforms.iter().any(|name| name == self.platform()) {
+        if self.is_for(manifest) {
             return Ok(());
         }
+        let platforms: Vec<_> = canonical(manifest).collect();
         let (name, declared) = (&chosen.name, manifest.platforms.join(", "));
         match self {
             Self::Host if platforms.iter().any(|name| name == "cuda") => bail!(

@@ -4,8 +4,9 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
 
 /// Handlers without a manifest, y = x + 1 over floats, each wrong in its own way.
 const SOURCE: &str = r#"
@@ -179,4 +180,41 @@ fn what_is_no_recording_is_told() {
     assert!(said(1, &["--replay", "/nowhere/at all"]).contains("No such file"));
     assert!(said(1, &["--replay", "/dev/zero"]).contains("not a regular file"));
     assert!(said(2, &["--replay", empty, "--arg", "f32=1"]).contains("cannot be used with"));
+}
+
+/// Platforms as authors spell them: "Host" is the CPU, and who names none is for all.
+#[test]
+fn the_cpu_has_several_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = |platforms: &str| {
+        format!(
+            r#"#include "xla_ffi/handler.h"
+static XLA_FFI_Error* bad_impl(xffi_call* call) {{
+  xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  return xffi_decoded(call);
+}}
+XFFI_HOST_HANDLER(bad, bad_impl);
+XFFI_LIBRARY(names, XFFI_DESCRIBE_WITH("bad", {platforms}, XFFI_STAGES(XFFI_STAGE(execute, bad)), XFFI_FLOOR(r0),
+  XFFI_ARGS(), XFFI_RETS(XFFI_OPERAND("y", F32, 1)), XFFI_ATTRS(), XFFI_SHAPE("-> 3"), XFFI_TRAITS("host_only")));
+"#
+        )
+    };
+    for (name, platforms, is_cpu) in [
+        ("host", "XFFI_PLATFORMS(\"Host\")", true),
+        ("cpu", "XFFI_PLATFORMS(\"CPU\", \"cuda\")", true),
+        ("cuda", "XFFI_PLATFORMS(\"CUDA\")", false),
+    ] {
+        let Some(library) = library_of_text(folder.path(), name, "gcc", &source(platforms), &[])
+        else {
+            return skip("the_cpu_has_several_names", "gcc is not there");
+        };
+        let out = xla_ffi("check", &library, &[]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1));
+        assert_ne!(
+            said.contains("no manifest with a handler"),
+            is_cpu,
+            "{platforms}: {said}"
+        );
+    }
 }
