@@ -161,14 +161,13 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
     let mut places = args.libraries.clone();
     places.extend(wheels.iter().flat_map(Opened::libraries));
-    for given in args
-        .handler
-        .iter()
-        .filter_map(|handler| handler.file.as_ref())
-    {
+    let handlers = args.handler.iter().map(|of| ("--handler", &of.file));
+    let types = args.types.iter().map(|of| ("--type", &of.file));
+    for (option, given) in handlers.chain(types) {
+        let Some(given) = given else { continue };
         let is_given = |path: &PathBuf| path.file_name().is_some_and(|name| name == given.as_str());
         if !places.iter().any(is_given) {
-            anyhow::bail!("--handler {given}:…: no library of this name was given");
+            anyhow::bail!("{option} {given}:…: no library of this name was given");
         }
     }
     let mut lists = args.known.read()?;
@@ -181,13 +180,13 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     };
     for path in &args.libraries {
         progress::at(path.display().to_string());
-        judged.push(judging.one(path)?);
+        judged.push(judging.one(path, false)?);
     }
     for wheel in &mut wheels {
         let places: Vec<PathBuf> = wheel.libraries().collect();
         for place in places {
             progress::at(wheel.member(&place));
-            match judging.one(&place) {
+            match judging.one(&place, true) {
                 Ok(one) => judged.push(wheel.renamed(one)),
                 Err(error) => wheel.is_broken(&place, &error),
             }
@@ -304,8 +303,8 @@ struct Judging<'a> {
 }
 
 impl Judging<'_> {
-    /// Examines one library, asks its handlers, and judges them.
-    fn one(&self, path: &Path) -> anyhow::Result<Judged> {
+    /// Examines one library, or one of a wheel, asks its handlers, and judges them.
+    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<Judged> {
         let Judging {
             args,
             versions,
@@ -322,27 +321,31 @@ impl Judging<'_> {
             .types
             .iter()
             .filter(|user_type| user_type.is_for(path))
-            .map(|user_type| &user_type.value)
             .filter(|user_type| {
-                let here = examination.facts.exports.contains(&user_type.id);
-                if !here && !several {
-                    missing_type(user_type, &mut examination.findings);
+                let here = examination.facts.exports.contains(&user_type.value.id);
+                // Without a file it is meant for whichever library has it.
+                if !here && (!several || user_type.file.is_some()) {
+                    missing_type(&user_type.value, &mut examination.findings);
                 }
                 here
             })
+            .map(|user_type| &user_type.value)
             .collect();
         let wanted: Vec<Revision> = versions
             .iter()
             .filter_map(|version| Some(jaxlib(version)?.0))
             .collect();
-        if args.no_run {
-            // Where nothing is to run, another machine's library is as good as any.
+        if args.no_run || of_wheel {
+            // Where nothing is to run, another machine's library is as good as any; nor is a wheel for this machine
+            // alone.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
                     finding.weight = Weight::Note;
                     finding.fix = None;
                 }
             }
+        }
+        if args.no_run {
             examination.findings.push(Finding::new(
                 Level::Unknown,
                 Weight::Note,

@@ -89,6 +89,13 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Whether anything was asked of it.
+    #[must_use]
+    pub fn was_asked(&self) -> bool {
+        let skipped = |answer: &Answer| matches!(answer.outcome, Outcome::Skipped { .. });
+        !self.answers.iter().all(skipped)
+    }
+
     /// Whether it was asked, and no runtime that asks takes it.
     #[must_use]
     pub fn is_refused_by_all(&self) -> bool {
@@ -125,7 +132,7 @@ impl Candidate {
     #[must_use]
     pub fn wants_type(&self) -> bool {
         let wants = |answer: &Answer| matches!(&answer.outcome, Outcome::Refused { why } if asks_for_type(why));
-        !self.has_types && self.answers.iter().any(wants)
+        self.answers.iter().any(wants)
     }
 
     /// How it answers. One that states its floor and answers that floor's version negotiates: its

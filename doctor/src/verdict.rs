@@ -144,6 +144,18 @@ pub fn verdict(
             return verdict;
         }
     }
+    if revision == Revision::R0 && !candidate.was_asked() {
+        verdict.level = Level::Unknown;
+        let skipped = candidate
+            .answers
+            .iter()
+            .find_map(|answer| match &answer.outcome {
+                Outcome::Skipped { why } => Some(why.as_str()),
+                _ => None,
+            });
+        verdict.why = skipped.unwrap_or("it was not asked").to_owned();
+        return verdict;
+    }
     if revision == Revision::R0 && candidate.is_refused_by_all() {
         verdict.loads = Loads::Unknown;
         verdict.level = Level::Possible;
@@ -191,13 +203,18 @@ pub fn verdict(
                 );
             }
         }
-        Some(Outcome::Refused { why }) if !candidate.has_types && asks_for_type(why) => {
+        // Whatever was registered, it was another type.
+        Some(Outcome::Refused { why }) if asks_for_type(why) => {
             verdict.loads = Loads::Unknown;
             verdict.level = Level::Possible;
-            verdict.why =
-                "the type of its state has to be registered before it; --type NAME=ID,INFO \
-                           registers it here, as jax.ffi.register_ffi_type does there"
-                    .to_owned();
+            let which = match candidate.has_types {
+                true => ", and what was registered is another",
+                false => "",
+            };
+            verdict.why = format!(
+                "the type of its state has to be registered before it{which}; --type NAME=ID,INFO registers it here, as \
+                 jax.ffi.register_ffi_type does there"
+            );
         }
         Some(Outcome::Refused { why }) => {
             verdict.loads = Loads::No;
@@ -571,6 +588,38 @@ mod tests {
         });
         assert_eq!(on("0.4.31", &newer).loads, Loads::Unknown);
         assert_eq!(on("0.12.0", &newer).loads, Loads::No);
+    }
+
+    #[test]
+    fn what_was_not_run_is_not_known_to_load_on_r0() {
+        let mut nothing = candidate(false, negotiating);
+        nothing.answers.clear();
+        let skipped = candidate(false, |_| Outcome::Skipped {
+            why: "another machine's".to_owned(),
+        });
+        for unasked in [nothing, skipped] {
+            let verdict = on("0.4.31", &unasked);
+            assert_eq!(
+                (verdict.loads, verdict.level),
+                (Loads::Unknown, Level::Unknown)
+            );
+            assert_eq!(verdict.why, on("0.12.0", &unasked).why);
+        }
+    }
+
+    /// Another type does not answer for the one that a handler asks for.
+    #[test]
+    fn a_type_that_is_asked_for_is_not_known_to_be_missing() {
+        let mut asking = candidate(false, |_| Outcome::Refused {
+            why: "the type must be registered before the handler registration".to_owned(),
+        });
+        for has_types in [false, true] {
+            asking.has_types = has_types;
+            let verdict = on("0.12.0", &asking);
+            assert_eq!(verdict.loads, Loads::Unknown, "{}", verdict.why);
+            assert_eq!(verdict.why.contains("is another"), has_types);
+            assert!(asking.wants_type());
+        }
     }
 
     #[test]

@@ -36,10 +36,10 @@ impl Opened {
         })
     }
 
-    /// The libraries that may have handlers, and that this machine can load: where they lie.
+    /// The libraries that may have handlers: where they lie.
     pub(super) fn libraries(&self) -> impl Iterator<Item = PathBuf> {
         let own = self.inside.iter();
-        let own = own.filter(|inside| inside.foreign.is_none() && !inside.is_bundled());
+        let own = own.filter(|inside| !inside.is_bundled());
         own.map(|inside| inside.place.clone())
     }
 
@@ -51,6 +51,11 @@ impl Opened {
 
     /// A library of it that is none after all.
     pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
+        // What can be seen of it as a member has been told.
+        let mut inside = self.inside.iter();
+        if inside.any(|inside| inside.place == place && inside.foreign.is_some()) {
+            return;
+        }
         let why = self.named(&crate::words::error_text(why));
         let member = self.member(place);
         self.findings.push(
@@ -73,6 +78,9 @@ impl Opened {
 
     /// What was judged where it was unpacked, told as what it is.
     pub(super) fn renamed(&self, mut judged: Judged) -> Judged {
+        // For which machines it is the wheel tells, which says where it may be installed.
+        let findings = &mut judged.examination.findings;
+        findings.retain(|finding| finding.problem != Problem::OtherMachine);
         let rename = |finding: &mut Finding| {
             finding.what = self.named(&finding.what);
             finding.why = self.named(&finding.why);

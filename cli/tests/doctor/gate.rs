@@ -268,6 +268,16 @@ fn several_libraries_have_handlers_of_their_own() {
     assert_eq!(libraries[1]["handlers"][0]["name"], "mine");
     let nobody = run(&one, &[two, "--handler", "libthree.so:x"]);
     assert_eq!(nobody.status.code(), Some(1));
+    let nobody = run(&one, &[two, "--type", "libthree.so:S=x"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(said.contains("--type libthree.so:…: no library"), "{said}");
+    let lacks = doctor(&one, &[two, "--type", "libtwo.so:S=nowhere"]);
+    let told = &lacks.whole["libraries"][1]["findings"];
+    assert!(
+        lacks.code == Some(1) && told.to_string().contains("no symbol 'nowhere'"),
+        "{told}"
+    );
     // What is meant for whichever library has it, and none has, is told once.
     for wanted in [["--handler", "nowhere"], ["--type", "S=nowhere"]] {
         let told = doctor(
