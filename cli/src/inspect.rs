@@ -1,5 +1,6 @@
 //! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
 
+use crate::run::{UserType, parse_type};
 use crate::target::{Chosen, FORGOTTEN, HandlerName, Target};
 use crate::{ask, output};
 use anyhow::{Context, bail};
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// Only this handler; in a library without manifest, the symbol to ask.
     #[arg(long, value_name = "NAME")]
     handler: Option<HandlerName>,
+    /// Register a user type first, by the symbols of its id and its `TypeInfo`, as `run` does.
+    #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
+    types: Vec<UserType>,
     /// Answer in JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -37,7 +41,7 @@ struct Reception {
 
 impl Reception {
     /// Asks a handler on every revision, in child processes, where the library runs here and loads.
-    fn of(handler: &Chosen<'_>, examination: &Examination) -> Self {
+    fn of(handler: &Chosen<'_>, examination: &Examination, types: &[&UserType]) -> Self {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
         let named = (handler.name.clone(), stages.collect::<Vec<_>>());
@@ -50,7 +54,7 @@ impl Reception {
         let why = does_not_load.map(|finding| &finding.why);
         match elsewhere.as_ref().or(why) {
             Some(why) => ask::skip_all(std::slice::from_mut(&mut candidate), why),
-            None => asking(examination).one(&mut candidate),
+            None => asking(examination, types).one(&mut candidate),
         }
         candidate.learn_state();
         // r0 asks nothing: but for this, it would take a handler whose library does not load.
@@ -78,6 +82,17 @@ impl Reception {
         let pairs = Revision::ALL.into_iter().zip(&self.verdicts);
         let pairs = pairs.filter(|(_, verdict)| verdict.loads == Loads::Yes);
         pairs.map(|(revision, _)| revision).collect()
+    }
+
+    /// Why it was not found out whether any jaxlib loads it, where none is known to and not all are known not to. What
+    /// r0 would do with one that all others refuse is no answer: it asks nothing.
+    fn not_known(&self) -> Option<&str> {
+        let unknown = |verdict: &&Verdict| {
+            verdict.loads == Loads::Unknown && verdict.revision != Revision::R0.name()
+        };
+        let found = self.verdicts.iter().rev().find(unknown);
+        let found = found.filter(|_| self.accepted().is_empty());
+        found.map(|verdict| verdict.why.as_str())
     }
 
     /// Version and traits as the newest runtime that takes it hears them, or why none does.
@@ -117,6 +132,9 @@ impl Reception {
             }
         });
         let told: Vec<_> = told.collect();
+        if let Some(why) = self.not_known() {
+            return format!("not known: {why}");
+        }
         if told.is_empty() {
             return "no known one loads it".into();
         }
@@ -125,12 +143,12 @@ impl Reception {
 }
 
 /// How a library is asked.
-fn asking(examination: &Examination) -> ask::Asking<'_> {
+fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> ask::Asking<'a> {
     ask::Asking {
         path: &examination.path,
         limit: PROBE_LIMIT,
         wanted: &Revision::ALL[1..],
-        types: &[],
+        types,
     }
 }
 
@@ -153,6 +171,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let target = Target::read(&args.lib)?;
     let mut examination = Examination::of(&args.lib)?;
     let elsewhere = elsewhere(&examination);
+    let types: Vec<&UserType> = args.types.iter().collect();
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
         // First of all: it explains whatever else is missing.
@@ -162,11 +181,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => chosen?,
     };
     if elsewhere.is_none() {
-        examination.findings.extend(asking(&examination).loading());
+        examination
+            .findings
+            .extend(asking(&examination, &types).loading());
     }
     let receptions: Vec<_> = chosen
         .iter()
-        .map(|handler| Reception::of(handler, &examination))
+        .map(|handler| Reception::of(handler, &examination, &types))
         .collect();
     let shown = chosen.iter().zip(&receptions);
     let problems = problems(&examination, &chosen, &receptions);
@@ -294,7 +315,7 @@ fn problems(
                 wrong.push(format!("{id}: handler '{}': {what}: {why}", handler.name));
             }
         }
-        if !asked.asked || !asked.accepted().is_empty() {
+        if !asked.asked || !asked.accepted().is_empty() || asked.not_known().is_some() {
             continue;
         }
         let why = match asked.version_and_traits() {
@@ -385,10 +406,11 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
         let accepted = asked.accepted();
         let first = accepted.first().map(|revision| revision.first_jaxlib());
         let accepted: Vec<_> = accepted.iter().map(|revision| revision.name()).collect();
+        let known = asked.asked && asked.not_known().is_none();
         object.insert("traits".into(), json!(declared.unwrap_or(bits)));
         object.insert("answers".into(), json!(version));
         object.insert("error".into(), json!(error));
-        object.insert("accepted_by".into(), json!(asked.asked.then_some(accepted)));
+        object.insert("accepted_by".into(), json!(known.then_some(accepted)));
         object.insert("first_jaxlib".into(), json!(first));
     }
     value

@@ -114,3 +114,62 @@ fn no_jaxlib_loads_a_library_that_does_not_load() {
         assert!(error.contains(why), "{name}: {told}");
     }
 }
+
+/// A handler that asks for the type of its state before it answers: what is not known is no refusal, and `--type` tells.
+#[test]
+fn a_type_that_is_not_registered_is_no_refusal() {
+    let test = "a_type_that_is_not_registered_is_no_refusal";
+    let source = r#"
+#include "xla/ffi/api/c_api.h"
+XLA_FFI_TypeId own = {0};
+XLA_FFI_TypeId other = {0};
+static XLA_FFI_Error* answer(XLA_FFI_CallFrame* frame, int wants) {
+  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
+  if (extension && extension->extension_base.type == XLA_FFI_Extension_Metadata) {
+    if (wants && own.type_id == 0) {
+      XLA_FFI_Error_Create_Args args = {sizeof args, 0,
+          "Types used by FFI handlers must be registered before the handler registration",
+          XLA_FFI_Error_Code_FAILED_PRECONDITION};
+      return frame->api->XLA_FFI_Error_Create(&args);
+    }
+    extension->metadata->api_version.major_version = 0;
+    extension->metadata->api_version.minor_version = 3;
+    extension->metadata->traits = 0;
+  }
+  return 0;
+}
+XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return answer(frame, 1); }
+XLA_FFI_Error* h(XLA_FFI_CallFrame* frame) { return answer(frame, 0); }
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library_of_text(folder.path(), "typed", "gcc", source, &[]) else {
+        return skip(test, "gcc is not there");
+    };
+    let told = |more: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .arg("inspect")
+            .arg(&library)
+            .args(["--handler", "execute=h,instantiate=make"])
+            .args(more)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text)
+    };
+    for unregistered in [&[][..], &["--type", "Other=other"]] {
+        let (code, text) = told(unregistered);
+        assert!(
+            code == Some(0) && text.contains("not known: the type of its state"),
+            "{code:?} {text}"
+        );
+        let (code, text) = told(&[unregistered, &["--json"]].concat());
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((code, &value["exit"]["kind"]), (Some(0), &"ok".into()));
+        assert_eq!(value["handlers"][0]["accepted_by"], Value::Null);
+    }
+    let (code, text) = told(&["--type", "Own=own"]);
+    assert!(
+        code == Some(0) && text.contains("or later"),
+        "{code:?} {text}"
+    );
+}
