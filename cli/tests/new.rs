@@ -157,16 +157,23 @@ fn what_is_committed_names_no_checkout() {
     assert!(ignored.lines().any(|line| line == "/.cargo"), "{ignored}");
 }
 
+/// What `run` says of a handler for GPUs where no device is named.
+const TO_A_GPU: &str = "--device cuda";
+
 #[test]
 fn workflows_ask_the_doctor_and_the_checker() {
-    for (language, check) in [
-        ("rust", "abi check --snapshots"),
-        ("c", "abi check --header"),
-        ("cpp", "abi check --header"),
+    for (language, cuda, check) in [
+        ("rust", false, "abi check --snapshots"),
+        ("c", false, "abi check --header"),
+        ("cpp", false, "abi check --header"),
+        ("rust", true, "abi check --snapshots"),
+        ("cpp", true, "abi check --header"),
     ] {
-        let folder = folder(&format!("workflow-{language}"));
+        let folder = folder(&format!("workflow-{language}-{cuda}"));
         let project = folder.join("work");
-        assert!(new(&folder, &["work", "--lang", language]).status.success());
+        let mut arguments = vec!["work", "--lang", language];
+        arguments.extend(cuda.then_some("--cuda"));
+        assert!(new(&folder, &arguments).status.success());
         let text = std::fs::read_to_string(project.join(".github/workflows/ci.yml")).unwrap();
         for line in [
             check,
@@ -175,6 +182,23 @@ fn workflows_ask_the_doctor_and_the_checker() {
             "jaxlib==0.4.31",
         ] {
             assert!(text.contains(line), "{language}: no {line} in {text}");
+        }
+        // A runner has no GPU: `check` of what is for GPUs alone is a no. Nor has it an nvcc, which CMake wants, in either
+        // job, before pip builds.
+        assert_eq!(text.contains("xla-ffi check"), !cuda, "{text}");
+        let builds = ["pip install $", "python -m build"];
+        for (job, build) in text.split("\n  wheel:").zip(builds) {
+            let toolkit = job.find("nvidia-cuda-toolkit");
+            assert_eq!(toolkit.is_some(), cuda && language == "cpp", "{job}");
+            assert!(toolkit < job.find(build), "{job}");
+        }
+        if cuda && language == "cpp" {
+            // What is said there, which the test below sees.
+            let cmake = std::fs::read_to_string(project.join("CMakeLists.txt")).unwrap();
+            assert!(
+                cmake.contains(&format!("REGULAR_EXPRESSION \"{TO_A_GPU}\"")),
+                "{cmake}"
+            );
         }
         // What the template fills in, and nothing of a workflow's own.
         assert!(
@@ -270,10 +294,7 @@ fn a_cxx_project_for_gpus_builds_where_nvcc_is() {
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&out.stderr);
-    assert!(
-        !out.status.success() && told.contains("runs with --device cuda"),
-        "{told}"
-    );
+    assert!(!out.status.success() && told.contains(TO_A_GPU), "{told}");
 }
 
 #[test]
@@ -288,6 +309,7 @@ fn nothing_is_overwritten_and_names_are_checked() {
     std::fs::create_dir(folder.join("there")).unwrap();
     refused(&["there"], "exists");
     refused(&["2bad"], "library");
+    refused(&["bad-"], "last");
     refused(&["random"], "a module of Python");
     refused(&["good", "--sdk", "there"], "handler.h");
     assert_eq!(

@@ -61,10 +61,13 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = name.replace('-', "_");
     let mut bytes = name.bytes();
     let begins = bytes.next().is_some_and(|first| first.is_ascii_lowercase());
-    if !begins || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+    // Python packages do not end with it.
+    let ends = !name.ends_with('_');
+    if !begins || !ends || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    {
         bail!(
             "'{}' does not name a library: begin with a lower-case letter and go on with lower-case \
-             letters, digits, '_' or '-'",
+             letters, digits, '_' or '-', a letter or digit last",
             crate::words::shown(path)
         );
     }
@@ -82,7 +85,7 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!(library_name(Path::new("a/my-op2")).unwrap(), "my_op2");
-        for bad in ["2op", "My", "a b", "", "..", "é"] {
+        for bad in ["2op", "My", "a b", "", "..", "é", "my_", "my-", "_"] {
             let told = library_name(Path::new(bad)).unwrap_err().to_string();
             assert!(told.contains("does not name a library"), "{bad}: {told}");
         }

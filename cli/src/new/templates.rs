@@ -40,6 +40,20 @@ fn common(project: &Project) -> Files {
             r#"xla-ffi abi check --header "$(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h""#
         }
     };
+    // What is for GPUs alone has nothing to check on a runner without one.
+    let check = match project.cuda {
+        true => "",
+        false => include_str!("../../templates/common/ci-check.yml"),
+    };
+    // CMake wants nvcc; Rust's kernels are compiled where they run, where there is none.
+    let nvcc = match (project.cuda, project.language) {
+        (true, Language::C | Language::Cpp) => include_str!("../../templates/cpp-cuda/ci-nvcc.yml"),
+        _ => "",
+    };
+    let workflow = include_str!("../../templates/common/ci.yml")
+        .replace("@ABI@", abi)
+        .replace("@CHECK@", check)
+        .replace("@NVCC@", nvcc);
     let readme = include_str!("../../templates/common/README.md")
         .replace("@WORK@", work.trim_end())
         .replace("@OLDER@", older.trim_end());
@@ -53,10 +67,7 @@ fn common(project: &Project) -> Files {
             "CHANGELOG.md",
             include_str!("../../templates/common/CHANGELOG.md").to_owned(),
         ),
-        (
-            ".github/workflows/ci.yml",
-            include_str!("../../templates/common/ci.yml").replace("@ABI@", abi),
-        ),
+        (".github/workflows/ci.yml", workflow),
         (
             "python/@NAME@/__init__.py",
             include_str!("../../templates/common/package.py").to_owned(),
