@@ -12,18 +12,42 @@ use std::path::Path;
 
 /// The GCC whose libstdc++ first had a version `GLIBCXX_3.4.N`.
 const GCCS: &[(u32, &str)] = &[
-    (19, "4.8"),
+    (9, "4.2"),
+    (10, "4.3"),
+    (11, "4.4"),
+    (13, "4.4.2"),
+    (14, "4.5"),
+    (15, "4.6"),
+    (16, "4.6.1"),
+    (17, "4.7"),
+    (18, "4.8"),
+    (19, "4.8.3"),
+    (20, "4.9"),
     (21, "5"),
     (22, "6"),
-    (24, "7"),
+    (23, "7"),
+    (24, "7.2"),
     (25, "8"),
     (26, "9"),
-    (28, "10"),
+    (27, "9.2"),
+    (28, "9.3"),
     (29, "11"),
     (30, "12"),
-    (32, "13"),
+    (31, "13"),
+    (32, "13.2"),
     (33, "14"),
+    (34, "15"),
 ];
+
+/// The GCC whose libstdc++ has `GLIBCXX_3.4.minor`, and what comes behind it.
+fn gcc(minor: u32) -> String {
+    let known = GCCS.iter().find(|(version, _)| *version >= minor);
+    match (known, GCCS.last()) {
+        (Some((_, gcc)), _) => format!("GCC {gcc} or later"),
+        (None, Some((_, newest))) => format!("a GCC newer than {newest}"),
+        (None, None) => "a newer GCC".to_owned(),
+    }
+}
 
 pub(crate) fn findings(
     path: &Path,
@@ -223,16 +247,13 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     };
     let minor = floor.get(2).copied().unwrap_or(0);
-    let gcc = GCCS
-        .iter()
-        .find(|(version, _)| *version >= minor)
-        .map_or("newer than 14", |(_, gcc)| *gcc);
+    let gcc = gcc(minor);
     findings.push(
         Finding::new(
             Level::Possible,
             Weight::Risk,
             Problem::Libstdcxx,
-            format!("it needs the libstdc++ of GCC {gcc} or later, which the process may not have"),
+            format!("it needs the libstdc++ of {gcc}, which the process may not have"),
             format!(
                 "its symbols ask for GLIBCXX_{}; the libstdc++ that is loaded first counts, and a \
                  conda environment brings its own",
@@ -343,5 +364,30 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
             "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
             "DF_STATIC_TLS: its thread-locals take part of the program's reserve",
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As GCC's manual lists them, in its chapter on the ABI.
+    #[test]
+    fn versions_of_libstdcxx_have_their_gcc() {
+        for (minor, words) in [
+            (9, "GCC 4.2 or later"),
+            (12, "GCC 4.4.2 or later"),
+            (19, "GCC 4.8.3 or later"),
+            (20, "GCC 4.9 or later"),
+            (21, "GCC 5 or later"),
+            (23, "GCC 7 or later"),
+            (27, "GCC 9.2 or later"),
+            (28, "GCC 9.3 or later"),
+            (31, "GCC 13 or later"),
+            (34, "GCC 15 or later"),
+            (35, "a GCC newer than 15"),
+        ] {
+            assert_eq!(gcc(minor), words, "3.4.{minor}");
+        }
     }
 }
