@@ -1,5 +1,6 @@
 //! `xla-ffi doctor`: what would go wrong with libraries, and where; and whether that stops a release.
 
+mod answers;
 mod forms;
 mod gate;
 mod json;
@@ -24,8 +25,7 @@ use std::time::Duration;
 use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Examination, Finding, Level, Problem, RELEASES, Verdict, Weight, jaxlib,
-    verdict,
+    Candidate, Examination, Finding, Level, Problem, RELEASES, Verdict, Weight, jaxlib, verdict,
 };
 use xla_ffi_runtime::Stage;
 
@@ -367,7 +367,9 @@ impl Judging<'_> {
             asking.all(&mut candidates, &mut examination.findings);
         }
         for subject in &mut candidates {
-            behaviour(subject, &mut examination.findings);
+            answers::behaviour(subject, &mut examination.findings);
+            let told = answers::traits(subject, &examination.manifests);
+            examination.findings.extend(told);
         }
         let broken = ask::broken(&examination.findings).cloned();
         let verdicts: Vec<Verdict> = versions
@@ -448,29 +450,6 @@ fn named(
         }
     }
     named
-}
-
-/// How a handler answers, and what that means for all runtimes.
-fn behaviour(subject: &mut Candidate, findings: &mut Vec<Finding>) {
-    subject.learn_state();
-    let (weight, what, fix) = match subject.behaviour() {
-        Behaviour::Negotiates => (
-            Weight::Note,
-            "it answers the version that the runtime speaks".to_owned(),
-            None,
-        ),
-        Behaviour::Fixed(minor) => (
-            Weight::Risk,
-            format!("it answers 0.{minor} whatever the runtime speaks, as upstream's headers do"),
-            Some("build it with this SDK's headers: they answer what is needed".to_owned()),
-        ),
-        Behaviour::Unknown => return,
-    };
-    let asked = format!("asked as runtimes of r1 to {} ask", Revision::NEWEST);
-    let mut finding = Finding::new(Level::Proved, weight, Problem::Answer, what, asked)
-        .about_handler(&subject.name);
-    finding.fix = fix;
-    findings.push(finding);
 }
 
 /// What fails, the same reason once.

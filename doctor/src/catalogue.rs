@@ -160,7 +160,7 @@ pub const CATALOGUE: [Entry; 37] = [
     entry(
         Problem::Description,
         "XF119",
-        "The manifest says of a handler what cannot be: an element type that is none, a shape contract that cannot be read or is for other operands, another handler that is not there or does not fit.",
+        "The manifest says of a handler what cannot be: an element type that is none, a shape contract that cannot be read or is for other operands, another handler that is not there or does not fit; a trait that its answer does not have.",
         "Mend what `XFFI_DESCRIBE` says.",
     ),
     entry(

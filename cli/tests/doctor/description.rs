@@ -265,3 +265,39 @@ fn handlers_that_do_not_fit_are_told() {
         assert_eq!(found.code, Some(0), "{of_h}: {:#}", found.value);
     }
 }
+
+/// Runtimes go by what a handler answers, readers of the manifest by that.
+#[test]
+fn traits_are_those_of_the_answer() {
+    let test = "traits_are_those_of_the_answer";
+    let folder = tempfile::tempdir().unwrap();
+    let compatible = ", XFFI_TRAITS(\"command_buffer_compatible\")";
+    let definition =
+        "XFFI_HANDLER_WITH(h, scale_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 1, NULL)";
+    for (at, (manifest, answers, says)) in [
+        (compatible, false, Some("its manifest says")),
+        ("", true, Some("its answer says")),
+        (compatible, true, None),
+        ("", false, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut text = described(X, "XFFI_OPERAND(\"y\", F32, 1)", manifest);
+        if answers {
+            let host = "XFFI_HOST_HANDLER(h, scale_impl)";
+            let plain = "XFFI_HANDLER(h, scale_impl)";
+            assert!(text.contains(host) || text.contains(plain), "{text}");
+            text = text.replace(host, definition).replace(plain, definition);
+        }
+        let Some(library) = build(folder.path(), &format!("l{at}"), "gcc", &text, &[]) else {
+            return skip(test, "gcc is not there");
+        };
+        let told = doctor(&library, &["--jaxlib", "0.12.0"]);
+        assert_eq!(told.code, Some(0), "{}", told.stderr);
+        let found = told.finding("command_buffer_compatible");
+        let risk = ("proved".to_owned(), "risk".to_owned());
+        assert_eq!(found, says.map(|_| risk), "{says:?}");
+        assert!(says.is_none_or(|says| told.finding(says).is_some()));
+    }
+}

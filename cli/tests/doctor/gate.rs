@@ -122,7 +122,11 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("REASON"));
     let baseline = folder.path().join("baseline").display().to_string();
-    assert_eq!(told(&["--write-baseline", &baseline]).code, Some(0));
+    let written = told(&["--write-baseline", &baseline]);
+    assert_eq!(
+        (written.code, &written.whole["exit"]),
+        (Some(0), &serde_json::json!({ "code": 0, "kind": "ok" }))
+    );
     assert_eq!(told(&["--baseline", &baseline]).code, Some(0));
     let worse = doctor(
         &library,
