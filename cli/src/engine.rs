@@ -12,8 +12,9 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use xla_ffi_abi::xla_ffi_sys::Slot;
 use xla_ffi_programs::pjrt::Plugin;
-use xla_ffi_runtime::{Runtime, Tensor};
+use xla_ffi_runtime::{Revision, Runtime, Tensor};
 
 /// What `--engine` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,7 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
         }
     }
     if args.engine == Engine::Embedded {
+        refuse_what_it_does_not_have(args);
         return;
     }
     let given = [
@@ -85,6 +87,31 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     }
 }
 
+/// Refuses what a revision has no slot for: a handler could not see it.
+fn refuse_what_it_does_not_have(args: &CallArgs) {
+    let revision = args.revision.unwrap_or(Revision::NEWEST);
+    for (option, given, slot) in [
+        (
+            "--custom-options",
+            args.custom_options.is_some(),
+            Slot::CustomOptionsGet,
+        ),
+        ("--run-id", args.run_id.is_some(), Slot::RunIdGet),
+        (
+            "--device-ordinal",
+            args.device_ordinal.is_some(),
+            Slot::DeviceOrdinalGet,
+        ),
+    ] {
+        if given && slot.index(revision).is_none() {
+            let since = slot.since();
+            refuse(format!(
+                "{option} is for {since} and later: on {revision} no handler can ask for it"
+            ));
+        }
+    }
+}
+
 /// Refuses any engine but the embedded runtime, and any device but the host.
 pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     if args.engine != Engine::Embedded {
@@ -93,6 +120,7 @@ pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     if args.device != Device::Host {
         refuse(format!("{command} knows --device host alone"));
     }
+    refuse_what_it_does_not_have(args);
 }
 
 /// Runs the handler on the XLA behind a plugin: a program of one custom call.

@@ -73,7 +73,7 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Told]) -> Value {
                 "level": told.level,
                 "message": { "text": told.message },
                 "locations": [{
-                    "physicalLocation": { "artifactLocation": { "uri": told.path } },
+                    "physicalLocation": { "artifactLocation": { "uri": uri(&told.path) } },
                 }],
                 "partialFingerprints": { "key/v1": told.key },
             });
@@ -95,6 +95,19 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Told]) -> Value {
             "results": results,
         }],
     })
+}
+
+/// A path as a relative reference of RFC 3986: what has a meaning of its own there is no part of a name.
+fn uri(path: &str) -> String {
+    let mut uri = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            _ => uri += &format!("%{byte:02X}"),
+        }
+    }
+    uri
 }
 
 /// Workflow commands: one line a finding; notes and what is known are left away.
@@ -119,4 +132,18 @@ pub(crate) fn github(told: &[Told]) -> String {
         )
     });
     lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn paths_are_references() {
+        assert_eq!(uri("/a-b/lib_c.so~"), "/a-b/lib_c.so~");
+        assert_eq!(
+            uri("my dir/a#b?c%20:ü[1]"),
+            "my%20dir/a%23b%3Fc%2520%3A%C3%BC%5B1%5D"
+        );
+    }
 }

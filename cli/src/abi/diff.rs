@@ -94,7 +94,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if fails {
         crate::words::tell!(
-            "error: {old_name} and {new_name} differ by more than --fail-on allows"
+            "error: {} and {} differ by more than --fail-on allows",
+            crate::words::printable(&crate::words::one_line(&old_name)),
+            crate::words::printable(&crate::words::one_line(&new_name))
         );
     }
     Ok(ExitCode::from(code))

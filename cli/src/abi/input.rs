@@ -187,6 +187,7 @@ impl Input {
             Self::File(path) => {
                 let opinions = reading.opinions(path, None)?;
                 for (reader, why) in &opinions.missing {
+                    let why = crate::words::printable(why);
                     crate::words::tell!("note: one opinion only: {reader} does not serve: {why}");
                 }
                 Ok(opinions.abi)

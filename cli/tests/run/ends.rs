@@ -33,6 +33,48 @@ fn command_lines_that_do_not_parse_end_with_2() {
     fails(2, &lib, &["--engine", "other"]);
 }
 
+/// What a revision has no function for no handler can ask for: an option that nobody sees is refused.
+#[test]
+fn options_that_the_revision_lacks_end_with_2() {
+    let Some(lib) = library("options_that_the_revision_lacks_end_with_2") else {
+        return;
+    };
+    let call = [
+        "--handler",
+        "add_one",
+        "--arg",
+        "f32[1]=1",
+        "--ret",
+        "f32[1]",
+    ];
+    for (option, value, lacks, has) in [
+        ("--run-id", "7", "r3", "r4"),
+        ("--device-ordinal", "1", "r4", "r5"),
+        ("--custom-options", "{a = 1}", "r9", "r10"),
+    ] {
+        let with = |revision| [&call[..], &[option, value, "--revision", revision]].concat();
+        let said = fails(2, &lib, &with(lacks));
+        let words = format!("{option} is for {has} and later");
+        assert!(said.contains(&words), "{said}");
+        for command in ["bench", "check"] {
+            let output = std::process::Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+                .arg(command)
+                .arg(&lib)
+                .args(with(lacks))
+                .output()
+                .unwrap();
+            assert_eq!(output.status.code(), Some(2), "{command} {option}");
+        }
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .arg("run")
+            .arg(&lib)
+            .args(with(has))
+            .output()
+            .unwrap();
+        assert_ne!(output.status.code(), Some(2), "{output:?}");
+    }
+}
+
 #[test]
 fn what_is_no_handler_or_no_library_ends_with_1() {
     let Some(lib) = library("what_is_no_handler_or_no_library_ends_with_1") else {

@@ -135,7 +135,7 @@ fn end(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
 fn shape(cursor: &mut Cursor<'_>) -> Result<Shape, ParseError> {
     cursor.skip_space();
     let start = cursor.at;
-    let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
+    let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
     let Some(dtype) = DType::from_name(name) else {
         if name.is_empty() {
             return Err(cursor.unexpected("an element type, f32 for instance"));
@@ -352,6 +352,28 @@ mod tests {
         ] {
             assert!(Spec::parse(text).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn numpys_names_are_understood() {
+        for (numpy, ours) in [
+            ("bool_", "pred"),
+            ("int4", "s4"),
+            ("uint16", "u16"),
+            ("half", "f16"),
+            ("bfloat16", "bf16"),
+            ("single", "f32"),
+            ("double", "f64"),
+            ("csingle", "c64"),
+            ("cdouble", "c128"),
+            ("float8_e4m3fn", "f8e4m3fn"),
+            ("float8_e8m0fnu", "f8e8m0fnu"),
+            ("float4_e2m1fn", "f4e2m1fn"),
+        ] {
+            let shape = |name: &str| parse_result(&format!("{name}[2]")).unwrap();
+            assert_eq!(shape(numpy), shape(ours), "{numpy}");
+        }
+        assert!(refuse("float8_[2]=1,2").contains("not an element type"));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl DType {
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let alias = match name.as_str() {
-            "bool" | "i1" => "pred",
+            "bool" | "bool_" | "i1" => "pred",
             "i2" | "int2" => "s2",
             "i4" | "int4" => "s4",
             "i8" | "int8" => "s8",
@@ -128,15 +128,21 @@ impl DType {
             "uint16" => "u16",
             "uint32" => "u32",
             "uint64" => "u64",
-            "float16" => "f16",
+            "float16" | "half" => "f16",
             "bfloat16" => "bf16",
-            "float32" => "f32",
-            "float64" => "f64",
-            "complex64" => "c64",
-            "complex128" => "c128",
+            "float32" | "single" => "f32",
+            "float64" | "double" => "f64",
+            "complex64" | "csingle" => "c64",
+            "complex128" | "cdouble" => "c128",
             other => other,
         };
-        Self::all().find(|dtype| dtype.name() == alias)
+        // Those of ml_dtypes: `float8_e4m3fn`.
+        let small = ["float8_", "float4_"].into_iter().find_map(|prefix| {
+            let rest = alias.strip_prefix(prefix)?;
+            Some(format!("f{}{rest}", &prefix[5..6]))
+        });
+        let name = small.as_deref().unwrap_or(alias);
+        Self::all().find(|dtype| dtype.name() == name)
     }
 
     /// Bits of one element; 0 for a token.
