@@ -179,9 +179,9 @@ impl Edition {
     #[must_use]
     pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
         // It lies between two revisions' releases, and was taken back.
-        let yanked = sys::YANKED_JAXLIBS.into_iter();
-        let yanked = yanked.filter(|(known, _)| header == Header::Main && *known == version);
-        if let Some((_, revision)) = yanked.last() {
+        let mut yanked = sys::YANKED_JAXLIBS.into_iter();
+        let yanked = yanked.find(|(known, _)| header == Header::Main && *known == version);
+        if let Some((_, revision)) = yanked {
             return Some(Self::of_revision(revision));
         }
         let wanted = parse_version(version)?;

@@ -379,6 +379,27 @@ fn an_edition_is_not_another_of_its_revision() {
     }
 }
 
+/// Names of files are told so that no terminal obeys them.
+#[test]
+fn names_of_headers_are_printable() {
+    let test = "names_of_headers_are_printable";
+    if !can_read(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
+    let named = folder.path().join("e\u{1b}[31mx.h");
+    std::fs::write(&named, header).unwrap();
+    let output = abi(&["diff", "r4", named.to_str().unwrap(), "--fail-on", "any"]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let said = err(&output);
+    assert!(
+        said.contains("\\u{1b}[31mx.h differ") && !said.contains('\u{1b}'),
+        "{said:?}"
+    );
+    assert!(!out(&output).contains('\u{1b}'));
+}
+
 #[test]
 fn an_edited_header_is_explained() {
     if !can_read("an_edited_header_is_explained") {
