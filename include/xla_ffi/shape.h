@@ -81,6 +81,11 @@ XLA_FFI_SDK_MEMORY_HOT const char* xla_ffi_sdk_word_end(const char* at) {
   while (*at > '-' || !(xla_ffi_sdk_is_blank(*at) || xla_ffi_sdk_is_stop(at))) ++at;
   return at;
 }
+/* Whether nothing but marks stands between here and the end of an entry, "... n *". */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_last(const char* at) {
+  while (xla_ffi_sdk_is_blank(*at) || *at == '*' || *at == '?') ++at;
+  return xla_ffi_sdk_is_stop(at);
+}
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Digits; `at` moves behind them. Sizes have 32 bits; what has more is below 2^35. */
@@ -291,22 +296,20 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const 
     start = word;
     word = xla_ffi_sdk_word_end(word + 1);
     for (end = word; end > start && (end[-1] == '*' || end[-1] == '?');) *repeats |= *--end == '*';
-    if (end > start) at->end = end;
+    if (end == start) continue; /* a mark that stands apart, "n *" */
+    at->end = end;
     if (start == at->entry && end - start == 5 && memcmp(start, "token", 5) == 0) {
-      const char* next = word;
-      while (xla_ffi_sdk_is_blank(*next)) ++next;
-      any |= xla_ffi_sdk_is_stop(next); /* else it is a name */
+      any |= xla_ffi_sdk_is_last(word); /* else it is a name */
     }
-    if (any || !fits || end == start) continue;
+    if (any || !fits) continue;
     if (*start == '(') {
       if (end - start != 2 || start[1] != ')') at->wrong = XLA_FFI_SDK_WRONG_TEXT;
     } else if (*start == '.') {
       const char* next = word;
       int64_t behind = 0;
       if (end - start != 3 || start[1] != '.' || start[2] != '.') at->wrong = XLA_FFI_SDK_WRONG_TEXT;
-      for (;; ++behind) {
+      for (; !xla_ffi_sdk_is_last(next); ++behind) {
         while (xla_ffi_sdk_is_blank(*next)) ++next;
-        if (xla_ffi_sdk_is_stop(next)) break;
         next = xla_ffi_sdk_word_end(next);
       }
       fits = xla_ffi_sdk_ellipsis_fits(at, buf, &d, behind);

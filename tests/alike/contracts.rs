@@ -43,6 +43,9 @@ handlers! {
     optional, "n, n? -> n", (x: Buffer<f32>, y: Maybe), (z: Out<f32>), ();
     optional_result, "n m -> m, m n?", (x: Buffer<f32>), (y: Out<f32>, z: Option<Out<f32>>), ();
     many, "n, n m* -> n", (x: Buffer<f32>, rest: RemainingArgs), (y: Out<f32>), ();
+    apart, "n , n ? -> n , n ?", (x: Buffer<f32>, y: Maybe), (z: Out<f32>, u: Option<Out<f32>>), ();
+    rows_apart, "... n * -> n", (rest: RemainingArgs), (y: Out<f32>), (n);
+    all_apart, "n, ... * -> n", (x: Buffer<f32>, rest: RemainingArgs), (y: Out<f32>), ();
     many_alike, "... k* -> k", (rest: RemainingArgs), (y: Out<f32>), (k);
     tokens, "token, n -> token, n", (t: Token, x: Buffer<f32>), (d: TokenOut, y: Out<f32>), ();
     attribute, "n -> n k", (x: Buffer<f32>), (y: Out<f32>), (k);

@@ -123,6 +123,16 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(many, Many,
                                   .Ret<ffi::BufferR0<ffi::F32>>()
                                   .Shape(XLA_FFI_SHAPE("n, ()?, n 1* -> ()")));
 
+// Marks may stand apart.
+// RUN-OURS apart {} f32[2,3]=zeros f32[4,3]=zeros -> f32[0] !! INVALID_ARGUMENT argument 1: expected shape [..., n] with n = 3 from argument 0, ... = [2], got F32[4,3]
+// RUN-OURS apart {} f32[2,3]=zeros f32[2,3]=zeros -> f32[0] ==
+// RUN-OURS apart {} -> f32[0] ==
+XLA_FFI_DEFINE_HANDLER_SYMBOL(apart, (Nothing<ffi::RemainingArgs, AnyOut>),
+                              ffi::Ffi::Bind().RemainingArgs().Ret<Any>().Shape(XLA_FFI_SHAPE("... n * -> _")));
+// RUN-OURS tokens_apart {} token token -> f32[0] ==
+XLA_FFI_DEFINE_HANDLER_SYMBOL(tokens_apart, (Nothing<ffi::RemainingArgs, AnyOut>),
+                              ffi::Ffi::Bind().RemainingArgs().Ret<Any>().Shape(XLA_FFI_SHAPE("token * -> _")));
+
 // RUN-OURS host_only {} f32[2]=zeros -> f32[0] ==
 // RUN-OURS host_only stream=4660 {} f32[2]=zeros -> f32[0] !! FAILED_PRECONDITION host_only: the call comes with a device stream, but the handler takes its operands from host memory
 // RUN-OURS either stream=4660 {} f32[2]=zeros -> f32[0] ==
