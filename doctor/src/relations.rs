@@ -240,6 +240,8 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
                 ));
             }
         }
+        // No batch makes a token deeper.
+        let deeper = if want.kind == Kind::Token { 0 } else { deeper };
         match (want.rank, have.rank) {
             (Some(wants), Some(has)) if wants.saturating_add(deeper) != has => Some(format!(
                 "its {noun} '{name}' of rank {has} is for '{due}', here of rank {}",

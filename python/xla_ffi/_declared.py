@@ -197,7 +197,7 @@ def _is_certain(operand):
 
 
 def _mismatch(wanted, given, noun, deeper=0):
-    """Why operands do not fit, ``deeper`` being how many more dimensions they have; the names are the author's business."""
+    """Why operands do not fit, ``deeper`` being how many more dimensions they have, tokens apart; the names are the author's business."""
     if any(operand.variadic or operand.optional for operand in (*wanted, *given)):
         return None
     if len(wanted) != len(given):
@@ -208,8 +208,9 @@ def _mismatch(wanted, given, noun, deeper=0):
             return f"its {noun} {have.name!r} is for {want.name!r}, and only one of them is a token"
         if want.dtypes is not None and have.dtypes is not None and not set(want.dtypes) & set(have.dtypes):
             return f"its {noun} {have.name!r} ({'|'.join(have.dtypes)}) is for {want.name!r} ({'|'.join(want.dtypes)})"
-        if want.rank is not None and have.rank not in (None, want.rank + deeper):
-            return f"its {noun} {have.name!r} of rank {have.rank} is for {want.name!r}, here of rank {want.rank + deeper}"
+        rank = want.rank if want.rank is None or want.token else want.rank + deeper
+        if rank is not None and have.rank not in (None, rank):
+            return f"its {noun} {have.name!r} of rank {have.rank} is for {want.name!r}, here of rank {rank}"
     return None
 
 
