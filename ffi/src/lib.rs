@@ -456,7 +456,7 @@ pub mod __private {
     pub use crate::bind::region::{Order, Regions, Starts, is_ordered};
     pub use crate::call::doubt::Doubt;
     pub use crate::context::load_state;
-    pub use crate::declare::contract_check::entry_fits;
+    pub use crate::declare::contract_check::{entry_fits, is_operand, takes_batch};
     pub use crate::entry::entry;
     pub use crate::entry::flow::Flow;
     pub use crate::entry::handler::{Handler, Stage};

@@ -471,7 +471,7 @@ pub(crate) fn handler(
     let mut counts = None;
     if let Some(execute) = stages.iter().find(|stage| stage.number == EXECUTE) {
         options.transforms.check_names(&execute.params)?;
-        counts = options.transforms.check_counts(&execute.params_path());
+        counts = Some(options.transforms.check_operands(&execute.params_path()));
     }
     let floor = usize::from(options.floor);
     let shape = options

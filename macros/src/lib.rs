@@ -49,6 +49,7 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 ///   arguments without it.
 /// * `batch = "leading"`, `"sequential"` or `"none"`: whether calls are batched by one more leading dimension
 ///   everywhere, one by one, or not at all; or a list with `"leading"` or `"shared"` for each argument.
+///   What is batched so is of every rank, `Buffer<f32>`.
 ///   `batch_with = "…"`: by another handler, all of whose operands have one more leading dimension.
 /// * `nondeterministic`: equal calls may give different results.
 /// * `floor = "r5"`: needs at least this revision, whatever the parameters say.

@@ -160,7 +160,9 @@ class Handler(Described):
             raise TypeError(f"{self.__qualname__}: partition_batch needs a contract whose operands all begin with '...'")
         if not (self._contract and args) or has_side_effect or wanted is False:
             return None
-        if not wanted and not (batch == "broadcast_all" or isinstance(batch, tuple)):
+        # What is of one rank takes no further dimension, and parts of those that it has.
+        of_one_rank = batch == self.batch == "sequential" and self.spec.batch is None and self._contract.batchable
+        if not wanted and not (batch == "broadcast_all" or isinstance(batch, tuple) or of_one_rank):
             return None
         entries = [self._contract.args[min(index, len(self._contract.args) - 1)] for index in range(len(args))]
         words = batch if isinstance(batch, tuple) else ["leading"] * len(args)

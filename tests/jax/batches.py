@@ -225,10 +225,20 @@ def layouts_in_batches(lib):
         raise AssertionError(lowered(jax.vmap(handler), Z))
 
 
+def ranks_in_batches(lib):
+    """What takes one rank is called for one element after the other, whatever its contract says."""
+    spec = lib.cube.spec
+    one = lambda operands: tuple(dataclasses.replace(operand, rank=1) for operand in operands)
+    for changes in ({"args": one(spec.args)}, {"rets": one(spec.rets)}):
+        handler = _handler.Handler(dataclasses.replace(spec, **changes), lib.cube.target, lib.path, None)
+        expect_calls(["(tensor<3xf64>) -> tensor<3xf64>"], True, jax.vmap(handler), ROWS)
+        close(jax.vmap(handler)(ROWS), 2 * ROWS**3)
+
+
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
-    for work in (leading, sequential, none, each_operand, another_handler, side_effects, no_results, exported_without_results, layouts, layouts_in_batches):
+    for work in (leading, sequential, none, each_operand, another_handler, side_effects, no_results, exported_without_results, layouts, layouts_in_batches, ranks_in_batches):
         check(f"batches, {work.__name__}", lambda work=work: work(lib))
     finish()
 

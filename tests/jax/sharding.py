@@ -87,6 +87,11 @@ def batch_dimensions(norm, lib, product):
     power = np.full(WHOLE.shape, 3, np.int32)
     args = put(WHOLE, "d"), put(power, "d"), put(WHOLE, "d")
     apart(lib.mixed, (WHOLE**3 * WHOLE, power + 1, WHOLE**2), *args, spec=("d",))
+    # Of a handler that takes one rank, too, which vmap calls for one element after the other.
+    one = lambda operands: tuple(dataclasses.replace(operand, rank=3) for operand in operands)
+    spec = dataclasses.replace(lib.cube.spec, args=one(lib.cube.spec.args), rets=one(lib.cube.spec.rets))
+    cube = _handler.Handler(spec, lib.cube.target, lib.path, None)
+    apart(cube, 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
     # What vmap adds is one of them.
     apart(jax.vmap(lib.cube), 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
 

@@ -15,6 +15,7 @@ const CASES: usize = 1_500;
 /// A library that has a bit of everything.
 fn whole() -> Value {
     let x = json!({"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": 2});
+    let any = json!({"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": null});
     let y = json!({"name": "y", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": null, "layout": "row"});
     let handler = |name: &str, args: Value, rets: Value, more: Value| {
         let mut handler = json!({
@@ -45,9 +46,9 @@ fn whole() -> Value {
             "gradient": {"vjp": "back", "forward": "forth", "residuals": ["x"]},
         })),
         handler("forth", json!([x]), json!([y, x]), json!({"open_attrs": true})),
-        handler("back", json!([x, y]), json!([x]), json!({"attrs": [attrs[0]], "batch": ["leading", "shared"]})),
+        handler("back", json!([any, y]), json!([any]), json!({"attrs": [attrs[0]], "batch": ["leading", "shared"]})),
         handler("many", json!([{"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": 3}]), json!([y]), json!({})),
-        handler("tangent", json!([x]), json!([x]), json!({
+        handler("tangent", json!([any]), json!([any]), json!({
             "gradient": {"linear": true, "transpose": "tangent"}, "batch": "leading", "shape": "... 2 -> ... 2",
         })),
         handler("in_place", json!([{"name": "t", "kind": "token", "dtypes": null, "rank": 0}, many]),
@@ -211,6 +212,121 @@ fn descriptions_that_somebody_changed() {
         })
         .collect();
     agree("descriptions_that_somebody_changed", &sections);
+}
+
+/// What a manifest says of batches, and whether both take it.
+#[test]
+fn batches() {
+    let operand = |name: &str, rank: Value| json!({"name": name, "kind": "buffer", "dtypes": ["F32"], "rank": rank});
+    let token = json!({"name": "t", "kind": "token", "dtypes": null, "rank": 0});
+    let handler = |name: &str, args: Value, rets: Value| {
+        json!({
+            "name": name, "platforms": ["cpu"], "stages": {"execute": name}, "floor": "r0",
+            "args": args, "rets": rets, "attrs": [],
+        })
+    };
+    let library = |handlers: Value| json!({"library": "l", "sdk": "0.1.0", "handlers": handlers});
+    let mut cases = vec![];
+    // Tokens have no further dimension.
+    for (rank, takes) in [(1, false), (2, true)] {
+        let side = |rank: u32| json!([token, operand("x", json!(rank))]);
+        let mut one = handler("one", side(1), side(1));
+        one["batch"] = json!({"handler": "many"});
+        let many = handler("many", side(rank), side(rank));
+        cases.push((library(json!([one, many])), takes));
+    }
+    let any = json!(null);
+    for (batch, shape, ranks, takes) in [
+        // What all elements share has not the leading dimensions that `...` stands for in the others.
+        (
+            json!(["leading", "shared"]),
+            Some("... n, ... -> ... n"),
+            [&any; 3],
+            false,
+        ),
+        (
+            json!(["leading", "shared"]),
+            Some("... n, n ...? -> ..."),
+            [&any; 3],
+            false,
+        ),
+        (
+            json!(["leading", "shared"]),
+            Some("... n, n -> ... n"),
+            [&any; 3],
+            true,
+        ),
+        (
+            json!(["shared", "shared"]),
+            Some("..., ... -> ..."),
+            [&any; 3],
+            true,
+        ),
+        // Nor does what has a rank take one more dimension.
+        (json!("leading"), None, [&any; 3], true),
+        (json!("leading"), None, [&json!(1), &any, &any], false),
+        (json!("leading"), None, [&any, &any, &json!(1)], false),
+        (
+            json!("leading"),
+            Some("..., ... -> ..."),
+            [&any, &json!(1), &any],
+            false,
+        ),
+        (
+            json!(["leading", "shared"]),
+            None,
+            [&any, &json!(1), &any],
+            true,
+        ),
+        (
+            json!(["leading", "shared"]),
+            None,
+            [&any, &any, &json!(0)],
+            false,
+        ),
+        (
+            json!(["leading", "shared"]),
+            Some("..., n -> ..."),
+            [&any, &json!(1), &any],
+            true,
+        ),
+        (
+            json!(["shared", "shared"]),
+            None,
+            [&json!(1), &any, &json!(1)],
+            true,
+        ),
+        (json!("sequential"), None, [&json!(1); 3], true),
+        (json!(null), Some("..., ... -> ..."), [&json!(1); 3], true),
+    ] {
+        let [x, y, z] = ranks.map(Value::clone);
+        let args = json!([operand("x", x), operand("y", y)]);
+        let mut one = handler("one", args, json!([operand("z", z)]));
+        if shape.is_some_and(|shape| shape.contains('?')) {
+            one["args"][1]["optional"] = json!(true);
+        }
+        one["batch"] = batch;
+        one["shape"] = json!(shape);
+        cases.push((library(json!([one])), takes));
+    }
+    let sections: Vec<_> = cases
+        .iter()
+        .map(|(case, _)| record(&case.to_string()))
+        .collect();
+    let mut wrong = vec![];
+    let doctor = sections.iter().map(|section| ours(section)).collect();
+    for (who, found) in [
+        ("the doctor", Some(doctor)),
+        ("the loader", theirs("batches", &sections)),
+    ] {
+        let found: Vec<_> = found.unwrap_or_default();
+        let pairs = cases
+            .iter()
+            .zip(found)
+            .filter(|((_, takes), found)| found.is_none() != *takes);
+        wrong.extend(pairs.map(|((case, _), found)| format!("{who}: {found:?}\n{case}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
