@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 enum Bound {
     Name(usize),
     Size(u32),
-    /// An attribute, by its name, or a name that arguments do not bind.
+    /// An attribute, by its name.
     Word(String),
+    /// A name that neither arguments nor attributes tell, by itself.
+    Untold(String),
     /// `_`: each is a size of its own.
     Free(usize),
     Ellipsis,
@@ -19,7 +21,9 @@ enum Bound {
 struct Match<'a> {
     wide: &'a Contract,
     narrow: &'a Contract,
-    attributes: &'a [&'a str],
+    /// The attributes of the wider contract's handler, and of the narrower one's.
+    wide_attributes: &'a [&'a str],
+    narrow_attributes: &'a [&'a str],
     names: BTreeMap<usize, Bound>,
     ellipsis: Option<Vec<Bound>>,
     /// The narrower contract's argument that is looked at.
@@ -31,24 +35,26 @@ struct Match<'a> {
 
 impl Contract {
     /// Whether every call that fits `other` fits this contract too and gets results of the same shapes, whatever
-    /// sizes are called. `attributes` are names that stand for attributes' values in both.
+    /// sizes are called. `attributes` are names that stand for attributes' values in this one, `others` in `other`: one of both
+    /// has the same value in both, and what an attribute tells is no size that arguments tell.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
     ///
     /// let covers = |wide: &str, narrow: &str| {
-    ///     Contract::parse(wide).unwrap().covers(&Contract::parse(narrow).unwrap(), &["k"])
+    ///     Contract::parse(wide).unwrap().covers(&Contract::parse(narrow).unwrap(), &["k"], &["k"])
     /// };
     /// assert!(covers("... m -> ... m", "n -> n") && !covers("n -> n", "... m -> ... m"));
     /// assert!(covers("n, m -> n", "n, n -> n") && !covers("n, n -> n", "n, m -> n"));
     /// assert!(covers("n -> 2*n k", "m -> 2*m k") && !covers("n -> 2*n", "n -> 3*n"));
     /// ```
     #[must_use]
-    pub fn covers(&self, other: &Self, attributes: &[&str]) -> bool {
+    pub fn covers(&self, other: &Self, attributes: &[&str], others: &[&str]) -> bool {
         let mut matching = Match {
             wide: self,
             narrow: other,
-            attributes,
+            wide_attributes: attributes,
+            narrow_attributes: others,
             names: BTreeMap::new(),
             ellipsis: None,
             here: 0,
@@ -124,10 +130,12 @@ impl Match<'_> {
     fn named(&self, name: usize) -> Bound {
         let word = &self.narrow.names[name];
         let has = |entry: &Entry| entry.dims.contains(&Dim::Name(name));
-        if self.attributes.contains(&word.as_str()) || !self.narrow.args.iter().any(has) {
+        if self.narrow_attributes.contains(&word.as_str()) {
             Bound::Word(word.clone())
-        } else {
+        } else if self.narrow.args.iter().any(has) {
             Bound::Name(name)
+        } else {
+            Bound::Untold(word.clone())
         }
     }
 
@@ -138,7 +146,7 @@ impl Match<'_> {
             Dim::Size(size) => bound == Bound::Size(*size),
             Dim::Name(name) => {
                 let word = self.wide.names[*name].as_str();
-                if self.attributes.contains(&word) {
+                if self.wide_attributes.contains(&word) {
                     return bound == Bound::Word(word.to_owned());
                 }
                 self.by.entry(Some(*name)).or_default().insert(self.here);
@@ -218,7 +226,9 @@ impl Match<'_> {
             let dim = match bound {
                 Bound::Name(name) => Dim::Name(*name),
                 Bound::Ellipsis => Dim::Ellipsis,
-                Bound::Size(_) | Bound::Word(_) | Bound::Free(_) => return false,
+                Bound::Size(_) | Bound::Word(_) | Bound::Untold(_) | Bound::Free(_) => {
+                    return false;
+                }
             };
             let mut has = args
                 .iter()
@@ -230,8 +240,12 @@ impl Match<'_> {
     }
 
     fn stands_for(&self, name: usize) -> Bound {
-        let word = || Bound::Word(self.wide.names[name].clone());
-        self.names.get(&name).cloned().unwrap_or_else(word)
+        let word = &self.wide.names[name];
+        if self.wide_attributes.contains(&word.as_str()) {
+            return Bound::Word(word.clone());
+        }
+        let untold = || Bound::Untold(word.clone());
+        self.names.get(&name).cloned().unwrap_or_else(untold)
     }
 
     fn result(&self, dim: &Dim) -> Option<Bound> {
@@ -252,7 +266,7 @@ mod tests {
     fn wider_and_narrower_contracts() {
         let covers = |wide: &str, narrow: &str| {
             let [wide, narrow] = [wide, narrow].map(|text| Contract::parse(text).unwrap());
-            wide.covers(&narrow, &["k"])
+            wide.covers(&narrow, &["k"], &["k"])
         };
         let pairs = [
             // wider, narrower, whether they are equal
@@ -304,5 +318,24 @@ mod tests {
                 "{one} | {other}"
             );
         }
+    }
+
+    /// A name that is an attribute's in one of both.
+    #[test]
+    fn names_of_attributes_that_came_and_went() {
+        let covers = |wide: (&str, &[&str]), narrow: (&str, &[&str])| {
+            let [one, other] = [wide.0, narrow.0].map(|text| Contract::parse(text).unwrap());
+            one.covers(&other, wide.1, narrow.1)
+        };
+        for text in ["n -> n", "n k -> 2*n k", "... n, n -> ... n"] {
+            let (free, told) = ((text, &[][..]), (text, &["n"][..]));
+            assert!(covers(free, told), "{text}");
+            assert!(!covers(told, free), "{text}");
+            assert!(covers(told, told), "{text}");
+        }
+        assert!(covers(("m -> m", &["n"]), ("n -> n", &["n"])));
+        // A result of which nothing is known is not what an attribute says.
+        let (untold, told) = (("-> n", &[][..]), ("-> n", &["n"][..]));
+        assert!(!covers(untold, told) && !covers(told, untold) && covers(untold, untold));
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn attack(input: &[u8]) {
     };
     let wides = results(&wide);
     let Some(narrow) = narrow else { return };
-    if let (true, Some(narrows)) = (wide.covers(&narrow, &["k"]), results(&narrow)) {
+    if let (true, Some(narrows)) = (wide.covers(&narrow, &["k"], &["k"]), results(&narrow)) {
         assert_eq!(
             wides,
             Some(narrows),

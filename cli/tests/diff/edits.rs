@@ -202,7 +202,7 @@ pub(crate) fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> 
         ("/handlers/0/attrs/0", Value::Null, "major", "attribute"),
         (
             "/handlers/0/attrs/-",
-            attribute("n", true),
+            attribute("more", true),
             "minor",
             "attribute",
         ),
@@ -275,6 +275,22 @@ pub(crate) fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> 
             "shape contract",
         ),
         ("/handlers/0/shape", Value::Null, "major", "shape contract"),
+        // An attribute that is called as a size of the contract tells that size.
+        (
+            "/handlers/0/attrs/-",
+            attribute("n", true),
+            "major",
+            "shape contract",
+        ),
+        (
+            "/handlers/0/attrs/-",
+            attribute("m", true),
+            "major",
+            "shape contract",
+        ),
+        ("/handlers/0/platforms", json!(["Host"]), "", ""),
+        ("/handlers/0/platforms/-", json!("HOST"), "", ""),
+        ("/legacy/0/platforms", json!(["cuda", "cpu"]), "", ""),
         (
             "/handlers/0/context",
             json!([]),

@@ -31,8 +31,8 @@ pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut Lis
 fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
     about.offers(
         "platforms",
-        &was.platforms,
-        &now.platforms,
+        &platforms(&was.platforms),
+        &platforms(&now.platforms),
         ("calls there find no target", "it can be called there"),
     );
     stages(was, now, about);
@@ -102,6 +102,15 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
     }
 }
 
+/// The platforms of a list, each by one of its names: XLA takes `Host` for `cpu`, and does not ask for capitals.
+pub(super) fn platforms(names: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    for name in names.iter_mut().filter(|name| *name == "host") {
+        *name = "cpu".to_owned();
+    }
+    names
+}
+
 fn first(doc: &str) -> String {
     doc.lines().next().unwrap_or_default().to_owned()
 }
@@ -146,10 +155,21 @@ fn shape(was: &Handler, now: &Handler, about: &mut About<'_>) {
         }
         return;
     };
-    let (mut names, others) = (attribute_names(was), attribute_names(now));
-    names.retain(|name| others.contains(name));
-    match (after.covers(&before, &names), before.covers(&after, &names)) {
+    let (names, others) = (attribute_names(was), attribute_names(now));
+    let narrower = before.covers(&after, &names, &others);
+    match (after.covers(&before, &others, &names), narrower) {
         (true, true) => {}
+        // One contract in both builds, and another meaning.
+        (false, _) if old == new => {
+            let mut sizes = after.names.iter().map(String::as_str);
+            let is_one = |name: &&str| names.contains(name) != others.contains(name);
+            let name = sizes.find(is_one).unwrap_or_default();
+            let why = format!(
+                "the attribute '{name}' is the size of that name in one build and not in the other: shapes that were taken \
+                 are refused, or results have another shape"
+            );
+            about.changed(Step::Major, what, old, new, &why);
+        }
         (true, false) => {
             let why = "more shapes are taken; those that were taken give the same result shapes";
             about.changed(Step::Minor, what, old, new, why);

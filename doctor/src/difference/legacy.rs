@@ -1,6 +1,7 @@
 //! What the manifests of two builds say of targets of the original custom calls. XLA hands these pointers alone:
 //! nobody checks what differs when a call is made.
 
+use super::handler::platforms;
 use super::{About, List, Step};
 use crate::finding::Subject;
 use crate::manifest::{Manifest, Shape, Target};
@@ -31,8 +32,8 @@ pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut Lis
 fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
     about.offers(
         "platforms",
-        &was.platforms,
-        &now.platforms,
+        &platforms(&was.platforms),
+        &platforms(&now.platforms),
         ("calls there find no target", "it can be called there"),
     );
     if was.signature != now.signature {
