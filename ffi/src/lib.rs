@@ -466,6 +466,7 @@ pub mod __private {
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
         pub use crate::legacy::descriptor::Opaque;
+        pub use crate::legacy::fit::{count_fits, declares, has_attributes, operand_fits};
         pub use crate::legacy::structure::is_structure;
         pub use crate::legacy::target::{
             Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots, targets,

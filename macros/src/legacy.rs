@@ -1,6 +1,7 @@
 //! `legacy!`: targets of the original conventions.
 
 mod convention;
+mod fit;
 mod shape;
 mod tuples;
 
@@ -9,6 +10,7 @@ use self::shape::{Nodes, Shape};
 use self::tuples::Tuples;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, LitBool, LitStr, Path, Token, Visibility, bracketed, parenthesized};
@@ -208,7 +210,7 @@ impl Target {
             function,
             ..
         } = self;
-        let text = name.to_string();
+        let text = name.unraw().to_string();
         let variant = self.convention.variant();
         let (names, types): (Vec<_>, Vec<_>) = self.convention.parameters().into_iter().unzip();
         let platforms: Vec<String> = if !self.platforms.is_empty() {
@@ -261,7 +263,7 @@ impl Target {
                 };
                 quote! {
                     ::xla_ffi::__private::legacy::#entry(
-                        #pool __XLA_FFI_LAYOUT, __XLA_FFI_TUPLES, #attribute, #(#operands),*, #opaque, #status,
+                        #text, #pool __XLA_FFI_LAYOUT, __XLA_FFI_TUPLES, #attribute, #(#operands),*, #opaque, #status,
                     )
                 }
             }
@@ -282,6 +284,7 @@ impl Target {
             None => quote!(unsafe { #call }),
         };
         let tuples = self.tuples.tokens();
+        let fits = self.fits();
         let layout = layout.map(|layout| {
             quote! {
                 const __XLA_FFI_LAYOUT: ::xla_ffi::__private::legacy::Layout = #layout;
@@ -300,6 +303,7 @@ impl Target {
             #vis struct #name {}
             const _: () = {
                 #layout
+                #fits
                 #[allow(
                     unused_unsafe,
                     clippy::undocumented_unsafe_blocks,

@@ -176,6 +176,7 @@ type Leaves<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
     reason = "what the C function gets, and what the macro knows"
 )]
 pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
+    name: &'static str,
     layout: Layout,
     tuples: Option<Tuples>,
     attribute: &'static str,
@@ -196,7 +197,7 @@ pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
     };
     // SAFETY: the caller's promise.
     let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaves) };
-    tell_outcome::<H>(status, outcome);
+    tell_outcome(name, status, outcome);
 }
 
 /// # Safety
@@ -264,6 +265,7 @@ unsafe fn run<H: Stage<EXECUTE>>(
     reason = "what the C function gets, and what the macro knows"
 )]
 pub unsafe fn call_device<H: Stage<EXECUTE>>(
+    name: &'static str,
     layout: Layout,
     tuples: Option<Tuples>,
     attribute: &'static str,
@@ -287,7 +289,7 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
     };
     // SAFETY: the caller's promise.
     let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaves) };
-    tell_outcome::<H>(status, outcome);
+    tell_outcome(name, status, outcome);
 }
 
 /// For `legacy!`: a call of `H` in the form of device targets, whose list has every node. `pool` writes
@@ -301,6 +303,7 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
     reason = "what the C function gets, and what the macro knows"
 )]
 pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
+    name: &'static str,
     pool: &'static Staging<D>,
     layout: Layout,
     tuples: Option<Tuples>,
@@ -336,7 +339,7 @@ pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
             panic,
         ))
     });
-    tell_outcome::<H>(status, outcome);
+    tell_outcome(name, status, outcome);
 }
 
 fn shape_at(
@@ -351,16 +354,16 @@ fn shape_at(
 }
 
 /// Tells the status, or whoever reads standard error, how a call went.
-fn tell_outcome<H: Stage<EXECUTE>>(
+fn tell_outcome(
+    name: &str,
     status: *mut XlaCustomCallStatus,
     outcome: std::result::Result<(), String>,
 ) {
     let Err(message) = outcome else { return };
     if status.is_null() {
         crate::entry::panics::tell(format_args!(
-            "the custom call '{}' failed, and its convention has no status to tell it: \
-             {message}",
-            H::INFO.name
+            "the custom call '{name}' failed, and its convention has no status to tell it: \
+             {message}"
         ));
         return;
     }
