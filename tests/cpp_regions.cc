@@ -286,8 +286,10 @@ void NamesOfContracts() {
   const char* contract =
       "a b c d e f g h i j k l m n o p q r s t u v w x y z, A, A -> ";
   Check(ShapeProblem(contract, 3, 0, false, 0, 0, false) == ShapeFault::kText, "27 names", 0);
-  contract = "a b c d e f g h i j k l m n o p q r s t u v w x y z, 2*a/3+1, _ token -> ";
+  contract = "a b c d e f g h i j k l m n o p q r s t u v w x y z, 2*a/3+1, _ -> token, token ? , a";
   Check(HasFewNames(contract), "26 names", 0);
+  contract = "a b c d e f g h i j k l m n o p q r s t u v w x y z, _ token -> ";
+  Check(!HasFewNames(contract), "a size that is called token", 0);
   xla_ffi_sdk_shapes shapes = {};
   XLA_FFI_CallFrame frame = {};
   shapes.frame = &frame;

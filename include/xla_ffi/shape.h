@@ -88,12 +88,15 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_last(const char* at) {
 }
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Digits; `at` moves behind them. Sizes have 32 bits; what has more is below 2^35. */
-XLA_FFI_SDK_MEMORY_HOT int64_t xla_ffi_sdk_number(const char** at, const char* end) {
+/* Digits; `at` moves behind them. Where there are none, or they are more than the 32 bits that sizes have, or less
+ * than `least`, `is_right` becomes 0. */
+XLA_FFI_SDK_MEMORY_HOT int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t least, int* is_right) {
+  const char* start = *at;
   int64_t number = 0;
   for (; *at < end && xla_ffi_sdk_is_digit(**at); ++*at) {
-    if (number < INT32_MAX) number = number * 10 + (**at - '0');
+    if (number <= UINT32_MAX) number = number * 10 + (**at - '0');
   }
+  *is_right &= *at > start && number <= UINT32_MAX && number >= least;
   return number;
 }
 
@@ -161,17 +164,19 @@ typedef struct xla_ffi_sdk_dim {
   size_t length;
   int64_t times, over, plus;
   int is_name; /* nothing else */
-  int is_whole; /* nothing stands behind it */
+  int is_right; /* its numbers are some, and nothing stands behind it; its name is not looked at */
 } xla_ffi_sdk_dim;
 
 XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
+  const char* start = at;
   xla_ffi_sdk_dim dim = {NULL, 0, 1, 1, 0, 0, 1};
   if (xla_ffi_sdk_is_digit(*at)) {
-    dim.plus = xla_ffi_sdk_number(&at, end);
+    dim.plus = xla_ffi_sdk_number(&at, end, 0, &dim.is_right);
     if (at == end || *at != '*') {
-      dim.is_whole = at == end;
+      dim.is_right &= at == end;
       return dim;
     }
+    dim.is_right &= dim.plus > 0;
     dim.times = dim.plus;
     dim.plus = 0;
     ++at;
@@ -179,21 +184,21 @@ XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, cons
   dim.name = at;
   while (at < end && *at != '/' && *at != '+' && *at != '-') ++at;
   dim.length = (size_t)(at - dim.name);
-  dim.is_name = at == end && dim.times == 1;
+  dim.is_name = at == end && dim.name == start;
   if (at < end && *at == '/') {
     ++at;
-    dim.over = xla_ffi_sdk_number(&at, end);
+    dim.over = xla_ffi_sdk_number(&at, end, 1, &dim.is_right);
   }
-  if (at < end) {
+  if (at < end && (*at == '+' || *at == '-')) {
     const int minus = *at++ == '-';
-    dim.plus = xla_ffi_sdk_number(&at, end);
+    dim.plus = xla_ffi_sdk_number(&at, end, 0, &dim.is_right);
     if (minus) dim.plus = -dim.plus;
   }
-  dim.is_whole = at == end;
+  dim.is_right &= at == end;
   return dim;
 }
 
-/* Whether letters, digits and `_` are a name. */
+/* Whether letters, digits and `_` are a name; `_` alone is none. */
 XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_name(const char* name, size_t length) {
   size_t i;
   for (i = 0; i < length; ++i) {
@@ -203,7 +208,7 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_name(const char* name, size_t length)
       return 0;
     }
   }
-  return length > 0;
+  return length > 0 && (length > 1 || *name != '_');
 }
 
 /* The size that a dimension is computed to; else why there is none, in `problem`. */
@@ -213,11 +218,12 @@ XLA_FFI_SDK_MEMORY_COLD int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, 
   *problem = NULL;
   if (size < 0) {
     *problem = "is negative";
-  } else if (dim->over == 0 || xla_ffi_sdk_multiply(size, dim->times, &product) ||
-             product / dim->over > INT64_MAX - ((int64_t)1 << 35)) {
+  } else if (dim->over == 0 || xla_ffi_sdk_multiply(size, dim->times, &product)) {
     *problem = "is too large";
   } else if (product % dim->over != 0) {
     *problem = "leaves a remainder";
+  } else if (dim->plus > 0 && product / dim->over > INT64_MAX - dim->plus) {
+    *problem = "is too large";
   } else if ((sum = product / dim->over + dim->plus) < 0) {
     *problem = "is negative";
   } else {
@@ -232,7 +238,10 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const c
   const xla_ffi_sdk_size* known = xla_ffi_sdk_find_size(at, name, length);
   xla_ffi_sdk_size* size;
   if (known != NULL) return got == known->size;
-  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) return 0; /* no contract has so many */
+  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) { /* no contract has so many */
+    at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+    return 0;
+  }
   size = &at->size[at->sizes++];
   size->name = name;
   size->length = length;
@@ -242,6 +251,12 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const c
   return 1;
 }
 
+/* Whether a word is a dimension that an operand of the side that is looked at may have. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_dim(const xla_ffi_sdk_dim* dim, int is_arg) {
+  return dim->is_right &&
+         (dim->name == NULL || (xla_ffi_sdk_is_name(dim->name, dim->length) && (dim->is_name || !is_arg)));
+}
+
 /* The same of whatever else a contract may say of one. */
 XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word,
                                                  const char* end, int64_t got) {
@@ -249,8 +264,7 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const c
   const xla_ffi_sdk_size* known;
   const char* problem;
   if (end - word == 1 && *word == '_') return 1;
-  if (!dim.is_whole || (dim.name != NULL && (!xla_ffi_sdk_is_name(dim.name, dim.length) ||
-                                             (at->is_arg && !dim.is_name)))) {
+  if (!xla_ffi_sdk_is_dim(&dim, at->is_arg)) {
     at->wrong = XLA_FFI_SDK_WRONG_TEXT;
     return 1;
   }
@@ -281,48 +295,33 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, con
   return 1;
 }
 
-/* Whether a buffer has the shape of the entry that `at` looks at, which is gone through to its end, `stop`,
- * once. No buffer fits, and one that nothing can be said of, which is told elsewhere. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf,
-                                                  const char** stop, int* repeats) {
-  const char* word = at->entry;
-  int any = buf == NULL || buf->rank < 0 || (buf->rank > 0 && buf->dims == NULL), fits = 1;
-  int64_t d = 0;
-  at->end = word;
+/* How many dimensions stand between here and the end of an entry. */
+XLA_FFI_SDK_MEMORY_HOT int64_t xla_ffi_sdk_behind(const char* next) {
+  int64_t behind = 0;
   for (;;) {
-    const char *start, *end;
-    while (xla_ffi_sdk_is_blank(*word)) ++word;
-    if (xla_ffi_sdk_is_stop(word)) break;
-    start = word;
-    word = xla_ffi_sdk_word_end(word + 1);
-    for (end = word; end > start && (end[-1] == '*' || end[-1] == '?');) *repeats |= *--end == '*';
-    if (end == start) continue; /* a mark that stands apart, "n *" */
-    at->end = end;
-    if (start == at->entry && end - start == 5 && memcmp(start, "token", 5) == 0) {
-      any |= xla_ffi_sdk_is_last(word); /* else it is a name */
-    }
-    if (any || !fits) continue;
-    if (*start == '(') {
-      if (end - start != 2 || start[1] != ')') at->wrong = XLA_FFI_SDK_WRONG_TEXT;
-    } else if (*start == '.') {
-      const char* next = word;
-      int64_t behind = 0;
-      if (end - start != 3 || start[1] != '.' || start[2] != '.') at->wrong = XLA_FFI_SDK_WRONG_TEXT;
-      for (; !xla_ffi_sdk_is_last(next); ++behind) {
-        while (xla_ffi_sdk_is_blank(*next)) ++next;
-        next = xla_ffi_sdk_word_end(next);
-      }
-      fits = xla_ffi_sdk_ellipsis_fits(at, buf, &d, behind);
-    } else if (d == buf->rank) {
-      fits = 0;
-    } else if (end - start == 1 && *start >= 'a' && *start <= 'z') {
-      fits = xla_ffi_sdk_name_fits(at, start, 1, buf->dims[d++]);
-    } else {
-      fits = xla_ffi_sdk_dim_fits(at, start, end, buf->dims[d++]);
-    }
+    while (xla_ffi_sdk_is_blank(*next)) ++next;
+    if (xla_ffi_sdk_is_stop(next)) return behind;
+    behind += *next >= 'A' || (*next != '*' && *next != '?'); /* no mark that stands apart */
+    next = xla_ffi_sdk_word_end(next);
   }
-  *stop = word;
-  return any || (fits && d == buf->rank);
+}
+
+/* Whether `()` or `...` is what a word is that begins so, `from` its start and `to` its end. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_sign(const xla_ffi_sdk_shapes* at, const char* from, const char* to) {
+  return *from == '(' ? to - from == 2 && from[1] == ')' && from == at->entry && xla_ffi_sdk_is_last(to)
+                      : to - from == 3 && from[1] == '.' && from[2] == '.';
+}
+
+/* Looks at a word of an entry that nothing is compared with: that of a token, or of an operand that is absent. */
+XLA_FFI_SDK_MEMORY_COLD void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from, const char* to) {
+  const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(from, to);
+  int is_right = to - from == 1 && *from == '_';
+  if (*from == '(' || *from == '.') {
+    is_right = xla_ffi_sdk_is_sign(at, from, to);
+  } else if (!is_right) {
+    is_right = xla_ffi_sdk_is_dim(&dim, at->is_arg);
+  }
+  if (!is_right) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
 }
 
 /* Whether the entry that ends at `stop` is of an operand that may be absent. */
@@ -331,8 +330,56 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_may_lack(const char* entry, const char* 
   return stop > entry && (stop[-1] == '?' || stop[-1] == '*');
 }
 
-/* Goes on to the next operand that breaks the contract; 0 where none is left. What the operand would have
- * said of sizes is forgotten. */
+/* Whether the marks of an entry are one, behind all of its dimensions, of which there are some. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_marks_are_right(const xla_ffi_sdk_shapes* at, const char* stop, int marks) {
+  return marks == 1 && at->end > at->entry && xla_ffi_sdk_may_lack(at->entry, stop);
+}
+
+/* Whether a buffer has the shape of the entry that `at` looks at, which is gone through to its end, `stop`,
+ * once. No buffer fits, and one that nothing can be said of, which is told elsewhere. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf,
+                                                  const char** stop, int* repeats) {
+  const char* word = at->entry;
+  int any = buf == NULL || buf->rank < 0 || (buf->rank > 0 && buf->dims == NULL), fits = 1, marks = 0, ellipses = 0;
+  int64_t d = 0;
+  at->end = word;
+  for (;;) {
+    const char *start, *end;
+    while (xla_ffi_sdk_is_blank(*word)) ++word;
+    if (xla_ffi_sdk_is_stop(word)) break;
+    start = word;
+    word = xla_ffi_sdk_word_end(word + 1);
+    for (end = word; end > start && (end[-1] == '*' || end[-1] == '?'); ++marks) *repeats |= *--end == '*';
+    if (end == start) continue; /* a mark that stands apart, "n *" */
+    at->end = end;
+    if (start == at->entry && end - start == 5 && memcmp(start, "token", 5) == 0) {
+      any |= xla_ffi_sdk_is_last(word); /* else it is a name */
+    }
+    if (any) {
+      if (*start == '.' && ellipses++ != 0) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+      xla_ffi_sdk_judge_word(at, start, end);
+    } else if (*start == '.') {
+      if (ellipses++ != 0 || !xla_ffi_sdk_is_sign(at, start, end)) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+      fits = fits && xla_ffi_sdk_ellipsis_fits(at, buf, &d, xla_ffi_sdk_behind(word));
+    } else if (!fits) {
+      continue;
+    } else if (*start == '(') {
+      if (!xla_ffi_sdk_is_sign(at, start, end)) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+    } else if (d == buf->rank) {
+      fits = 0;
+    } else if (end - start == 1 && *start >= 'a' && *start <= 'z') {
+      fits = xla_ffi_sdk_name_fits(at, start, 1, buf->dims[d++]);
+    } else {
+      fits = xla_ffi_sdk_dim_fits(at, start, end, buf->dims[d++]);
+    }
+  }
+  if (marks != 0 && !xla_ffi_sdk_marks_are_right(at, word, marks)) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
+  *stop = word;
+  return any || (fits && d == buf->rank);
+}
+
+/* Goes on to the next operand that breaks the contract; 0 where none is left, or the contract is none. What the operand
+ * would have said of sizes is forgotten. */
 XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   while (at->next != NULL) {
     const XLA_FFI_CallFrame* frame = at->frame;
@@ -350,14 +397,17 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     is_there = !xla_ffi_sdk_is_stop(entry);
     if (index < count && is_there) buf = xla_ffi_sdk_operand(frame, is_arg, index);
     fits = xla_ffi_sdk_entry_fits(at, buf, &stop, &repeats);
+    if (!is_there && index > 0) at->wrong = XLA_FFI_SDK_WRONG_TEXT; /* an entry is empty */
+    if (at->wrong == XLA_FFI_SDK_WRONG_TEXT) break;
     if (index >= count && is_there && !xla_ffi_sdk_may_lack(entry, stop)) {
       at->wrong = XLA_FFI_SDK_WRONG_LONG;
     }
     if (*stop != ',' && !repeats && index + is_there < count) at->wrong = XLA_FFI_SDK_WRONG_SHORT;
-    if (*stop == '\0' && is_arg) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
     if (repeats && index + 1 < count) {
       at->next_index = index + 1;
     } else if (*stop == ',') {
+      /* One that repeats is the last of its side, and none is empty. */
+      if (repeats || !is_there) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
       at->next = stop + 1;
       at->next_index = index + 1;
     } else if (*stop == '-' && is_arg) {
@@ -365,9 +415,10 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
       at->next_index = 0;
       at->next_is_arg = 0;
     } else {
+      if (is_arg || *stop != '\0') at->wrong = XLA_FFI_SDK_WRONG_TEXT; /* no `->`, or two */
       at->next = NULL;
     }
-    if (!fits) {
+    if (!fits && at->wrong != XLA_FFI_SDK_WRONG_TEXT) {
       at->sizes = sizes;
       at->ellipsis_rank = rank;
       return 1;

@@ -373,6 +373,37 @@ fn contracts_that_are_none_or_of_another_handler_are_told_in_c() {
         (".., n -> n", none),
         ("n, n -> 2-", none),
         ("{, n -> n", none),
+        ("n, n -> n -> n", none),
+        ("n,, n -> n", none),
+        ("n, n, -> n", none),
+        (", n, n -> n", none),
+        ("n, n -> n, , n?", none),
+        ("n, n -> n+", none),
+        ("n, n -> n/", none),
+        ("n, n -> n/0", none),
+        ("n, n -> 0*n", none),
+        ("n, n -> _+1", none),
+        ("n, n -> n/2/2", none),
+        ("n, n -> n+1*2", none),
+        ("n, n -> 4294967296", none),
+        ("n, n -> 21474836470", none),
+        ("n, n -> n+30000000000", none),
+        ("1*n, n -> n", none),
+        ("... n ..., n -> n", none),
+        ("n, n, ... ...? -> n", none),
+        ("n, n() -> n", none),
+        ("n, () n -> n", none),
+        ("n, n, () ()? -> n", none),
+        ("n, n, n+1? -> n", none),
+        ("n, n?* -> n", none),
+        ("n, n* ? -> n", none),
+        ("n, n?? -> n", none),
+        ("n, ? -> n", none),
+        ("n, n, * -> n", none),
+        ("n, n m? k -> n", none),
+        ("n, n* k -> n", none),
+        ("n*, n -> n", none),
+        ("n, n* , n? -> n", none),
         ("n -> n", short),
         ("-> n", short),
         ("n, n ->", short),
@@ -386,6 +417,10 @@ fn contracts_that_are_none_or_of_another_handler_are_told_in_c() {
         "n, n* -> n",
         "n, n -> 2*n/2, n?",
         "_n, a_1 -> Z",
+        "n, n -> 0000000000000000002*n/00000000002",
+        "n , n , () ? , token * -> n , 4294967295 ?",
+        "n, token -> token",
+        "n, n -> 2*",
     ];
     let mut source = String::new();
     let handler = |at: usize, text: &str| {
@@ -396,6 +431,10 @@ fn contracts_that_are_none_or_of_another_handler_are_told_in_c() {
         body.push_str(&format!("  xffi_shapes(call, \"{text}\");\n"));
         handler_in_c(&format!("h{at}"), &body)
     };
+    for (text, why) in wrong {
+        assert_eq!(Contract::parse(text).is_err(), why == none, "{text}");
+    }
+    assert!(right.iter().all(|text| Contract::parse(text).is_ok()));
     let texts = wrong.iter().map(|(text, _)| *text).chain(right);
     for (at, text) in texts.clone().enumerate() {
         source.push_str(&handler(at, text));
