@@ -36,11 +36,13 @@ class LegacyTarget(Single):
 
     def __call__(self, *args, result_shape_dtypes=None, opaque="", api_version=None, has_side_effect=False):
         _values.flag(f"{self.target}: has_side_effect", has_side_effect)
-        version = api_version or self.api_version
+        version = self.api_version if api_version is None else api_version
         if version is None:
             raise TypeError(f"{self.target}: only its address is registered: give api_version=1, 2 or 3")
         fits = self.api_version in (None, version) or (self.signature == "gpu_status" and version == 3)
-        if version not in (1, 2, 3) or not fits:
+        if isinstance(version, bool) or version not in (1, 2, 3):
+            raise TypeError(f"{self.target}: api_version is 1, 2 or 3, got {version!r}")
+        if not fits:
             raise TypeError(
                 f"{self.target} is a target of the signature {self.signature}, API version {self.api_version}; "
                 f"api_version={version} would call it another way"

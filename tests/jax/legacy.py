@@ -46,6 +46,14 @@ def legacy_original(world):
     target = original(world).legacy["tiled_add_cpu"]
     call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=1))
     expect(call(B, C), A)
+    for wrong in (0, True, 4):
+        try:
+            target(B, C, result_shape_dtypes=f32(2048), api_version=wrong)
+        except TypeError as error:
+            if f"api_version is 1, 2 or 3, got {wrong}" not in str(error):
+                raise
+        else:
+            raise AssertionError(f"api_version={wrong} is taken")
 
 
 @feature
