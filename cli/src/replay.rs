@@ -2,6 +2,7 @@
 
 mod answer;
 mod library;
+mod plan;
 mod pool;
 mod value;
 
@@ -10,42 +11,16 @@ use crate::run::Args;
 use crate::target::{Chosen, HandlerName, Target};
 use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
+use plan::{Plan, Symbols, chosen, symbols};
 use pool::{Pool, Threads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use xla_ffi_record::{Call, Data, Outcome, Recorded, file};
-use xla_ffi_runtime::{Executable, Executor, Handler, Library, Revision, Runtime, Stage, Stages};
-
-/// A recorded call's file.
-#[derive(Clone, Debug)]
-struct Entry {
-    /// As it is told.
-    path: PathBuf,
-    /// The same from every folder: handlers go to others.
-    file: PathBuf,
-    call: Call,
-}
-
-impl Entry {
-    fn new(path: PathBuf, call: Call) -> Result<Self> {
-        let file = std::path::absolute(&path).with_context(|| crate::words::shown(&path))?;
-        Ok(Self { path, file, call })
-    }
-}
-
-/// A call that is to be made again, and whether its outcome is told.
-type Due = (Entry, bool);
-
-/// What is to be replayed.
-struct Plan {
-    due: Vec<Due>,
-    /// Why files of the folder cannot be read.
-    damaged: Vec<anyhow::Error>,
-    /// The numbers of the calls whose files are there.
-    present: BTreeSet<u64>,
-}
+use xla_ffi_record::{Call, Data, Outcome, Recorded};
+use xla_ffi_runtime::{
+    Code, Error, Executable, Executor, Handler, Library, Revision, Runtime, Stage, Stages,
+};
 
 /// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
 pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
@@ -53,6 +28,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         due,
         damaged,
         present,
+        staged,
     } = chosen(from, &args.call.lib)?;
     let target = Target::read(&args.call.lib)?;
     let mut replay = Replay {
@@ -65,6 +41,8 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         pools: BTreeMap::new(),
         instances: BTreeMap::new(),
         present,
+        unmade: BTreeMap::new(),
+        staged,
     };
     let (mut equal, mut differ, mut untold, mut failed) = (0, 0, 0, damaged.len());
     for error in damaged {
@@ -123,105 +101,6 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Recorded> {
-    Recorded::read(path).with_context(|| crate::words::shown(path))
-}
-
-/// The recorded calls of a folder, in order, and why others cannot be read.
-fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
-    let (mut entries, mut damaged) = (vec![], vec![]);
-    let shown = || crate::words::shown(path);
-    for entry in std::fs::read_dir(path).with_context(shown)? {
-        let path = entry.with_context(shown)?.path();
-        if path
-            .extension()
-            .is_some_and(|ending| ending == file::EXTENSION)
-        {
-            match xla_ffi_record::head(&path).with_context(|| crate::words::shown(&path)) {
-                Ok(call) => entries.push(Entry::new(path, call)?),
-                Err(error) => damaged.push(error),
-            }
-        }
-    }
-    entries.sort_by_key(|entry| (entry.call.process, entry.call.number));
-    damaged.sort_by_key(ToString::to_string);
-    Ok((entries, damaged))
-}
-
-/// What is to be replayed, and of which calls the outcome is told: a single call needs those before it that
-/// changed its state.
-fn chosen(from: &Path, library: &Path) -> Result<Plan> {
-    if from.is_dir() {
-        let (entries, damaged) = folder(from)?;
-        // Where none can be read, that is what to say.
-        if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
-            bail!("{}", crate::words::error_text(error));
-        }
-        let present = numbers(&entries);
-        let entries = library::calls_of(from, entries, library)?;
-        return Ok(Plan {
-            due: entries.into_iter().map(|entry| (entry, true)).collect(),
-            damaged,
-            present,
-        });
-    }
-    let recorded = read(from)?;
-    let last = Entry::new(from.to_owned(), recorded.call.clone())?;
-    let Some(instance) = recorded.state.and_then(|state| state.instance) else {
-        return Ok(Plan {
-            present: BTreeSet::from([last.call.number]),
-            due: vec![(last, true)],
-            damaged: vec![],
-        });
-    };
-    let beside = from
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let mut entries = vec![];
-    // Files that cannot be read are none of this call's, or what it needs is found to be missing.
-    let (others, _) = folder(beside.unwrap_or(Path::new(".")))?;
-    let of_process = |entry: &&Entry| entry.call.process == last.call.process;
-    let mut present = numbers(others.iter().filter(of_process));
-    for entry in others {
-        let call = &entry.call;
-        let same = call.process == last.call.process && call.number < last.call.number;
-        if !same || call.handler != last.call.handler || call.library != last.call.library {
-            continue;
-        }
-        let Ok(recorded) = read(&entry.path) else {
-            present.remove(&call.number);
-            continue;
-        };
-        let uses = recorded.state.and_then(|state| state.instance);
-        if call.number == instance || uses == Some(instance) {
-            entries.push((entry, false));
-        }
-    }
-    if !entries
-        .iter()
-        .any(|(entry, _)| entry.call.number == instance)
-    {
-        bail!(
-            "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
-            crate::words::shown(from)
-        );
-    }
-    entries.push((last, true));
-    Ok(Plan {
-        due: entries,
-        damaged: vec![],
-        present,
-    })
-}
-
-fn numbers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> BTreeSet<u64> {
-    entries.into_iter().map(|entry| entry.call.number).collect()
-}
-
-/// A handler's name and the symbols of its stages: of several handlers that a program recorded under one name each has
-/// its own.
-type Symbols = (String, BTreeMap<String, String>);
-
 /// A runtime, the library in it, and its handlers as far as they are known.
 type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
@@ -240,12 +119,18 @@ struct Replay<'a> {
     instances: BTreeMap<u64, Executable>,
     /// The numbers of the calls whose files are there and can be read.
     present: BTreeSet<u64>,
+    /// The calls that are not made again, since what they had was not kept, and whose state they used.
+    unmade: BTreeMap<u64, Option<u64>>,
+    /// The handlers whose host ran the stages before execute.
+    staged: BTreeSet<Symbols>,
 }
 
 impl<'a> Replay<'a> {
     fn one(&mut self, recorded: &Recorded) -> Result<Answer> {
         let call = &recorded.call;
         if let Some(why) = unknown(call) {
+            let used = recorded.state.and_then(|state| state.instance);
+            self.unmade.insert(call.number, used);
             return Ok(Answer::Untold(why));
         }
         let stage = Stage::from_name(&call.stage)
@@ -292,6 +177,7 @@ impl<'a> Replay<'a> {
         // Large results are not compared in the call's own time.
         pipe::enters(format_args!("{title}"));
         let answer = match came {
+            Err(error) if is_ours(&error) => return Err(error.into()),
             Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
             Err(error) => compare(recorded, Err(&error)),
         };
@@ -300,6 +186,13 @@ impl<'a> Replay<'a> {
                 "{why}; but its state is from before the recording, and was made anew"
             ))),
             (Answer::Differs(why), Some(_), Some(instance)) => {
+                let of_it = |(_, used): &(&u64, &Option<u64>)| **used == Some(instance);
+                if let Some((number, _)) = self.unmade.iter().find(of_it) {
+                    return Ok(Answer::Untold(format!(
+                        "{why}; but call {number}, which may have changed its state, was not made again: what it had was \
+                         not kept"
+                    )));
+                }
                 // Any of the calls since then may be one of this state.
                 let lost = (instance..call.number).find(|number| !self.present.contains(number));
                 Ok(match lost {
@@ -319,15 +212,14 @@ impl<'a> Replay<'a> {
         executable: &Executable,
     ) -> Result<xla_ffi_runtime::Call> {
         let call = &recorded.call;
-        let stages = ["prepare", "initialize"].map(|stage| call.stages.contains_key(stage));
         let context = &call.context;
         let mut replayed = executable
             .call()
             .args(value::tensors(&call.args, &recorded.args)?)
             .run_id(context.run_id.unwrap_or(0))
             .device_ordinal(context.device_ordinal.unwrap_or(0))
-            // XLA runs the others on devices that are no CPU.
-            .stages(if stages.contains(&true) {
+            // XLA runs the others on devices that are no CPU: a handler may have them and the recorded host not call them.
+            .stages(if self.staged.contains(&symbols(call)) {
                 Stages::All
             } else {
                 Stages::Cpu
@@ -387,7 +279,7 @@ impl<'a> Replay<'a> {
         }
         let chosen = self.chosen(call)?;
         let (library, _, handlers) = self.hosts.get_mut(&key).context("the host made above")?;
-        let symbols = (call.handler.clone(), call.stages.clone());
+        let symbols = symbols(call);
         if let Some(handler) = handlers.get(&symbols) {
             return Ok(handler.clone());
         }
@@ -408,6 +300,16 @@ impl<'a> Replay<'a> {
         self.target
             .choose(Some(&HandlerName::Stages(stages.collect())))
     }
+}
+
+/// Whether the runtime itself had not enough of something for a call, which says nothing of the handler. What else it refuses
+/// the handler has done.
+fn is_ours(error: &Error) -> bool {
+    let short = matches!(
+        error.code(),
+        Code::ResourceExhausted | Code::DeadlineExceeded
+    );
+    short && !error.is_from_handler()
 }
 
 /// Why a call cannot be made again.

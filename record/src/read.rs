@@ -165,7 +165,13 @@ pub fn head(path: &Path) -> Result<Call, ReadError> {
         .get(4..12)
         .and_then(|length| length.try_into().ok());
     let length = length.map_or(0, u64::from_le_bytes);
-    if bytes[at..].starts_with(&CALL) && length > LONGEST_CALL {
+    // Of another section, which is refused, nothing is read.
+    let length = if bytes[at..].starts_with(&CALL) {
+        length
+    } else {
+        0
+    };
+    if length > LONGEST_CALL {
         return Err(damaged(at, format!("a description of {length} bytes")));
     }
     file.take(length + 4).read_to_end(&mut bytes)?;

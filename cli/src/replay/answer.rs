@@ -48,11 +48,10 @@ fn same_error(code: Option<u32>, message: &str, error: &Error) -> Answer {
         known.map_or_else(|| code.to_string(), |code| code.name().to_owned())
     };
     let same_code = code.is_none_or(|code| code == error.code().raw().0);
-    // Hosts before r9 put the code's name before the text.
-    let text = message
-        .strip_prefix(&format!("{}: ", error.code().name()))
-        .unwrap_or(message);
-    if same_code && text == error.message() {
+    // Hosts before r9 do not tell the code, and put its name before the text; elsewhere such a text is the handler's own.
+    let prefixed = || format!("{}: {}", error.code().name(), error.message());
+    let same_text = message == error.message() || (code.is_none() && message == prefixed());
+    if same_code && same_text {
         return Answer::Equal("the same error".into());
     }
     Answer::Differs(format!(

@@ -1,6 +1,6 @@
 //! Which of a folder's calls are those of the library that is replayed.
 
-use super::Entry;
+use super::plan::Entry;
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

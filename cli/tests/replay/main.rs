@@ -1,52 +1,11 @@
 //! `xla-ffi run --replay`: recorded calls whose files are written here. (`tests/jax/record.py` has calls that jax made.)
 
-use serde_json::{Value, json};
+mod recorded;
+
+use recorded::{Recorded, library};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::compiler::{compiler, library_of_text};
-
-/// Handlers that tell in `s32[1]` what their call has.
-const SOURCE: &str = r#"
-#define _POSIX_C_SOURCE 200809L
-#include <stdlib.h>
-#include <unistd.h>
-#include "xla_ffi/handler.h"
-static xffi_type type = XFFI_TYPE("replayed.State", free);
-/* A result, and in it a number. */
-static XLA_FFI_Error* tell(xffi_call* call, int32_t number) {
-  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
-  XLA_FFI_Error* error = xffi_decoded(call);
-  if (error == NULL) ((int32_t*)y.data)[0] = number;
-  return error;
-}
-static int32_t threads(xffi_call* call) {
-  int64_t count = -1;
-  XLA_FFI_Error* error = xffi_num_threads(call, &count);
-  if (error != NULL) { xffi_error_free(call->api, error); return -1; }
-  return (int32_t)count;
-}
-static XLA_FFI_Error* leaves_state_impl(xffi_call* call) {
-  XLA_FFI_Error* error = xffi_decoded(call);
-  return error != NULL ? error : xffi_set_state(call, &type, calloc(1, 8));
-}
-static XLA_FFI_Error* with_state_impl(xffi_call* call) {
-  void* state = NULL;
-  XLA_FFI_Error* error = xffi_get_state(call, &type, XLA_FFI_ExecutionStage_INSTANTIATE, &state);
-  return error != NULL ? error : tell(call, threads(call));
-}
-static XLA_FFI_Error* size_impl(xffi_call* call) { return tell(call, threads(call)); }
-static XLA_FFI_Error* up_impl(xffi_call* call) { return tell(call, 1); }
-static XLA_FFI_Error* down_impl(xffi_call* call) { return tell(call, WHICH); }
-static XLA_FFI_Error* wanders_impl(xffi_call* call) { return tell(call, chdir("/")); }
-static XLA_FFI_Error* late_impl(xffi_call* call) { sleep(1); usleep(200000); return tell(call, 0); }
-XFFI_HOST_HANDLER_WITH(leaves_state, leaves_state_impl, XLA_FFI_ExecutionStage_INSTANTIATE, XFFI_R1, 0, &type);
-XFFI_HOST_HANDLER(with_state, with_state_impl);
-XFFI_HOST_HANDLER(size, size_impl);
-XFFI_HOST_HANDLER(up, up_impl);
-XFFI_HOST_HANDLER(down, down_impl);
-XFFI_HOST_HANDLER(wanders, wanders_impl);
-XFFI_HOST_HANDLER(late, late_impl);
-"#;
 
 /// An empty folder for a test's files.
 fn folder(name: &str) -> PathBuf {
@@ -58,96 +17,14 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// The library, in a folder; what `down` tells is one that says which build it is.
-fn library(test: &str, folder: &Path, which: i32) -> Option<PathBuf> {
-    let program = compiler(false, test)?;
-    let which = format!("-DWHICH={which}");
-    let flags = ["-w", &which];
-    library_of_text(
-        folder,
-        "replayed",
-        program.to_str().unwrap(),
-        SOURCE,
-        &flags,
-    )
-}
-
-/// The checksum of a section.
-fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |sum, byte| {
-        (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
-            (sum >> 1) ^ (0xedb8_8320 & (sum & 1).wrapping_neg())
-        })
-    })
-}
-
-/// A recorded call without arguments.
-struct Recorded {
-    number: u64,
-    handler: &'static str,
-    stage: &'static str,
-    stages: Value,
-    threads: Option<i64>,
-    revision: u8,
-    library: PathBuf,
-    /// The call that left its state.
-    instance: Option<u64>,
-    /// What it told, if it ended.
-    told: Option<i32>,
-}
-
-impl Recorded {
-    /// The execution of a handler that is called like its symbol.
-    fn of(number: u64, handler: &'static str, library: &Path, told: i32) -> Self {
-        Self {
-            number,
-            handler,
-            stage: "execute",
-            stages: json!({ "execute": handler }),
-            threads: Some(2),
-            revision: 10,
-            library: library.to_owned(),
-            instance: None,
-            told: Some(told),
-        }
-    }
-
-    fn write(&self, folder: &Path) {
-        let rets = json!([{"dtype": 4, "dims": [1], "data": {"kept": 4}}]);
-        let is_execute = self.stage == "execute";
-        let call = json!({
-            "number": self.number, "library": self.library, "handler": self.handler, "stages": self.stages,
-            "stage": self.stage, "host": "here", "revision": self.revision, "process": 7,
-            "context": {"run_id": 1, "device_ordinal": 0, "threads": self.threads, "custom_options": null},
-            "attributes": [], "args": [], "rets": if is_execute { rets } else { json!([]) },
-        });
-        let mut bytes = b"XLAFFIRC\x01\0\0\0".to_vec();
-        let mut section = |kind: &[u8], content: &[u8]| {
-            let length = (content.len() as u64).to_le_bytes();
-            let whole = [kind, &length, content].concat();
-            bytes.extend(&whole);
-            bytes.extend(crc32(&whole).to_le_bytes());
-        };
-        section(b"CALL", call.to_string().as_bytes());
-        if let Some(instance) = self.instance {
-            let state = json!({ "instance": instance });
-            section(b"STAT", state.to_string().as_bytes());
-        }
-        if let Some(told) = self.told {
-            if is_execute {
-                section(b"RETS", &[&[0; 8][..], &told.to_le_bytes()[..]].concat());
-            }
-            section(b"DONE", br#"{"outcome":"done","later":false}"#);
-        }
-        let name = format!("calls/{:06}-{}.xlacall", self.number, self.handler);
-        std::fs::write(folder.join(name), bytes).unwrap();
-    }
-}
-
 /// Replays `calls` in a folder, both named from there.
 fn replay(folder: &Path, library: &str, rest: &[&str]) -> Output {
+    replay_of(folder, library, "calls", rest)
+}
+
+fn replay_of(folder: &Path, library: &str, calls: &str, rest: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
-        .args(["run", library, "--replay", "calls"])
+        .args(["run", library, "--replay", calls])
         .args(rest)
         .current_dir(folder)
         .output()
@@ -358,5 +235,150 @@ fn the_time_limit_is_of_each_call() {
             "call 1, late (execute) returned after 1.2 s, and not within 1s",
             "2 calls: 1 equal, 0 differ, 0 not compared, 1 not replayed",
         ],
+    );
+}
+
+/// XLA on CPU, whose calls alone are recorded, runs no stage between instantiate and execute. A host that does has recorded it.
+#[test]
+fn stages_that_the_recorded_host_did_not_run_are_not_run() {
+    let test = "replay.stages_that_the_recorded_host_did_not_run_are_not_run";
+    let folder = folder("stages");
+    let Some(library) = library(test, &folder, 0) else {
+        return;
+    };
+    let call = |number, stage| Recorded {
+        stage,
+        stages: json!({"execute": "up", "prepare": "for_devices"}),
+        ..Recorded::of(number, "up", &library, 1)
+    };
+    call(2, "execute").write(&folder);
+    let file = library.to_str().unwrap();
+    all_equal(&replay(&folder, file, &[]), 1);
+    // A handler that has another prepare says nothing of this one.
+    let other = Recorded {
+        stages: json!({"execute": "up", "prepare": "down"}),
+        ..call(3, "prepare")
+    };
+    other.write(&folder);
+    says(
+        0,
+        &replay(&folder, file, &[]),
+        &["call 2, up (execute): equal"],
+    );
+    call(1, "prepare").write(&folder);
+    for calls in ["calls", "calls/000002-up.xlacall"] {
+        let said = ["call 2, up (execute): DIFFERS", "there is no device"];
+        says(1, &replay_of(&folder, file, calls, &[]), &said);
+    }
+}
+
+/// What a call that the limit left out did to its state is not known: those behind it are told as behind a lost file.
+#[test]
+fn calls_behind_one_that_was_left_out_are_not_compared() {
+    let test = "replay.calls_behind_one_that_was_left_out_are_not_compared";
+    let folder = folder("left_out");
+    let Some(library) = library(test, &folder, 0) else {
+        return;
+    };
+    let call = |number, stage, instance, told| Recorded {
+        stage,
+        stages: json!({"execute": "counts", "instantiate": "leaves_state"}),
+        instance,
+        ..Recorded::of(number, "counts", &library, told)
+    };
+    call(1, "instantiate", None, 0).write(&folder);
+    call(2, "instantiate", None, 0).write(&folder);
+    call(3, "execute", Some(1), 0).write(&folder);
+    let left_out = Recorded {
+        left_out: true,
+        ..call(4, "execute", Some(1), 1)
+    };
+    left_out.write(&folder);
+    call(5, "execute", Some(1), 2).write(&folder);
+    // Another state, which that call did not use.
+    call(6, "execute", Some(2), 1).write(&folder);
+    let file = library.to_str().unwrap();
+    let why = "but call 4, which may have changed its state, was not made again";
+    says(
+        1,
+        &replay(&folder, file, &[]),
+        &[
+            "call 5, counts (execute): not compared",
+            why,
+            "call 6, counts (execute): DIFFERS",
+            "6 calls: 3 equal, 1 differ, 2 not compared",
+        ],
+    );
+    // Where it is not itself one that is told.
+    let said = ["call 5, counts (execute): not compared", why];
+    let last = "calls/000005-counts.xlacall";
+    says(1, &replay_of(&folder, file, last, &[]), &said);
+}
+
+/// The name of a code before the text is the handler's own where the host tells the code apart.
+#[test]
+fn an_error_that_begins_with_a_code_is_compared_whole() {
+    let test = "replay.an_error_that_begins_with_a_code_is_compared_whole";
+    let folder = folder("errors");
+    let Some(library) = library(test, &folder, 0) else {
+        return;
+    };
+    let whole = "INVALID_ARGUMENT: so it says";
+    let call = |number, revision, code, message| Recorded {
+        revision,
+        error: Some((code, message)),
+        ..Recorded::of(number, "fails", &library, 0)
+    };
+    call(1, 10, Some(3), whole).write(&folder);
+    // As hosts before r9 give it, and as one would that put nothing before it.
+    call(2, 8, None, "INVALID_ARGUMENT: INVALID_ARGUMENT: so it says").write(&folder);
+    call(3, 8, None, whole).write(&folder);
+    let file = library.to_str().unwrap();
+    all_equal(&replay(&folder, file, &[]), 3);
+    call(4, 10, Some(3), "so it says").write(&folder);
+    call(
+        5,
+        10,
+        Some(3),
+        "INVALID_ARGUMENT: INVALID_ARGUMENT: so it says",
+    )
+    .write(&folder);
+    let said = ["5 calls: 3 equal, 2 differ, 0 not compared"];
+    says(1, &replay(&folder, file, &[]), &said);
+}
+
+/// What this machine has too little of says nothing of the handler.
+#[test]
+fn a_call_that_the_machine_is_too_small_for_does_not_differ() {
+    let test = "replay.a_call_that_the_machine_is_too_small_for_does_not_differ";
+    let folder = folder("large");
+    let Some(library) = library(test, &folder, 0) else {
+        return;
+    };
+    let large = Recorded {
+        ret: 1 << 50,
+        ..Recorded::of(1, "large", &library, 0)
+    };
+    large.write(&folder);
+    Recorded::of(2, "up", &library, 1).write(&folder);
+    let file = library.to_str().unwrap();
+    let said = [
+        "RESOURCE_EXHAUSTED",
+        "2 calls: 1 equal, 0 differ, 0 not compared, 1 not replayed",
+    ];
+    says(1, &replay(&folder, file, &[]), &said);
+}
+
+/// A section that has no business there is refused, however long it says it is.
+#[test]
+fn a_file_that_begins_with_another_section_is_refused() {
+    let folder = folder("first_section");
+    let bytes = [&b"XLAFFIRC\x01\0\0\0ARGS"[..], &[0xff; 8]].concat();
+    std::fs::write(folder.join("calls/a.xlacall"), bytes).unwrap();
+    let said = ["calls/a.xlacall: damaged at byte 12"];
+    says(
+        1,
+        &replay(&folder, env!("CARGO_BIN_EXE_xla-ffi"), &[]),
+        &said,
     );
 }
