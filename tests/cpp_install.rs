@@ -144,6 +144,72 @@ fn a_cmake_project() {
     try_out(&build.join("libmy_calls.so"));
 }
 
+/// Two directories that find the package, each with what it asks for; a second time with a component; a project of C alone,
+/// by an older standard; configurations with a postfix.
+#[test]
+fn a_cmake_project_of_several_directories() {
+    let test = "a_cmake_project_of_several_directories";
+    if !works("cmake") || !works("g++") {
+        return skip(test, "no cmake or no g++");
+    }
+    let (prefix, project) = (fresh("several_prefix"), fresh("several"));
+    install(&prefix);
+    // A component that tells that it was asked for.
+    let component = prefix.join("lib/cmake/xla_ffi/xla_ffi-runtime.cmake");
+    std::fs::write(component, "message(STATUS \"asked for runtime\")\n").expect("the prefix");
+    let write = |file: &str, text: &str| {
+        let path = project.join(file);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the project");
+        std::fs::write(path, text).expect("the project");
+    };
+    let of_each = "find_package(xla_ffi 0.1 REQUIRED)\nxla_ffi_add_library(NAME ../handler.c)\n";
+    write("a/CMakeLists.txt", &of_each.replace("NAME", "of_a"));
+    write("b/CMakeLists.txt", &of_each.replace("NAME", "of_b"));
+    write(
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.18)\n\
+         project(several LANGUAGES C)\n\
+         set(CMAKE_DEBUG_POSTFIX d)\nset(CMAKE_C_STANDARD 90)\nset(CMAKE_C_EXTENSIONS OFF)\n\
+         add_subdirectory(a)\nadd_subdirectory(b)\n\
+         find_package(xla_ffi 0.1 REQUIRED)\n\
+         find_package(xla_ffi 0.1 REQUIRED COMPONENTS runtime)\n\
+         if(NOT xla_ffi_runtime_FOUND)\n  message(FATAL_ERROR \"no runtime\")\nendif()\n\
+         if(UNKNOWN)\n  find_package(xla_ffi 0.1 REQUIRED COMPONENTS nope)\nendif()\n",
+    );
+    write(
+        "handler.c",
+        "#include \"xla_ffi/handler.h\"\n\
+         static XLA_FFI_Error* nothing_impl(xffi_call* call) {\n  \
+           for (int i = 0; i < 1; ++i) { }\n  return xffi_decoded(call);\n}\n\
+         XFFI_HANDLER(nothing, nothing_impl);\n",
+    );
+    let configure = |more: &str| {
+        let mut command = Command::new("cmake");
+        command.arg("-S").arg(&project).arg("-B");
+        command.arg(project.join(format!("build{more}")));
+        command.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+        command.args(["-DCMAKE_BUILD_TYPE=Debug", &format!("-DUNKNOWN={more}")]);
+        command.output().expect("cmake starts")
+    };
+    let done = configure("");
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("asked for runtime"), "{said}");
+    let build = project.join("build");
+    run(Command::new("cmake").arg("--build").arg(&build));
+    for library in ["a/libof_a.so", "b/libof_b.so"] {
+        assert!(build.join(library).exists(), "{library}");
+    }
+    let unknown = configure("ON");
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(!unknown.status.success(), "{said}");
+    assert!(said.contains("there is no component nope"), "{said}");
+}
+
 #[test]
 fn a_pkg_config_project() {
     if !works("pkg-config") || !works("make") || !works("g++") {
