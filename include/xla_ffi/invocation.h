@@ -107,7 +107,7 @@ void* xffi_rt_device_stream_handle(const xffi_rt_device_stream* stream);
  *   task     called once, on a thread of the stream's; it must not throw.
  *   data     what the task gets; may be NULL. It has to live until then.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION for a stream of which the runtime knows
- *            the platform's handle alone.
+ *            the platform's handle alone, and in a fork of the process that made a CPU stream.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_device_stream_enqueue(const xffi_rt_device_stream* stream,
                                               XLA_FFI_Task* task, void* data);

@@ -147,6 +147,10 @@ unsafe impl DeviceStream for CpuStream {
         }
     }
 
+    fn try_enqueue(&self, work: Work) -> Result<()> {
+        Self::try_enqueue(self, work)
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.check_process()?;
         if self.inner.thread.get() == Some(&std::thread::current().id()) {

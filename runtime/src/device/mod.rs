@@ -19,6 +19,14 @@ pub unsafe trait DeviceStream: Send + Sync {
     fn handle(&self) -> *mut c_void;
     /// Puts work behind everything that is on the stream.
     fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
+    /// The same, where work may be refused: [`Stream::enqueue`] answers with it.
+    ///
+    /// # Errors
+    /// Those of the stream: `FAILED_PRECONDITION` of a [`CpuStream`](crate::CpuStream) in a fork.
+    fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> crate::Result<()> {
+        self.enqueue(work);
+        Ok(())
+    }
     /// Waits until everything on the stream has run.
     ///
     /// # Errors
@@ -73,7 +81,8 @@ impl Stream {
     /// Puts work behind everything that is on the stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` for a borrowed stream, of which the handle alone is known.
+    /// `FAILED_PRECONDITION` for a borrowed stream, of which the handle alone is known, and in a fork of the process that made a
+    /// CPU stream.
     pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> crate::Result<()> {
         let device = self.device.as_ref().ok_or_else(|| {
             crate::Error::new(
@@ -81,8 +90,7 @@ impl Stream {
                 "work goes on a stream that the program lends by its own platform's functions",
             )
         })?;
-        device.enqueue(Box::new(work));
-        Ok(())
+        device.try_enqueue(Box::new(work))
     }
 
     /// Waits until everything on the stream has run; for a borrowed one its owner does.
