@@ -58,6 +58,13 @@ pub mod __programs {
     pub use crate::value::attribute::is_bare;
 }
 
+/// What the functions for C need and nobody else.
+#[doc(hidden)]
+pub mod __c {
+    pub use crate::host::log::warn;
+    pub use crate::process::guard::call_void;
+}
+
 /// What the program `xla-ffi` needs and nobody else.
 #[doc(hidden)]
 pub mod __cli {

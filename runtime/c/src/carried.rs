@@ -65,8 +65,9 @@ impl Carried {
 impl Drop for Carried {
     fn drop(&mut self) {
         if let Some(deleter) = self.deleter.take() {
+            let what = format_args!("the deleter of an object that a call or an error carried");
             // SAFETY: as promised where it was given; called once.
-            unsafe { deleter(self.object) };
+            unsafe { crate::contained(deleter, self.object, what) };
         }
     }
 }

@@ -21,7 +21,7 @@ mod stream;
 mod user_data;
 
 use host::{Error, Result};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 
 // The headers let any thread use these, several at once.
 const _: () = {
@@ -39,6 +39,21 @@ const _: () = {
     any_thread::<invocation::xffi_rt_allocator>();
     any_thread::<invocation::xffi_rt_device_stream>();
 };
+
+/// Calls a deleter of the program's, which an exception may leave: that is told, and goes no further.
+///
+/// # Safety
+/// The function may be called with the argument.
+unsafe fn contained(
+    function: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+    what: std::fmt::Arguments<'_>,
+) {
+    // SAFETY: as promised by the caller.
+    if let Err(unwound) = unsafe { host::__c::call_void(function, argument) } {
+        host::__c::warn(format_args!("{unwound} left {what}"));
+    }
+}
 
 /// What a pointer of the caller names.
 ///

@@ -82,6 +82,18 @@ fn what_is_not_there_in_cxx_is_told() {
     assert_eq!(run(&linked, &libraries), "nothing is there\n");
 }
 
+/// What a deleter throws ends neither the program nor what others have to do.
+#[test]
+fn what_deleters_throw_is_told() {
+    let test = "what_deleters_throw_is_told";
+    let libraries = libraries();
+    let source = "runtime/c/tests/programs/throws.cc";
+    let Some(linked) = embedding(test, "c++", &["-std=c++17"], source, "throws") else {
+        return;
+    };
+    assert_eq!(run(&linked, &libraries), "3 told\n");
+}
+
 #[test]
 fn mistakes_in_c_are_statuses() {
     let test = "mistakes_in_c_are_statuses";

@@ -21,6 +21,6 @@ pub(crate) fn tell(level: log::Level, text: Arguments<'_>) {
 
 /// A warning.
 #[cold]
-pub(crate) fn warn(text: Arguments<'_>) {
+pub fn warn(text: Arguments<'_>) {
     tell(log::Level::Warn, text);
 }

@@ -205,9 +205,12 @@ pub unsafe fn call_pointer(
 
 /// Calls a task or a deleter.
 ///
+/// # Errors
+/// What left the function instead of its return.
+///
 /// # Safety
 /// The function may be called with the argument.
-pub(crate) unsafe fn call_void(
+pub unsafe fn call_void(
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,
 ) -> Result<(), Unwound> {
