@@ -28,11 +28,11 @@
 
 namespace xla_ffi {
 
-// The runtime of this program's own handlers, for functions of runtime.h.
+// The runtime of this program's own handlers, for functions of runtime.h. Not destroyed with the program, whose other
+// statics and threads may still use it.
 inline xffi_rt* runtime() {
-  static const std::unique_ptr<xffi_rt, decltype(&xffi_rt_destroy)> global(xffi_rt_global(),
-                                                                           xffi_rt_destroy);
-  return global.get();
+  static xffi_rt* const global = xffi_rt_global();
+  return global;
 }
 
 // A program whose targets are found; it can run many times.
@@ -131,10 +131,16 @@ class Executable {
     Append(*result, &rets);
     if (xffi_rt_status* status = xffi_rt_compiled_run(compiled_.get(), args.data(), args.size(),
                                                       rets.data(), rets.size())) {
-      Keep(result, own);
+      if (MayGoOn(status)) Keep(result, own);
       return xla::Status(status);
     }
     return std::move(*result);
+  }
+
+  // Whether the handler may not be done that a failure is of: it is late, or what it left behind is a hazard.
+  static bool MayGoOn(const xffi_rt_status* status) {
+    return xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED ||
+           xffi_rt_status_is_hazard(status) != 0;
   }
 
   // Keeps what a handler may still use that is late, or has left a future beside its error, until no call of the
