@@ -37,6 +37,11 @@
 
 #include "xla/ffi/api/c_api.h"
 
+/* Behind an include directory of XLA's: of the newest revision it is the same, of an older one bundles are shorter. */
+#if XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR < 5
+#error "this c_api.h is of an older XLA, whose structs are others: name this SDK's include directory before XLA's"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

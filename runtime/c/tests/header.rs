@@ -332,3 +332,51 @@ fn the_headers_version_is_the_librarys() {
     let build = std::fs::read_to_string(repository().join("runtime/c/build.rs")).unwrap();
     assert!(build.contains(&soname), "{soname}");
 }
+
+/// XLA's own headers may come before this SDK's. Those of the newest revision are the same; with older ones a bundle ends
+/// before what the runtime reads, and whoever includes any of these is told.
+#[test]
+fn headers_of_an_older_xla_are_told() {
+    let test = "headers_of_an_older_xla_are_told";
+    let Some(all) = xla_ffi_testing::headers::all(test) else {
+        return;
+    };
+    let ours = repository().join("include");
+    let minor = |folder: &Path| {
+        let text = std::fs::read_to_string(folder.join("xla/ffi/api/c_api.h")).unwrap();
+        let (_, rest) = text.split_once("#define XLA_FFI_API_MINOR ").unwrap();
+        let number = rest.split_whitespace().next().unwrap();
+        number.parse::<u32>().unwrap()
+    };
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("of_an_older_xla.c");
+    for headers in all {
+        let is_older = minor(&headers.include) < minor(&ours);
+        for (compiler, header) in [
+            ("cc", "runtime.h"),
+            ("cc", "program.h"),
+            ("cc", "pjrt.h"),
+            ("cc", "invocation.h"),
+            ("c++", "plugin.h"),
+            ("c++", "embedded.h"),
+        ] {
+            let text = format!("#include \"xla_ffi/{header}\"\n");
+            std::fs::write(&source, text).unwrap();
+            let language = if compiler == "cc" { "c" } else { "c++" };
+            let mut command = Command::new(compiler);
+            command.args(["-fsyntax-only", "-x", language]).arg(&source);
+            command.arg("-I").arg(&headers.include).arg("-I").arg(&ours);
+            let Ok(done) = command.output() else {
+                skip(test, &format!("no {compiler}"));
+                continue;
+            };
+            let said = String::from_utf8_lossy(&done.stderr);
+            let told = said.contains("of an older XLA");
+            let what = format!("{header}, {}: {said}", headers.include.display());
+            assert_eq!(
+                (told, done.status.success()),
+                (is_older, !is_older),
+                "{what}"
+            );
+        }
+    }
+}
