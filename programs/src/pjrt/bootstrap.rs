@@ -219,8 +219,23 @@ pub(super) fn inside<R: Send + 'static>(
     })?
 }
 
+/// Refuses platforms whose operands lie in a device's memory: the ticket would be read from there.
+fn check_platform(platform: &str) -> Result<()> {
+    if platform == "cpu" {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::Unimplemented,
+        format!(
+            "handlers are registered on clients of the platform cpu so far, this one is of '{platform}': register them \
+             by jax.ffi, or by a file of the program's own that is linked with that XLA"
+        ),
+    ))
+}
+
 /// The compiled call of [`bootstrap`].
 fn program(client: &Client) -> Result<Loaded> {
+    check_platform(client.platform())?;
     // Another copy of this crate in the process has a function, and so a name, of its own.
     let name = format!("xla_ffi_bootstrap_{:x}", bootstrap as *const () as usize);
     let platform = client.platform();
@@ -339,4 +354,17 @@ unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> Option<u64> {
     // SAFETY: as above; results are ours to write.
     unsafe { ret.data.cast::<u64>().write(ticket) };
     Some(ticket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_in_the_memory_of_a_device_is_not_read() {
+        check_platform("cpu").unwrap();
+        let error = check_platform("cuda").unwrap_err();
+        assert_eq!(error.code(), Code::Unimplemented);
+        assert!(error.message().contains("of 'cuda'"), "{error}");
+    }
 }

@@ -128,7 +128,8 @@ impl Client {
     ///
     /// # Errors
     /// `NOT_FOUND` without an execute stage; what the XLA copy says, with its own version; `UNIMPLEMENTED`
-    /// for a record stage where its version is below 0.4.
+    /// for a record stage where its version is below 0.4, and on platforms other than `cpu`, whose operands lie in a
+    /// device's memory.
     pub fn register(&self, name: &str, bundle: &Bundle) -> Result<()> {
         if bundle.get(Stage::Execute).is_none() {
             return Err(Error::new(
