@@ -86,6 +86,8 @@ class Recording:
         return self
 
     def __exit__(self, *_exception):
+        if self._process not in (None, os.getpid()):
+            return  # a child that was forked meanwhile: it has no part in the recording, and jax may never answer it
         try:
             self._end()
         finally:
@@ -124,7 +126,7 @@ class Recording:
     def _end(self):
         """Ends the recording when all that it is to have has come."""
         if self._process != os.getpid():
-            return  # a child that was forked meanwhile: it has no part in the recording, and jax may never answer it
+            return  # as in __exit__, or it has ended
         try:
             _settle()
         finally:
@@ -276,13 +278,17 @@ def _settle():
     """Waits for what runs on the CPU: jax returns from a call before it is over."""
     import jax
 
+    try:
+        devices = jax.local_devices(backend="cpu")
+    except (RuntimeError, AssertionError):  # JAX has no such backend (JAX_PLATFORMS=cuda), or none at all: nothing ran there
+        return
     for array in jax.live_arrays("cpu"):
         try:
             array.block_until_ready()
         except Exception:  # a handler's error, which its own caller is told
             pass
     # Calls whose results nobody has kept have begun by the time that a later computation of the same thread is over.
-    for device in jax.local_devices(backend="cpu"):
+    for device in devices:
         jax.jit(lambda x: x + 1)(jax.device_put(0, device)).block_until_ready()
 
 

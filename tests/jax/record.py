@@ -490,6 +490,7 @@ with recording:
     child = os.fork()
     if not child:
         signal.alarm(20)
+        jax.clear_caches = lambda: os._exit(3)
 if not child:
     os._exit(int(recording.calls is not None))
 _, status = os.waitpid(child, 0)
@@ -503,6 +504,16 @@ def forked():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, conformance(), directory], capture_output=True, text=True)
     if "child 0 calls 1" not in done.stdout:
         raise AssertionError(done.stdout + done.stderr)
+
+
+def without_cpu():
+    """Where JAX has no CPU backend there is nothing to wait for: what the block raised is what comes out."""
+    body = "import sys, xla_ffi\nwith xla_ffi.record(sys.argv[1]):\n    raise KeyError('of the block')\n"
+    environment = {**os.environ, "JAX_PLATFORMS": "cuda"}
+    command = [sys.executable, "-c", body, os.fspath(folder())]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if not done.stderr.endswith("KeyError: 'of the block'\n"):
+        raise AssertionError(done.stderr)
 
 
 def refusals():
@@ -600,7 +611,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, containers, interrupted, interrupted_exit, forked, refusals, upstream):
+    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, containers, interrupted, interrupted_exit, forked, without_cpu, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "11_legacy":
