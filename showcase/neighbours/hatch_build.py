@@ -1,7 +1,9 @@
 """Builds the library and puts it into the package: one wheel for every Python."""
 
+import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -19,21 +21,49 @@ NAME = f"{PREFIX}neighbours{SUFFIX}"
 GLIBC = os.environ.get("GLIBC")
 
 
+def tag():
+    """The platform of the library, which is of one architecture where Python is of two."""
+    name = os.environ.get("CARGO_BUILD_TARGET", "").partition("-")[0] or platform.machine()
+    machine = {"aarch64": "arm64"}.get(name, name)
+    system = sysconfig.get_platform()
+    if system.startswith("macosx-") and system.endswith("-universal2"):
+        version = tuple(map(int, system.split("-")[1].split(".")))
+        # No macOS before 11 ran on the newer one.
+        major, minor = max(version, (11, 0)) if machine == "arm64" else version
+        system = f"macosx-{major}.{minor}-{machine}"
+    return system.replace("-", "_").replace(".", "_")
+
+
+def built(command):
+    """Builds, and gives the path that cargo tells of the library: its target and its folder may be configured anywhere."""
+    done = subprocess.run([*command, "--message-format=json-render-diagnostics"], check=True, stdout=subprocess.PIPE, text=True)
+    messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    files = [pathlib.Path(file) for message in messages for file in message.get("filenames") or ()]
+    found = [file for file in files if file.name == NAME]
+    if not found:
+        raise FileNotFoundError(f"cargo built no {NAME}: is 'cdylib' among the crate types of Cargo.toml?")
+    return found[-1]
+
+
 class CustomBuildHook(BuildHookInterface):
     def dependencies(self):
         return ["cargo-zigbuild", "ziglang"] if GLIBC else []
 
     def initialize(self, version, build_data):
         root = pathlib.Path(self.root)
-        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
         command = ["cargo", "build", "--release", "--manifest-path", str(root / "Cargo.toml")]
         if GLIBC:
             triple = f"{os.uname().machine}-unknown-linux-gnu"
             command[1:2] = ["zigbuild", "--target", f"{triple}.{GLIBC}"]
-            target /= triple
-        subprocess.run(command, check=True)
-        shutil.copyfile(target / "release" / NAME, root / "python/neighbours" / NAME)
+        place = root / "python/neighbours" / NAME
+        # Whoever has loaded the one before keeps it: it is replaced, not written into.
+        beside = place.with_name(f".{NAME}.{os.getpid()}")
+        try:
+            shutil.copyfile(built(command), beside)
+            os.replace(beside, place)
+        finally:
+            beside.unlink(missing_ok=True)
         build_data["artifacts"].append(f"python/neighbours/{NAME}")
         # It knows nothing of the interpreter: any Python 3 on this platform.
-        build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["tag"] = f"py3-none-{tag()}"
         build_data["pure_python"] = False

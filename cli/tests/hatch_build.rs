@@ -1,0 +1,130 @@
+//! The build of a project's wheel, `hatch_build.py`: with a cargo and a hatchling that are stood in for.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::skip;
+
+/// What cargo says of a library that lies where nobody would look for it.
+const CARGO: &str = r#"#!/bin/sh
+mkdir -p elsewhere/triple/release
+echo "$CONTENT" > elsewhere/triple/release/$LIBRARY
+echo "   Compiling mine" >&2
+echo '{"reason":"compiler-artifact","target":{"name":"other"},"filenames":["/nowhere/libother.rlib"]}'
+echo '{"reason":"compiler-artifact","target":{"name":"mine"},"filenames":["'$PWD/elsewhere/triple/release/$LIBRARY'"]}'
+echo '{"reason":"build-finished","success":true}'
+"#;
+
+/// Runs the hook as hatchling does, on a system, and prints the wheel's tag.
+const HOOK: &str = r#"
+import os, platform, runpy, sys, sysconfig
+sys.path.insert(0, ".")
+if len(sys.argv) > 1:
+    sys.platform = "darwin"
+    sysconfig.get_platform = lambda: sys.argv[1]
+    platform.machine = lambda: sys.argv[2]
+hook = runpy.run_path("hatch_build.py")["CustomBuildHook"]()
+hook.root = os.getcwd()
+data = {"artifacts": []}
+hook.initialize("standard", data)
+print(data["tag"])
+"#;
+
+/// A project with the template, or nothing where there is no Python.
+fn project(name: &str) -> Option<PathBuf> {
+    let test = format!("hatch_build.{name}");
+    if Command::new("python3").arg("--version").output().is_err() {
+        skip(&test, "no python3");
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("hatch")
+        .join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    let write = |file: &str, text: &str| {
+        let path = folder.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let template = include_str!("../templates/rust/hatch_build.py");
+    write("hatch_build.py", &template.replace("@NAME@", "mine"));
+    write("run.py", HOOK);
+    write("bin/cargo", CARGO);
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(folder.join("bin/cargo"), executable).unwrap();
+    write("python/mine/__init__.py", "");
+    for package in ["", "/builders", "/builders/hooks", "/builders/hooks/plugin"] {
+        write(&format!("hatchling{package}/__init__.py"), "");
+    }
+    let interface = "class BuildHookInterface:\n    pass\n";
+    write("hatchling/builders/hooks/plugin/interface.py", interface);
+    Some(folder)
+}
+
+fn build(folder: &Path, content: &str, system: &[&str], target: &str) -> Output {
+    let path = std::env::var("PATH").unwrap();
+    let suffix = if system.is_empty() { "so" } else { "dylib" };
+    Command::new("python3")
+        .args(["-B", "run.py"])
+        .args(system)
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", folder.join("bin").display()))
+        .env("CONTENT", content)
+        .env("LIBRARY", format!("libmine.{suffix}"))
+        .env("CARGO_BUILD_TARGET", target)
+        .env_remove("CARGO_TARGET_DIR")
+        .env_remove("GLIBC")
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn tag(done: &Output) -> String {
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{told}");
+    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+}
+
+/// Where cargo says that it is, and beside the file that a process may have loaded.
+#[test]
+fn the_library_is_taken_from_where_cargo_puts_it_and_replaces_the_one_before() {
+    let Some(folder) = project("replaced") else {
+        return;
+    };
+    if cfg!(target_os = "macos") {
+        return;
+    }
+    let place = folder.join("python/mine/libmine.so");
+    tag(&build(&folder, "first", &[], ""));
+    let first = std::fs::File::open(&place).unwrap();
+    tag(&build(&folder, "second", &[], ""));
+    assert_eq!(std::fs::read_to_string(&place).unwrap(), "second\n");
+    let before = first.metadata().unwrap();
+    assert_ne!(before.ino(), std::fs::metadata(&place).unwrap().ino());
+    assert_eq!(std::io::read_to_string(first).unwrap(), "first\n");
+    let files = std::fs::read_dir(folder.join("python/mine")).unwrap();
+    assert_eq!(files.count(), 2);
+}
+
+/// Python for macOS is of two architectures, the library of one.
+#[test]
+fn a_wheel_for_macos_names_the_architecture_of_its_library() {
+    let Some(folder) = project("macos") else {
+        return;
+    };
+    for (system, machine, target, wanted) in [
+        ("macosx-10.9-universal2", "arm64", "", "macosx_11_0_arm64"),
+        ("macosx-12.3-universal2", "arm64", "", "macosx_12_3_arm64"),
+        ("macosx-10.9-universal2", "x86_64", "", "macosx_10_9_x86_64"),
+        (
+            "macosx-10.9-universal2",
+            "arm64",
+            "x86_64-apple-darwin",
+            "macosx_10_9_x86_64",
+        ),
+        ("macosx-14.0-arm64", "arm64", "", "macosx_14_0_arm64"),
+    ] {
+        let done = build(&folder, "", &[system, machine], target);
+        assert_eq!(tag(&done), format!("py3-none-{wanted}"));
+    }
+}
