@@ -4,8 +4,9 @@ mod support;
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
-use support::handlers::{Function, future, metadata, slot};
+use support::handlers::{Function, error, future, metadata, slot};
 use xla_ffi_runtime::{Attributes, Bundle, Code, CpuStream, DeviceStream, Handler, Runtime};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ThreadPool_Schedule_Args};
 
@@ -138,4 +139,43 @@ fn a_stream_is_in_the_process_that_made_it() {
         refused && is_elsewhere(stream.synchronize()) && own.synchronize().is_ok()
     }));
     stream.synchronize().unwrap();
+}
+
+/// Always an error, so that the table of errors is in use.
+unsafe extern "C" fn fails(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 3, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: as above; 5 is NOT_FOUND.
+    unsafe { error(frame, 5, c"no") }
+}
+
+/// A runtime, a call that fails, and a stream.
+fn everything() -> bool {
+    let own = Runtime::default();
+    let failed = handler(&own, fails).instantiate(&Attributes::new());
+    let error = failed.unwrap().call().run().unwrap_err();
+    let stream = CpuStream::new().unwrap();
+    let found = CpuStream::from_handle(stream.handle()).is_some();
+    found && error.code() == Code::NotFound && stream.synchronize().is_ok()
+}
+
+/// Whatever the parent's threads hold while it forks.
+#[test]
+fn what_a_child_makes_is_as_everywhere_while_the_parent_is_at_work() {
+    assert!(everything());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    everything();
+                }
+            });
+        }
+        let all = (0..400).all(|_| in_fork(everything));
+        stop.store(true, Ordering::Relaxed);
+        assert!(all);
+    });
 }

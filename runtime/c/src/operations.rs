@@ -7,7 +7,7 @@ use host::{Code, Error};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// `xffi_rt_wait_for_calls`.
@@ -121,6 +121,8 @@ pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
 struct Listener {
     told: unsafe extern "C" fn(*mut c_void, c_int, *const c_char),
     user: *mut c_void,
+    /// The process that set it.
+    process: u32,
 }
 
 // SAFETY: the contract of `xffi_rt_set_logger`: any thread may call it.
@@ -147,6 +149,10 @@ thread_local! {
 }
 
 impl Logger {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Listener>>> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Puts a function in place of the one before, and waits until that runs no more.
     fn replace(&self, listener: Option<Listener>) -> Result<(), Error> {
         if TELLS.get() {
@@ -159,10 +165,12 @@ impl Logger {
             Some(_) => log::LevelFilter::Info,
             None => log::LevelFilter::Off,
         };
-        let mut place = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.lock();
         let before = std::mem::replace(&mut *place, listener.map(Arc::new));
         // Both at once: of two threads that set it the level and the function are one's.
         log::set_max_level(level);
+        // In a fork: a thread of the parent's that was in it is not there.
+        let before = before.filter(|before| before.process == std::process::id());
         while before
             .as_ref()
             .is_some_and(|before| Arc::strong_count(before) > 1)
@@ -188,10 +196,14 @@ impl log::Log for Logger {
             return;
         }
         let text = c_text(&record.args().to_string());
-        let place = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.lock();
         let listener = place.clone();
         drop(place);
-        let Some(listener) = listener else { return };
+        let Some(listener) = listener else {
+            // It was taken away since the facade asked: seen it has to be.
+            let _ = writeln!(std::io::stderr(), "xla-ffi: {}", record.args());
+            return;
+        };
         let level = match record.level() {
             log::Level::Error => XFFI_RT_LOG_ERROR,
             log::Level::Warn => XFFI_RT_LOG_WARNING,
@@ -202,7 +214,7 @@ impl log::Log for Logger {
         unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
         TELLS.set(false);
         // Under the lock: who waits for this looks at it there.
-        let place = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.lock();
         drop(listener);
         drop(place);
         self.ended.notify_all();
@@ -223,6 +235,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     status_or_null(|| {
         // Only this library has its facade; the second time it is ours already.
         let _ = log::set_logger(&LOGGER);
-        LOGGER.replace(told.map(|told| Listener { told, user }))
+        host::__c::hold_logger(|| Box::new(LOGGER.lock()));
+        let process = std::process::id();
+        LOGGER.replace(told.map(|told| Listener {
+            told,
+            user,
+            process,
+        }))
     })
 }

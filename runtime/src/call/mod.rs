@@ -8,7 +8,7 @@ mod isolated;
 #[cfg(feature = "cuda")]
 mod on_cuda;
 mod operands;
-mod prepared;
+pub(crate) mod prepared;
 pub(crate) mod ready;
 mod ret;
 mod rules;

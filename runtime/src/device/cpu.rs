@@ -79,6 +79,11 @@ fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Holds them across a fork.
+pub(crate) fn hold() -> impl Drop {
+    streams()
+}
+
 impl CpuStream {
     /// A stream with a thread of its own.
     ///

@@ -38,6 +38,11 @@ pub(crate) struct Shared {
 
 static LIVING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
+/// Holds them across a fork.
+pub(crate) fn hold() -> impl Drop {
+    LIVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// All runtimes. They are let go without the lock: the last owner of one tells the program's logger what was found,
 /// and that may make a runtime.
 fn living() -> Vec<Arc<Shared>> {

@@ -1,6 +1,6 @@
 //! The function table of a revision as raw memory of exactly that revision's size and order.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// Words before the first function.
@@ -46,13 +46,22 @@ impl Table {
     }
 }
 
-/// Keeps a table for good, in a list so that leak checkers see it.
+/// The tables, for leak checkers to see.
+static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
+
+fn kept() -> MutexGuard<'static, Vec<&'static [usize]>> {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Holds them across a fork.
+pub(crate) fn hold() -> impl Drop {
+    kept()
+}
+
+/// Keeps a table for good.
 fn keep(words: Box<[usize]>) -> &'static [usize] {
-    static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
     let words: &'static [usize] = Box::leak(words);
-    KEPT.lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(words);
+    kept().push(words);
     words
 }
 

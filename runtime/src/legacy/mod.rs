@@ -39,7 +39,7 @@ mod call;
 mod function;
 mod library;
 mod registry;
-mod status;
+pub(crate) mod status;
 mod targets;
 mod underway;
 

@@ -33,6 +33,11 @@ fn idle() -> MutexGuard<'static, Vec<usize>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Holds them across a fork.
+pub(crate) fn hold() -> impl Drop {
+    idle()
+}
+
 unsafe extern "C" fn set(
     this: *mut XlaFfiLegacyStatus,
     failed: c_int,

@@ -10,12 +10,12 @@
 //! process with threads cannot have. A fork is for what a new process does not have: functions
 //! and operands that lie in the caller's memory.
 
-use crate::host::{errors, futures, types};
+pub(crate) use super::across_forks::forks;
 use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Exit status of a child whose work panicked.
@@ -58,12 +58,9 @@ fn attempt(
     // Sockets, not a pipe: macOS has no `pipe2`, and pipes of the standard library ask for Rust 1.87.
     let ends = UnixStream::pair().map_err(|error| system("socketpair", &error))?;
     let (read, write) = (OwnedFd::from(ends.0), OwnedFd::from(ends.1));
-    let held = (
-        hold_loader(),
-        errors::hold(),
-        futures::hold(),
-        types::hold(),
-    );
+    // The loader's lock; the others are held by every fork.
+    forks();
+    let held = hold_loader();
     // SAFETY: the child keeps to what the head of this file says.
     let child = unsafe { libc::fork() };
     drop(held);
@@ -88,9 +85,34 @@ fn attempt(
 /// loads one finds the loader half-way and dies in its own first load.
 static LOADING: Mutex<()> = Mutex::new(());
 
+/// That of a child which was forked while another thread loaded a library.
+static RENEWED: AtomicPtr<Mutex<()>> = AtomicPtr::new(std::ptr::null_mut());
+
+fn loading() -> &'static Mutex<()> {
+    // SAFETY: null, or one that `renew_loader` has left for good.
+    unsafe { RENEWED.load(Ordering::Acquire).as_ref() }.unwrap_or(&LOADING)
+}
+
 /// Keeps other threads from loading libraries.
 pub(crate) fn hold_loader() -> MutexGuard<'static, ()> {
-    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
+    loading().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The same, unless one loads a library now.
+pub(crate) fn hold_loader_if_free() -> Option<MutexGuard<'static, ()>> {
+    match loading().try_lock() {
+        Ok(held) => Some(held),
+        Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// In a child, whose only thread this is: gives it a lock of its own where somebody of the parent's has the one there was.
+pub(crate) fn renew_loader() {
+    if hold_loader_if_free().is_none() {
+        let own = Box::leak(Box::new(Mutex::new(())));
+        RENEWED.store(own, Ordering::Release);
+    }
 }
 
 fn system(call: &str, error: &std::io::Error) -> Error {
@@ -106,23 +128,6 @@ static DEPTH: AtomicU32 = AtomicU32::new(0);
 /// Whether this process is a child of [`isolated`].
 pub(crate) fn in_child_process() -> bool {
     DEPTH.load(Ordering::Relaxed) > 0
-}
-
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-extern "C" fn forked() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// How many processes deep this one is, whoever forked them: what was made in a process of another number has its
-/// threads there. They are counted from the first question on, by the system, so that the question costs next to nothing.
-pub(crate) fn forks() -> u32 {
-    static COUNTED: Once = Once::new();
-    COUNTED.call_once(|| {
-        // SAFETY: the function may be called in a child at any time. Where there is no memory for it, forks are not seen.
-        let _ = unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-    });
-    FORKS.load(Ordering::Relaxed)
 }
 
 /// That something was asked in a child which only the parent's threads could do.

@@ -11,6 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// are: on a thread of its own, not on that of the handler, whose own state is among it.
 static LEFT_OPEN: Mutex<Vec<LeftOpen>> = Mutex::new(Vec::new());
 
+/// Holds them across a fork.
+pub(crate) fn hold() -> impl Drop {
+    LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct LeftOpen {
     completion: Arc<Completion>,
     // Gone before the executable, whose library destroys its state.
