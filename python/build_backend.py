@@ -113,6 +113,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     members = {**modules, **headers, **licences}
     if "prefix" not in settings:
         return _wheel(wheel_directory, members)
+    if "platform" not in settings:
+        raise ValueError("prefix= needs platform=, for which its files were built: --config-settings platform=manylinux_2_17_x86_64")
     return _wheel(wheel_directory, {**members, **_built(settings["prefix"])}, settings["platform"])
 
 

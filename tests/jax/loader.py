@@ -539,6 +539,7 @@ def wheel():
                 raise AssertionError(names)
         # One with what was built finds the recorder in itself.
         built = os.path.join(folder, "built")
+        raises(ValueError, lambda: build_backend.build_wheel(folder, {"prefix": built}), "platform=")
         for name in ("bin/xla-ffi", "lib/libxla_ffi_record.so"):
             os.makedirs(os.path.dirname(os.path.join(built, name)), exist_ok=True)
             with open(os.path.join(built, name), "wb") as file:
