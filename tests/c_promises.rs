@@ -251,12 +251,13 @@ fn what_a_handler_throws_is_its_error() {
         // The thread ends in its handler, which is no exception of C++; its objects are destroyed.
         let outcome = run("ends_its_thread").unwrap();
         assert_eq!(outcome.rets[0].to_vec(), Some(vec![1_i32]), "{revision}");
-        let told = run("wordless_legacy").unwrap_err();
-        assert_eq!(
-            told.message(),
-            "wordless_legacy threw: (null)",
-            "{revision}"
-        );
+        for (symbol, words) in [
+            ("words_legacy", "words_legacy: a C++ exception: words"),
+            ("wordless_legacy", "wordless_legacy: a C++ exception: (null)"),
+            ("memory_legacy", "memory_legacy: out of memory: (null)"),
+        ] {
+            assert_eq!(run(symbol).unwrap_err().message(), words, "{revision}");
+        }
         let told = run("has_no_function").unwrap_err();
         let words = "has_no_function: the handler's function is a null pointer";
         assert_eq!(told.message(), words, "{revision}");

@@ -42,18 +42,28 @@ static XLA_FFI_Error* Throw(xffi_call* call) {
 }
 XFFI_HANDLER(throws, Throw);
 
-// A function of the original custom calls, without words either.
+// Functions of the original custom calls that throw the same.
+template <int kWhat>
 static void Legacy(void* out, const void** in) {
   static_cast<void>(in);
-  if (out != nullptr) throw Wordless();
+  if (out == nullptr) return;
+  if (kWhat == 3) throw "words";
+  if (kWhat == 8) throw Wordless();
+  throw WordlessMemory();
 }
-static const xffi_legacy_adapter legacy_adapter = [] {
+template <int kWhat>
+static xffi_legacy_adapter Adapter() {
   xffi_legacy_adapter adapter{};
   adapter.signature = XFFI_LEGACY_CPU;
-  adapter.function = reinterpret_cast<void (*)()>(Legacy);
+  adapter.function = reinterpret_cast<void (*)()>(Legacy<kWhat>);
   return adapter;
-}();
-XFFI_ADAPT(wordless_legacy, legacy_adapter);
+}
+static const xffi_legacy_adapter words = Adapter<3>();
+static const xffi_legacy_adapter wordless = Adapter<8>();
+static const xffi_legacy_adapter memory = Adapter<9>();
+XFFI_ADAPT(words_legacy, words);
+XFFI_ADAPT(wordless_legacy, wordless);
+XFFI_ADAPT(memory_legacy, memory);
 
 static XLA_FFI_Error* (*nothing)(xffi_call*) = nullptr;
 XFFI_HANDLER(has_no_function, nothing);

@@ -27,8 +27,8 @@
  * describe: nested arrays of pointers on CPU; on devices every node of the shapes in pre-order, where
  * the function writes the arrays of the result.
  *
- * Nothing is allocated on the way to success (up to XFFI_LEGACY_INLINE pointers). In C++ exceptions
- * become errors. Needs r0. */
+ * Nothing is allocated on the way to success up to XFFI_LEGACY_INLINE pointers; each character of a `structure`
+ * counts as one. In C++ exceptions become errors. Needs r0. */
 #ifndef XLA_FFI_LEGACY_H_
 #define XLA_FFI_LEGACY_H_
 
@@ -320,20 +320,11 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, cons
     return xffi_error_format(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
                              "%s: no memory for a status", call->handler);
   }
-#if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
+#if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
   try {
     xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
-  } catch (const std::exception& exception) {
-    error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL, "%s threw: %s", call->handler,
-                              xffi_words_(exception.what()));
-#if defined(__GLIBCXX__)
-  } catch (abi::__forced_unwind&) { // a cancelled thread: not ours to end
-    throw;
-#endif
   } catch (...) {
-    error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
-                              "%s threw an exception of a type that is no std::exception",
-                              call->handler);
+    error = xffi_thrown_(call);
   }
 #else
   xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
