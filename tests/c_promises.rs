@@ -253,7 +253,10 @@ fn what_a_handler_throws_is_its_error() {
         assert_eq!(outcome.rets[0].to_vec(), Some(vec![1_i32]), "{revision}");
         for (symbol, words) in [
             ("words_legacy", "words_legacy: a C++ exception: words"),
-            ("wordless_legacy", "wordless_legacy: a C++ exception: (null)"),
+            (
+                "wordless_legacy",
+                "wordless_legacy: a C++ exception: (null)",
+            ),
             ("memory_legacy", "memory_legacy: out of memory: (null)"),
         ] {
             assert_eq!(run(symbol).unwrap_err().message(), words, "{revision}");

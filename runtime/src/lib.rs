@@ -62,7 +62,7 @@ pub mod __programs {
 #[doc(hidden)]
 pub mod __c {
     pub use crate::host::log::warn;
-    pub use crate::process::across_forks::hold_logger;
+    pub use crate::process::across_forks::{Lock, hold};
     pub use crate::process::guard::call_void;
 }
 

@@ -35,6 +35,7 @@ impl Aligned {
 
 #[derive(Attribute)]
 struct One {
+    #[attr(default = 1)]
     one: u32,
 }
 

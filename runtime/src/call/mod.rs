@@ -8,7 +8,7 @@ mod isolated;
 #[cfg(feature = "cuda")]
 mod on_cuda;
 mod operands;
-pub(crate) mod prepared;
+mod prepared;
 pub(crate) mod ready;
 mod ret;
 mod rules;

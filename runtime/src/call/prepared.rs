@@ -1,6 +1,6 @@
 //! A call that is laid out and ready: it costs little more than calling the handler directly.
 
-pub(crate) mod left_open;
+mod left_open;
 mod renew;
 
 pub(super) use self::left_open::leave_open;

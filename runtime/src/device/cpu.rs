@@ -2,7 +2,7 @@
 //! a GPU, so that stream-ordered handlers can be tried on any machine.
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
-use crate::process::isolate;
+use crate::process::{across_forks, isolate};
 use crate::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -79,11 +79,6 @@ fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds them across a fork.
-pub(crate) fn hold() -> impl Drop {
-    streams()
-}
-
 impl CpuStream {
     /// A stream with a thread of its own.
     ///
@@ -102,6 +97,7 @@ impl CpuStream {
         inner.thread.get_or_init(|| thread.thread().id());
         let forks = isolate::forks();
         let stream = Arc::new(Self { inner, forks });
+        across_forks::hold(across_forks::Lock::Streams, || Box::new(streams()));
         streams().insert(stream.handle() as usize, Arc::downgrade(&stream));
         Ok(stream)
     }

@@ -5,12 +5,14 @@ use super::calls::Calls;
 use super::pool::ThreadPool;
 use super::registrations::Registrations;
 use super::table::Table;
-use super::types::Types;
+use super::types::{self, Types};
+use super::{errors, futures};
 use crate::frame::encoded::Encoded;
 use crate::legacy::Targets;
+use crate::process::across_forks::{self, Lock};
 use crate::process::isolate;
 use crate::{Attributes, Code, Error, Finding, Result};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// One runtime: the table of its revision, what is registered with it, and its threads.
@@ -38,15 +40,22 @@ pub(crate) struct Shared {
 
 static LIVING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
-/// Holds them across a fork.
-pub(crate) fn hold() -> impl Drop {
+fn list() -> MutexGuard<'static, Vec<Weak<Shared>>> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The locks that each runtime has a use for are held across forks.
+fn hold_across_forks() {
+    across_forks::hold(Lock::Runtimes, || Box::new(list()));
+    across_forks::hold(Lock::Types, || Box::new(types::hold()));
+    across_forks::hold(Lock::Futures, || Box::new(futures::hold()));
+    across_forks::hold(Lock::Errors, || Box::new(errors::hold()));
 }
 
 /// All runtimes. They are let go without the lock: the last owner of one tells the program's logger what was found,
 /// and that may make a runtime.
 fn living() -> Vec<Arc<Shared>> {
-    let mut list = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut list = list();
     list.retain(|shared| shared.strong_count() > 0);
     list.iter().filter_map(Weak::upgrade).collect()
 }
@@ -94,7 +103,8 @@ impl Shared {
             child_pool: Mutex::default(),
             findings: Mutex::default(),
         });
-        let mut living = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+        hold_across_forks();
+        let mut living = list();
         // A reference to one that is gone keeps its memory.
         living.retain(|known| known.strong_count() > 0);
         living.push(Arc::downgrade(&shared));

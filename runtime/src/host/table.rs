@@ -1,5 +1,6 @@
 //! The function table of a revision as raw memory of exactly that revision's size and order.
 
+use crate::process::across_forks;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
@@ -53,14 +54,10 @@ fn kept() -> MutexGuard<'static, Vec<&'static [usize]>> {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Holds them across a fork.
-pub(crate) fn hold() -> impl Drop {
-    kept()
-}
-
 /// Keeps a table for good.
 fn keep(words: Box<[usize]>) -> &'static [usize] {
     let words: &'static [usize] = Box::leak(words);
+    across_forks::hold(across_forks::Lock::Tables, || Box::new(kept()));
     kept().push(words);
     words
 }

@@ -39,7 +39,7 @@ mod call;
 mod function;
 mod library;
 mod registry;
-pub(crate) mod status;
+mod status;
 mod targets;
 mod underway;
 

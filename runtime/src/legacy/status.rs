@@ -1,5 +1,6 @@
 //! The status that a target of the status-returning conventions writes.
 
+use crate::process::across_forks;
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,11 +32,6 @@ static IDLE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn idle() -> MutexGuard<'static, Vec<usize>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Holds them across a fork.
-pub(crate) fn hold() -> impl Drop {
-    idle()
 }
 
 unsafe extern "C" fn set(
@@ -94,6 +90,7 @@ impl Status {
     /// A status that says success.
     #[must_use]
     pub fn new() -> Self {
+        across_forks::hold(across_forks::Lock::Statuses, || Box::new(idle()));
         let place = idle().pop().unwrap_or_else(make);
         // SAFETY: objects are made whole and never freed.
         let object = unsafe { &*(place as *const ObjectAt) };

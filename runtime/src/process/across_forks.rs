@@ -6,14 +6,38 @@
 //! free, and a child that finds it taken gets another.
 
 use super::isolate;
-use crate::call::prepared::left_open;
-use crate::device::cpu;
-use crate::host::{errors, futures, shared, table, types};
-use crate::legacy::status;
 use std::any::Any;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Once, OnceLock};
+
+/// The locks, in the order in which they are taken. The modules that have them say how, before they take them first.
+#[derive(Clone, Copy)]
+pub enum Lock {
+    /// Of the logger of the functions for C.
+    Logger,
+    /// Of calls that were dropped open.
+    LeftOpen,
+    /// Of the list of runtimes.
+    Runtimes,
+    /// Of the list of streams.
+    Streams,
+    /// Of the list of function tables.
+    Tables,
+    /// Of the status objects that no call uses.
+    Statuses,
+    /// Of the types of all runtimes.
+    Types,
+    /// Of the table of futures.
+    Futures,
+    /// Of the table of errors.
+    Errors,
+}
+
+type Hold = fn() -> Box<dyn Any>;
+
+static HOLDS: [OnceLock<Hold>; Lock::Errors as usize + 1] =
+    [const { OnceLock::new() }; Lock::Errors as usize + 1];
 
 thread_local! {
     /// What this thread holds while it forks; the child's only thread has the same.
@@ -22,12 +46,12 @@ thread_local! {
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-static LOGGER: OnceLock<fn() -> Box<dyn Any>> = OnceLock::new();
-
-/// Has the lock of the functions for C held, too, under which they look up the program's logger.
-pub fn hold_logger(hold: fn() -> Box<dyn Any>) {
-    forks();
-    LOGGER.get_or_init(|| hold);
+/// Has a lock held across forks from now on.
+pub fn hold(lock: Lock, hold: Hold) {
+    HOLDS[lock as usize].get_or_init(|| {
+        forks();
+        hold
+    });
 }
 
 extern "C" fn prepare() {
@@ -37,17 +61,7 @@ extern "C" fn prepare() {
         if let Some(loader) = isolate::hold_loader_if_free() {
             held.push(Box::new(loader));
         }
-        if let Some(hold) = LOGGER.get() {
-            held.push(hold());
-        }
-        held.push(Box::new(left_open::hold()));
-        held.push(Box::new(shared::hold()));
-        held.push(Box::new(cpu::hold()));
-        held.push(Box::new(table::hold()));
-        held.push(Box::new(status::hold()));
-        held.push(Box::new(types::hold()));
-        held.push(Box::new(futures::hold()));
-        held.push(Box::new(errors::hold()));
+        held.extend(HOLDS.iter().filter_map(|hold| Some(hold.get()?())));
     });
 }
 

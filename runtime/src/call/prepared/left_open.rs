@@ -3,16 +3,16 @@
 use super::super::body::Body;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
+use crate::process::across_forks;
 use crate::process::guard::discard;
 use crate::process::isolate::in_child_process;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
 /// are: on a thread of its own, not on that of the handler, whose own state is among it.
 static LEFT_OPEN: Mutex<Vec<LeftOpen>> = Mutex::new(Vec::new());
 
-/// Holds them across a fork.
-pub(crate) fn hold() -> impl Drop {
+fn left_open() -> MutexGuard<'static, Vec<LeftOpen>> {
     LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,14 +38,12 @@ pub(in crate::call) fn leave_open(
     // Who waits for calls has what they used back afterwards.
     let progress = body.context.progress().clone();
     progress.stay();
-    LEFT_OPEN
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(LeftOpen {
-            completion,
-            body,
-            _executable: executable,
-        });
+    across_forks::hold(across_forks::Lock::LeftOpen, || Box::new(left_open()));
+    left_open().push(LeftOpen {
+        completion,
+        body,
+        _executable: executable,
+    });
     // First: a callback of the caller's may wait for calls, this one among them.
     told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
@@ -58,7 +56,7 @@ pub(in crate::call) fn leave_open(
 
 /// Frees what is over by now.
 fn sweep() {
-    let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = left_open();
     let (over, open): (Vec<_>, Vec<_>) = std::mem::take(&mut *left)
         .into_iter()
         .partition(|left| left.completion.is_done());
@@ -145,7 +143,7 @@ mod tests {
             freed.send("ran").unwrap();
         }));
         // Both are over when the first sweeper looks.
-        let left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = left_open();
         panics.complete(Ok(())).unwrap();
         other.complete(Ok(())).unwrap();
         drop(left);
