@@ -103,19 +103,15 @@ const fn alike(a: &Param, b: &Param) -> bool {
 
 const fn integer(info: &HandlerInfo, name: &str) -> Option<&'static Param> {
     use XLA_FFI_DataType as D;
-    let mut i = 0;
-    while let Some(attr) = info.attr(i) {
-        if same(attr.name, name) {
-            return match attr.attr {
-                AttrType::Scalar(
-                    D::S8 | D::S16 | D::S32 | D::S64 | D::U8 | D::U16 | D::U32 | D::U64,
-                ) => Some(attr),
-                _ => None,
-            };
+    let Some(attr) = info.attr_called(name) else {
+        return None;
+    };
+    match attr.attr {
+        AttrType::Scalar(D::S8 | D::S16 | D::S32 | D::S64 | D::U8 | D::U16 | D::U32 | D::U64) => {
+            Some(attr)
         }
-        i += 1;
+        _ => None,
     }
-    None
 }
 
 /// The literal default of an integer attribute.

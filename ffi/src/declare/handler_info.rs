@@ -199,6 +199,18 @@ impl HandlerInfo {
         false
     }
 
+    /// The first attribute of that name, in the order of [`HandlerInfo::attr`].
+    pub(crate) const fn attr_called(&self, name: &str) -> Option<&'static Param> {
+        let mut i = 0;
+        while let Some(attr) = self.attr(i) {
+            if same(attr.name, name) {
+                return Some(attr);
+            }
+            i += 1;
+        }
+        None
+    }
+
     /// Where an attribute lies among the sorted names when all are present.
     #[must_use]
     pub const fn attr_position(&self, name: &str) -> usize {

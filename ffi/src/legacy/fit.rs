@@ -66,21 +66,5 @@ pub const fn has_attributes(params: &'static [Param], opaque: &str) -> bool {
 /// Whether a handler declares the attribute that the opaque bytes are.
 #[must_use]
 pub const fn declares(info: &HandlerInfo, opaque: &str) -> bool {
-    let mut s = 0;
-    while s < info.stages.len() {
-        let params = info.stages[s].params;
-        let mut i = 0;
-        while i < params.len() {
-            let mut m = 0;
-            while let Some(attr) = params[i].attribute_at(m) {
-                if same(attr.name, opaque) {
-                    return true;
-                }
-                m += 1;
-            }
-            i += 1;
-        }
-        s += 1;
-    }
-    false
+    info.attr_called(opaque).is_some()
 }
