@@ -240,6 +240,11 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
     if not params["results"]:
         # It is called for its side effect: there is nothing to differentiate.
         return primitive.bind(*args, gradient=gradient, **params), []
+    if gradient is None and params["legacy"] is not None:
+        raise ValueError(
+            f"{params['target']} cannot be differentiated: targets of the original custom calls have no gradients: write a "
+            "function that calls it, with jax.custom_vjp"
+        )
     if gradient is None:
         raise ValueError(
             f"{params['target']} cannot be differentiated: its author declared no gradient (`vjp = …`, `jvp = …` or "

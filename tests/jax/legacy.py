@@ -54,6 +54,13 @@ def legacy_original(world):
                 raise
         else:
             raise AssertionError(f"api_version={wrong} is taken")
+    try:
+        jax.grad(lambda b: call(b, C).sum())(B)
+    except ValueError as error:
+        if "tiled_add_cpu cannot be differentiated" not in str(error) or "jax.custom_vjp" not in str(error):
+            raise
+    else:
+        raise AssertionError("a target without a gradient is differentiated")
 
 
 @feature

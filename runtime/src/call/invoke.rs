@@ -120,7 +120,7 @@ fn outcome_of(
     let mut findings = context.findings();
     // XLA says nothing: the call is what it would be there.
     if let Some(leak) = context.scratch_leak() {
-        shared.note_once(leak);
+        shared.note(leak);
     }
     let kept_back = context.forget_futures_but(future as usize);
     if !whole {
