@@ -365,6 +365,135 @@ fn what_a_description_names_is_there() {
     }
 }
 
+/// What is said of batches is what operands and contract take, as the doctor and the loader judge it.
+#[test]
+fn what_is_said_of_batches_can_be() {
+    let word = Some("Batch_is_leading_or_sequential_or_none");
+    let each = Some("Batch_is_leading_or_shared_for_each_argument");
+    let entry = Some("Batch_has_a_leading_dimension_that_an_entry_of_the_shape_does_not_take");
+    let dots = Some("Batch_shares_an_operand_whose_entry_of_the_shape_has_dots");
+    let rank = Some("Batch_has_a_leading_dimension_that_an_operand_of_one_rank_does_not_take");
+    let leading = "\"leading\"";
+    let both = "\"leading\", \"shared\"";
+    for compiler in cpp_compilers("what_is_said_of_batches_can_be") {
+        for (name, operands, shape, batch, told) in [
+            (
+                "all",
+                "Arg<B> Arg<B> Ret<B>",
+                "... n, ... -> ... n",
+                leading,
+                None,
+            ),
+            (
+                "none",
+                "Arg<M> Arg<M> Ret<M>",
+                "n k, k n -> n n",
+                "\"none\"",
+                None,
+            ),
+            ("sequential", "Arg<M> Ret<B>", "", "\"sequential\"", None),
+            (
+                "token",
+                "Arg<ffi::Token> Arg<B> Ret<B>",
+                "token, ... n -> ... n",
+                leading,
+                None,
+            ),
+            (
+                "repeats",
+                "RemainingArgs Ret<B>",
+                "... n * -> ... n",
+                leading,
+                None,
+            ),
+            (
+                "shared",
+                "Arg<B> Arg<M> Ret<B>",
+                "... n, n k -> ... k",
+                both,
+                None,
+            ),
+            (
+                "in_out",
+                "Arg<B> InOut<B>",
+                "... n, ... -> ...",
+                "\"leading\", \"leading\"",
+                None,
+            ),
+            ("no_contract", "Arg<B> Arg<M> Ret<B>", "", both, None),
+            ("typo", "Arg<B> Ret<B>", "", "\"Leading\"", word),
+            (
+                "typo_of_one",
+                "Arg<B> Arg<B> Ret<B>",
+                "",
+                "\"leading\", \"split\"",
+                each,
+            ),
+            ("more", "Arg<B> Ret<B>", "", both, each),
+            ("fixed", "Arg<M> Ret<B>", "", leading, rank),
+            ("fixed_result", "Arg<B> Arg<B> Ret<M>", "", both, rank),
+            ("fixed_in_out", "Arg<B> InOut<M>", "", leading, rank),
+            ("entry", "Arg<B> Ret<B>", "n -> ...", leading, entry),
+            (
+                "entry_of_result",
+                "Arg<B> Arg<B> Ret<B>",
+                "... n, n -> n",
+                both,
+                entry,
+            ),
+            (
+                "dots_within",
+                "Arg<B> Ret<B>",
+                "n ... -> ... n",
+                leading,
+                entry,
+            ),
+            (
+                "left_behind",
+                "Arg<B> Arg<B> Ret<B>",
+                "... n, ... -> ... n",
+                both,
+                dots,
+            ),
+        ] {
+            let binding: String = operands.split(' ').map(|one| format!(".{one}()")).collect();
+            let types: Vec<&str> = operands
+                .split(' ')
+                .map(|one| match one {
+                    "Arg<B>" => "B",
+                    "Arg<M>" => "M",
+                    "InOut<B>" => "ffi::InOut<B>",
+                    "InOut<M>" => "ffi::InOut<M>",
+                    "Ret<B>" => "ffi::Result<B>",
+                    "Ret<M>" => "ffi::Result<M>",
+                    "RemainingArgs" => "ffi::RemainingArgs",
+                    _ => "ffi::Token",
+                })
+                .collect();
+            let types = types.join(", ");
+            let shape = match shape {
+                "" => String::new(),
+                text => format!(".Shape(XLA_FFI_SHAPE(\"{text}\"))"),
+            };
+            let text = format!(
+                "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+                 using B = ffi::Buffer<ffi::F32>; using M = ffi::Buffer<ffi::F32, 2>;\n\
+                 ffi::Error F({types}) {{ return {{}}; }}\n\
+                 XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind(){binding}{shape});\n\
+                 XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f).Batch({batch}));"
+            );
+            let name = format!("batch_{name}");
+            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), told.is_none(), "{name}: {errors}");
+            assert!(
+                told.is_none_or(|told| errors.contains(told)),
+                "{compiler:?} {name}: {errors}"
+            );
+        }
+    }
+}
+
 /// Names of the symbols that a library exports, or `None` without nm.
 fn exported(test: &str, library: &Path) -> Option<Vec<String>> {
     let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {

@@ -103,6 +103,13 @@ constexpr std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
+// Takes a mark off the end of an entry, where it is there.
+constexpr bool TakeMark(char mark, std::string_view* entry) {
+  if (entry->empty() || entry->back() != mark) return false;
+  *entry = Trimmed(entry->substr(0, entry->size() - 1));
+  return true;
+}
+
 // Judges the entries of one side against so many operands.
 constexpr ShapeFault SideFault(std::string_view side, bool computes, int required, int optional,
                                bool remaining) {
@@ -114,10 +121,7 @@ constexpr ShapeFault SideFault(std::string_view side, bool computes, int require
     std::string_view entry = Trimmed(side.substr(0, comma));
     more = comma != std::string_view::npos;
     if (more) side.remove_prefix(comma + 1);
-    const bool repeats = !entry.empty() && entry.back() == '*';
-    if (repeats) entry = Trimmed(entry.substr(0, entry.size() - 1));
-    const bool may_lack = !entry.empty() && entry.back() == '?';
-    if (may_lack) entry = Trimmed(entry.substr(0, entry.size() - 1));
+    const bool repeats = TakeMark('*', &entry), may_lack = TakeMark('?', &entry);
     if (!IsEntry(entry, computes) || (repeats && (more || may_lack))) return ShapeFault::kText;
     fits = fits && repeats == (remaining && count == most - 1) &&
            may_lack == (count >= required && count < required + optional);
