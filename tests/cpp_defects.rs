@@ -365,6 +365,41 @@ fn what_a_description_names_is_there() {
     }
 }
 
+/// Of a handler whose binding is no constant nothing is said that its description would lose.
+#[test]
+fn what_a_description_would_lose_is_not_said() {
+    let told = "Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant";
+    for compiler in cpp_compilers("what_a_description_would_lose_is_not_said") {
+        for (name, about, is_told) in [
+            ("kept", ".Name(\"g\").Platforms(\"cuda\").Doc(\"d\")", false),
+            ("gradient", ".Vjp(\"g\")", true),
+            ("linear", ".Linear()", true),
+            ("batch", ".Batch(\"sequential\")", true),
+            ("batches", ".Batch(\"leading\", \"shared\")", true),
+            ("batched", ".BatchedBy(\"g\")", true),
+            ("default", ".Default(\"k\", \"1\")", true),
+            ("layout", ".Layout(\"x\", \"column\")", true),
+            ("trait", ".Nondeterministic()", true),
+        ] {
+            let text = format!(
+                "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+                 using B = ffi::Buffer<ffi::F32>;\nconst char* chosen();\n\
+                 XLA_FFI_DEFINE_HANDLER_SYMBOL(f, [](B, ffi::Result<B>, int) {{ return ffi::Error::Success(); }},\n\
+                 ffi::Ffi::Bind().Arg<B>().Ret<B>().Attr<int>(chosen()));\n\
+                 XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
+            );
+            let name = format!("lost_{name}");
+            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), !is_told, "{name}: {errors}");
+            assert!(
+                !is_told || errors.contains(told),
+                "{compiler:?} {name}: {errors}"
+            );
+        }
+    }
+}
+
 /// What is said of batches is what operands and contract take, as the doctor and the loader judge it.
 #[test]
 fn what_is_said_of_batches_can_be() {

@@ -38,6 +38,7 @@ struct NamedText {
 // Not for constant expressions: where one comes here, the compiler tells of it by the function's name.
 inline void No_operand_has_the_name_that_Layout_gives() {}
 inline void No_attribute_has_the_name_that_Default_gives() {}
+inline void Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant() {}
 
 // An operand's name: the one that it was given, or a letter and its place.
 struct OperandName {
@@ -72,6 +73,11 @@ struct About {
 
   constexpr bool HasGradient() const {
     return linear || !vjp.empty() || !jvp.empty() || !transpose.empty() || !forward.empty();
+  }
+  // Whether something is said that belongs to operands and attributes.
+  constexpr bool HasMore() const {
+    return HasGradient() || has_residuals || nondeterministic || !batch.empty() || !batch_handler.empty() ||
+           shared.count + default_count + layout_count > 0;
   }
 };
 
@@ -219,6 +225,7 @@ class HandlerAbout {
       WriteRest(json);
     } else {
       json.Raw(", \"described\": false, \"floor\": \"r0\"");
+      if (about_.HasMore()) Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant();
     }
     json.Raw("}");
   }
