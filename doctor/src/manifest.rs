@@ -32,6 +32,9 @@ pub enum Error {
     /// The file is no object file that can be read.
     #[error("not a shared library that can be read: {0}")]
     Object(#[from] object::Error),
+    /// The addresses of a DLL's symbols begin where none is left for them.
+    #[error("its image begins at {0:#x}, behind which there are too few addresses")]
+    ImageBase(u64),
     /// The parts of a fat file cannot be told.
     #[error(transparent)]
     Parts(#[from] library::Error),
@@ -126,6 +129,11 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
             .map_or(Ok(Vec::new()), |part| read(part.bytes));
     }
     let object = object::File::parse(file)?;
+    let base = object.relative_address_base();
+    // Symbols of a DLL lie there, and at two numbers of 32 bits behind it; who reads them adds without a look.
+    if base.checked_add(2 * u64::from(u32::MAX)).is_none() {
+        return Err(Error::ImageBase(base));
+    }
     let section = match object.format() {
         BinaryFormat::MachO => SECTION_MACH_O,
         BinaryFormat::Pe => SECTION_PE,
