@@ -325,6 +325,17 @@ fn what_no_handler_is_like_is_told_first() {
     }
 }
 
+/// A source compiles, or the compiler tells of it with these words.
+fn compiles_unless_told(compiler: &str, name: &str, text: &str, told: Option<&str>) {
+    let output = compile(compiler, &Headers::Ours, name, text, &["-fsyntax-only"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), told.is_none(), "{name}: {errors}");
+    assert!(
+        told.is_none_or(|told| errors.contains(told)),
+        "{compiler:?} {name}: {errors}"
+    );
+}
+
 /// A layout or a default of something that is not there does not compile; operands without a name have one.
 #[test]
 fn what_a_description_names_is_there() {
@@ -354,13 +365,7 @@ fn what_a_description_names_is_there() {
                  XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
             );
             let name = format!("about_{name}");
-            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
-            let errors = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.success(), told.is_none(), "{name}: {errors}");
-            assert!(
-                told.is_none_or(|told| errors.contains(told)),
-                "{compiler:?} {name}: {errors}"
-            );
+            compiles_unless_told(compiler, &name, &text, told);
         }
     }
 }
@@ -389,13 +394,7 @@ fn what_a_description_would_lose_is_not_said() {
                  XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
             );
             let name = format!("lost_{name}");
-            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
-            let errors = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.success(), !is_told, "{name}: {errors}");
-            assert!(
-                !is_told || errors.contains(told),
-                "{compiler:?} {name}: {errors}"
-            );
+            compiles_unless_told(compiler, &name, &text, is_told.then_some(told));
         }
     }
 }
@@ -518,13 +517,7 @@ fn what_is_said_of_batches_can_be() {
                  XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f).Batch({batch}));"
             );
             let name = format!("batch_{name}");
-            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
-            let errors = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.success(), told.is_none(), "{name}: {errors}");
-            assert!(
-                told.is_none_or(|told| errors.contains(told)),
-                "{compiler:?} {name}: {errors}"
-            );
+            compiles_unless_told(compiler, &name, &text, told);
         }
     }
 }
