@@ -55,12 +55,9 @@ class BatchRule {
   constexpr void CheckSide(std::string_view side, bool is_argument) const {
     int index = 0;
     for (bool more = !Trimmed(side).empty(); more; ++index) {
-      const size_t comma = side.find(',');
-      std::string_view entry = Trimmed(side.substr(0, comma));
+      std::string_view entry = TakeEntry(&side, &more);
       TakeMark('*', &entry);
       TakeMark('?', &entry);
-      more = comma != std::string_view::npos;
-      if (more) side.remove_prefix(comma + 1);
       if (entry == "token") continue;
       if (!is_argument || Leads(index)) {
         if (entry.substr(0, 3) != "...") Batch_has_a_leading_dimension_that_an_entry_of_the_shape_does_not_take();

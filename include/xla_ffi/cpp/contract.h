@@ -110,6 +110,15 @@ constexpr bool TakeMark(char mark, std::string_view* entry) {
   return true;
 }
 
+// Takes the first entry off what is left of a side, and whether another follows; an empty side has none to take.
+constexpr std::string_view TakeEntry(std::string_view* side, bool* more) {
+  const size_t comma = side->find(',');
+  const std::string_view entry = Trimmed(side->substr(0, comma));
+  *more = comma != std::string_view::npos;
+  if (*more) side->remove_prefix(comma + 1);
+  return entry;
+}
+
 // Judges the entries of one side against so many operands.
 constexpr ShapeFault SideFault(std::string_view side, bool computes, int required, int optional,
                                bool remaining) {
@@ -117,10 +126,7 @@ constexpr ShapeFault SideFault(std::string_view side, bool computes, int require
   const int most = required + optional + (remaining ? 1 : 0);
   bool fits = true;
   for (bool more = !Trimmed(side).empty(); more; ++count) {
-    const size_t comma = side.find(',');
-    std::string_view entry = Trimmed(side.substr(0, comma));
-    more = comma != std::string_view::npos;
-    if (more) side.remove_prefix(comma + 1);
+    std::string_view entry = TakeEntry(&side, &more);
     const bool repeats = TakeMark('*', &entry), may_lack = TakeMark('?', &entry);
     if (!IsEntry(entry, computes) || (repeats && (more || may_lack))) return ShapeFault::kText;
     fits = fits && repeats == (remaining && count == most - 1) &&
