@@ -35,6 +35,39 @@ static XLA_FFI_Error* in_place_impl(xffi_call* call) {
 }
 XFFI_HANDLER(in_place, in_place_impl);
 
+/* How often hosts were asked for a stream: eight in ten rounds, and the others of a thousand twice each, which come and go. */
+static int32_t asked;
+static XLA_FFI_Error* no_stream(XLA_FFI_Stream_Get_Args* args) {
+  args->stream = NULL;
+  ++asked;
+  return NULL;
+}
+
+static XLA_FFI_Error* hosts_impl(xffi_call* call) {
+  static XLA_FFI_Api hosts[1000];
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
+  XLA_FFI_CallFrame frame = *call->frame;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  int i;
+  if (error != NULL) return error;
+  for (i = 0; i < 1000; ++i) {
+    hosts[i].XLA_FFI_Error_Create = call->api->XLA_FFI_Error_Create;
+    hosts[i].XLA_FFI_Stream_Get = no_stream;
+  }
+  for (i = 0, asked = 0; i < 80; ++i) {
+    frame.api = &hosts[i % 8];
+    if (!xla_ffi_sdk_is_on_host(&frame)) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "a host's");
+  }
+  ((int32_t*)y.data)[0] = asked;
+  for (i = 0, asked = 0; i < 2000 - 16; ++i) {
+    frame.api = &hosts[8 + i / 2];
+    if (!xla_ffi_sdk_is_on_host(&frame)) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "a host's");
+  }
+  ((int32_t*)y.data)[1] = asked;
+  return NULL;
+}
+XFFI_HANDLER(hosts, hosts_impl);
+
 /* y = -x. */
 static XLA_FFI_Error* negated_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);

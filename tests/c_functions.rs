@@ -538,6 +538,19 @@ fn state_without_a_deleter_is_left_everywhere() {
 
 /// An XLA whose version is older than a handler's floor does not take it; those of r0 do not ask.
 #[test]
+fn a_host_is_asked_for_a_stream_once() {
+    let Some(library) = library("a_host_is_asked_for_a_stream_once") else {
+        return;
+    };
+    let operands: (&[&str], &[&str]) = (&[], &["s32[2]"]);
+    let asked = call(Revision::R10, &library, ("hosts", ""), operands, |call| {
+        call
+    });
+    // A server makes hosts and drops them: none of a few that live is asked again, nor the next of thousands.
+    assert_eq!(ints(&asked.expect("it runs").rets[0]), [8, 992]);
+}
+
+#[test]
 fn floors_and_host_memory() {
     let Some(library) = library("floors_and_host_memory") else {
         return;

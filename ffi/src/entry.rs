@@ -208,8 +208,9 @@ unsafe fn settle(
         Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
         #[cfg(feature = "internal")]
         Ok(Flow::Status(error)) => {
-            let error = crate::internal::plain(&error);
-            call.settle(frame.host(), Some(error))
+            let plain = crate::internal::plain(&error);
+            crate::internal::destroy(*error);
+            call.settle(frame.host(), Some(plain))
         }
         Ok(_) => call.settle(frame.host(), None),
         Err(panic) => {

@@ -253,8 +253,16 @@ pub(crate) fn make_error(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error 
     if invocation(frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);
     }
-    let error = plain(&error);
-    frame.host().make_error(error.code(), error.message())
+    let plain = plain(&error);
+    destroy(error);
+    frame.host().make_error(plain.code(), plain.message())
+}
+
+/// Destroys an error, whose cause is the user's: its destructor may panic.
+pub(crate) fn destroy(error: Error) {
+    if let Err(panic) = crate::entry::panics::destroy(error) {
+        crate::entry::panics::discard(panic);
+    }
 }
 
 impl Failure for Status {

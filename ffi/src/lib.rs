@@ -46,6 +46,10 @@
 //! with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+// Here and not in a macro: handlers come to a program by `library!`, by registration, and by the internal API.
+#[cfg(panic = "abort")]
+compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
+
 #[macro_use]
 mod sync;
 

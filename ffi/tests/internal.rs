@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use xla_ffi::internal::{Code, Error, Invocation, Status, bundle};
 use xla_ffi::prelude::*;
+use xla_ffi::{Future, Later};
 use xla_ffi_runtime::{
     Attributes, Bundle, CpuStream, DType, HostAllocator, Revision, Runtime, Shape, Stage, Tensor,
 };
@@ -39,6 +40,31 @@ fn rich(mut y: Out<i64, 1>, call: Invocation) -> Result<(), Status> {
 #[xla_ffi::handler]
 fn failing(_y: Out<f32>, _call: Invocation) -> Result<(), Status> {
     Err(Error::new(Code::DataLoss, "the file cannot be read").with_source(Cause))?
+}
+
+/// A cause whose destructor panics.
+#[derive(Debug, thiserror::Error)]
+#[error("a bomb")]
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("the destructor of a cause");
+    }
+}
+
+#[xla_ffi::handler]
+fn fails_behind_its_promise(later: Later) -> Result<Future, Status> {
+    let (promise, _future) = later.promise(());
+    promise.complete(Ok(()));
+    Err(Error::new(Code::DataLoss, "the file is gone").with_source(Bomb))?
+}
+
+#[test]
+fn what_a_status_owns_may_panic_when_it_is_destroyed() {
+    let call = xla_ffi::internal::call::<fails_behind_its_promise>("{}").expect("a call");
+    let error = call.run().expect_err("it fails");
+    assert!(error.message().contains("the file is gone"), "{error}");
 }
 
 #[test]

@@ -120,8 +120,7 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// xla_ffi::library! { rms_norm, register_on_load }
 /// ```
 ///
-/// A name that a C library uses, such as `exp` or `read`, does not compile, and neither does
-/// `panic = "abort"`, which would take the host down with a handler.
+/// A name that a C library uses, such as `exp` or `read`, does not compile.
 #[proc_macro]
 pub fn library(items: TokenStream) -> TokenStream {
     expanded(library::library(items.into()))

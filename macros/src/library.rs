@@ -166,10 +166,6 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
         }
     });
     Ok(quote! {
-        #[cfg(panic = "abort")]
-        ::core::compile_error!(
-            "a panic in a handler must not take the host down: build with panic = \"unwind\""
-        );
         #(#exports)*
         const _: () = {
             const LIBRARY: ::xla_ffi::__private::Library = ::xla_ffi::__private::Library {

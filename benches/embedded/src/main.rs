@@ -98,9 +98,10 @@ fn main() {
             single = single.min(alone(|| calls(&mut one)));
             two_threads = two_threads.min(threads(&one));
             two_processes = two_processes.min(processes(&one));
-            let others: Vec<_> = (0..100).map(|_| Runtime::new(Revision::NEWEST)).collect();
-            crowded = crowded.min(alone(|| calls(&mut one)));
-            drop(others);
+            // Each has called the handler: what its library keeps of the others is not to cost the last.
+            let other = |_| prepared(&Runtime::new(Revision::NEWEST), kind);
+            let mut others: Vec<_> = (0..100).map(other).collect();
+            crowded = crowded.min(others.last_mut().map_or(0.0, |last| alone(|| calls(last))));
         }
         report.insert(
             kind.to_owned(),

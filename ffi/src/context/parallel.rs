@@ -40,10 +40,14 @@ impl Loop {
         // SAFETY: the invariant on `body`.
         let body = unsafe { &*self.body };
         loop {
-            let chunk = self.next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= self.chunks {
+            // Never past the end: there may be as many chunks as numbers, and none comes twice.
+            let more = |next| (next < self.chunks).then(|| next + 1);
+            let taken = self
+                .next
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+            let Ok(chunk) = taken else {
                 return;
-            }
+            };
             if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| body(chunk))) {
                 self.next.fetch_max(self.chunks, Ordering::Relaxed);
                 self.keep(panic);
@@ -278,6 +282,7 @@ mod loom_tests {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
     use std::sync::atomic::AtomicBool;
 
     fn threads(task: Box<dyn FnOnce() + Send>) -> bool {
@@ -324,6 +329,26 @@ mod tests {
         };
         run(10, 4, &body, &|_| false);
         assert_eq!(count.load(Ordering::Relaxed), 10);
+    }
+
+    /// Chunks of things without a size: there may be as many as there are numbers.
+    #[test]
+    fn behind_a_panic_no_chunk_is_handed_out_again() {
+        let (first, others) = (AtomicUsize::new(0), Mutex::new(BTreeSet::new()));
+        let body = |chunk: usize| {
+            if chunk == 0 {
+                first.fetch_add(1, Ordering::Relaxed);
+                while others.lock().unwrap().len() < 3 {
+                    std::thread::yield_now();
+                }
+                panic!("the first");
+            }
+            let me = format!("{:?}", std::thread::current().id());
+            others.lock().unwrap().insert(me);
+        };
+        let work = || run(usize::MAX, 3, &body, &threads);
+        assert!(std::panic::catch_unwind(AssertUnwindSafe(work)).is_err());
+        assert_eq!(first.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The XLA copies that know a type, each with the number that it gave it. A list that only grows: it is
+//! The XLA copies that know a type, each with the number that it gave it. Lists that only grow: they are
 //! read by every call that uses the type. No thread ever waits for another: a child that is forked in the
 //! middle of another thread's first call has nobody to wait for.
 
@@ -33,16 +33,32 @@ impl Known {
     }
 }
 
+/// As many lists of copies as a type has. A server makes runtimes and drops them: their entries stay, and no call is to walk past thousands.
+const LISTS: usize = if cfg!(loom) { 1 } else { 64 };
+
+#[cfg(not(loom))]
+macro_rules! lists {
+    () => {
+        [const { AtomicPtr::new(std::ptr::null_mut()) }; LISTS]
+    };
+}
+#[cfg(loom)]
+macro_rules! lists {
+    () => {
+        [AtomicPtr::new(std::ptr::null_mut())]
+    };
+}
+
 pub(crate) struct Copies {
-    // The newest first. Invariant: null, or an entry that is never freed.
-    newest: AtomicPtr<Known>,
+    // Each with the newest first, by the address of the copy. Invariant: null, or an entry that is never freed.
+    newest: [AtomicPtr<Known>; LISTS],
 }
 
 impl Copies {
     constant! {
         pub(crate) fn new() -> Self {
             Self {
-                newest: AtomicPtr::new(std::ptr::null_mut()),
+                newest: lists!(),
             }
         }
     }
@@ -50,7 +66,14 @@ impl Copies {
     /// The entry of an XLA copy.
     #[inline]
     pub(crate) fn find(&self, host: Host) -> Option<&'static Known> {
-        Self::find_from(self.newest.load(Ordering::Acquire), host)
+        Self::find_from(self.list(host).load(Ordering::Acquire), host)
+    }
+
+    #[inline]
+    fn list(&self, host: Host) -> &AtomicPtr<Known> {
+        // The upper bits of the mixed address: tables lie at multiples of 16.
+        let mixed = (host.api().addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        &self.newest[(mixed >> 58) as usize % LISTS]
     }
 
     fn find_from(newest: *const Known, host: Host) -> Option<&'static Known> {
@@ -83,7 +106,8 @@ impl Copies {
         let entry: &'static Known = Box::leak(entry);
         // SAFETY: nobody else has the entry yet.
         entry.id.with_mut(|place| unsafe { *place = id });
-        let mut newest = self.newest.load(Ordering::Acquire);
+        let list = self.list(host);
+        let mut newest = list.load(Ordering::Acquire);
         loop {
             if let Some(first) = Self::find_from(newest, host) {
                 return Ok(first.id());
@@ -92,7 +116,7 @@ impl Copies {
             entry.older.with_mut(|place| unsafe { *place = newest });
             let here = std::ptr::from_ref(entry).cast_mut();
             let (won, lost) = (Ordering::Release, Ordering::Acquire);
-            match self.newest.compare_exchange(newest, here, won, lost) {
+            match list.compare_exchange(newest, here, won, lost) {
                 Ok(_) => return Ok(id),
                 Err(other) => newest = other,
             }

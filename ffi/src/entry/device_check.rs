@@ -9,29 +9,40 @@ use crate::error::ErrorCode;
 use crate::wording::DEVICE;
 use xla_ffi_sys::*;
 
-/// Function tables of hosts whose contexts have no stream, that is, whose operands lie in host
-/// memory.
-static HOSTS_WITHOUT_STREAM: [AtomicPtr<XLA_FFI_Api>; 4] =
-    [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
+/// The first host that was found to have contexts without a stream, that is, whose operands lie in host
+/// memory: in most processes it is the only one.
+static FIRST: AtomicPtr<XLA_FFI_Api> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Those that came later, by their function table's address: a server may make runtimes and drop them for ever. Each
+/// has four places, where the longest unasked makes room for the next.
+static OTHERS: [[AtomicPtr<XLA_FFI_Api>; 4]; 32] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; 4] }; 32];
+
+/// The places of a function table.
+fn places(api: *mut XLA_FFI_Api) -> &'static [AtomicPtr<XLA_FFI_Api>; 4] {
+    let mixed = (api.addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    &OTHERS[(mixed >> 59) as usize]
+}
 
 /// Whether operands lie in host memory. Asked once for each function table.
 #[inline(always)]
 pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
-    HOSTS_WITHOUT_STREAM[0].load(Ordering::Relaxed) == api || ask_for_stream(*frame)
+    FIRST.load(Ordering::Relaxed) == api || ask_for_stream(*frame)
 }
 
 #[cold]
 #[inline(never)]
 pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
-    crate::entry::panics::install();
     let api = frame.host().api().cast_mut();
-    if HOSTS_WITHOUT_STREAM
+    let places = places(api);
+    if places
         .iter()
         .any(|known| known.load(Ordering::Relaxed) == api)
     {
         return true;
     }
+    crate::entry::panics::install();
     // SAFETY: the frame's own context.
     let stream = unsafe { frame.host().stream(frame.ctx()) };
     if stream.is_ok_and(|stream| !stream.is_null()) {
@@ -41,16 +52,18 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
     if frame.stage() != XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
     }
-    for known in &HOSTS_WITHOUT_STREAM {
-        let free = known.compare_exchange(
-            std::ptr::null_mut(),
-            api,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if free.is_ok() || free == Err(api) {
-            break;
+    let first = FIRST.compare_exchange(
+        std::ptr::null_mut(),
+        api,
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
+    if first.is_err_and(|known| known != api) {
+        // Of threads that come at once one may be lost here: it is asked again.
+        for i in (1..places.len()).rev() {
+            places[i].store(places[i - 1].load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        places[0].store(api, Ordering::Relaxed);
     }
     true
 }

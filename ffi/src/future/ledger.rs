@@ -98,8 +98,7 @@ impl Ledger {
                     .map(|number| format!("[{number}]"))
                     .unwrap_or_default();
                 problems.push(format!(
-                    "result `{name}{number}` was never written: write it (`write_with`, `fill`, \
-                     `copy_from` …), or say `leave_unwritten`; only debug builds look for this, \
+                    "result `{name}{number}` was never written: write it, or say `leave_unwritten`; only debug builds look for this, \
                      elsewhere the caller gets whatever lay in its memory"
                 ));
             }

@@ -308,10 +308,13 @@ impl PreparedCall {
             return Err(Error::new(
                 Code::DeadlineExceeded,
                 format!(
-                    "handler '{}' has not completed its future after {:?}: the call is open, and its \
-                     operands belong to it until it is over; wait again, or ask to be told",
+                    "handler '{}' has not completed its future {}: the call is open, and its operands \
+                     belong to it until it is over; `wait_for` it, or ask to be told",
                     self.executable.handler().name(),
-                    limit.unwrap_or_default()
+                    match limit.unwrap_or_default() {
+                        Duration::ZERO => "in time".to_owned(),
+                        limit => format!("after {limit:?}"),
+                    }
                 ),
             ));
         };

@@ -20,14 +20,19 @@ struct ErrorObject {
 /// each number of a type.
 const ABSENT: usize = 0xE43_u64.wrapping_shl(52) as usize;
 
-/// The texts of these errors, which are made when one is first read. Hosts count types from 1.
-static ABSENT_TEXTS: [OnceLock<CString>; 1024] = [const { OnceLock::new() }; 1024];
+/// The texts of these errors, a thousand types to a page, which are made when one is first read. Hosts count types
+/// from 1, and a server that makes runtimes for ever has many.
+static ABSENT_TEXTS: [OnceLock<Page>; PAGE] = [const { OnceLock::new() }; PAGE];
+
+const PAGE: usize = 1024;
+
+type Page = Box<[OnceLock<CString>]>;
 
 /// The error for user data that a call does not have. It costs nothing: handlers ask for what may be
 /// absent on every call.
 pub(crate) fn no_user_data(type_id: i64) -> *mut XLA_FFI_Error {
     match usize::try_from(type_id) {
-        Ok(id) if id < ABSENT_TEXTS.len() => (ABSENT + 16 * id) as *mut XLA_FFI_Error,
+        Ok(id) if id < PAGE * PAGE => (ABSENT + 16 * id) as *mut XLA_FFI_Error,
         _ => create(Error::new(Code::NotFound, absent_text(type_id))),
     }
 }
@@ -39,7 +44,7 @@ fn absent_text(type_id: i64) -> String {
 /// The number of the type whose absence this error tells.
 fn absent_type(handle: usize) -> Option<usize> {
     let id = handle.wrapping_sub(ABSENT) / 16;
-    (id < ABSENT_TEXTS.len() && handle % 16 == 0).then_some(id)
+    (id < PAGE * PAGE && handle % 16 == 0).then_some(id)
 }
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
@@ -89,7 +94,9 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
     if let Some(id) = absent_type(handle) {
         let make = || CString::new(absent_text(id as i64)).unwrap_or_default();
-        let text = ABSENT_TEXTS[id].get_or_init(make);
+        let page =
+            ABSENT_TEXTS[id / PAGE].get_or_init(|| (0..PAGE).map(|_| OnceLock::new()).collect());
+        let text = page[id % PAGE].get_or_init(make);
         return Some((text.as_ptr(), Code::NotFound.raw()));
     }
     let objects = ERRORS.lock();
