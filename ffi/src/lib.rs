@@ -495,7 +495,7 @@ pub mod __private {
     pub use crate::declare::on_load::register_on_load;
     pub use crate::declare::param::one_api;
     pub use crate::declare::register::{Entries, Exported, Registrable, register};
-    pub use crate::entry::outcome::{completed, finish, finish_stage};
+    pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
     pub use crate::future::task::{Body, start_async};
     pub mod wording {
         //! For `cargo xtask headers`.

@@ -29,6 +29,8 @@ pub(crate) struct Stage {
     /// How the user's function is called.
     pub(crate) callee: TokenStream,
     pub(crate) takes_self: bool,
+    /// Whether others take what this stage makes as `&self`.
+    pub(crate) makes_self: bool,
     pub(crate) is_async: bool,
     pub(crate) span: Span,
     pub(crate) params: Vec<Parameter>,
@@ -118,6 +120,7 @@ impl Stage {
             owner,
             callee,
             takes_self,
+            makes_self: false,
             is_async,
             span: span.span(),
             params,
@@ -402,6 +405,11 @@ impl Stage {
                 )
             };
         }
+        let makes = self.makes_self.then(|| {
+            quote_spanned! {self.output=>
+                ::xla_ffi::__private::makes_self::<#owner>(&__outcome);
+            }
+        });
         let finish_frame = (number != EXECUTE).then(|| quote!(__frame,));
         let finish = quote_spanned! {self.output=>
             ::xla_ffi::__private::#finish(#finish_frame __outcome)
@@ -410,6 +418,7 @@ impl Stage {
             #decode
             #state
             let __outcome = #callee(#receiver #(#values),*);
+            #makes
             #finish
         }
     }

@@ -88,6 +88,10 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             "`self` is the state that `instantiate` makes: add fn instantiate(…) -> Result<Self>",
         ));
     }
+    let takes_self = stages.iter().any(|stage| stage.takes_self);
+    for stage in &mut stages {
+        stage.makes_self = takes_self && stage.number == INSTANTIATE;
+    }
     stages.sort_by_key(|stage| stage.number);
     let name = options
         .name

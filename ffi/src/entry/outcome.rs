@@ -124,6 +124,21 @@ impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
     }
 }
 
+/// What `instantiate` returns where other stages take what it makes as `&self`.
+#[diagnostic::on_unimplemented(
+    message = "`self` is the state that `instantiate` makes, and this one returns `{Self}`",
+    note = "return `Self` or `Result<Self>`; a stage takes state of another type as `StateRef<…>`"
+)]
+pub trait Makes<S> {}
+
+impl<S: State> Makes<S> for S {}
+
+impl<S: State, T: Makes<S>, E> Makes<S> for Result<T, E> {}
+
+/// For the macros: says that a stage makes the state that others take as `&self`.
+#[doc(hidden)]
+pub const fn makes_self<S>(_: &impl Makes<S>) {}
+
 /// For the macros: the end of an execute stage.
 #[doc(hidden)]
 #[inline(always)]
