@@ -137,7 +137,8 @@ impl Runtime {
     /// Ends the runtime: every call and every instantiation from here on is `FAILED_PRECONDITION`, handlers
     /// that poll see their calls cancelled, and this waits until none is under way. What the program lent to
     /// handlers is its own then, but for what they put on a stream: that is over when the stream has run it
-    /// ([`Stream::synchronize`](crate::Stream::synchronize)). To be called where [`Runtime::wait_for_calls`] may.
+    /// ([`Stream::synchronize`](crate::Stream::synchronize)). A task that a handler gave to the threads and did not wait
+    /// for may run on: it owns what it uses. To be called where [`Runtime::wait_for_calls`] may.
     ///
     /// # Errors
     /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late; it may be asked again.
