@@ -355,6 +355,25 @@ mod tests {
     }
 
     #[test]
+    fn halves_are_the_nearest() {
+        let bits = |text: &str| {
+            let bytes = tensor(text).bytes().to_vec();
+            u16::from_le_bytes([bytes[0], bytes[1]])
+        };
+        for (text, expected) in [
+            ("f16=2049.0001", 0x6801),
+            ("f16=2049", 0x6800),
+            ("f16=1.0004883", 0x3C01),
+            ("f16=2.98023224e-8", 1),
+            ("f16=65519.999999999", 0x7BFF),
+            ("bf16=1.00390625000001", 0x3F81),
+        ] {
+            assert_eq!(bits(text), expected, "{text}");
+        }
+        assert!(refuse("f16=65520").contains("range"));
+    }
+
+    #[test]
     fn numpys_names_are_understood() {
         for (numpy, ours) in [
             ("bool_", "pred"),

@@ -176,6 +176,18 @@ fn encode_small(format: &Small, value: f64) -> u8 {
     }
 }
 
+/// `value` as one of the two numbers that it lies between: the odd one. Rounded once more, to a type of fewer bits by
+/// two at least, it gives what `value` would, which `from_f64` of the crate half does not: it cuts off 32 bits first.
+fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    let wide = f64::from(near);
+    if wide == value || value.is_nan() {
+        return near;
+    }
+    let towards_zero = near.to_bits() - u32::from(wide.abs() > value.abs());
+    f32::from_bits(towards_zero | 1)
+}
+
 fn decode_exponent(bits: u8) -> f64 {
     if bits == 0xFF {
         f64::NAN
@@ -240,8 +252,8 @@ pub fn encode(dtype: DType, value: Number) -> Result<u128> {
         (Class::Float, Number::Float(value)) => match dtype {
             // It has neither infinity nor a NaN.
             DType::F4E2M1FN if value.is_nan() => return Err(refuse()),
-            DType::F16 => f16::from_f64(value).to_bits().into(),
-            DType::BF16 => bf16::from_f64(value).to_bits().into(),
+            DType::F16 => f16::from_f32(to_odd(value)).to_bits().into(),
+            DType::BF16 => bf16::from_f32(to_odd(value)).to_bits().into(),
             DType::F32 => (value as f32).to_bits().into(),
             DType::F64 => value.to_bits().into(),
             DType::F8E8M0FNU => encode_exponent(value).into(),
@@ -466,6 +478,55 @@ mod tests {
         assert_eq!(bits(DType::F8E8M0FNU, 1.0), 127);
         assert_eq!(bits(DType::BF16, 1.0), 0x3F80);
         assert_eq!(bits(DType::F16, 1.0), 0x3C00);
+    }
+
+    /// The pattern of a type whose infinity has the bits `beyond`, in whole numbers.
+    fn nearest(value: f64, exponent_bits: u32, mantissa_bits: u32, beyond: u64) -> u64 {
+        let mantissa = value.to_bits() & ((1 << 52) - 1);
+        let exponent = (value.to_bits() >> 52 & 0x7FF) as i64;
+        let hidden = u64::from(exponent != 0) << 52;
+        // The value is `whole` by 2 to the power `power`, a step of its pattern 2 to the power `step`.
+        let (whole, power) = (hidden | mantissa, exponent.max(1) - 1075);
+        let lowest = 2 - (1 << (exponent_bits - 1)) - i64::from(mantissa_bits);
+        let step = lowest.max(power + 52 - i64::from(mantissa_bits));
+        let cut = (step - power).min(63);
+        let (kept, rest) = (whole >> cut, whole & ((1 << cut) - 1));
+        let up = match rest.cmp(&(1 << (cut - 1))) {
+            std::cmp::Ordering::Less => 0,
+            std::cmp::Ordering::Equal => kept & 1,
+            std::cmp::Ordering::Greater => 1,
+        };
+        (kept + up + (((step - lowest) as u64) << mantissa_bits)).min(beyond)
+    }
+
+    #[test]
+    fn halves_are_rounded_once() {
+        for (dtype, exponent_bits, mantissa_bits, beyond) in
+            [(DType::F16, 5, 10, 0x7C00), (DType::BF16, 8, 7, 0x7F80)]
+        {
+            let finite = |bits: u64| match decode(dtype, bits.into()) {
+                Some(Number::Float(value)) if value.is_finite() => value,
+                _ => 2.0_f64.powi(1 << (exponent_bits - 1)),
+            };
+            for bits in 0..beyond {
+                let (below, above) = (finite(bits), finite(bits + 1));
+                for middle in [below, below + (above - below) / 2.0, above] {
+                    let middle = middle.to_bits();
+                    for value in [middle.saturating_sub(1), middle, middle + 1] {
+                        let value = f64::from_bits(value);
+                        let expected = nearest(value, exponent_bits, mantissa_bits, beyond);
+                        let got = |value| encode(dtype, Number::Float(value)).unwrap();
+                        assert_eq!(got(value), expected.into(), "{dtype} {value:e}");
+                        let sign = 1 << 15;
+                        assert_eq!(
+                            got(-value),
+                            u128::from(expected | sign),
+                            "{dtype} -{value:e}"
+                        );
+                    }
+                }
+            }
+        }
     }
 
     #[test]
