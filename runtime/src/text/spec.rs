@@ -4,7 +4,7 @@
 use crate::text::parse::{Cursor, ParseError};
 use crate::value::dtype::Class;
 use crate::value::memory::physical_memory;
-use crate::value::scalar_codec::{Number, encode, overflows};
+use crate::value::scalar_codec::{Number, encode, lacked, overflows};
 use crate::{DType, Result, Shape, Tensor, npy};
 use std::path::{Path, PathBuf};
 
@@ -210,6 +210,11 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
             let message = format!("{word} is out of the range of {}", shape.dtype());
             return Err(cursor.error(at..at + word.len(), message));
         }
+        if let Some(what) = lacked(shape.dtype(), value) {
+            let dtype = shape.dtype();
+            let message = format!("{word} is not a value of {dtype}: it has no {what}");
+            return Err(cursor.error(at..at + word.len(), message));
+        }
         values.push(value);
         cursor.skip_space();
     }
@@ -371,6 +376,41 @@ mod tests {
             assert_eq!(bits(text), expected, "{text}");
         }
         assert!(refuse("f16=65520").contains("range"));
+    }
+
+    #[test]
+    fn what_a_type_lacks_is_refused() {
+        for dtype in [
+            "f8e8m0fnu",
+            "f4e2m1fn",
+            "f8e4m3fn",
+            "f8e4m3b11fnuz",
+            "f8e4m3fnuz",
+            "f8e5m2fnuz",
+        ] {
+            for word in ["inf", "-inf", "infinity"] {
+                let message = format!("{word} is not a value of {dtype}: it has no infinity");
+                let told = refuse(&format!("{dtype}[2]=1,{word}"));
+                assert!(told.contains(&message), "{told}");
+            }
+            assert!(refuse(&format!("{dtype}=1e400")).contains("range"));
+        }
+        for word in ["0", "-0", "0.0", "0e5"] {
+            let message = format!("{word} is not a value of f8e8m0fnu: it has no zero");
+            let told = refuse(&format!("f8e8m0fnu={word}"));
+            assert!(told.contains(&message), "{told}");
+        }
+        for dtype in ["f8e5m2", "f8e4m3", "f8e3m4", "f16", "bf16", "f64"] {
+            let tensor = tensor(&format!("{dtype}[2]=inf,-inf"));
+            assert_eq!(tensor.get(0), Some(Number::Float(f64::INFINITY)));
+            assert_eq!(tensor.get(1), Some(Number::Float(f64::NEG_INFINITY)));
+        }
+        // Half of the way to what would come next is rounded to the even one.
+        assert_eq!(tensor("f8e4m3fn=464").bytes(), [0x7E]);
+        assert!(refuse("f8e4m3fn=464.00001").contains("range"));
+        // As the manual says of the type without a zero.
+        assert_eq!(tensor("f8e8m0fnu[2]=zeros").bytes(), [0, 0]);
+        assert_eq!(tensor("f8e8m0fnu[4]=iota").bytes(), [0, 127, 128, 129]);
     }
 
     #[test]

@@ -147,7 +147,8 @@ fn encode_small(format: &Small, value: f64) -> u8 {
             |best, next| if next.1 >= best.1 { next } else { best },
         );
     let below = decode_small(format, largest.0 - 1);
-    if magnitude >= largest.1 + (largest.1 - below) / 2.0 {
+    let tie = largest.1 + (largest.1 - below) / 2.0;
+    if magnitude > tie || (magnitude == tie && largest.0 % 2 == 1) {
         let beyond = match format.special {
             Special::Ieee => patterns
                 .clone()
@@ -196,16 +197,15 @@ fn decode_exponent(bits: u8) -> f64 {
     }
 }
 
+/// The nearest pattern, ties to the larger number, as in ml_dtypes; past the range and below zero not-a-number.
+/// Zero, which the type lacks, is its smallest number.
 fn encode_exponent(value: f64) -> u8 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;
     }
-    (0..0xFF_u8)
-        .min_by(|&a, &b| {
-            let distance = |bits| (decode_exponent(bits) - value).abs();
-            distance(a).total_cmp(&distance(b))
-        })
-        .unwrap_or(0)
+    (0..0xFF)
+        .find(|&bits| value < 1.5 * decode_exponent(bits))
+        .unwrap_or(0xFF)
 }
 
 /// The bits of `value` in `dtype`, in the low bytes.
@@ -302,6 +302,19 @@ pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
         ),
         Class::Token => return None,
     })
+}
+
+/// What `value` is and `dtype`, of floating point, has not.
+pub(crate) fn lacked(dtype: DType, value: Number) -> Option<&'static str> {
+    let Number::Float(value) = value else {
+        return None;
+    };
+    let is_power = dtype == DType::F8E8M0FNU;
+    let has_infinity = small(dtype).map_or(!is_power, |small| small.special == Special::Ieee);
+    if value.is_infinite() && !has_infinity {
+        return Some("infinity");
+    }
+    (value == 0.0 && is_power).then_some("zero")
 }
 
 /// Whether a finite number became infinity, not-a-number, or the largest number of a type that has
@@ -526,6 +539,69 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn small_floats_are_rounded_once() {
+        for dtype in DType::all() {
+            let Some(format) = small(dtype) else { continue };
+            let (largest, beyond) = match dtype {
+                DType::F8E5M2 => (0x7B, 0x7C),
+                DType::F8E4M3 => (0x77, 0x78),
+                DType::F8E3M4 => (0x6F, 0x70),
+                DType::F8E4M3FN => (0x7E, 0x7F),
+                DType::F4E2M1FN => (7, 7),
+                _ => (0x7F, 0x80),
+            };
+            // Ties and what lies beside them, as wide as in binary64, of a type that goes on past `largest`.
+            let scale = 2.0_f64.powi((1 << (format.exponent - 1)) - 1 - format.bias);
+            for bits in 0..=largest {
+                let step = (bits >> format.mantissa).max(1) as i32 - format.bias;
+                let step = 2.0_f64.powi(step - format.mantissa as i32);
+                let below = decode_small(&format, bits as u8);
+                for middle in [below, below + step / 2.0, below + step] {
+                    let middle = middle.to_bits();
+                    for value in [middle.saturating_sub(1), middle, middle + 1] {
+                        let value = f64::from_bits(value);
+                        let expected =
+                            nearest(value / scale, format.exponent, format.mantissa, 1 << 8);
+                        let expected = if expected > largest { beyond } else { expected };
+                        let got = encode(dtype, Number::Float(value)).unwrap();
+                        assert_eq!(got, expected.into(), "{dtype} {value:e}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn powers_of_two_are_the_nearest() {
+        let bits = |value| encode(DType::F8E8M0FNU, Number::Float(value)).unwrap();
+        for power in -127..=127 {
+            let own = (power + 127) as u128;
+            let value = 2.0_f64.powi(power);
+            let tie = 1.5 * value;
+            // Ties are the larger, as in ml_dtypes; past the largest is not a number.
+            for (value, expected) in [
+                (value, own),
+                (f64::from_bits(tie.to_bits() - 1), own),
+                (tie, own + 1),
+                (f64::from_bits(tie.to_bits() + 1), own + 1),
+                (f64::from_bits((2.0 * value).to_bits() - 1), own + 1),
+            ] {
+                assert_eq!(bits(value), expected, "{value:e}");
+            }
+        }
+        for (value, expected) in [
+            (0.0, 0),
+            (1e-300, 0),
+            (1e300, 0xFF),
+            (f64::INFINITY, 0xFF),
+            (-1.0, 0xFF),
+            (f64::NAN, 0xFF),
+        ] {
+            assert_eq!(bits(value), expected, "{value:e}");
         }
     }
 
