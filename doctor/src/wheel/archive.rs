@@ -77,14 +77,15 @@ impl Archive {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(io)?;
-        let metadata = file.metadata().map_err(io)?;
+        // Asked first: opening a pipe waits for whoever writes to it.
+        let metadata = fs::metadata(path).map_err(io)?;
         if !metadata.is_file() {
             return Err(Error::Damaged {
                 path: path.to_owned(),
                 what: "it is not a regular file".to_owned(),
             });
         }
+        let file = File::open(path).map_err(io)?;
         // Opened anew: what is read through a duplicate moves the place where the other reads.
         let mut directory = BufReader::new(File::open(path).map_err(io)?);
         let zip = ZipArchive::new(BufReader::new(file)).map_err(|error| damaged(path, &error))?;

@@ -54,6 +54,20 @@ fn names_that_lead_elsewhere_are_refused() {
     ));
 }
 
+/// Opening one waits for whoever writes to it.
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_wheel() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join(format!("{NAME}.whl"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    if !made.is_ok_and(|made| made.success()) {
+        return skip("a_pipe_is_no_wheel", "no mkfifo");
+    }
+    let told = read(&pipe, Limits::default()).unwrap_err().to_string();
+    assert!(told.contains("it is not a regular file"), "{told}");
+}
+
 #[test]
 fn bombs_do_not_go_off() {
     let limits = Limits {
