@@ -45,6 +45,7 @@ impl Files {
         let Some(path) = &self.write_baseline else {
             return Ok(());
         };
+        text_file::check_opens(path)?;
         // A library, a header, or a list that somebody wrote would be gone.
         if std::fs::metadata(path).is_ok_and(|there| there.is_file()) {
             let known = Known::read(path, false).with_context(|| {

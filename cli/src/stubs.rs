@@ -33,6 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(&args.python);
     command.args(["-m", "xla_ffi", "stubs"]);
     if let Some(file) = &args.output {
+        crate::text_file::check_opens(file)?;
         command.arg("-o").arg(file);
     }
     // A name like `-o` is a file all the same.

@@ -1,9 +1,9 @@
-//! Texts that a command line names: lists of findings, maps of names, layouts, snapshots. Pipes are welcome, and a device
-//! without an end is told. And what a command may write to.
+//! Texts that a command line names: lists of findings, maps of names, layouts, snapshots. Pipes that are open are welcome,
+//! and a device without an end is told. And what a command may write to.
 
 use anyhow::{Context, bail};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// Bytes of such a text at most; the largest that there are have a few hundred thousand.
@@ -13,6 +13,7 @@ const MOST: u64 = 64 << 20;
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     let shown = crate::words::shown(path);
     let cannot = || format!("cannot read {shown}");
+    check_opens(path)?;
     let file = std::fs::File::open(path).with_context(cannot)?;
     let mut text = String::new();
     let length = file.take(MOST + 1).read_to_string(&mut text);
@@ -22,14 +23,28 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// Refuses a pipe with a name: opening it waits for somebody at its other end, for good where nobody comes. Standard input
+/// and output, and what a shell puts for `<(…)` and `>(…)`, are open already.
+pub(crate) fn check_opens(path: &Path) -> anyhow::Result<()> {
+    let is_open = ["/dev", "/proc"].iter().any(|open| path.starts_with(open));
+    if !is_open && std::fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+        bail!(
+            "{}: it is not a regular file but a pipe, which would be waited for",
+            crate::words::shown(path)
+        );
+    }
+    Ok(())
+}
+
 /// Refuses to write to a file that the command reads.
 ///
 /// # Errors
-/// `out` is one of `inputs`, under this or another name.
+/// `out` is one of `inputs`, under this or another name, or a pipe with a name.
 pub(crate) fn keep<'p>(
     out: &Path,
     inputs: impl IntoIterator<Item = &'p Path>,
 ) -> anyhow::Result<()> {
+    check_opens(out)?;
     // What is not there is nothing to lose; a device is what it is afterwards.
     let Some(own) = std::fs::metadata(out)
         .ok()

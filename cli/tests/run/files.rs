@@ -1,6 +1,8 @@
 //! Operands from files and results to files.
 
 use crate::*;
+use std::io::Write;
+use std::process::Stdio;
 
 fn npy(name: &str, header: &str, data: &[u8]) -> String {
     let path = tmp().join(name);
@@ -128,6 +130,102 @@ fn pipes_and_crowds_are_refused_at_once() {
     );
     let errors = fails(2, &fifo, &["--threads", "1000000000"]);
     assert!(errors.contains("1024"), "{errors}");
+}
+
+/// A pipe with a name would be waited for as it is opened, whichever end of it a command takes.
+#[test]
+fn pipes_that_nobody_is_at_are_refused_at_once() {
+    let test = "pipes_that_nobody_is_at_are_refused_at_once";
+    let Some(lib) = library(test) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = |name: &str| {
+        let path = folder.path().join(name);
+        let made = Command::new("mkfifo").arg(&path).status();
+        made.is_ok_and(|made| made.success())
+            .then(|| path.display().to_string())
+    };
+    let Some(any) = pipe("any") else {
+        return skip(test, "no mkfifo");
+    };
+    let wheel = pipe("x-1-py3-none-any.whl").unwrap();
+    let json = pipe("ff.json").unwrap();
+    let lib = lib.to_str().unwrap();
+    let cases: [&[&str]; 8] = [
+        &["doctor", "--no-run", lib, "--allow", &any],
+        &["doctor", "--no-run", lib, "--baseline", &any],
+        &["doctor", "--no-run", lib, "--write-baseline", &any],
+        &["doctor", "--wheel", &wheel],
+        &["abi", "show", &json],
+        &["abi", "check", "--layout", &any, "--revision", "r10"],
+        &[
+            "run",
+            lib,
+            "--handler",
+            "add_one",
+            "--arg",
+            "f32=1",
+            "--ret",
+            "f32",
+            "--out",
+            &any,
+        ],
+        &["stubs", lib, "-o", &any],
+    ];
+    for case in cases {
+        let command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .args(case)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut command = command.unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        while command.try_wait().unwrap().is_none() {
+            if Instant::now() > end {
+                command.kill().unwrap();
+                panic!("{case:?} waits");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let out = command.wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{case:?}: {errors}");
+        assert!(
+            errors.contains("it is not a regular file"),
+            "{case:?}: {errors}"
+        );
+    }
+}
+
+/// Pipes of a shell's, which are open already, are written to and read as ever.
+#[test]
+fn pipes_that_are_open_are_welcome() {
+    let Some(lib) = library("pipes_that_are_open_are_welcome") else {
+        return;
+    };
+    let call = ["--handler", "add_one", "--arg", "f32=1", "--ret", "f32"];
+    let out = xla_ffi(
+        "run",
+        &lib,
+        &[&call[..], &["--out", "/dev/stdout"]].concat(),
+    );
+    assert_eq!(out.status.code(), Some(0));
+    assert!(out.stdout.windows(4).any(|bytes| bytes == b"PK\x03\x04"));
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(["doctor", "--no-run", "--allow", "/dev/stdin"])
+        .arg(&lib)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let list = b"a line without a reason\n";
+    doctor.stdin.take().unwrap().write_all(list).unwrap();
+    let errors = doctor.wait_with_output().unwrap().stderr;
+    let errors = String::from_utf8_lossy(&errors);
+    assert!(errors.contains("/dev/stdin, line 1"), "{errors}");
 }
 
 /// An array of thousands of dimensions is a mistake of the command line, not of the handler.
