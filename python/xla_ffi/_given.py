@@ -178,6 +178,8 @@ def parse(text):
         if found is None:
             raise ValueError(f"{item!r} is no 'NAME: TYPE'")
         if found["stars"] == "**":
+            if open_attrs or found["inout"] or found["rest"] is not None:
+                raise ValueError(f"{item!r}: '**others' is there once, without a type")
             open_attrs = True
         elif keywords:
             attrs += _attribute(found, None)
@@ -187,11 +189,19 @@ def parse(text):
     tail = tail.strip()
     whole = tail.startswith("(") and tail.endswith(")")
     rets = [_operand(_NAME.fullmatch(item)) for item in _items(tail[1:-1] if whole else tail)]
-    for side in (args, rets, attrs):
-        names = [entry.name for entry in (pair[0] if isinstance(pair, tuple) else pair for pair in side) if getattr(entry, "inside", None) is None]
+    for side in (args, rets):
+        names = [operand.name for operand, _ in side]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise ValueError(f"{twice[0]!r} occurs twice")
+    taken, given = ([operand for operand, _ in side] for side in (args, rets))
+    wrong = _manifest.fault(taken, given, attrs)
+    if wrong is not None:
+        raise ValueError(wrong)
+    # In a manifest results alone say it; here a result without it would be memory that nobody has written.
+    lost = [arg.name for arg in taken if arg.inout and not any(ret.inout and ret.name == arg.name for ret in given)]
+    if lost:
+        raise ValueError(f"{lost[0]!r} is inout, and no result is: write 'inout {lost[0]}: …' among the results, too")
     return tuple(arg for arg, _ in args), tuple(attrs), open_attrs, tuple(ret for ret, _ in rets), _contract(args, rets)
 
 
@@ -240,6 +250,8 @@ def _operand(found):
     if found is None or found["rest"] is None:
         raise ValueError("an operand is 'NAME: TYPE'" if found is None else f"{found['name']!r} has no type: write '{found['name']}: f32[n]'")
     name, rest = found["name"], found["rest"].strip()
+    if found["stars"] == "**":
+        raise ValueError(f"the result {name!r} has two stars: '*{name}' stands for all that are left")
     rest, optional = re.subn(r"\s*=\s*None$", "", rest)
     kind = _OPERAND.fullmatch(rest)
     if kind is None:
@@ -280,6 +292,8 @@ def _contract(args, rets):
 def _attribute(found, inside):
     """An attribute, and after a dictionary its members."""
     name, rest = found["name"], (found["rest"] or "").strip()
+    if found["stars"] or found["inout"]:
+        raise ValueError(f"the attribute {name!r} is marked {found['stars'] or 'inout'!r}, as operands are, which stand before '*'")
     if not rest:
         raise ValueError(f"the attribute {name!r} has no type: write '{name}: f32' or '{name}: f32 = 1.0'")
     kind, default, optional = rest, None, False

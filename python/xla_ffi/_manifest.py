@@ -274,18 +274,9 @@ def _handler(reader, library, data):
     args = tuple(_operand(reader, where, arg) for arg in operands("args"))
     rets = tuple(_operand(reader, where, ret) for ret in operands("rets"))
     attrs = tuple(_attribute(reader, where, attr) for attr in operands("attrs"))
-    for side in (args, rets):
-        for operand in side[:-1]:
-            if operand.variadic:
-                raise reader.error(f"{where}: {operand.name!r} takes all operands that are left, and one stands behind it")
-    for ret in rets:
-        if ret.inout and not any(arg.name == ret.name for arg in args):
-            raise reader.error(f"{where}: the result {ret.name!r} is an argument's memory, and no argument is called so")
-    known = set()
-    for attr in attrs:
-        if (attr.inside, attr.name) in known:
-            raise reader.error(f"{where} describes the attribute {attr.name!r} twice")
-        known.add((attr.inside, attr.name))
+    wrong = fault(args, rets, attrs)
+    if wrong is not None:
+        raise reader.error(f"{where}: {wrong}")
     return HandlerSpec(
         library=library,
         name=name,
@@ -303,6 +294,25 @@ def _handler(reader, library, data):
         described=described,
         doc=reader.get(data, "doc", str, where, ""),
     )
+
+
+def fault(args, rets, attrs):
+    """What operands and attributes of a handler cannot say together, in words, or None; a manifest and a caller who describes
+    a handler are judged alike."""
+    for side in (args, rets):
+        for operand in side[:-1]:
+            if operand.variadic:
+                return f"{operand.name!r} takes all operands that are left, and one stands behind it"
+    for ret in rets:
+        if ret.inout and not any(arg.name == ret.name for arg in args):
+            return f"the result {ret.name!r} is an argument's memory, and no argument is called so"
+    known = set()
+    for attr in attrs:
+        if (attr.inside, attr.name) in known:
+            place = f" of {attr.inside!r}" if attr.inside is not None else ""
+            return f"the attribute {attr.name!r}{place} is described twice"
+        known.add((attr.inside, attr.name))
+    return None
 
 
 def _gradient(reader, handler, data):

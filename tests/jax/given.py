@@ -125,6 +125,11 @@ def parses():
         ("(x: f32[n] layout(0 1)) -> ()", "layout"), ("(x: f32[n) -> ()", "brackets"), ("(*, s: str = 'a) -> ()", "not closed"),
         ("(*, k: i32 = 'one') -> ()", "is of type i32, and its default is 'one'"), ("(*, k: f64 = 1e400) -> ()", "beyond every number"),
         ("(*, o: {k: u8 = 256}) -> ()", "is of type u8, and its default is 256"),
+        ("(inout x: f32[n]) -> inout y: f32[n]", "the result 'y' is an argument's memory"), ("(inout x: f32[n]) -> x: f32[n]", "'x' is inout, and no result is"),
+        ("() -> (*ys: f32, z: s32)", "'ys' takes all operands that are left"), ("() -> **ys: f32", "two stars"),
+        ("(*, a: {b: i8, b: i16}) -> ()", "the attribute 'b' of 'a' is described twice"), ("(*, a: i8, a: i8) -> ()", "the attribute 'a' is described twice"),
+        ("(*, *a: i8) -> ()", "the attribute 'a' is marked '*'"), ("(*, inout a: i8) -> ()", "marked 'inout'"), ("(*xs: f32, *ys: f32) -> ()", "'ys' is marked"),
+        ("(*, o: {inout a: i8}) -> ()", "marked 'inout'"), ("(*, **a, **b) -> ()", "is there once"), ("(*, **a: i8) -> ()", "without a type"),
     ]:  # fmt: skip
         raises(ValueError, lambda text=text: _given.parse(text), words)
 
