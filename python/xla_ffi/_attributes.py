@@ -71,10 +71,10 @@ def _stated(spec, declared, given):
 
 def with_defaults(spec, cast, inside=None):
     """The attributes of a call and, for those that it leaves away, the defaults that the manifest knows; so in its
-    dictionaries, too, ``inside`` being the name of one."""
+    dictionaries, too, ``inside`` being the name of one. What a dictionary in one of these holds nobody declares."""
     declared = [attr for attr in spec.attrs if attr.inside == inside]
     all_ = {**{attr.name: attr.default for attr in declared if attr.default is not None}, **cast}
-    inner = {attr.name for attr in declared if attr.type == "dict"}
+    inner = {attr.name for attr in declared if attr.type == "dict"} if inside is None else ()
     return {name: with_defaults(spec, value, name) if name in inner else value for name, value in all_.items()}
 
 
@@ -85,9 +85,9 @@ def integers(spec, cast):
     return {name: int(given[name]) for name in names if name in given}
 
 
-def _dictionary(spec, name, value, depth=0):
-    if depth == _DEEPEST:
-        raise TypeError(f"its dictionaries are nested more than {_DEEPEST} deep, or one contains itself")
+def _dictionary(spec, name, value):
+    """The value of an attribute that is a dictionary, whose members a handler may declare: those of its own dictionaries it
+    may not, though one be called as another attribute is."""
     if not isinstance(value, Mapping):
         raise TypeError(f"expected a dict, got {_values.shown(value)}")
     inner = {attr.name: attr for attr in spec.attrs if attr.inside == name}
@@ -98,11 +98,13 @@ def _dictionary(spec, name, value, depth=0):
         if key not in inner:
             if inner and not spec.open_attrs:
                 raise TypeError(f"it has no {key!r}, but {', '.join(inner)}")
-            result[key] = _untyped(item, depth + 1)
+            result[key] = _untyped(item, 1)
             continue
         try:
             kind = inner[key].type
-            result[key] = _dictionary(spec, key, item, depth + 1) if kind == "dict" else _value(kind, item)
+            if kind == "dict" and not isinstance(item, Mapping):
+                raise TypeError(f"expected a dict, got {_values.shown(item)}")
+            result[key] = _untyped(item, 1) if kind == "dict" else _value(kind, item)
         except (TypeError, ValueError) as error:
             raise TypeError(f"its {key!r}: {error}") from error
     missing = [key for key, attr in inner.items() if key not in value and not attr.optional]

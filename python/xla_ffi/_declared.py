@@ -96,7 +96,7 @@ def _refuse_other_defaults(spec, to, given, inside):
         other = theirs.get(attr.name)
         if attr.inside != inside or other is None:
             continue
-        if isinstance(given.get(attr.name), dict):
+        if inside is None and isinstance(given.get(attr.name), dict):
             _refuse_other_defaults(spec, to, given[attr.name], attr.name)
         elif attr.name not in given and (other.default is not None or not other.optional):
             where, how = (f" of {inside}", f"it in {inside}=") if inside else ("", f"{attr.name}=")
@@ -112,7 +112,7 @@ def _known_to(to, given, inside, undeclared):
     if inside is not None and not declared:
         return given  # a dictionary whose members nobody declares
     return {
-        name: _known_to(to, value, name, undeclared) if isinstance(value, dict) else value
+        name: _known_to(to, value, name, undeclared) if inside is None and isinstance(value, dict) else value
         for name, value in given.items()
         if undeclared or name in declared
     }

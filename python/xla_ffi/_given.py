@@ -303,14 +303,14 @@ def _attribute(found, inside):
         default = _literal(name, parts[1])
     members = []
     if rest.startswith("{"):
+        if inside is not None:
+            raise ValueError(f"the dictionary {inside!r} holds another: write 'dict' for that one")
         body = rest[1 : rest.rindex("}")]
         for item in _items(body):
             member = _NAME.fullmatch(item)
             if member is None or member["stars"]:
                 raise ValueError(f"{item!r} is no member of {name!r}")
             members += _attribute(member, name)
-        if any(member.inside != name for member in members):
-            raise ValueError(f"the dictionary {name!r} holds another: write 'dict' for that one")
         kind = "dict"
     if not _manifest._ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
         raise ValueError(f"the attribute {name!r} is of the type {kind!r}: it is one of bool, i8 … u64, f32, f64, str, [T], dict, any")

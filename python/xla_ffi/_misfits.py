@@ -81,7 +81,7 @@ def _misfit_attributes(spec, given, inside=None):
         kind = "dict" if isinstance(has, dict) else has and _declared_kind(has)
         if kind is not None and attr.type not in ("any", kind) and not (attr.narrow and _narrows(kind, attr.type)):
             wrong.append(f"{its} {name} is of type {attr.type}, not {kind if isinstance(has, dict) else has}")
-        elif isinstance(has, dict) and attr.type == "dict":
+        elif isinstance(has, dict) and attr.type == "dict" and inside is None:
             wrong += _misfit_attributes(spec, has, name)
     return wrong
 

@@ -64,7 +64,7 @@ def dimensions(spec):
 def attribute(spec, attr):
     """An attribute, a dictionary with its declared members."""
     kind = attr.type
-    members = [each for each in spec.attrs if each.inside == attr.name] if kind == "dict" else []
+    members = [each for each in spec.attrs if each.inside == attr.name] if kind == "dict" and attr.inside is None else []
     if members:
         kind = f"{{{', '.join(attribute(spec, each) for each in members)}}}"
     default = f" = {attr.default!r}" if attr.default is not None else " = None" if attr.optional else ""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _given, _jax, _manifest, _signature
+from xla_ffi import _attributes, _declared, _given, _jax, _manifest, _misfits, _primitive, _signature
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
@@ -121,7 +121,7 @@ def parses():
         ("x: f32 -> y: f32", "ARGUMENTS"), ("(x: f32)", "RESULTS"), ("(x) -> y: f32", "'x' has no type"), ("(x: f33) -> y: f32", "none of pred"),
         ("(x: f32[n) -> y: f32", "do not match"), ("(x: f32, x: f32) -> ()", "'x' occurs twice"), ("(x: f32,, y: f32) -> ()", "two commas"),
         ("(x: f32, eps: f32 = 1.0) -> ()", "after '*'"), ("(*, eps) -> ()", "'eps' has no type"), ("(*, eps: f31) -> ()", "type 'f31'"),
-        ("(*, eps: f32 = open()) -> ()", "no constant"), ("(*, eps: f32 = [1]) -> ()", "a list"), ("(*, o: {a: {b: i8}}) -> ()", "holds another"),
+        ("(*, eps: f32 = open()) -> ()", "no constant"), ("(*, eps: f32 = [1]) -> ()", "a list"), ("(*, o: {a: {b: i8}}) -> ()", "'o' holds another"), ("(*, o: {o: {b: i8}}) -> ()", "'o' holds another"),
         ("(x: f32[n] layout(0 1)) -> ()", "layout"), ("(x: f32[n) -> ()", "brackets"), ("(*, s: str = 'a) -> ()", "not closed"),
         ("(*, k: i32 = 'one') -> ()", "is of type i32, and its default is 'one'"), ("(*, k: f64 = 1e400) -> ()", "beyond every number"),
         ("(*, o: {k: u8 = 256}) -> ()", "is of type u8, and its default is 256"),
@@ -243,6 +243,29 @@ def dictionaries():
         raise AssertionError("a library's own defaults are its own")
 
 
+def namesakes():
+    """A dictionary in a dictionary is no attribute of its name: nobody declares what it holds. It may have the name of its own dictionary."""
+    spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), (), False, None, 0, states_defaults=True)
+    described = lambda text: dataclasses.replace(spec, attrs=_given.parse(text)[1])
+    text = "(*, b: {a: dict, c: f32 = 1.0}, a: {z: f32 = 2.0} = None) -> ()"
+    two = described(text)
+    for given in ({"b": {"a": {}}}, {"b": {"a": {"y": 3}}, "a": {"z": 5}}):
+        cast, wanted = _attributes.cast_all(two, given), {**given, "b": {"c": 1, **given["b"]}}
+        if cast != wanted or _attributes.with_defaults(dataclasses.replace(two, states_defaults=False), given) != wanted:
+            raise AssertionError(cast)
+        passed = [(name, _primitive.Frozen(value)) for name, value in cast.items()]
+        if _declared.passed_on(two, two, passed) != wanted:
+            raise AssertionError("passed on")
+        if _misfits._misfit_attributes(two, {"b": {"c": "f32", "a": {"y": "i64"}}}):
+            raise AssertionError("a model's call")
+    raises(TypeError, lambda: _attributes.cast_all(two, {"b": {"a": 1}}), "'b': its 'a': expected a dict, got int 1")
+    own = described("(*, a: {a: dict}) -> ()")
+    if _signature.text(two) != text or _signature.text(own) != "(*, a: {a: dict}) -> ()":
+        raise AssertionError((_signature.text(two), _signature.text(own)))
+    if _attributes.cast_all(own, {"a": {"a": {"a": {"b": 1}}}}) != {"a": {"a": {"a": {"b": 1}}}}:
+        raise AssertionError("a dictionary in one of its name")
+
+
 def checked(folder):
     """`check` tells the embedded runtime what the library does not say: symbols, results, defaults."""
     if not (os.environ.get("XLA_FFI_CLI") or os.path.exists(f"{ROOT}/target/debug/xla-ffi")):
@@ -328,6 +351,7 @@ def main():
     check("defaults are values of their types", defaults)
     check("hostile texts", hostile)
     check("defaults in dictionaries", dictionaries)
+    check("dictionaries of one name", namesakes)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
         check("what is shown and what is none", lambda: shown(build(folder)))
