@@ -277,6 +277,7 @@ def _handler(reader, library, data):
     wrong = fault(args, rets, attrs)
     if wrong is not None:
         raise reader.error(f"{where}: {wrong}")
+    attrs = _with_dictionaries(attrs)
     return HandlerSpec(
         library=library,
         name=name,
@@ -306,13 +307,28 @@ def fault(args, rets, attrs):
     for ret in rets:
         if ret.inout and not any(arg.name == ret.name for arg in args):
             return f"the result {ret.name!r} is an argument's memory, and no argument is called so"
-    known = set()
+    known, listed = set(), {attr.name: attr.type for attr in attrs if attr.inside is None}
     for attr in attrs:
+        if attr.inside is not None and listed.get(attr.inside, "dict") != "dict":
+            return f"the attribute {attr.name!r} is in {attr.inside!r}, which is of type {listed[attr.inside]} and no dictionary"
         if (attr.inside, attr.name) in known:
             place = f" of {attr.inside!r}" if attr.inside is not None else ""
             return f"the attribute {attr.name!r}{place} is described twice"
         known.add((attr.inside, attr.name))
     return None
+
+
+def _with_dictionaries(attrs):
+    """The attributes, and before its first member each dictionary that a manifest does not list itself (``XFFI_FIELD_ATTR`` in
+    C needs no more): a call may leave it out where it may leave out every member."""
+    listed, found = {attr.name for attr in attrs if attr.inside is None}, []
+    for attr in attrs:
+        if attr.inside is not None and attr.inside not in listed:
+            optional = all(each.optional for each in attrs if each.inside == attr.inside)
+            found.append(Attribute(attr.inside, "dict", optional, default=None, inside=None))
+            listed.add(attr.inside)
+        found.append(attr)
+    return tuple(found)
 
 
 def _gradient(reader, handler, data):

@@ -360,7 +360,7 @@ def manifests():
         {"args": [{"name": "x", "kind": "buffer", "rank": 10**30}]}, {"args": [{"name": "x", "kind": "buffer", "rank": 1025}]}, {"args": [{"name": "x", "kind": "buffer", "rank": 4_000_000_000, "layout": [0]}]},
         {"attrs": [{"name": "a", "type": "i8"}] * 2}, {"attrs": [{"name": "a", "type": "i8", "from": "d"}] * 2}, {"attrs": [{"name": "a", "type": "[str]"}]},
         {"args": [{"name": "x", "kind": "buffer", "variadic": True}, {"name": "y", "kind": "buffer"}]},
-        {"rets": [{"name": "nowhere", "kind": "buffer", "inout": True}]},
+        {"rets": [{"name": "nowhere", "kind": "buffer", "inout": True}]}, {"attrs": [{"name": "lo", "type": "i8", "from": "d"}, {"name": "d", "type": "f32"}]},
     ]  # fmt: skip
     for change in bad_handlers:
         broken = {**GOOD, "handlers": [{**handler, **change}]}
@@ -407,6 +407,21 @@ def manifests():
     column = payloads({**GOOD, "handlers": [{**handler, "args": [{**x, "layout": "column"}, {**x, "name": "y", "layout": [1, 0]}]}]}, version=2)
     if [arg.layout for arg in column["l"][0]["h"].args] != ["column", (1, 0)]:
         raise AssertionError(column)
+    # A dictionary that is not listed is declared by its members; one in a dictionary of its name holds what nobody declares.
+    field = lambda name, inside, **more: {"name": name, "type": "i32", "from": inside, **more}
+    for attrs, wanted in [
+        ([{"name": "k", "type": "i8"}, field("lo", "range"), field("hi", "range", optional=True, default=9)], "k: i8, range: {lo: i32, hi: i32 = 9}"),
+        ([field("hi", "range", optional=True)], "range: {hi: i32 = None} = None"),
+        ([field("a", "a", type="dict")], "a: {a: dict}"), ([{"name": "a", "type": "dict"}, field("a", "a", type="dict")], "a: {a: dict}"),
+    ]:  # fmt: skip
+        spec = payloads({**GOOD, "handlers": [{**handler, "args": [], "attrs": attrs}]}, version=2)["l"][0]["h"]
+        if f"(*, {wanted})" not in _signature.text(spec):
+            raise AssertionError(f"{_signature.text(spec)}: {wanted}")
+    spec = payloads({**GOOD, "handlers": [{**handler, "attrs": [field("lo", "range")]}]}, version=2)["l"][0]["h"]
+    if _attributes.cast_all(spec, {"range": {"lo": 3}}) != {"range": {"lo": 3}}:
+        raise AssertionError("a dictionary that is not listed")
+    raises(TypeError, lambda: _attributes.cast_all(spec, {}), "attribute 'range' (dict) is missing")
+    raises(TypeError, lambda: _attributes.cast_all(spec, {"range": {"lo": 2**31}}), "'range': its 'lo'")
     raises(xla_ffi.ManifestError, lambda: _elf.Elf(b"\x7fELF\x01\x01" + b"\0" * 100, "f.so"), "64-bit")
 
 
