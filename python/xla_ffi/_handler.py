@@ -112,8 +112,10 @@ class Handler(Described):
         """
 
         def function(*args, **options):
-            # Random keys are data to the handler alone.
-            args = [given if _jax.is_key(given) else value for given, value in zip(args, self._operands(args)[0])]
+            operands = self._operands(args)[0]
+            # Random keys are data to the handler alone; what is None at the end, which is no operand of it, the caller gave.
+            absent = args[len(operands) :]
+            args = [*(given if _jax.is_key(given) else value for given, value in zip(args, operands)), *absent]
             once = jax.custom_vjp(lambda *args: self(*args, **options))
             once.defvjp(lambda *args: fwd(*args, **options), lambda *both: tuple(bwd(*both, **options)))
             return once(*args)

@@ -146,6 +146,7 @@ HANDLERS = {
     "put_ahead": "(x: f32[... n]) -> (y: f32[... n], twos: f32[... n])",
     "times": "(a: f32[... n], b: f32[... n]) -> y: f32[... n]",
     "rows": Signature("(a: f32[... n], b: f32[n]) -> y: f32[... n]", batch=["leading", "shared"]),
+    "biased": Signature("(x: f32[n], bias: f32[n] = None) -> y: f32[n]", stages={"execute": "whole"}),
     "keyed": "(x: f32[n], key: u32[m]) -> y: f32[n]",
     "as": Signature(
         "(x: f32|f64[n]) -> y: f32|f64[n]", gradient={"vjp": "as_back", "forward": "as_ahead", "residuals": ["one"]}
@@ -311,6 +312,25 @@ def random_keys(lib):
             raise AssertionError(seen)
 
 
+def absent_operands(lib):
+    """Who writes a derivative gets the operands that the caller gave, None at the end too."""
+    seen = []
+
+    def fwd(x, bias):
+        seen.append(bias)
+        return lib.biased(x, bias), None
+
+    biased = lib.biased.with_vjp(fwd, lambda _, g: (2 * g, None))
+    for function in (biased, jax.jit(biased)):
+        close(function(X, None), 2 * X)
+        close(jax.grad(lambda x: function(x, None).sum())(X), np.full(3, 2))
+    if seen != [None, None]:
+        raise AssertionError(seen)
+    short = lib.biased.with_vjp(lambda x: (lib.biased(x), None), lambda _, g: (2 * g,))
+    close(jax.grad(lambda x: short(x).sum())(X), np.full(3, 2))
+    raises(TypeError, lambda: biased(X, None, None), "takes 1 to 2 operands, got 3")
+
+
 def compiled_once(lib):
     """A loop over a batch is compiled once, also outside of `jit`: jax keeps what it compiles."""
     each = lambda x, w: jax.vmap(lambda x: lib.times(x, w, vmap_method="sequential"))(x)
@@ -409,7 +429,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
         lib = xla_ffi.load_inline(cpp=CPP, name="standins", handlers=HANDLERS)
-        for work in (aliases, aliases_in_batches, empty_batches, types, results_without_tangents, narrow, batch_of_forward, random_keys, compiled_once, defaults, without_defaults, tokens, attributes):
+        for work in (aliases, aliases_in_batches, empty_batches, types, results_without_tangents, narrow, batch_of_forward, random_keys, absent_operands, compiled_once, defaults, without_defaults, tokens, attributes):
             check(f"stand-ins, {work.__name__}", lambda work=work: work(lib))
     finish()
 
