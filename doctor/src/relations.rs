@@ -1,7 +1,7 @@
 //! What a manifest says of other handlers of its library and cannot be: that they are there, and take and give what the
 //! derivatives and batches of the handler want. The loader judges the same (`python/xla_ffi/_declared.py`).
 
-use crate::manifest::{Batch, Gradient, Handler, Kind, Manifest, Operand};
+use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
 
 /// What is wrong, why, and how it is mended.
 pub(crate) type Told<'a> = dyn FnMut(String, String, &str) + 'a;
@@ -254,16 +254,22 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
 
 /// The attribute that the other handler needs and a call of this one does not have.
 fn missing(handler: &Handler, other: &Handler) -> Option<String> {
-    let mine = |name: &str| {
-        let mut attrs = handler.attrs.iter();
+    // A dictionary that is not listed is declared by its fields.
+    let place = |attr: &Attribute| attr.from.clone().unwrap_or_else(|| attr.name.clone());
+    let is_listed = |name: &str| {
+        let mut attrs = other.attrs.iter();
         attrs.any(|attr| attr.from.is_none() && attr.name == name)
     };
-    let mut attrs = other.attrs.iter();
-    let needed = attrs.find(|attr| attr.from.is_none() && !attr.optional && !mine(&attr.name));
+    let is_mine = |name: &str| handler.attrs.iter().any(|attr| place(attr) == name);
+    let needed = other
+        .attrs
+        .iter()
+        .filter(|attr| !attr.optional && attr.from.as_deref().is_none_or(|from| !is_listed(from)))
+        .map(place)
+        .find(|name| !is_mine(name));
     let needed = needed.filter(|_| !handler.open_attrs)?;
     Some(format!(
-        "that needs the attribute '{}', which the call does not have",
-        needed.name
+        "that needs the attribute '{needed}', which the call does not have"
     ))
 }
 

@@ -52,6 +52,7 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     if let Some(pair) = places.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(format!("attribute {:?} is described twice", pair[0].1));
     }
+    check_fields(&handler.attrs)?;
     for side in [&handler.args, &handler.rets] {
         let before = side.split_last().map_or(&side[..0], |(_, before)| before);
         if let Some(operand) = before.iter().find(|operand| operand.variadic) {
@@ -79,6 +80,22 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
             return Err(format!(
                 "result {:?} is inout, but no argument has that name",
                 ret.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What has fields is a dictionary; where it is not listed, they say so.
+fn check_fields(attributes: &[Attribute]) -> Result<(), String> {
+    for field in attributes {
+        let mut listed = attributes.iter().filter(|attribute| {
+            attribute.from.is_none() && field.from.as_ref() == Some(&attribute.name)
+        });
+        if let Some(other) = listed.find(|attribute| attribute.ty != "dict") {
+            return Err(format!(
+                "attribute {:?} is in {:?}, which is of type {} and no dictionary",
+                field.name, other.name, other.ty
             ));
         }
     }

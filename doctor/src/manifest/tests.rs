@@ -198,6 +198,11 @@ fn lies_are_told() {
             "\"k\" is described twice",
         ),
         (
+            r#""attrs": ["#,
+            r#""attrs": [{"name": "lo", "type": "i8", "from": "k"}, {"name": "k", "type": "i8"}, "#,
+            "\"lo\" is in \"k\", which is of type i8",
+        ),
+        (
             r#""args": ["#,
             r#""args": [{"name": "v", "kind": "buffer", "variadic": true}, "#,
             "\"v\" is variadic",
