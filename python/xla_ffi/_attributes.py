@@ -27,6 +27,8 @@ def cast_all(spec, given):
     for name in given:
         if not isinstance(name, str):
             raise TypeError(f"{spec.library}.{spec.name}: the names of attributes are to be str, got {_values.shown(name)}")
+        if not name:
+            raise TypeError(f"{spec.library}.{spec.name}: an attribute has the name '', and XLA passes none without a name")
     declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
     given = _stated(spec, declared, {name: value for name, value in given.items() if value is not None})
     problems = []
@@ -209,6 +211,8 @@ def is_text(value):
 def _key(key):
     if not isinstance(key, str):
         raise TypeError(f"its keys are to be str, got {_values.shown(key)}")
+    if not key:
+        raise TypeError("it has the key '', and XLA passes no attribute without a name")
     _text(key)
 
 

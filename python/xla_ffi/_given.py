@@ -16,6 +16,7 @@ from ._legacy_list import LegacySpec
 
 _OPERAND = re.compile(r"(?P<kind>[\w|]+)\s*(\[(?P<dims>[^\]]*)\])?\s*(?P<layout>row|column|layout\([\d ]+\))?")
 _NAME = re.compile(r"(?P<stars>\*{0,2})(?P<inout>inout\s+)?(?P<name>[^\s:*]+)\s*(:(?P<rest>.*))?", re.DOTALL)
+_SIZE = re.compile(r"[0-9]{1,18}")  # digits of other scripts, which \d takes, are none of a size
 _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -64,10 +65,7 @@ def complete(path, libraries, handlers, legacy):
         given = Signature(given) if isinstance(given, str) else given
         if not isinstance(given, Signature):
             raise TypeError(f"handlers[{key!r}] is to be a text or an xla_ffi.Signature, got {type(given).__name__}")
-        for field in ("platforms", "traits"):
-            words = getattr(given, field)
-            if words is not None and not (isinstance(words, (tuple, list)) and all(isinstance(word, str) for word in words)):
-                raise TypeError(f"handlers[{key!r}]: {field}= is to be a tuple of str, got {_values.shown(words)}")
+        _typed(f"handlers[{key!r}]", given)
         owners = [name for name, (specs, _) in libraries.items() if key in specs] or [next(iter(libraries))]
         specs = libraries[owners[0]][0]
         known = specs.get(key)
@@ -85,6 +83,23 @@ def complete(path, libraries, handlers, legacy):
         except ValueError as error:
             raise LibraryError(f"{path}: legacy[{key!r}], {text!r}: {error}") from error
     return libraries
+
+
+def _typed(where, given):
+    """Tells which field of a Signature is none of its type. What may be left out may be None, too."""
+    is_text = lambda value: isinstance(value, str)
+    are_texts = lambda value: isinstance(value, (tuple, list)) and all(map(is_text, value))
+    names = lambda value: isinstance(value, Mapping) and all(map(is_text, value))
+    symbols = lambda value: names(value) and all(map(is_text, value.values()))
+    for field, fits, kind in (
+        ("text", is_text, "a str"), ("stages", symbols, "a dict of str to str"), ("platforms", are_texts, "a tuple of str"),
+        ("gradient", names, "a dict whose keys are str"), ("traits", are_texts, "a tuple of str"), ("doc", is_text, "a str"),
+    ):  # fmt: skip
+        value = getattr(given, field)
+        if not (fits(value) or (value is None and field != "text")):
+            raise TypeError(f"{where}: {field}= is to be {kind}, got {_values.shown(value)}")
+    if given.platforms is not None and not given.platforms:
+        raise TypeError(f"{where}: platforms= is empty: leave it out for a handler of cpu, or name one")
 
 
 def written(said):
@@ -156,7 +171,7 @@ def _spec(path, library, name, given, known):
         open_attrs=open_attrs,
         shape=shape,
         floor=known.floor if known else 0,
-        traits=tuple(given.traits) or (known.traits if known else ()),
+        traits=tuple(given.traits or ()) or (known.traits if known else ()),
         gradient=_manifest._gradient(reader, where, about),
         batch=_manifest._batch(reader, where, about, args),
         doc=given.doc or (known.doc if known else ""),
@@ -360,7 +375,7 @@ def _legacy(name, text):
         for item in _items(side):
             operand, entry = _operand(_NAME.fullmatch(f"x:{item}"))
             words = [] if entry in (None, "()") else entry.split()
-            if entry is None or operand.token or operand.dtypes is None or len(operand.dtypes) != 1 or not all(word.isdigit() for word in words):
+            if entry is None or operand.token or operand.dtypes is None or len(operand.dtypes) != 1 or not all(map(_SIZE.fullmatch, words)):
                 raise ValueError(f"{item!r} has no fixed shape: write f32[128 2]")
             made.append((operand.dtypes[0], tuple(map(int, words))))
         return tuple(made)

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from . import _given, _image, _library
+from . import _attributes, _given, _image, _library, _values
 from ._errors import CompileError, LibraryError
 from ._places import checkout, include
 
@@ -64,9 +64,19 @@ def load_inline(
     sources = {language: text for language, text in (("c", c), ("cpp", cpp), ("rust", rust)) if text is not None}
     if len(sources) != 1:
         raise TypeError(f"load_inline takes one of c=, cpp= and rust=, got {', '.join(sources) or 'none'}")
+    if not isinstance(name, str):
+        raise TypeError(f"name= is to be a str, got {_values.shown(name)}")
     if not (name.isidentifier() and name.isascii()):
         raise ValueError(f"{name!r} is no name for a library: letters, digits and _")
     ((language, text),) = sources.items()
+    if not isinstance(text, str):
+        raise TypeError(f"{language}= is to be a str, the text of a file, got {_values.shown(text)}")
+    # A str is a sequence of str, too, and each letter would be a flag.
+    if isinstance(flags, str) or not isinstance(flags, Sequence) or not all(isinstance(flag, str) for flag in flags):
+        raise TypeError(f"flags= is to be a list of str, as in ['-DN=3'], got {_values.shown(flags)}")
+    for what, each in ((f"{language}=", text), *(("a flag", flag) for flag in flags)):
+        if "\0" in each or not _attributes.is_text(each):
+            raise ValueError(f"{what} has a NUL, or half of a character, which no compiler reads")
     build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
     digest = build.digest(text)
     folder = _cache() / digest

@@ -10,11 +10,12 @@ import contextlib
 import contextvars
 import ctypes
 import itertools
+import operator
 import os
 import pathlib
 import warnings
 
-from . import _image
+from . import _image, _values
 from ._errors import LibraryError
 from ._lock import Lock
 
@@ -66,6 +67,10 @@ class Recording:
     def __init__(self, directory, limit=LIMIT):
         #: Where the files are.
         self.directory = pathlib.Path(directory)
+        try:
+            limit = operator.index(None if isinstance(limit, bool) else limit)
+        except TypeError:
+            raise TypeError(f"limit= is to be an int, a number of bytes, got {_values.shown(limit)}") from None
         if limit < 0:
             raise ValueError(f"limit={limit}: a number of bytes is not negative")
         self.limit = min(limit, (1 << 64) - 1)

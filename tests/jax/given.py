@@ -225,11 +225,19 @@ def plain(path):
         ({"Scale": xla_ffi.Signature(SCALE.replace("y: f32[...]", "y: f32[n]").replace("...", "... n"), batch=("leading",))}, xla_ffi.ManifestError, ("dimension in y",)),
         ({"Scale": xla_ffi.Signature(SCALE, platforms="cpu")}, TypeError, ("platforms= is to be a tuple of str, got str 'cpu'",)),
         ({"Scale": xla_ffi.Signature(SCALE, traits=(1,))}, TypeError, ("traits= is to be",)),
+        ({"Scale": xla_ffi.Signature(None)}, TypeError, ("handlers['Scale']: text= is to be a str, got None",)),
+        ({"Scale": xla_ffi.Signature(SCALE, doc=1)}, TypeError, ("doc= is to be a str, got int 1",)),
+        ({"Scale": xla_ffi.Signature(SCALE, stages={"execute": 1})}, TypeError, ("stages= is to be a dict of str to str",)),
+        ({"Scale": xla_ffi.Signature(SCALE, stages=["execute"])}, TypeError, ("stages= is to be a dict",)),
+        ({"Scale": xla_ffi.Signature(SCALE, gradient=[1])}, TypeError, ("gradient= is to be a dict",)),
+        ({"Scale": xla_ffi.Signature(SCALE, platforms=())}, TypeError, ("platforms= is empty",)),
         ({"Scale": xla_ffi.Signature(SCALE, gradient={"vjp": "missing"})}, xla_ffi.LibraryError, ("missing",)),
     ]:
         raises(kind, lambda handlers=handlers: xla_ffi.load(path, prefix="wrong", handlers=handlers), *words)
-    for legacy in ("host", "cpu (f32[n]) -> f32[4]", "cpu (f32) -> f32[4]"):
+    for legacy in ("host", "cpu (f32[n]) -> f32[4]", "cpu (f32) -> f32[4]", "cpu (f32[²]) -> f32[4]", f"cpu (f32[{'9' * 5000}]) -> f32[4]"):
         raises(xla_ffi.LibraryError, lambda legacy=legacy: xla_ffi.load(path, legacy={"add_one": legacy}), "legacy['add_one']")
+        if legacy != "host":
+            raises(xla_ffi.LibraryError, lambda legacy=legacy: xla_ffi.load(path, legacy={"add_one": legacy}), "has no fixed shape")
 
 
 def dictionaries():

@@ -241,6 +241,10 @@ def odd_dictionaries():
         if cast({"b": {"c": 1}}) != {"a": {"b": {"c": 1}}}:
             raise AssertionError("a plain dictionary")
     raises(TypeError, lambda: _attributes.cast_all(spec(open_attrs=True), {1: 2}), "lib.h", "names of attributes", "int 1")
+    raises(TypeError, lambda: _attributes.cast_all(spec(open_attrs=True), {"": 2}), "lib.h", "has the name ''")
+    for each in specs:
+        for value in ({"": 1}, {"b": {"": 1}}):
+            raises(TypeError, lambda each=each, value=value: _attributes.cast_all(each, {"a": value}), "lib.h", "'a'", "has the key ''")
     anything = lambda value: _attributes.cast_all(spec(attribute("any")), {"a": value})
     raises(TypeError, lambda: anything(2**63), "'a'", "does not fit i64")
     raises(TypeError, lambda: anything({"b": [1]}), "'a'", "list", "numpy.array")

@@ -518,6 +518,11 @@ def without_cpu():
 
 def refusals():
     """What cannot be recorded, or replayed, is told."""
+    for limit in ("x", None, 10.5, True):
+        raises(TypeError, lambda limit=limit: xla_ffi.record(folder(), limit=limit), "limit= is to be an int, a number of bytes, got", repr(limit))
+    raises(ValueError, lambda: xla_ffi.record(folder(), limit=-1), "not negative")
+    if xla_ffi.record(folder(), limit=np.int64(7)).limit != 7:
+        raise AssertionError("NumPy's integers")
     path = conformance()
     lib = xla_ffi.load(path)
     x = jnp.zeros(1, jnp.float32)
