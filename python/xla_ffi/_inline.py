@@ -2,8 +2,10 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,6 +16,9 @@ from typing import Any, Optional
 from . import _attributes, _given, _image, _library, _values
 from ._errors import CompileError, LibraryError
 from ._places import checkout, include
+
+#: In a folder of the cache: the files that its library was compiled with, and what was in them.
+_INCLUDED = "included.json"
 
 #: How many lines of a compiler's words an error shows.
 _LINES = 60
@@ -56,10 +61,11 @@ def load_inline(
     :func:`load`. ``flags`` go to the compiler (``cc`` and ``c++``, or ``CC`` and ``CXX``; for Rust to ``cargo build``, for which a checkout of the SDK is
     needed: ``XLA_FFI_SDK``, or the one that this package lies in).
 
-    What was compiled before, of the same text, name, flags, SDK and compiler, is taken from the cache
-    (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under ``inline``). Targets are called ``NAME-DIGEST.HANDLER``, so an
-    edited text gives new targets, and what was jitted before keeps the old code. Raises :class:`CompileError` with the
-    compiler's words, its lines being those of the text.
+    What was compiled before, of the same text, name, flags, SDK and compiler, and in C and C++ of the same included files
+    (those of the system aside), is taken from the cache (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under
+    ``inline``). Targets are called ``NAME-DIGEST.HANDLER``, so an edited text, or file that it includes, gives new
+    targets, and what was jitted before keeps the old code. Raises :class:`CompileError` with the compiler's words, its
+    lines being those of the text.
     """
     sources = {language: text for language, text in (("c", c), ("cpp", cpp), ("rust", rust)) if text is not None}
     if len(sources) != 1:
@@ -79,11 +85,9 @@ def load_inline(
             raise ValueError(f"{what} has a NUL, or half of a character, which no compiler reads")
     build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
     digest = build.digest(text)
-    folder = _cache() / digest
-    library = folder / _image.file_name(name)
-    if not library.is_file():
-        _build(build, text, folder)
-    return _library.load(library, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy, types=types)
+    file = _image.file_name(name)
+    folder = _current(_cache() / digest, file) or _build(build, text, _cache() / digest)
+    return _library.load(folder / file, f"{name}-{_digest(digest, folder.name)[:12]}", handlers=handlers, legacy=legacy, types=types)
 
 
 def _cache():
@@ -91,8 +95,33 @@ def _cache():
     return pathlib.Path(root) / "inline"
 
 
+def _current(folder, file):
+    """Where a library lies whose included files are what they were when it was compiled, or None; ``folder`` has one for each
+    edition of them."""
+    try:
+        editions = sorted(folder.iterdir())
+    except OSError:
+        return None
+    for edition in editions:
+        try:
+            included = json.loads((edition / _INCLUDED).read_text(encoding="utf-8")).items()
+        except (OSError, ValueError, AttributeError):  # it is damaged, or on its way out
+            continue
+        if (edition / file).is_file() and all(_contents(path) == contents for path, contents in included):
+            return edition
+    return None
+
+
+def _contents(path):
+    """What names a file's contents; None for one that cannot be read."""
+    try:
+        return hashlib.blake2b(pathlib.Path(path).read_bytes(), digest_size=16).hexdigest()
+    except OSError:
+        return None
+
+
 def _build(build, text, folder):
-    """Compiles into a folder of its own, which takes its name when it is whole."""
+    """Compiles into a folder of its own, which gets its place in ``folder`` when it is whole; returns that."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
@@ -100,11 +129,16 @@ def _build(build, text, folder):
         raise LibraryError(f"{folder.parent} cannot be written: {error.strerror}; XLA_FFI_CACHE names another folder") from error
     try:
         build.run(text, made)
+        included = {path: _contents(path) for path in build.included(made)}
+        (made / _INCLUDED).write_text(json.dumps(included), encoding="utf-8")
+        edition = folder / _digest(sorted(included.items()))
         # Another process may have been faster.
         with contextlib.suppress(OSError):
-            os.rename(made, folder)
+            folder.mkdir(exist_ok=True)
+            os.rename(made, edition)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+    return edition
 
 
 def _compiled(command, folder, what):
@@ -145,6 +179,7 @@ class _Compiler:
 
     def __init__(self, language, name, flags):
         self._file = f"{name}.{'c' if language == 'c' else 'cc'}"
+        self._rule = f"{name}.d"
         self._name, self._flags = name, flags
         self._include = pathlib.Path(include())
         variable, other = ("CC", "cc") if language == "c" else ("CXX", "c++")
@@ -152,12 +187,26 @@ class _Compiler:
         self._standard = "-std=c11" if language == "c" else "-std=c++17"
 
     def digest(self, text):
-        return _digest(text, self._file, self._flags, self._compiler, self._standard, _stamps(self._include))
+        searched = [os.environ.get(name) for name in ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")]
+        return _digest(text, self._file, self._flags, self._compiler, self._standard, _stamps(self._include), searched)
 
     def run(self, text, folder):
         (folder / self._file).write_text(text, encoding="utf-8")
-        options = [self._standard, "-O2", "-fPIC", "-shared", "-pthread", f"-I{self._include}", self._file, "-o", _image.file_name(self._name)]
-        _compiled([*self._words, *options, *self._flags, "-lm"], folder, self._file)
+        options = [self._standard, "-O2", "-fPIC", "-shared", "-pthread", f"-I{self._include}", "-MMD", "-MF", self._rule]
+        file = [self._file, "-o", _image.file_name(self._name)]
+        _compiled([*self._words, *options, *file, *self._flags, "-lm"], folder, self._file)
+
+    def included(self, folder):
+        """The files that the text includes, without those of the system and of the SDK, which the digest has."""
+        try:
+            rule = (folder / self._rule).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:  # the caller's flags say something else of it
+            return []
+        # A rule of make: after the colon what the file is made of, blanks in names behind a backslash.
+        words = re.findall(r"(?:\\.|\S)+", rule.partition(":")[2].replace("\\\n", " "))
+        names = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words]
+        paths = [pathlib.Path(os.path.abspath(folder / name)) for name in names]
+        return [str(path) for path in paths if self._include not in path.parents and folder not in path.parents]
 
 
 class _Rust:
@@ -176,7 +225,6 @@ class _Rust:
 
     def run(self, text, folder):
         import fcntl
-        import json
 
         (folder / f"{self._name}.rs").write_text(text, encoding="utf-8")
         (folder / "Cargo.toml").write_text(_CARGO.format(name=self._name, sdk=json.dumps(str(self._sdk / "ffi"))), encoding="utf-8")
@@ -192,6 +240,9 @@ class _Rust:
             _compiled(command, folder, f"{self._name}.rs")
             file = _image.file_name(self._name)
             shutil.copy(target / "release" / file, folder / file)
+
+    def included(self, _folder):
+        return []
 
 
 def _digest(text, *rest):

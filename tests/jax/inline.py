@@ -4,6 +4,7 @@ usage: inline.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compi
 """
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -152,6 +153,45 @@ def wrong():
             os.environ["CC"] = compiler
 
 
+def included(language, program):
+    """What a text includes is looked at, too; an edition that was compiled before is not compiled again."""
+    present(program)
+    source = '#include "amount of $ it.h"\n' + {"c": C, "cpp": CPP}[language].replace("%(amount)sf", "AMOUNT")
+    with tempfile.TemporaryDirectory() as folder:
+        header, inner = (pathlib.Path(folder, name) for name in ("amount of $ it.h", "inner.h"))
+        header.write_text('#include "inner.h"\n')
+        load = lambda: xla_ffi.load_inline(**{language: source}, handlers=ADD, flags=[f"-I{folder}"])
+        earlier = []
+        for amount in (1, 2, 3):
+            inner.write_text(f"#define AMOUNT {amount}.0f\n")
+            library = load()
+            adds(library.add, amount)
+            earlier.append(library)
+            if load() is not library:
+                raise AssertionError("nothing was edited")
+        if len({library.add.target for library in earlier}) != 3:
+            raise AssertionError("targets")
+        inner.write_text("#define AMOUNT 1.0f\n")
+        if load() is not earlier[0]:
+            raise AssertionError("as at first, and compiled again")
+        for amount, library in enumerate(earlier, 1):
+            adds(library.add, amount)
+        inner.unlink()
+        raises(xla_ffi.CompileError, load, "inner.h")
+        before = os.environ.get("CPATH")
+        try:
+            for amount in (5, 6):
+                other = pathlib.Path(folder, str(amount))
+                other.mkdir()
+                (other / "inner.h").write_text(f"#define AMOUNT {amount}.0f\n")
+                os.environ["CPATH"] = str(other)
+                adds(load().add, amount)
+        finally:
+            os.environ.pop("CPATH")
+            if before is not None:
+                os.environ["CPATH"] = before
+
+
 def types():
     """What a text leaves to be registered: XLA gives the type a number, in each edition of the text its own."""
     present("cc")
@@ -211,6 +251,8 @@ def main():
         # Seconds of processor time.
         check("C", lambda: texts("c", "cc", 5))
         check("C++", lambda: texts("cpp", "c++", 5))
+        check("what a text in C includes", lambda: included("c", "cc"))
+        check("what a text in C++ includes", lambda: included("cpp", "c++"))
         check("a later process", other_processes)
         check("what does not compile", wrong)
         check("types", types)
