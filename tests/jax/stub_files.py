@@ -64,6 +64,8 @@ def hostile(dice):
                 kind = dice.choice(TYPES)
                 default = dice.choice(DEFAULTS.get(kind, [None])) if dice.random() < 0.3 else None
                 name = dice.choice(NAMES)
+                # What was a dictionary of that name may be none now.
+                attrs = {place: each for place, each in attrs.items() if place[0] != name}
                 attrs[None, name] = attribute(name, kind, optional=dice.random() < 0.3, default=default, doc=dice.choice(NAMES))
                 if kind == "dict":
                     for member in dice.sample(NAMES, dice.randint(0, 3)):
