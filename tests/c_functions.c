@@ -404,3 +404,19 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
   return NULL;
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
+
+/* The bytes of an argument and of a result of any type, and of an argument behind them where there is one. */
+static XLA_FFI_Error* any_bytes_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
+  xffi_buffer m = xffi_optional_arg(call, "m", XFFI_ANY_DTYPE, 1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
+  xffi_buffer z = xffi_ret(call, "z", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  memset(z.data, 0, xffi_size_bytes(&z));
+  ((int32_t*)y.data)[0] = (int32_t)xffi_size_bytes(&x);
+  ((int32_t*)y.data)[1] = (int32_t)xffi_size_bytes(&z);
+  ((int32_t*)y.data)[2] = m.present ? (int32_t)xffi_size_bytes(&m) : -1;
+  return NULL;
+}
+XFFI_HANDLER(any_bytes, any_bytes_impl);

@@ -74,6 +74,60 @@ fn operands_that_may_be_absent() {
     }
 }
 
+/// Before r5 elements of less than a byte come without their type: who takes any is not given none.
+#[test]
+fn operands_of_any_type_have_one() {
+    let Some(library) = library("operands_of_any_type_have_one") else {
+        return;
+    };
+    let cases: [(&[&str], &str, [i32; 3], &str); 6] = [
+        (&["s4[3]=1,-2,3"], "f32[2]", [2, 8, -1], "argument 'x' (0)"),
+        (&["u4[1]=9"], "f32[]", [1, 4, -1], "argument 'x' (0)"),
+        (
+            &["f4e2m1fn[2]=0,6"],
+            "f32[]",
+            [1, 4, -1],
+            "argument 'x' (0)",
+        ),
+        (
+            &["s8[]=1", "u2[5]=3,0,2,1,3"],
+            "f32[]",
+            [1, 4, 2],
+            "argument 'm' (1)",
+        ),
+        (&["s8[]=1"], "s2[4]", [1, 1, -1], "result 'z' (1)"),
+        (&["token"], "s16[2]", [0, 4, -1], ""),
+    ];
+    // Older ones have no such arrays.
+    for revision in Revision::ALL.into_iter().filter(|is| *is >= Revision::R3) {
+        for (args, ret, bytes, name) in cases {
+            let rets = ["s32[3]", ret];
+            let outcome = call(
+                revision,
+                &library,
+                ("any_bytes", ""),
+                (args, &rets),
+                |call| call,
+            );
+            if revision >= Revision::R5 || name.is_empty() {
+                assert_eq!(
+                    ints(&outcome.expect("it runs").rets[0]),
+                    bytes,
+                    "{revision}"
+                );
+                continue;
+            }
+            let error = outcome.expect_err("nobody knows the type");
+            let told = format!(
+                "{name}: an array of elements of less than a byte arrives without its type in this XLA and packed \
+                 the other way round; the first jaxlib that has it is 0.6.0"
+            );
+            assert!(error.message().contains(&told), "{revision}: {error}");
+            assert_eq!(error.code().name(), "UNIMPLEMENTED", "{revision}");
+        }
+    }
+}
+
 #[test]
 fn operands_that_are_changed_in_place() {
     let Some(library) = library("operands_that_are_changed_in_place") else {

@@ -152,10 +152,10 @@ XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buf
 }
 
 /* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0, and pack
- * the first one into the high bits (as measured on jaxlib 0.4.31 to 0.5.1). */
+ * the first one into the high bits (as measured on jaxlib 0.4.31 to 0.5.1). Who wants any type cannot read them either. */
 XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const unsigned bits = xla_ffi_sdk_bits_of((unsigned)want);
-  return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
+  return got == XLA_FFI_DataType_INVALID && (want == XFFI_ANY_DTYPE || (bits != 0 && bits < 8)) &&
          xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
@@ -164,10 +164,14 @@ XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line,
                                         XLA_FFI_DataType dtype, int64_t rank) {
   const char *type = xffi_dtype_name(got->dtype), *text = XLA_FFI_SDK_TEXT_COUNT;
   xla_ffi_sdk_region region;
-  if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
+  if ((dtype == XFFI_ANY_DTYPE) == (got->dtype == dtype)) {
     const int packed = xffi_unnumbered(call->api, dtype, got->dtype);
-    if (!packed) xla_ffi_sdk_put_words(line, "expected dtype ");
-    xla_ffi_sdk_put_words(line, xffi_dtype_name(dtype));
+    if (dtype == XFFI_ANY_DTYPE) {
+      xla_ffi_sdk_put_words(line, packed ? XLA_FFI_SDK_TEXT_PACKED : "expected a dtype");
+    } else {
+      if (!packed) xla_ffi_sdk_put_words(line, "expected dtype ");
+      xla_ffi_sdk_put_words(line, xffi_dtype_name(dtype));
+    }
     if (packed) {
       xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_WITHOUT_NUMBER);
       xla_ffi_sdk_put_words(line, xffi_first_jaxlib(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
@@ -271,7 +275,8 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
   if (index < (is_arg ? frame->args.size : frame->rets.size)) {
     from = xla_ffi_sdk_operand(frame, is_arg, index);
   }
-  if (from != NULL && (dtype == XFFI_ANY_DTYPE || from->dtype == dtype) &&
+  /* Any type is one that has a number: XFFI_ANY_DTYPE is the number that none has. */
+  if (from != NULL && (dtype == XFFI_ANY_DTYPE) != (from->dtype == dtype) &&
       (rank == XFFI_ANY_RANK || from->rank == rank)) {
     xla_ffi_sdk_region region;
     const xla_ffi_sdk_fault fault =

@@ -48,6 +48,9 @@ struct xla_ffi_sdk_is_compiled_without_short_enums {
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
 #endif
 
+/* What stands in the place of an element type's name where the host sends none. */
+#define XLA_FFI_SDK_TEXT_PACKED "an array of elements of less than a byte"
+
 /* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
   return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |

@@ -73,6 +73,44 @@ static ffi::Error AnyPacked(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(any_packed, AnyPacked, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
+// Before r5 they come without their type: nothing of any type takes them, wherever it stands
+// RUN-OURS any_everywhere from=r5 {} s4[3]=1,-2,3 f32[1]=0 f32[1]=0 -> s64[3] f32[1] f32[1] == 2,4,4;0;0
+// RUN-OURS any_everywhere from=r5 {} f32[1]=0 s4[5]=3,0,2,1,3 f32[1]=0 -> s64[3] f32[1] f32[1] == 4,3,4;0;0
+// RUN-OURS any_everywhere from=r5 {} f32[1]=0 f32[1]=0 s4[3]=1,2,3 -> s64[3] f32[1] f32[1] == 4,4,2;0;0
+// RUN-OURS any_everywhere {} f32[1]=0 token s8[2]=0,0 -> s64[3] f32[1] f32[1] == 4,0,2;0;0
+static ffi::Error AnyEverywhere(ffi::AnyBuffer x, std::optional<ffi::AnyBuffer> m, ffi::RemainingArgs args, ffi::ResultBufferR1<ffi::S64> y,
+                                ffi::Result<ffi::AnyBuffer> z, ffi::RemainingRets rets) {
+  const auto arg = args.get<ffi::AnyBuffer>(0);
+  const auto ret = rets.get<ffi::AnyBuffer>(0);
+  if (!arg.has_value()) return arg.error();
+  if (!ret.has_value()) return ret.error();
+  EXPECT(args.isa<ffi::AnyBuffer>(0) && rets.isa<ffi::AnyBuffer>(0));
+  std::memset(z->untyped_data(), 0, z->size_bytes());
+  std::memset((*ret)->untyped_data(), 0, (*ret)->size_bytes());
+  Put(y, {Int(x.size_bytes()), Int(m->size_bytes()), Int(arg->size_bytes())});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(any_everywhere, AnyEverywhere,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .OptionalArg<ffi::AnyBuffer>()
+                                  .RemainingArgs()
+                                  .Ret<ffi::BufferR1<ffi::S64>>()
+                                  .Ret<ffi::AnyBuffer>()
+                                  .RemainingRets());
+// RUN-OURS any_without_type {} -> ==
+SELF_TEST(any_without_type) {
+  XLA_FFI_Buffer raw{};
+  raw.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+  EXPECT(!ffi::ArgDecoding<ffi::AnyBuffer>::Isa(XLA_FFI_ArgType_BUFFER, &raw));
+  EXPECT(!ffi::RetDecoding<ffi::AnyBuffer>::Isa(XLA_FFI_RetType_BUFFER, &raw));
+  ffi::DiagnosticEngine diagnostic;
+  EXPECT(!ffi::ArgDecoding<ffi::AnyBuffer>::Decode(XLA_FFI_ArgType_BUFFER, &raw, diagnostic).has_value());
+  EXPECT(diagnostic.Result() ==
+         "an array of elements of less than a byte arrives without its type in this XLA and packed the other way round; the first "
+         "jaxlib that has it is 0.6.0");
+  return ffi::Error::Success();
+}
 static_assert(ffi::IsPacked(ffi::S1) && ffi::IsPacked(ffi::U2) && ffi::IsPacked(ffi::F4E2M1FN));
 static_assert(!ffi::IsPacked(ffi::S8) && !ffi::IsPacked(ffi::PRED) && !ffi::IsPacked(ffi::TOKEN));
 #endif

@@ -151,7 +151,7 @@ SELF_TEST(overflow) {
   EXPECT(any.element_count() == std::numeric_limits<size_t>::max());
   return {};
 }
-// RUN-OURS packed only=r5 {} s4[3]=1,-2,3 -> s64[2] == 3,2
+// RUN-OURS packed from=r5 {} s4[3]=1,-2,3 -> s64[2] == 3,2
 // RUN-UPSTREAM packed {} s4[3]=1,-2,3 -> s64[2] == 3,3
 static ffi::Error Packed(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {Int(x.element_count()), Int(x.size_bytes())});

@@ -32,6 +32,11 @@ struct OperandType<Buffer<dtype, rank>> {
   static constexpr int64_t kRank = rank == kDynamicRank ? kAnyRank : static_cast<int64_t>(rank);
 };
 
+// Whether a buffer is there and has an element type: hosts before r5 send elements of less than a byte without one.
+XLA_FFI_SDK_HOT inline bool IsaAnyBuffer(const XLA_FFI_Buffer* buf) {
+  return IsThere(buf) && XLA_FFI_PREDICT_TRUE(buf->dtype != XLA_FFI_DataType_INVALID);
+}
+
 // Whether a buffer is there and has that element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
@@ -44,7 +49,7 @@ XLA_FFI_SDK_INTERNAL_END
 template <>
 struct ArgDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_ArgType type, void* arg) {
-    return type == XLA_FFI_ArgType_BUFFER && internal::IsThere(arg);
+    return type == XLA_FFI_ArgType_BUFFER && internal::IsaAnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
   }
   XLA_FFI_SDK_HOT static AnyBuffer Take(void* arg) {
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
@@ -53,7 +58,8 @@ struct ArgDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_ArgType type, void* arg,
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, internal::kAnyElement, internal::kAnyRank, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), static_cast<const XLA_FFI_Buffer*>(arg), internal::kAnyElement,
+                               internal::kAnyRank, diagnostic);
       return std::nullopt;
     }
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
@@ -84,7 +90,7 @@ struct ArgDecoding<Buffer<dtype, rank>> {
 template <>
 struct RetDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_RetType type, void* ret) {
-    return type == XLA_FFI_RetType_BUFFER && internal::IsThere(ret);
+    return type == XLA_FFI_RetType_BUFFER && internal::IsaAnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret));
   }
   XLA_FFI_SDK_HOT static Result<AnyBuffer> Take(void* ret) {
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));
@@ -93,7 +99,8 @@ struct RetDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_RetType type, void* ret,
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, internal::kAnyElement, internal::kAnyRank, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), static_cast<const XLA_FFI_Buffer*>(ret), internal::kAnyElement,
+                               internal::kAnyRank, diagnostic);
       return std::nullopt;
     }
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));

@@ -187,10 +187,10 @@ XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer*
   const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
   if (kind != 1) {
     PutName(DiagnoseKind(diagnostic, "a buffer"), nullptr, kind);
-  } else if (got == 0 && xla_ffi_sdk_bits_of(dtype) % 8 != 0) {
+  } else if (got == 0 && (dtype == kAnyElement || xla_ffi_sdk_bits_of(dtype) % 8 != 0)) {
     // Hosts before r5 send such elements without a number and pack the first into the high bits.
     Text& text = DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED);
-    PutDType(text, dtype)
+    (dtype == kAnyElement ? text << XLA_FFI_SDK_TEXT_PACKED : PutDType(text, dtype))
         << XLA_FFI_SDK_TEXT_WITHOUT_NUMBER << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
   } else if (got != dtype) {
     DiagnoseDType(diagnostic, "dtype ", dtype, got, false);
