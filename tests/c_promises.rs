@@ -19,6 +19,11 @@ const NO_PROMISE: i32 = 6;
 const FAILED_FIRST: i32 = 7;
 const DONE_FIRST: i32 = 8;
 const AGAIN: i32 = 9;
+const AT_THE_SAME_TIME: i32 = 10;
+const RETURNED_TWICE: i32 = 11;
+const FREED_BEHIND: i32 = 12;
+const FREED_BEFORE: i32 = 13;
+const DONE_AND_FREED: i32 = 14;
 const LATE: i32 = 0x100;
 const FAILS: i32 = 0x200;
 const AT_ONCE: i32 = 0x400;
@@ -157,6 +162,71 @@ fn the_first_completion_counts() {
             let said = outcome.err().map(|error| error.message().to_owned());
             let told = (how & FAILS != 0).then(|| "as it was told to".to_owned());
             assert_eq!((said, y), (told, 7), "{revision}");
+        }
+    }
+}
+
+/// Two threads that complete a promise at once: it has the code and the message of one of them.
+#[test]
+fn of_two_completions_at_once_one_is_heard() {
+    let Some(library) = library("of_two_completions_at_once_one_is_heard") else {
+        return;
+    };
+    for revision in [Revision::R1, Revision::R3, Revision::NEWEST] {
+        for _ in 0..40 {
+            let (outcome, y) = astray(revision, &library, AT_THE_SAME_TIME, "");
+            let error = outcome.expect_err("both fail it");
+            let letter = error.message().chars().next().expect("a message");
+            let whole =
+                error.message().len() == 1 << 20 && !error.message().contains(|c| c != letter);
+            assert!(whole, "{revision}: a message is torn");
+            let code = match letter {
+                'w' => "ABORTED",
+                'l' => "DEADLINE_EXCEEDED",
+                other => panic!("{revision}: {other}"),
+            };
+            let code = if revision < Revision::R2 {
+                "INTERNAL"
+            } else {
+                code
+            };
+            assert_eq!((error.code().name(), y), (code, 7), "{revision}");
+        }
+    }
+}
+
+/// Promises that are returned or freed twice. So many of them, that the memory of the first is free or another's.
+#[test]
+fn a_promise_is_returned_or_freed_once() {
+    let Some(library) = library("a_promise_is_returned_or_freed_once") else {
+        return;
+    };
+    for revision in [Revision::R1, Revision::R3, Revision::NEWEST] {
+        for n in 0..20 {
+            let late = if n == 0 { LATE } else { 0 };
+            for how in [
+                RETURNED_TWICE | late,
+                RETURNED_TWICE | AT_ONCE,
+                FREED_BEFORE,
+            ] {
+                let (outcome, y) = astray(revision, &library, how, "");
+                let error = outcome.expect_err("it was returned or freed before");
+                let told = "astray: a promise was returned that had been returned or freed before: return it once";
+                assert_eq!(error.message(), told, "{revision}");
+                assert_eq!((error.code().name(), y), ("INTERNAL", 7), "{revision}");
+            }
+            for how in [
+                FREED_BEHIND | late,
+                FREED_BEHIND | AT_ONCE,
+                DONE_AND_FREED | AT_ONCE,
+            ] {
+                let (outcome, y) = astray(revision, &library, how, "");
+                outcome.unwrap_or_else(|error| panic!("{revision}, {how:#x}: {error}"));
+                assert_eq!(y, 7, "{revision}, {how:#x}");
+            }
+            let how = FREED_BEHIND | FAILS | late;
+            let error = astray(revision, &library, how, "").0.unwrap_err();
+            assert_eq!(error.message(), "as it was told to", "{revision}");
         }
     }
 }

@@ -12,14 +12,16 @@
 
 enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2, XFFI_PROMISE_LOST_ = 3 };
 
-/* A promise. Complete it exactly once; that ends its life. Whoever completes it again is not heard, as long as few promises
- * have ended since: see xffi_promise_end_. */
+/* A promise. Complete it exactly once; that ends its life. Whoever completes, returns or frees it again is not heard, or told,
+ * as long as few promises have ended since: see xffi_promise_end_. */
 typedef struct xffi_promise {
   const XLA_FFI_Api* api;
   XLA_FFI_Future* future; /* set before the state becomes BOUND */
   XLA_FFI_Error_Code code;
   char* message; /* null, or owned */
   long state;
+  long claimed; /* whether somebody completes it: he alone writes code and message, before the state becomes DONE */
+  long taken;   /* whether it was returned or freed, or the call has ended without */
   xffi_call* call;           /* until it is returned */
   struct xffi_promise* next; /* of the same call */
   const char* kept_back_by;  /* null, or the handler that did not return it; set before the state becomes BOUND */
@@ -92,10 +94,19 @@ XFFI_INLINE void xffi_promise_unlink_(xffi_promise* promise) {
   promise->call = NULL;
 }
 
-/* Ends a promise that nobody was given; null is fine. */
+/* Whether the caller is the first to complete a promise, and so the one who does. There is nothing to complete where there
+ * was no memory for one. */
+XFFI_INLINE int xffi_promise_claim_(xffi_promise* promise) {
+  return promise != NULL && XFFI_SWAP_(&promise->claimed, 1) == 0;
+}
+
+/* Ends a promise that nobody was given; null is fine, and so is one that was returned, which is left as it is. */
 XFFI_INLINE void xffi_promise_free(xffi_promise* promise) {
-  if (promise == NULL) return;
+  if (promise == NULL || XFFI_SWAP_(&promise->taken, 1) != 0) return;
   xffi_promise_unlink_(promise);
+  if (!xffi_promise_claim_(promise)) { /* whoever completes it is not through with it */
+    while (XFFI_LOAD_(&promise->state) != XFFI_PROMISE_DONE_) XFFI_YIELD_();
+  }
   xffi_promise_end_(promise);
 }
 
@@ -144,24 +155,16 @@ XFFI_INLINE void xffi_promise_complete(xffi_promise* promise) {
   if (before == XFFI_PROMISE_BOUND_ || before == XFFI_PROMISE_LOST_) xffi_promise_end_(promise);
 }
 
-/* Whether a promise was completed before: the first completion counts. There is nothing to complete
- * where there was no memory for one. */
-XFFI_INLINE int xffi_promise_is_done_(const xffi_promise* promise) {
-  return promise == NULL || XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_;
-}
-
 /* Completes a promise with success, from any thread. */
 XFFI_INLINE void xffi_promise_done(xffi_promise* promise) {
-  if (xffi_promise_is_done_(promise)) return;
-  promise->code = XLA_FFI_Error_Code_OK;
-  xffi_promise_complete(promise);
+  if (xffi_promise_claim_(promise)) xffi_promise_complete(promise); /* without a code it is OK */
 }
 
 /* Completes a promise with an error, from any thread. */
 XFFI_COLD void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
                                  const char* message) {
   size_t size;
-  if (xffi_promise_is_done_(promise)) return;
+  if (!xffi_promise_claim_(promise)) return;
   if (message == NULL) message = "(no message)";
   size = strlen(message) + 1;
   promise->message = (char*)malloc(size);
@@ -181,6 +184,20 @@ XFFI_INLINE int xffi_has_future_(const xffi_call* call) {
   return xffi_future_slot(call->api) != 0 && call->frame->future != NULL;
 }
 
+/* The error of a promise that was returned or freed before. It ends the call whatever future that has, so nobody may be at
+ * work then: a future that is open is taken back, waited for, and signaled here. */
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_promise_taken_(const xffi_call* call, xffi_promise* promise) {
+  if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_OPEN_) == XFFI_PROMISE_BOUND_) {
+    while (XFFI_LOAD_(&promise->state) != XFFI_PROMISE_DONE_) XFFI_YIELD_();
+    xffi_promise_signal(promise);
+    xffi_promise_end_(promise);
+  } else {
+    XFFI_STORE_(&promise->state, XFFI_PROMISE_DONE_);
+  }
+  return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+                           "%s: a promise was returned that had been returned or freed before: return it once", call->handler);
+}
+
 /* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Whoever was given the
  * promise completes it, before or after. In a stage that is not execute, in a call that is refused, and where another
  * promise was returned before, this waits for it. */
@@ -193,6 +210,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* c
   if (promise == NULL) {
     return xffi_error_new(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a promise");
   }
+  if (XFFI_SWAP_(&promise->taken, 1) != 0) return xffi_promise_taken_(call, promise);
   xffi_promise_unlink_(promise);
   if (XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_) return xffi_promise_result(promise);
   slot = xffi_future_slot(call->api);
@@ -231,6 +249,7 @@ XFFI_COLD XLA_FFI_Error* xffi_promises_left_(xffi_call* call, XLA_FFI_Error* err
       error = xffi_promise_return(call, promise);
       continue;
     }
+    XFFI_STORE_(&promise->taken, 1);
     xffi_promise_unlink_(promise);
     if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_LOST_) == XFFI_PROMISE_DONE_) {
       xffi_promise_end_(promise);
