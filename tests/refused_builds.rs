@@ -484,6 +484,12 @@ fn a_field_is_not_cut() {
     let cut = "a field of this struct may lose a part of the number of its member";
     let other = "the struct is not made of these members";
     let twice = "two members of this struct have one name";
+    let gone = "a field of this struct looks at a text of its own that its member makes";
+    let (text, view) = (
+        "ffi::StructMember<std::string>(\"t\")",
+        "ffi::StructMember<std::string_view>(\"t\")",
+    );
+    let perhaps = "ffi::StructMember<std::optional<std::string>>(\"t\")";
     let (one, named) = (
         "ffi::StructMember<int64_t>(\"a\")",
         "ffi::StructMember<int64_t>(\"b\")",
@@ -514,6 +520,57 @@ fn a_field_is_not_cut() {
         ("std::optional<int8_t> a;", &[one], Some(cut)),
         ("struct Index { Index(int8_t) {} } a;", &[one], Some(cut)),
         ("int64_t a;", &[one, named], Some(other)),
+        ("std::string_view t; int64_t a;", &[text, one], Some(gone)),
+        ("int64_t a; std::string_view t;", &[one, text], Some(gone)),
+        ("std::string t; int64_t a[2];", &[text, one, named], None),
+        ("std::optional<std::string_view> t;", &[text], Some(gone)),
+        ("std::optional<std::string_view> t;", &[perhaps], Some(gone)),
+        (
+            "struct Name { std::string_view t; int64_t n; } a; int64_t b;",
+            &[text, one, named],
+            Some(gone),
+        ),
+        (
+            "std::variant<int, std::string_view> t;",
+            &[text],
+            Some(gone),
+        ),
+        ("int64_t a; std::string_view t;", &[one, view], None),
+        (
+            "std::optional<std::string> t; int64_t a;",
+            &[perhaps, one],
+            None,
+        ),
+        (
+            "std::optional<std::string> t; int64_t a;",
+            &[text, one],
+            None,
+        ),
+        (
+            "std::variant<std::string, std::string_view> t;",
+            &[text],
+            None,
+        ),
+        (
+            "struct Name { std::string t; int64_t n; } a; int64_t b;",
+            &[text, one, named],
+            None,
+        ),
+        (
+            "struct Name { Name(std::string t) : t(t) {} std::string t; } a;",
+            &[text],
+            None,
+        ),
+        (
+            "struct Any { template <typename T> Any(const T&) {} } a; int64_t b;",
+            &[text, one],
+            None,
+        ),
+        (
+            "S(std::string_view t, int64_t a) : t(t), a(a) {} std::string t; int64_t a;",
+            &[text, one],
+            None,
+        ),
         ("int64_t a; int64_t b;", &[one, one], Some(twice)),
         (
             "int64_t a; std::optional<int64_t> b;",

@@ -241,6 +241,40 @@ constexpr bool CutsAny(const ParamList<Bs...>*, const ParamList<Now, As...>*) {
   return CutsAny<T>(static_cast<const ParamList<Bs..., Given>*>(nullptr), static_cast<const ParamList<As...>*>(nullptr));
 }
 
+// A text that a member owns; what looks at one; and what stands for either, and converts to nothing else.
+template <typename T>
+struct OwnedText {
+  static constexpr bool kIs = false;
+};
+template <>
+struct OwnedText<std::string> {
+  static constexpr bool kIs = true;
+  using View = std::string_view;
+};
+template <>
+struct OwnedText<std::optional<std::string>> {
+  static constexpr bool kIs = true;
+  using View = std::optional<std::string_view>;
+};
+template <typename Only>
+struct TextStand {
+  operator Only() const;  // NOLINT
+};
+// Whether a struct takes a text of its members as a view, which would look at what is gone when the struct is made. A
+// constructor may keep what it is given a view of.
+template <typename T, typename... Bs>
+constexpr bool LooksAtAny(const ParamList<Bs...>*, const ParamList<>*) {
+  return false;
+}
+template <typename T, typename... Bs, typename Now, typename... As>
+constexpr bool LooksAtAny(const ParamList<Bs...>*, const ParamList<Now, As...>*) {
+  if constexpr (OwnedText<Now>::kIs && std::is_aggregate_v<T>) {
+    using View = typename OwnedText<Now>::View;
+    if (lists_v<T, Bs..., TextStand<View>, As...> && !lists_v<T, Bs..., TextStand<Now>, As...>) return true;
+  }
+  return LooksAtAny<T>(static_cast<const ParamList<Bs..., Now>*>(nullptr), static_cast<const ParamList<As...>*>(nullptr));
+}
+
 // Decodes a dictionary into a T made from its fields in order.
 template <typename T, typename... Ts>
 class StructDecoder {
@@ -250,6 +284,10 @@ class StructDecoder {
   static_assert(!kCuts,
                 "a field of this struct may lose a part of the number of its member: give both one type, such as "
                 "StructMember<int64_t> for a field int64_t");
+  static_assert(!LooksAtAny<T>(static_cast<const ParamList<>*>(nullptr),
+                               static_cast<const ParamList<AttrTypeOf<Ts>...>*>(nullptr)),
+                "a field of this struct looks at a text of its own that its member makes, and that is gone when the struct is "
+                "made: write StructMember<std::string_view> for a field std::string_view, which sees the caller's");
   // Compilers warn of what narrows, or do not where the headers are the system's.
   static_assert(kCuts || lists_v<T, AttrTypeOf<Ts>...>,
                 "the struct is not made of these members: they are given in the order of its fields, with their types");
