@@ -150,6 +150,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     BufferPatternBase<DTypes, match::RankSet<>> pattern(*this);
     const auto dimensions = buffer.dimensions();
     pattern.rank_ = dimensions.size();
+    pattern.beyond_ = 0;
     pattern.Resize(0);
     pattern.Resize(dimensions.size());
     for (size_t i = 0; i < dimensions.size(); ++i) pattern.At(i) = Dim(dimensions.data()[i]);
@@ -169,6 +170,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
             typename = std::enable_if_t<(std::is_convertible_v<Args, match::DimPattern> && ...)>>
   XLA_FFI_SDK_HOT auto WithDims(Args&&... dimensions) const {
     BufferPatternBase<DTypes, match::RankSet<sizeof...(Args)>> pattern(*this);
+    pattern.beyond_ = 0;
     pattern.Resize(0);
     pattern.Resize(sizeof...(Args));
     [[maybe_unused]] size_t i = 0;
@@ -176,9 +178,14 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // One dimension; the others, and the rank, stay as they are.
+  // One dimension; the others, and the rank, stay as they are. One that no buffer has, a negative one for instance, is a
+  // mismatch.
   XLA_FFI_SDK_FN BufferPatternBase WithDim(size_t index, match::DimPattern dimension) const {
     BufferPatternBase pattern(*this);
+    if (XLA_FFI_PREDICT_FALSE(index >= kMostDims)) {
+      pattern.beyond_ = index;
+      return pattern;
+    }
     if (index >= pattern.count_) pattern.Resize(index + 1);
     pattern.At(index) = dimension;
     return pattern;
@@ -195,7 +202,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     bool good = DTypes::Has(dtype) && (!dtype_.has_value() || *dtype_ == dtype) &&
                 Ranks::Has(dimensions.size()) &&
                 (rank_ == kDynamicRank || rank_ == dimensions.size()) &&
-                count_ <= dimensions.size();
+                beyond_ == 0 && count_ <= dimensions.size();
     for (size_t i = 0; good && i < count_; ++i) {
       const Dim& dim = At(i);
       good = dim.kind_ != Dim::Kind::kSize || dim.size_ == dimensions.data()[i];
@@ -240,12 +247,13 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   template <typename, typename>
   friend class BufferPatternBase;
   static constexpr size_t kInPlace = 8;
+  static constexpr size_t kMostDims = 65536;  // more than any buffer has
 
   // A constraint is part of the type or a value, never both.
   template <typename OtherDTypes, typename OtherRanks>
   XLA_FFI_SDK_HOT explicit BufferPatternBase(
       const BufferPatternBase<OtherDTypes, OtherRanks>& other)
-      : count_(other.count_), in_place_(other.in_place_), more_(other.more_) {
+      : count_(other.count_), beyond_(other.beyond_), in_place_(other.in_place_), more_(other.more_) {
     if (DTypes::size() == 0) dtype_ = other.dtype_;
     if (Ranks::size() == 0) rank_ = other.rank_;
   }
@@ -268,6 +276,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     if (rank_ != kDynamicRank) text << " with rank " << rank_;
     for (size_t i = 0; i < count_; ++i) At(i).Put(text << (i == 0 ? " with dimensions [" : ", "));
     if (count_ != 0) text << "]";
+    if (beyond_ != 0) text << " with a dimension " << beyond_;
   }
 
   XLA_FFI_SDK_COLD std::string Why(DType dtype, const int64_t* dims, size_t rank) const {
@@ -285,6 +294,10 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
       text << "expected rank ";
       Ranks::Has(rank) ? PutValue(text, rank_) : Ranks::Put(text);
       return PutValue(text << ", got ", rank);
+    }
+    if (beyond_ != 0) {
+      text << "expected a dimension " << beyond_ << ", got rank " << rank;
+      return;
     }
     if (count_ > rank) {
       text << "expected a dimension " << count_ - 1 << ", got rank " << rank;
@@ -308,6 +321,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   std::optional<DType> dtype_;
   size_t rank_ = kDynamicRank;
   size_t count_ = 0;
+  size_t beyond_ = 0;  // a dimension that no buffer has, or 0
   std::array<Dim, kInPlace> in_place_;
   std::vector<Dim> more_;
 };
