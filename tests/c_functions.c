@@ -405,6 +405,12 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
 
+static XLA_FFI_Error* asked_for_absent_impl(xffi_call* call) {
+  (void)xffi_attr_i32_or(call, "scale", 5);
+  return NULL;
+}
+XFFI_HANDLER(asked_for_absent, asked_for_absent_impl);
+
 /* The bytes of an argument and of a result of any type, and of an argument behind them where there is one. */
 static XLA_FFI_Error* any_bytes_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XFFI_ANY_DTYPE, XFFI_ANY_RANK);

@@ -272,6 +272,21 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
                 Err(format!("{symbol} [execute]:\n{unknown}\n{ran}"))
             );
         }
+        // What was asked for and is absent was asked for, too: a name that is misspelt is no default.
+        let unknown = "attribute 'scael': not one that this handler knows";
+        for (attributes, told) in [
+            ("", None),
+            ("{scale = 7 : i32}", None),
+            (
+                "{scael = 7 : i32}",
+                Some(format!("asked_for_absent [execute]:\n{unknown}\n{ran}")),
+            ),
+        ] {
+            let symbol = ("asked_for_absent", attributes);
+            let outcome = call(revision, &library, symbol, (&[], &[]), |call| call);
+            let error = outcome.err().map(|error| error.message().to_owned());
+            assert_eq!(error, told, "{revision}");
+        }
         // One that it did not fetch is told once.
         let more = "never_asked [execute]:\narguments: expected 0, got 1";
         assert_eq!(

@@ -44,6 +44,7 @@ XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
 XFFI_HOT int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
   if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
+  dict->asked = 1;
   return i;
 }
 
@@ -249,7 +250,7 @@ XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
 
 /* A dictionary of the call's attributes, kept for xffi_decoded: the same one where it was fetched before. */
 XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
-  xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL};
+  xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL, 0};
   int k;
   value.path = name;
   value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),
@@ -307,7 +308,7 @@ XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
     seen += (size_t)((eight * UINT64_C(0x0101010101010101)) >> 56);
   }
   if (XFFI_UNLIKELY(seen != size)) {
-    xffi_dict dict = {NULL, "", {0, 0, 0, 0}, NULL};
+    xffi_dict dict = {NULL, "", {0, 0, 0, 0}, NULL, 0};
     dict.attrs = kept->attrs;
     dict.path = kept->path;
     for (i = 0; i < size; ++i) dict.seen[i >> 6] |= (uint64_t)kept->seen[i] << (i & 63);

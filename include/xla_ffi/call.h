@@ -23,6 +23,7 @@ typedef struct xffi_dict {
   const char* path;
   uint64_t seen[4];
   struct xffi_kept_* kept; /* null, or where all copies of it mark */
+  int asked;               /* whether something was asked for by name, be it there or not */
 } xffi_dict;
 #define XFFI_SEEN_ 256
 
@@ -98,10 +99,9 @@ XFFI_INLINE size_t xffi_size_bytes(const xffi_buffer* buffer) {
 /* Whether xffi_decoded was asked of all that was fetched, and was content; or nothing was fetched, by a handler that looks
  * at the frame itself. */
 XFFI_INLINE int xffi_is_decoded_(const xffi_call* call) {
-  const uint64_t* seen = call->attrs.seen;
   const int64_t fetched = call->next_arg + call->next_ret;
   return call->problems == 0 &&
-         (call->decoded == fetched || (fetched == 0 && (seen[0] | seen[1] | seen[2] | seen[3]) == 0));
+         (call->decoded == fetched || (fetched == 0 && !call->attrs.asked));
 }
 
 /* Notes a problem: the call is refused by xffi_decoded. */

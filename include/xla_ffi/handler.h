@@ -363,6 +363,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.attrs.path = "";
   call.attrs.seen[0] = call.attrs.seen[1] = call.attrs.seen[2] = call.attrs.seen[3] = 0;
   call.attrs.kept = NULL;
+  call.attrs.asked = 0;
   call.dict_count = 0;
   call.open_attrs = 0;
   call.problems = 0;
