@@ -405,6 +405,16 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
 
+/* User data of a type that no program knows. */
+static XLA_FFI_Error* find_private_impl(xffi_call* call) {
+  void* data = call;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  error = xffi_find_user_data(call, &left_type, &data);
+  return data == NULL ? error : NULL;
+}
+XFFI_HANDLER(find_private, find_private_impl);
+
 static XLA_FFI_Error* asked_for_absent_impl(xffi_call* call) {
   (void)xffi_attr_i32_or(call, "scale", 5);
   return NULL;

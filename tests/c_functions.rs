@@ -301,6 +301,21 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
 }
 
 #[test]
+fn user_data_has_a_type_that_the_program_knows() {
+    let Some(library) = library("user_data_has_a_type_that_the_program_knows") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let none = (&[][..], &[][..]);
+        let error = call(revision, &library, ("find_private", ""), none, |call| call).unwrap_err();
+        let told = "find_private: no program can attach user data of the type 'c_functions.left', which is its library's \
+                    alone: make it an XFFI_SHARED_TYPE";
+        assert_eq!(error.message(), told, "{revision}");
+        assert_eq!(error.code().name(), "INTERNAL", "{revision}");
+    }
+}
+
+#[test]
 fn what_the_context_has() {
     let Some(library) = library("what_the_context_has") else {
         return;

@@ -160,14 +160,22 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, x
 }
 
 /* The object of a shared type that the program attached to this execution, or null where it attached
- * none. Any other failure is an error: absent is not the same as not available. */
+ * none. Any other failure is an error: absent is not the same as not available. So is a type of the library's
+ * own, whose name and number no program knows to attach something by. */
 XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
   const XLA_FFI_Api* api = call->api;
   XLA_FFI_TypeId id = {0};
   XLA_FFI_Error_Code code;
   int said;
-  XLA_FFI_Error* error = xffi_type_id(api, type, &id);
+  XLA_FFI_Error* error;
   *data = NULL;
+  if (!type->shared) {
+    return xffi_error_format(api, XLA_FFI_Error_Code_INTERNAL,
+                             "%s: no program can attach user data of the type '%s', which is its library's alone: make it an "
+                             "XFFI_SHARED_TYPE",
+                             call->handler, type->name);
+  }
+  error = xffi_type_id(api, type, &id);
   if (error != NULL) return error;
   error = xffi_user_data(call, id, data);
   if (error == NULL) return NULL;
