@@ -405,6 +405,12 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
 
+/* Functions that are called as things are within the headers. */
+static XLA_FFI_Error* handler(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "handler"); }
+XFFI_HANDLER(named_handler, handler);
+static XLA_FFI_Error* frame(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "frame"); }
+XFFI_HOST_HANDLER(named_frame, frame);
+
 /* User data of a type that no program knows. */
 static XLA_FFI_Error* find_private_impl(xffi_call* call) {
   void* data = call;

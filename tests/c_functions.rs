@@ -300,6 +300,20 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
     }
 }
 
+/// What macros define has names that no function of a user's has.
+#[test]
+fn functions_have_any_name() {
+    let Some(library) = library("functions_have_any_name") else {
+        return;
+    };
+    for (symbol, told) in [("named_handler", "handler"), ("named_frame", "frame")] {
+        let none = (&[][..], &[][..]);
+        let newest = Revision::NEWEST;
+        let error = call(newest, &library, (symbol, ""), none, |call| call).unwrap_err();
+        assert_eq!(error.message(), told);
+    }
+}
+
 #[test]
 fn user_data_has_a_type_that_the_program_knows() {
     let Some(library) = library("user_data_has_a_type_that_the_program_knows") else {

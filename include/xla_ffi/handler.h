@@ -385,10 +385,10 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
 #define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 0)
 #define XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, host_only) \
-  XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* frame);                   \
-  XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* frame) {                  \
-    static const xffi_handler handler = {#symbol, stage, floor, traits, state, host_only}; \
-    return xffi_dispatch(frame, &handler, function);                             \
+  XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* xffi_frame_);             \
+  XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* xffi_frame_) {            \
+    static const xffi_handler xffi_handler_ = {#symbol, stage, floor, traits, state, host_only}; \
+    return xffi_dispatch(xffi_frame_, &xffi_handler_, function);                 \
   }                                                                              \
   struct symbol##_needs_a_semicolon
 
@@ -483,8 +483,8 @@ XFFI_COLD void xffi_register_targets_(const XLA_FFI_Api* api, const char* librar
  * on stderr. */
 #define XFFI_REGISTER_ON_LOAD(library, ...)                                            \
   static __attribute__((constructor)) void library##__xla_ffi_on_load(void) {          \
-    static const xffi_target targets[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \
-    xla_ffi_sdk_on_load(#library, xffi_register_targets_, targets);                      \
+    static const xffi_target xffi_targets_[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \
+    xla_ffi_sdk_on_load(#library, xffi_register_targets_, xffi_targets_);                \
   }                                                                                    \
   struct library##__xla_ffi_on_load_needs_a_semicolon
 #endif
