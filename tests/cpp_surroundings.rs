@@ -77,6 +77,28 @@ fn macros_of_other_headers_do_no_harm() {
     }
 }
 
+/// Who takes the header of C for one that does not know C++ includes it within `extern "C"`.
+#[test]
+fn the_header_of_c_may_stand_within_extern_c() {
+    let text = "extern \"C\" {\n#include \"xla_ffi/handler.h\"\n}\n\
+        static XLA_FFI_Error* scale(xffi_call* call) {\n\
+          const xffi_buffer x = xffi_arg(call, \"x\", XLA_FFI_DataType_F32, 1);\n\
+          xffi_promise* promise = xffi_promise_new(call);\n\
+          if (x.count == xffi_attr_i64(call, \"n\")) xffi_promise_done(promise);\n\
+          if (XLA_FFI_Error* error = xffi_decoded(call)) return error;\n\
+          return xffi_promise_return(call, promise); }\n\
+        XFFI_HANDLER(scaled, scale);\n";
+    let strict = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"];
+    for compiler in cpp_compilers("the_header_of_c_may_stand_within_extern_c") {
+        for more in ["-fexceptions", "-fno-exceptions"] {
+            let flags = [&strict[..], &[more, "-shared", "-fPIC"]].concat();
+            let (_, done) = compile(compiler, "within", text, &flags);
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler} {more}: {told}");
+        }
+    }
+}
+
 /// Handlers that bind nothing, or no attribute, or nothing but attributes, told of by a library.
 #[test]
 fn handlers_of_few_elements_compile_without_a_warning() {

@@ -22,12 +22,15 @@
 #ifndef XLA_FFI_HANDLER_H_
 #define XLA_FFI_HANDLER_H_
 
+/* Whoever takes this for a header of C includes it within `extern "C"`, where templates cannot be. */
 #if defined(__cplusplus)
+extern "C++" {
 #include <exception>
 #include <new>
 #if defined(__GLIBCXX__)
 #include <cxxabi.h>
 #endif
+}
 #endif
 
 /* C, which C++ reads too: its casts are of one kind. */
