@@ -405,6 +405,19 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
 
+/* A size that an attribute has, and that may be larger than any. */
+static XLA_FFI_Error* beyond_impl(xffi_call* call) {
+  XLA_FFI_Error* error;
+  (void)xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
+  (void)xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  (void)xffi_attr_u64(call, "n");
+  (void)xffi_attr_bool_or(call, "any", 0);
+  xffi_shapes(call, xffi_has_attr(call, "any") ? "_ -> n/2" : "n -> _");
+  error = xffi_decoded(call);
+  return error;
+}
+XFFI_HANDLER(beyond, beyond_impl);
+
 /* Functions that are called as things are within the headers. */
 static XLA_FFI_Error* handler(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "handler"); }
 XFFI_HANDLER(named_handler, handler);

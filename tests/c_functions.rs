@@ -300,6 +300,37 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
     }
 }
 
+/// Attributes are of 64 bits without a sign, too; sizes have 63.
+#[test]
+fn a_size_beyond_any_is_none_that_is_negative() {
+    let Some(library) = library("a_size_beyond_any_is_none_that_is_negative") else {
+        return;
+    };
+    let run = |attributes: &str| {
+        let operands = (&["f32[2]=1,2"][..], &["f32[2]"][..]);
+        let newest = Revision::NEWEST;
+        let outcome = call(newest, &library, ("beyond", attributes), operands, |call| {
+            call
+        });
+        outcome.err().map(|error| error.message().to_owned())
+    };
+    assert_eq!(run("{n = 2 : ui64}"), None);
+    assert_eq!(run("{any = true, n = 4 : ui64}"), None);
+    for n in ["9223372036854775808", "18446744073709551614"] {
+        let told = "n = 9223372036854775807 or more from attribute 'n'";
+        let error = run(&format!("{{n = {n} : ui64}}")).expect("no array has so many");
+        assert!(
+            error.contains(&format!("expected shape [n] with {told}, got F32[2]")),
+            "{error}"
+        );
+        let error = run(&format!("{{any = true, n = {n} : ui64}}")).expect("no array has so many");
+        assert!(
+            error.contains(&format!("{told}, n/2, which is too large, got F32[2]")),
+            "{error}"
+        );
+    }
+}
+
 /// What macros define has names that no function of a user's has.
 #[test]
 fn functions_have_any_name() {
