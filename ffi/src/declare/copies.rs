@@ -33,7 +33,8 @@ impl Known {
     }
 }
 
-/// As many lists of copies as a type has. A server makes runtimes and drops them: their entries stay, and no call is to walk past thousands.
+/// As many lists of copies as a type has. A server makes runtimes and drops them: their entries stay, and no call is
+/// to walk past thousands.
 const LISTS: usize = if cfg!(loom) { 1 } else { 64 };
 
 #[cfg(not(loom))]
@@ -71,9 +72,7 @@ impl Copies {
 
     #[inline]
     fn list(&self, host: Host) -> &AtomicPtr<Known> {
-        // The upper bits of the mixed address: tables lie at multiples of 16.
-        let mixed = (host.api().addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        &self.newest[(mixed >> 58) as usize % LISTS]
+        &self.newest[host.place(LISTS)]
     }
 
     fn find_from(newest: *const Known, host: Host) -> Option<&'static Known> {

@@ -18,12 +18,6 @@ static FIRST: AtomicPtr<XLA_FFI_Api> = AtomicPtr::new(std::ptr::null_mut());
 static OTHERS: [[AtomicPtr<XLA_FFI_Api>; 4]; 32] =
     [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; 4] }; 32];
 
-/// The places of a function table.
-fn places(api: *mut XLA_FFI_Api) -> &'static [AtomicPtr<XLA_FFI_Api>; 4] {
-    let mixed = (api.addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    &OTHERS[(mixed >> 59) as usize]
-}
-
 /// Whether operands lie in host memory. Asked once for each function table.
 #[inline(always)]
 pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
@@ -35,7 +29,7 @@ pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
 #[inline(never)]
 pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
-    let places = places(api);
+    let places = &OTHERS[frame.host().place(OTHERS.len())];
     if places
         .iter()
         .any(|known| known.load(Ordering::Relaxed) == api)
