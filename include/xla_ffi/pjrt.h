@@ -149,6 +149,8 @@ typedef struct xffi_rt_launch_options {
   size_t object_count;
 } xffi_rt_launch_options;
 #define XFFI_RT_LAUNCH_OPTIONS_INIT {sizeof(xffi_rt_launch_options), 0, 0, NULL, 0}
+/* An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts. */
+typedef char xffi_rt_launch_options_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(xffi_rt_launch_options) == 40 ? 1 : -1];
 
 /* Copies arrays to the device, runs the program on them, and copies the results back.
  *   loaded     stays as it is.

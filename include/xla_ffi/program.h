@@ -223,6 +223,8 @@ typedef struct xffi_rt_array {
   /* May be NULL when there are no elements. Small elements share bytes, the first in the low bits. */
   const void* data;
 } xffi_rt_array;
+/* An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts. */
+typedef char xffi_rt_array_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(xffi_rt_array) == 32 ? 1 : -1];
 
 /* --- programs ---------------------------------------------------------------------------------- */
 

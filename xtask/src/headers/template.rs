@@ -60,6 +60,18 @@ impl Header {
         }
     }
 
+    /// A struct whose size changes when it is packed.
+    fn padded(self) -> &'static StructLayout {
+        let name = match self {
+            Self::Main => "XLA_FFI_Buffer",
+            Self::Record => "XLA_FFI_KernelArg",
+            Self::Collectives => "XLA_FFI_Communicator_Request_Args",
+        };
+        let mut layouts = self.layouts().iter();
+        let found = layouts.find(|is| is.name == name && is.until == Revision::NEWEST);
+        found.expect("ffi-sys lists the struct")
+    }
+
     fn about(self) -> &'static str {
         match self {
             Self::Main => {
@@ -163,6 +175,18 @@ pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<St
     }
     text.push_str(body.struct_text.trim());
     line(text, "\n");
+    let StructLayout { name, size, .. } = header.padded();
+    line(
+        text,
+        "// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.",
+    );
+    line(
+        text,
+        &format!(
+            "typedef char {name}_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof({name}) == {size} ? 1 : -1];"
+        ),
+    );
+    line(text, "");
     line(
         text,
         "// Bytes up to the end of the last field that upstream counts, which is not always the last",

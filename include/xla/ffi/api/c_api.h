@@ -847,6 +847,9 @@ struct XLA_FFI_Metadata_Extension {
   XLA_FFI_Metadata *metadata;
 };
 
+// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
+typedef char XLA_FFI_Buffer_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(XLA_FFI_Buffer) == 48 ? 1 : -1];
+
 // Bytes up to the end of the last field that upstream counts, which is not always the last
 // one.
 enum {

@@ -80,7 +80,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
   XLA_FFI_SDK_FN Status RequestWindow(GroupMode group_mode, const Groups& groups,
                                       int64_t communication_id,
                                       const std::vector<CollectiveMemoryRegion>& regions) {
-    if (!Reaches(offsetof(XLA_FFI_Collectives_Extension, request_window))) return NoWindows();
+    if (!Has(&XLA_FFI_Collectives_Extension::request_window)) return NoWindows();
     const RawGroups raw(groups);
     std::vector<XLA_FFI_CollectiveMemoryRegion> raw_regions;
     raw_regions.reserve(regions.size());
@@ -98,7 +98,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
   // Later stages: the window of a buffer (an ncclWindow_t on CUDA). Version 0.2.
   XLA_FFI_SDK_FN StatusOr<WindowLookup> GetWindow(GroupMode group_mode, const Groups& groups,
                                                   int64_t communication_id, const void* buffer) {
-    if (!Reaches(offsetof(XLA_FFI_Collectives_Extension, get_window))) return NoWindows();
+    if (!Has(&XLA_FFI_Collectives_Extension::get_window)) return NoWindows();
     const RawGroups raw(groups);
     XLA_FFI_Window_Get_Args args{};
     args.struct_size = XLA_FFI_Window_Get_Args_STRUCT_SIZE;
@@ -131,9 +131,11 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     std::vector<XLA_FFI_ReplicaGroup> groups_;
   };
 
-  // A field is read only where the host's struct reaches over it.
-  bool Reaches(size_t offset) const {
-    return offset + sizeof(void*) <= ext_->extension_base.struct_size;
+  // Returns true if the host's struct is long enough for a function and has it.
+  template <typename Function>
+  bool Has(Function XLA_FFI_Collectives_Extension::* slot) const {
+    const auto* const end = reinterpret_cast<const char*>(&(ext_->*slot) + 1);
+    return end <= reinterpret_cast<const char*>(ext_) + ext_->extension_base.struct_size && ext_->*slot != nullptr;
   }
 
   Status NoWindows() const {
@@ -163,7 +165,7 @@ struct XLA_FFI_SDK_TYPE CollectivesExtensionBase {
   static constexpr int32_t kMinorVersion = XLA_FFI_Extension_Collectives_MinorVersion;
 
   XLA_FFI_SDK_FN static bool Support(int32_t major, int32_t minor) {
-    return major == kMajorVersion && minor >= 1 && minor <= kMinorVersion;
+    return major == kMajorVersion && minor >= 1;
   }
   template <typename T = CommunicatorContextT>
   XLA_FFI_SDK_FN static T Create(const XLA_FFI_Api* api, const CExtension* ext) {

@@ -178,6 +178,9 @@ struct XLA_FFI_Collectives_Extension {
                                       XLA_FFI_Window_Get_Args *args);
 };
 
+// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
+typedef char XLA_FFI_Communicator_Request_Args_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(XLA_FFI_Communicator_Request_Args) == 48 ? 1 : -1];
+
 // Bytes up to the end of the last field that upstream counts, which is not always the last
 // one.
 enum {

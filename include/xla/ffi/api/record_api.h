@@ -223,7 +223,7 @@ struct XLA_FFI_SDK_TYPE RecordExtensionBase {
   static constexpr int32_t kMinorVersion = XLA_FFI_Extension_Record_MinorVersion;
 
   XLA_FFI_SDK_FN static bool Support(int32_t major, int32_t minor) {
-    return major == kMajorVersion && minor >= 1 && minor <= kMinorVersion;
+    return major == kMajorVersion && minor >= 1;
   }
   template <typename T = RecordContextT>
   XLA_FFI_SDK_FN static T Create(const XLA_FFI_Api* api, const CExtension* ext) {

@@ -169,6 +169,9 @@ struct XLA_FFI_Record_Extension {
   XLA_FFI_RecordFrame *record_frame;
 };
 
+// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
+typedef char XLA_FFI_KernelArg_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(XLA_FFI_KernelArg) == 24 ? 1 : -1];
+
 // Bytes up to the end of the last field that upstream counts, which is not always the last
 // one.
 enum {
