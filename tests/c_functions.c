@@ -1,4 +1,6 @@
 /* Handlers that call what examples in C have no use for: tests/c_functions.rs calls them. */
+#include <math.h>
+
 #include "xla_ffi/handler.h"
 
 /* y = x + m, where there is an m; told is 1 then, where it is asked for. */
@@ -455,3 +457,21 @@ static XLA_FFI_Error* any_bytes_impl(xffi_call* call) {
   return NULL;
 }
 XFFI_HANDLER(any_bytes, any_bytes_impl);
+
+/* Attributes within bounds. */
+static XLA_FFI_Error* bounded_impl(xffi_call* call) {
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
+  const int64_t bins = xffi_attr_i64(call, "bins");
+  const double eps = xffi_attr_f64_or(call, "eps", 0.5);
+  XLA_FFI_Error* error;
+  xffi_range_i64(call, "bins", bins, 1, 64);
+  xffi_range_f64(call, "eps", eps, 1e-6, INFINITY);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  *(int32_t*)y.data = (int32_t)bins;
+  return NULL;
+}
+XFFI_HANDLER(bounded, bounded_impl);
+XFFI_LIBRARY(c_functions,
+             XFFI_DESCRIBE(bounded, XFFI_ARGS(), XFFI_RETS(XFFI_OPERAND("y", S32, 0)),
+                           XFFI_ATTRS(XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1), XFFI_MAX(64)),
+                                      XFFI_ATTR_WITH("eps", f64, XFFI_DEFAULT(0.5), XFFI_MIN(1e-6)))));

@@ -713,6 +713,57 @@ fn floors_and_host_memory() {
     }
 }
 
+/// The handler checks the bounds that its description has.
+#[test]
+fn attributes_have_bounds() {
+    let Some(library) = library("attributes_have_bounds") else {
+        return;
+    };
+    let file = std::fs::read(&library).expect("the library");
+    for described in [
+        r#"{"name": "bins", "type": "i64", "min": 1, "max": 64}"#,
+        r#"{"name": "eps", "type": "f64", "optional": true, "default": 0.5, "min": 1e-6}"#,
+    ] {
+        let mut places = file.windows(described.len());
+        assert!(
+            places.any(|bytes| bytes == described.as_bytes()),
+            "{described}"
+        );
+    }
+    for revision in Revision::ALL {
+        for (attributes, told) in [
+            ("{bins = 1}", None),
+            ("{bins = 64, eps = 1e9}", None),
+            ("{bins = 0}", Some(["'bins'", " 1,", " 0"])),
+            ("{bins = 65}", Some(["'bins'", " 64,", " 65"])),
+            ("{bins = 1, eps = 0.0}", Some(["'eps'", " 1e-06,", " 0"])),
+            ("{eps = 0.0}", Some(["'bins'", "missing", ""])),
+        ] {
+            let outcome = call(
+                revision,
+                &library,
+                ("bounded", attributes),
+                (&[], &["s32"]),
+                |call| call,
+            );
+            let Some(told) = told else {
+                outcome.unwrap_or_else(|error| panic!("{revision} {attributes}: {error}"));
+                continue;
+            };
+            let error = outcome.expect_err("a bound is exceeded");
+            let code = error.code().name();
+            assert!(
+                code == "INVALID_ARGUMENT" || revision < Revision::R2,
+                "{error}"
+            );
+            assert!(
+                told.iter().all(|part| error.message().contains(part)),
+                "{error}"
+            );
+        }
+    }
+}
+
 /// The words of a text that are names in C.
 fn words(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))

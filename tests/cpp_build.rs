@@ -146,7 +146,12 @@ fn c_sources_compile_without_a_warning() {
             for source in &sources {
                 let mut command = Command::new(compiler);
                 command.args([standard, "-fsyntax-only", "-Wstrict-prototypes"]);
-                command.args(["-Wmissing-prototypes", "-Wshadow", "-Wconversion"]);
+                command.args([
+                    "-Wmissing-prototypes",
+                    "-Wshadow",
+                    "-Wconversion",
+                    "-Wformat=2",
+                ]);
                 command.args(STRICT);
                 command.args(Headers::Ours.flags()).arg(source);
                 let inputs = [source.as_path(), Path::new(env!("SDK_INCLUDE_DIR"))];
@@ -160,7 +165,8 @@ fn c_sources_compile_without_a_warning() {
 /// What projects turn on besides: the headers, and what handlers make of their templates.
 #[test]
 fn headers_are_clean_under_stricter_warnings() {
-    const STRICTER: [&str; 4] = [
+    const STRICTER: [&str; 5] = [
+        "-Wformat=2",
         "-Wshadow",
         "-Wconversion",
         "-Wsign-conversion",

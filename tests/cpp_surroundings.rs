@@ -6,7 +6,7 @@ mod cpp_support;
 use cpp_support::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::{compiler::cpp_compilers, root};
+use xla_ffi_testing::{compiler::cpp_compilers, headers, root};
 
 /// Compiles a text, and links it where `flags` do not say otherwise.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, Output) {
@@ -170,6 +170,140 @@ fn a_function_between_files_of_two_kinds_is_told_by_the_linker() {
             assert_eq!(done.status.success(), good, "{compiler} {name}: {told}");
             assert!(good || told.contains("CheckRank"), "{compiler}: {told}");
         }
+    }
+}
+
+/// Operators of types of the C API are our own: XLA's print no element type that its header does not know, and end the process.
+#[test]
+fn operators_are_not_those_of_a_file_with_headers_of_xla() {
+    let test = "operators_are_not_those_of_a_file_with_headers_of_xla";
+    let Some(upstream) = headers::newest(test).map(Headers::Upstream) else {
+        return;
+    };
+    let text = "#include \"xla/ffi/api/ffi.h\"\n\
+        std::string PRINT(XLA_FFI_DataType dtype) { std::ostringstream out; out << dtype; return out.str(); }\n";
+    let main = "std::string Theirs(XLA_FFI_DataType);\n\
+        int main() { std::cout << Theirs(XLA_FFI_DataType_F32) << Ours(static_cast<XLA_FFI_DataType>(99)); }\n";
+    for compiler in cpp_compilers(test) {
+        let object = |name: &str, text: &str, headers: &Headers| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_surroundings");
+            std::fs::create_dir_all(&folder).expect("the target folder");
+            let source = folder.join(format!("{name}.cc"));
+            std::fs::write(&source, text.replace("PRINT", name)).expect("the target folder");
+            let object = folder.join(format!("{name}-{compiler}.o"));
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-w", "-c", "-o"]).arg(&object);
+            let done = command.args(headers.flags()).arg(&source).output();
+            let done = done.expect("the compiler runs");
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler} {name}: {told}");
+            object
+        };
+        // The linker keeps what comes first.
+        let objects = [
+            object("Theirs", text, &upstream),
+            object("Ours", &format!("{text}{main}"), &Headers::Ours),
+        ];
+        let program = objects[0].with_extension("program");
+        let mut command = Command::new(compiler);
+        command
+            .arg("-pthread")
+            .args(&objects)
+            .arg("-o")
+            .arg(&program);
+        let done = command.output().expect("the linker runs");
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{compiler}: {told}");
+        let run = Command::new(program).output().expect("it runs");
+        assert_eq!(
+            String::from_utf8_lossy(&run.stdout),
+            "F32unknown(99)",
+            "{compiler}"
+        );
+    }
+}
+
+/// Hosts with a newer minor version of an extension serve handlers that were built before: the struct's size and its
+/// functions decide what there is. A different major version is refused.
+#[test]
+fn extensions_of_a_newer_minor_version_are_accepted() {
+    let text = r#"
+#include <cstdio>
+#include "xla/ffi/api/collectives_api.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla/ffi/api/record_api.h"
+namespace ffi = xla::ffi;
+static auto* const kCommunicator = reinterpret_cast<XLA_FFI_Communicator*>(0xC0FFEE);
+static int windows = -1;
+static ffi::Error Ask(ffi::CommunicatorContext comm) {
+  auto got = comm.GetCommunicator(ffi::GroupMode::kFlattenedId, {{0, 1}}, 7);
+  if (got.has_error()) return got.error();
+  windows = comm.GetWindow(ffi::GroupMode::kFlattenedId, {{0, 1}}, 7, &got).has_value();
+  return got.value() == kCommunicator ? ffi::Error() : ffi::Error::Internal("a different communicator");
+}
+XLA_FFI_DEFINE_HANDLER(kAsk, Ask, ffi::Ffi::Bind().Ctx<ffi::Extension<ffi::CollectivesExtension>>());
+static ffi::Error Capture(ffi::RecordContext record) { return record.RequestStreamCapture(); }
+XLA_FFI_DEFINE_HANDLER(kCapture, Capture, ffi::Ffi::BindRecord().Ctx<ffi::Extension<ffi::RecordExtension>>());
+struct XLA_FFI_Error {};
+static XLA_FFI_Error failed;
+template <typename T>
+struct Newer { T known; void* more[2]; };  // two functions that the headers do not know
+static XLA_FFI_Extension* found = nullptr;
+static bool Runs(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage) {
+  XLA_FFI_Api api{};
+  api.struct_size = sizeof(api);
+  api.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, 0, 6};
+  api.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args*) { return &failed; };
+  api.XLA_FFI_InvokeContext_FindExtension = [](XLA_FFI_InvokeContext_FindExtension_Args* a) -> XLA_FFI_Error* {
+    a->extension = found;
+    return nullptr;
+  };
+  XLA_FFI_CallFrame frame{};
+  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
+  frame.api = &api;
+  frame.ctx = reinterpret_cast<XLA_FFI_InvokeContext*>(&api);
+  frame.stage = stage;
+  frame.args.struct_size = XLA_FFI_Args_STRUCT_SIZE;
+  frame.rets.struct_size = XLA_FFI_Rets_STRUCT_SIZE;
+  frame.attrs.struct_size = XLA_FFI_Attrs_STRUCT_SIZE;
+  return handler(&frame) == nullptr;
+}
+int main() {
+  static Newer<XLA_FFI_Collectives_Extension> collectives{};
+  collectives.known.get_communicator = [](const XLA_FFI_Collectives_Extension*,
+                                          XLA_FFI_Communicator_Get_Args* a) -> XLA_FFI_Error* {
+    a->communicator = kCommunicator;
+    return nullptr;
+  };
+  static XLA_FFI_RecordApi recorder{};
+  recorder.request_stream_capture = [](XLA_FFI_RecordContext*) -> XLA_FFI_Error* { return nullptr; };
+  static XLA_FFI_RecordFrame record_frame{};
+  record_frame.api = &recorder;
+  static Newer<XLA_FFI_Record_Extension> record{};
+  record.known.record_frame = &record_frame;
+  for (const int32_t minor : {1, 3, 7}) {
+    for (const int32_t major : {0, 1}) {
+      found = &collectives.known.extension_base;
+      *found = {sizeof(collectives), {XLA_FFI_Extension_Collectives, major, minor}, nullptr};
+      const bool collects = Runs(kAsk, XLA_FFI_ExecutionStage_EXECUTE);
+      found = &record.known.extension_base;
+      *found = {sizeof(record), {XLA_FFI_Extension_Record, major, minor}, nullptr};
+      const bool records = Runs(kCapture, XLA_FFI_ExecutionStage_RECORD);
+      std::printf("%d.%d %d %d\n", major, minor, collects, records);
+    }
+  }
+  // Windows are functions that this host does not have.
+  std::printf("windows %d\n", windows);
+}
+"#;
+    for compiler in cpp_compilers("extensions_of_a_newer_minor_version_are_accepted") {
+        let (program, done) = compile(compiler, "newer_minor", text, &[]);
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{compiler}: {told}");
+        let run = Command::new(program).output().expect("it runs");
+        let printed = String::from_utf8_lossy(&run.stdout).replace('\n', ", ");
+        let expected = "0.1 1 1, 1.1 0 0, 0.3 1 1, 1.3 0 0, 0.7 1 1, 1.7 0 0, windows 0, ";
+        assert_eq!(printed, expected, "{compiler}");
     }
 }
 

@@ -213,6 +213,19 @@ XFFI_DEFINE_ATTR_(c64, xffi_c64, XLA_FFI_DataType_C64)
 XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
 #undef XFFI_DEFINE_ATTR_
 
+/* Refuses the call if the value of an attribute is not within inclusive bounds. INT64_MAX and INFINITY are no bound. The
+ * description of the handler repeats the bounds: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
+XFFI_INLINE void xffi_range_i64(xffi_call* call, const char* name, int64_t value, int64_t min, int64_t max) {
+  if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
+  xffi_problem(call, "attribute '%s': expected at %s %lld, got %lld", name, value < min ? "least" : "most",
+               (long long)(value < min ? min : max), (long long)value);
+}
+XFFI_INLINE void xffi_range_f64(xffi_call* call, const char* name, double value, double min, double max) {
+  if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
+  xffi_problem(call, "attribute '%s': expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
+               value > max ? max : min, value);
+}
+
 /* A string; it need not end with a NUL. */
 XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
   XLA_FFI_ByteSpan value = {"", 0};

@@ -234,6 +234,8 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, X
 
 /* The same, the message formatted as by vprintf. */
 XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                            const char* format, va_list list) XFFI_PRINTF(3, 0);
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                             const char* format, va_list list) {
   char local[1024];
   char* text = local;

@@ -75,6 +75,13 @@
 /* One that stands for that value where it is absent. */
 #define XFFI_DEFAULT_ATTR(name, type, value) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true, \"default\": " #value "}"
+/* Any other: what follows the type are XFFI_OPTIONAL, XFFI_DEFAULT and inclusive bounds of a number, which the handler checks
+ * with xffi_range_i64 or xffi_range_f64. */
+#define XFFI_ATTR_WITH(name, type, ...) \
+  "{\"name\": \"" name "\", \"type\": \"" #type "\", " XFFI_JOIN_(__VA_ARGS__) "}"
+#define XFFI_DEFAULT(value) "\"optional\": true, \"default\": " #value
+#define XFFI_MIN(value) "\"min\": " #value
+#define XFFI_MAX(value) "\"max\": " #value
 /* A field of the dictionary of that name. */
 #define XFFI_FIELD_ATTR(from, name, type) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"from\": \"" from "\"}"

@@ -306,3 +306,33 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(narrowed, Narrowed,
                                   .Attr<std::optional<int64_t>>("d")
                                   .Attr<int64_t>("c"));
 #endif
+
+// Bounds, which belong to the range
+// RUN-OURS bounded {n = 1, u = 7 : ui8, r = {lo = -3, hi = 0.1 : f32}} -> s64[1] == 1
+// RUN-OURS bounded {n = 64, u = 0 : ui8, eps = 0.5, r = {lo = 9, hi = -1.0 : f32}} -> s64[1] == 64
+// RUN-OURS bounded {n = 0, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'n': expected at least 1, got 0
+// RUN-OURS bounded {n = 65, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'n': expected at most 64, got 65
+// RUN-OURS bounded {n = 1, u = 8 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'u': expected at most 7, got 8
+// RUN-OURS bounded {n = 1, u = 0 : ui8, eps = 0.0, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'eps': expected at least 1e-06, got 0
+// RUN-OURS bounded {n = 1, u = 0 : ui8, r = {lo = -4, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'r': 'lo': expected at least -3, got -4
+// RUN-OURS bounded {n = 1, u = 0 : ui8, r = {lo = 0, hi = 0.5 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'r': 'hi': expected at most 0.1
+#if OURS
+struct Limited {
+  int64_t lo;
+  float hi;
+};
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Limited, xla::ffi::StructMember<int64_t>("lo").Min(-3),
+                                      xla::ffi::StructMember<float>("hi").Max(0.1));
+static ffi::Error Bounded(ffi::ResultBufferR1<ffi::S64> y, int64_t n, uint8_t, std::optional<double>, Limited) {
+  Put(y, {n});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(bounded, Bounded,
+                              ffi::Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::S64>>()
+                                  .Attr<int64_t>("n").Min(1).Max(64)
+                                  .Attr<uint8_t>("u").Max(7)
+                                  .Attr<std::optional<double>>("eps").Min(1e-6)
+                                  .Attr<Limited>("r"));
+XLA_FFI_LIBRARY(attributes, XLA_FFI_HANDLER(bounded));
+#endif

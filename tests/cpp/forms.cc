@@ -1,4 +1,8 @@
 // Forms that real handler sources use. See operands.cc for the RUN lines.
+// Sources declare the class themselves.
+namespace xla::ffi {
+class Dictionary;
+}
 #include "common.h"
 
 // Bundles are written without the record handler in many sources.
@@ -195,6 +199,29 @@ template <>
 struct ArgBinding<Length> {
   using Arg = Length;
 };
+// Decoders that fail every other time
+template <int attempt = 0>
+std::optional<int> EveryOtherTime(const char* what, DiagnosticEngine& diagnostic) {
+  static std::atomic<int> attempts{0};
+  if (attempts++ % 2 == 0) return diagnostic.Emit(what) << " is busy";
+  return 1;
+}
+struct BusyAttr {};
+template <>
+struct AttrDecoding<BusyAttr> {
+  using Type = int;
+  static std::optional<int> Decode(XLA_FFI_AttrType, void*, DiagnosticEngine& diagnostic) {
+    return EveryOtherTime<0>("the attribute", diagnostic);
+  }
+};
+struct BusyContext {};
+template <>
+struct CtxDecoding<BusyContext> {
+  using Type = int;
+  static std::optional<int> Decode(const XLA_FFI_Api*, XLA_FFI_InvokeContext*, DiagnosticEngine& diagnostic) {
+    return EveryOtherTime<1>("the context", diagnostic);
+  }
+};
 struct ContextAddress {};
 template <>
 struct CtxDecoding<ContextAddress> {
@@ -230,6 +257,19 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(custom_types, CustomTypes,
                                   .Arg<Length>()
                                   .Attr<Seconds>("t")
                                   .Ctx<ffi::ContextAddress>()
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
+
+// A decoder runs once per call, and its error is kept
+// RUN-OURS decoded_once {a = 1} -> s64[1] !! INVALID_ARGUMENT attribute 'a': the attribute is busy\nthe context is busy
+// RUN-OURS decoded_once {a = 1} -> s64[1] == 2
+static ffi::Error DecodedOnce(int attr, int context, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {attr + context});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(decoded_once, DecodedOnce,
+                              ffi::Ffi::Bind()
+                                  .Attr<ffi::BusyAttr>("a")
+                                  .Ctx<ffi::BusyContext>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
 // Pointers cast from untyped_data, user types of the right size

@@ -186,7 +186,25 @@ template <typename T>
 struct StructMember {
   using Type = T;
   XLA_FFI_SDK_FN constexpr explicit StructMember(std::string_view field) : name(field) {}
+  // Bounds of a number, which its value may be equal to.
+  template <typename Number>
+  XLA_FFI_SDK_FN constexpr StructMember Min(Number value) const {
+    return Limited(&internal::Limits::min, value);
+  }
+  template <typename Number>
+  XLA_FFI_SDK_FN constexpr StructMember Max(Number value) const {
+    return Limited(&internal::Limits::max, value);
+  }
   std::string_view name;
+  internal::Limits limits;
+
+ private:
+  template <typename Number>
+  constexpr StructMember Limited(internal::Limit internal::Limits::* which, Number value) const {
+    StructMember limited = *this;
+    limited.limits.*which = internal::LimitOf<typename internal::LastNumber<internal::AttrTag<T>>::Type>(value);
+    return limited;
+  }
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -296,7 +314,7 @@ class StructDecoder {
   // Whether it has the short way, for dictionaries with all fields, sorted by name as hosts do it.
   static constexpr bool kTakes = !kOptionals && (takes_v<AttrDecoding<Ts>> && ...);
 
-  constexpr explicit StructDecoder(StructMember<Ts>... members) : names_{members.name...} {
+  constexpr explicit StructDecoder(StructMember<Ts>... members) : names_{members.name...}, limits_{members.limits...} {
     for (size_t i = 0; i < sizeof...(Ts); ++i) {
       for (size_t k = 0; k < sizeof...(Ts); ++k) {
         if (names_[i].compare(names_[k]) < 0) ++rank_[k];
@@ -324,6 +342,7 @@ class StructDecoder {
   }
 
   constexpr const auto& names() const { return names_; }
+  constexpr const auto& limits() const { return limits_; }
 
   XLA_FFI_SDK_FN bool Isa(XLA_FFI_AttrType type, void* attr) const {
     DiagnosticEngine ignored;
@@ -340,8 +359,17 @@ class StructDecoder {
   template <size_t... Is>
   XLA_FFI_SDK_HOT bool FitAll(const XLA_FFI_Attrs* attrs, std::index_sequence<Is...>) const {
     return ((IsNamed(attrs->names[rank_[Is]], names_[Is]) &&
-             AttrDecoding<Ts>::Isa(attrs->types[rank_[Is]], attrs->attrs[rank_[Is]])) &&
+             AttrDecoding<Ts>::Isa(attrs->types[rank_[Is]], attrs->attrs[rank_[Is]]) &&
+             FitsLimits<Ts>(limits_[Is], attrs->attrs[rank_[Is]])) &&
             ...);
+  }
+  template <typename U>
+  XLA_FFI_SDK_HOT static bool FitsLimits([[maybe_unused]] const Limits& limits, [[maybe_unused]] void* attr) {
+    if constexpr (std::is_void_v<typename LastNumber<AttrTag<U>>::Type>) {
+      return true;
+    } else {
+      return limits.Hold(AttrDecoding<U>::Take(attr));
+    }
   }
   template <size_t... Is>
   XLA_FFI_SDK_HOT T TakeAll(const XLA_FFI_Attrs* attrs, std::index_sequence<Is...>) const {
@@ -380,6 +408,10 @@ class StructDecoder {
     }
     ++found;
     auto value = AttrDecoding<U>::Decode(attrs->types[index], attrs->attrs[index], diagnostic);
+    if constexpr (!std::is_void_v<typename LastNumber<AttrTag<U>>::Type>) {
+      using Number = typename LastNumber<AttrTag<U>>::Type;
+      if (value.has_value() && !IsWithin<Number>(limits_[i], *value, diagnostic)) value.reset();
+    }
     if (XLA_FFI_PREDICT_FALSE(!value.has_value())) {
       DiagnosticAccess::NameLast(diagnostic, names_[i]);
     }
@@ -387,6 +419,7 @@ class StructDecoder {
   }
 
   std::array<std::string_view, sizeof...(Ts)> names_;
+  std::array<Limits, sizeof...(Ts)> limits_;
   // The dictionary is sorted by name: where it has these names alone a name's place is its rank.
   std::array<int64_t, sizeof...(Ts)> rank_{};
 };

@@ -9,6 +9,11 @@
 #include "xla_ffi/cpp/contract.h"
 #include "xla_ffi/cpp/diagnostic.h"
 
+// Not in the SDK's own namespace: sources declare it as XLA's headers do.
+namespace xla::ffi {
+class Dictionary;
+}
+
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
 enum class ExecutionStage : uint8_t {
@@ -26,7 +31,6 @@ enum class Traits : uint32_t {
   kCmdBufferCompatible = XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE,
 };
 
-class Dictionary;
 class Context;
 class RemainingArgs;
 class RemainingRets;
@@ -79,6 +83,20 @@ inline constexpr int count_tagged_v = (0 + ... + static_cast<int>(is_tagged_v<Ta
 
 template <typename T, typename... Ts>
 inline constexpr bool contains_v = (std::is_same_v<T, Ts> || ...);
+
+// The type of the last element, where that is an attribute that is a number.
+template <typename... Ts>
+struct LastNumber {
+  using Type = void;
+};
+template <typename T, typename U, typename... Ts>
+struct LastNumber<T, U, Ts...> : LastNumber<U, Ts...> {};
+template <typename T>
+struct LastNumber<AttrTag<T>> {
+  using Type = std::conditional_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool>, T, void>;
+};
+template <typename T>
+struct LastNumber<AttrTag<std::optional<T>>> : LastNumber<AttrTag<T>> {};
 
 template <typename T>
 struct IsBinding : std::false_type {};
@@ -176,6 +194,16 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::AttrTag<T>>(name);
   }
 
+  // Bounds of the attribute before, which its value may be equal to. Calls with other values are refused.
+  template <typename Number>
+  XLA_FFI_SDK_FN constexpr Binding Min(Number value) && {
+    return Limited(&internal::Limits::min, value);
+  }
+  template <typename Number>
+  XLA_FFI_SDK_FN constexpr Binding Max(Number value) && {
+    return Limited(&internal::Limits::max, value);
+  }
+
   // All attributes, as a Dictionary or decoded into a struct.
   template <typename T = Dictionary>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrsTag<T>> Attrs() && {
@@ -219,6 +247,14 @@ class XLA_FFI_SDK_TYPE Binding {
   template <typename Tag>
   XLA_FFI_SDK_HOT constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
     return Binding<stage, Ts..., Tag>(names_.With(name));
+  }
+
+  template <typename Number>
+  constexpr Binding Limited(internal::Limit internal::Limits::* which, Number value) const {
+    Binding limited(names_);
+    limited.names_.names[sizeof...(Ts) == 0 ? 0 : sizeof...(Ts) - 1].limits.*which =
+        internal::LimitOf<typename internal::LastNumber<Ts...>::Type>(value);
+    return limited;
   }
 
   internal::BoundNames<sizeof...(Ts)> names_;

@@ -10,6 +10,9 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
+// Not for constant expressions: the compiler reports a bound that calls it by its name.
+inline void A_bound_is_written_with_15_digits_at_most() {}
+
 // JSON in the making; without a place for it, its size alone.
 class Json {
  public:
@@ -40,8 +43,31 @@ class Json {
     return *this;
   }
   constexpr Json& Number(int64_t number) {
-    if (number >= 10) Number(number / 10);
-    Put(static_cast<char>('0' + number % 10));
+    if (number < 0) Put('-');
+    return Digits(number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number));
+  }
+  // A bound, as the shortest decimal number that readers take for it.
+  constexpr Json& Number(const Limit& limit) {
+    if (limit.kind == Limit::kUnsigned) return Digits(static_cast<uint64_t>(limit.whole));
+    if (limit.kind == Limit::kSigned) return Number(limit.whole);
+    const double value = limit.real < 0 ? -limit.real : limit.real;
+    const auto is_it = [&](double read) {
+      return limit.kind == Limit::kFloat ? static_cast<float>(read) == static_cast<float>(value) : read == value;
+    };
+    if (limit.real < 0) Put('-');
+    // Products and quotients of whole numbers below 2^53 and such powers of ten are rounded once, as readers do it.
+    double power = 1;
+    for (int k = 0; k <= 22; ++k, power *= 10) {
+      for (const bool is_fraction : {true, false}) {
+        const double scaled = is_fraction ? value * power : value / power;
+        if (!(scaled < 9e15)) continue;
+        const auto whole = static_cast<int64_t>(scaled + 0.5);
+        const auto read = static_cast<double>(whole);
+        if (!is_it(is_fraction ? read / power : read * power)) continue;
+        return k == 0 ? Number(whole) : Number(whole).Raw(is_fraction ? "e-" : "e").Number(k);
+      }
+    }
+    A_bound_is_written_with_15_digits_at_most();
     return *this;
   }
   constexpr Json& List(const std::string_view* texts, int count) {
@@ -52,6 +78,11 @@ class Json {
   }
 
  private:
+  constexpr Json& Digits(uint64_t number) {
+    if (number >= 10) Digits(number / 10);
+    Put(static_cast<char>('0' + number % 10));
+    return *this;
+  }
   constexpr void Put(char c) {
     if (out_ != nullptr) out_[size_] = c;
     ++size_;
@@ -116,6 +147,7 @@ inline constexpr Element element_of_v<RemainingRetsTag> = VariadicElement(Elemen
 struct Attribute {
   std::string_view name, type, from;
   bool array = false, optional = false;
+  Limits limits = {};
 };
 
 struct AttrTable {
@@ -127,6 +159,8 @@ struct AttrTable {
     for (int i = 0; i < count; ++i) {
       if (attrs[i].name != attr.name || attrs[i].from != attr.from) continue;
       if (!attr.optional) attrs[i].optional = false;
+      if (attr.limits.min.kind != Limit::kNone) attrs[i].limits.min = attr.limits.min;
+      if (attr.limits.max.kind != Limit::kNone) attrs[i].limits.max = attr.limits.max;
       return;
     }
     attrs[count++] = attr;
@@ -190,9 +224,9 @@ struct AttrAbout {
       return ScalarName(DTypeOf<T>());
     }
   }
-  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from,
-                            bool optional) {
-    list->Add(Attribute{name, Type(), from, false, optional});
+  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from, bool optional,
+                            const Limits& limits) {
+    list->Add(Attribute{name, Type(), from, false, optional, limits});
     if constexpr (has_fields_v<T>) {
       if (from.empty()) AddFields(list, name);
     }
@@ -209,14 +243,15 @@ struct AttrAbout {
 };
 template <typename T>
 struct AttrAbout<std::optional<T>> {
-  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from, bool) {
-    AttrAbout<T>::Add(list, name, from, true);
+  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from, bool,
+                            const Limits& limits) {
+    AttrAbout<T>::Add(list, name, from, true, limits);
   }
 };
 template <typename T>
 struct AttrAbout<Span<const T>> {
-  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from,
-                            bool optional) {
+  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from, bool optional,
+                            const Limits&) {
     list->Add(Attribute{name, ScalarName(DTypeOf<T>()), from, true, optional});
   }
 };
@@ -228,23 +263,23 @@ template <typename... Ts>
 constexpr void AttrAbout<T>::AddAll(const StructDecoder<T, Ts...>& fields, AttrTable* list,
                                     std::string_view from) {
   size_t i = 0;
-  (AttrAbout<Ts>::Add(list, fields.names()[i++], from, false), ...);
+  ((AttrAbout<Ts>::Add(list, fields.names()[i], from, false, fields.limits()[i]), ++i), ...);
 }
 
 // The attributes that an element of a binding takes.
 template <typename Tag>
 struct AttributesOf {
-  static constexpr void Add(AttrTable*, std::string_view) {}
+  static constexpr void Add(AttrTable*, const BoundName&) {}
 };
 template <typename T>
 struct AttributesOf<AttrTag<T>> {
-  static constexpr void Add(AttrTable* list, std::string_view name) {
-    AttrAbout<T>::Add(list, name, "", false);
+  static constexpr void Add(AttrTable* list, const BoundName& name) {
+    AttrAbout<T>::Add(list, name.text(), "", false, name.limits);
   }
 };
 template <typename T>
 struct AttributesOf<AttrsTag<T>> {
-  static constexpr void Add(AttrTable* list, std::string_view) {
+  static constexpr void Add(AttrTable* list, const BoundName&) {
     if constexpr (has_fields_v<T>) AttrAbout<T>::AddFields(list, "");
   }
 };

@@ -101,10 +101,10 @@ struct AttrDecoding<Pointer<T>> {
   }
 };
 
-// Attributes by name, seen in place until the call ends.
-class XLA_FFI_SDK_TYPE Dictionary {
+// Attributes by name, seen in place until the call ends: what Dictionary is.
+class XLA_FFI_SDK_TYPE DictionaryBase {
  public:
-  XLA_FFI_SDK_HOT explicit Dictionary(const XLA_FFI_Attrs* attrs) : attrs_(attrs) {}
+  XLA_FFI_SDK_HOT explicit DictionaryBase(const XLA_FFI_Attrs* attrs) : attrs_(attrs) {}
 
   // Goes over the names. The one behind the last leads to no value.
   class XLA_FFI_SDK_TYPE Iterator {
@@ -133,7 +133,7 @@ class XLA_FFI_SDK_TYPE Dictionary {
     }
 
    private:
-    friend class Dictionary;
+    friend class DictionaryBase;
     XLA_FFI_SDK_HOT Iterator(const XLA_FFI_Attrs* attrs, int64_t index)
         : attrs_(attrs), index_(index) {}
     // Whether it leads to a value of that dictionary.
@@ -233,6 +233,17 @@ class XLA_FFI_SDK_TYPE Dictionary {
 
   const XLA_FFI_Attrs* attrs_;
 };
+
+XLA_FFI_SDK_NAMESPACE_END
+
+namespace xla::ffi {
+class XLA_FFI_SDK_TYPE Dictionary : public DictionaryBase {
+ public:
+  XLA_FFI_SDK_HOT explicit Dictionary(const XLA_FFI_Attrs* attrs) : DictionaryBase(attrs) {}
+};
+}  // namespace xla::ffi
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
 
 template <>
 struct AttrDecoding<Dictionary> {

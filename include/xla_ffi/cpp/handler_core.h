@@ -207,6 +207,8 @@ class HandlerCore {
       return rank_[i];
     }
   }
+  template <typename Tag>
+  static constexpr bool kIsNumber = !std::is_void_v<typename LastNumber<Tag>::Type>;
   static constexpr bool kOptionalFlags[kRoom] = {is_optional_attr_v<Ts>..., false};
 
   template <size_t i, typename Tag>
@@ -255,11 +257,14 @@ class HandlerCore {
     } else if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
       return DecodeOne<Tag>::CheckBuffer(PlaceOf<i, Tag>(frame, index));
     } else if constexpr (DecodeOne<Tag>::kTakes) {
+      bool good = DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
       if constexpr (kLosses.of[i] == Loss::kRange) {
-        return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index)) &&
-               Holds<i>(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+        good = good && Holds<i>(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
       }
-      return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
+      if constexpr (kIsNumber<Tag>) {
+        good = good && names_.names[i].limits.Hold(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+      }
+      return good;
     } else {
       return true;
     }
@@ -284,24 +289,43 @@ class HandlerCore {
   struct Nothing {
     XLA_FFI_SDK_HOT bool Good() const { return true; }
   };
-  template <typename T>
+  template <typename Tag>
   struct Decoded {
-    std::optional<T> value;
+    DiagnosticEngine problems;
+    std::optional<typename ParamOf<Tag>::Type> value;
+    XLA_FFI_SDK_HOT explicit Decoded(Place at) : value(DecodeOne<Tag>::Call(at, problems)) {}
     XLA_FFI_SDK_HOT bool Good() const { return value.has_value(); }
   };
   template <typename Tag>
-  using SlotOf = std::conditional_t<DecodeOne<Tag>::kTakes, Nothing,
-                                    Decoded<typename ParamOf<Tag>::Type>>;
+  using SlotOf = std::conditional_t<DecodeOne<Tag>::kTakes, Nothing, Decoded<Tag>>;
+
+  // What became of an element that was decoded before the call was refused; a decoder, which may be the user's, is called once.
+  struct Outcome {
+    const DiagnosticEngine* problems = nullptr;
+    bool is_good = false;
+  };
+  template <size_t i, typename S>
+  XLA_FFI_SDK_HOT static Outcome OutcomeOf([[maybe_unused]] S& slot) {
+    if constexpr (std::is_same_v<S, Nothing>) {
+      return {};
+    } else {
+      if constexpr (kLosses.of[i] == Loss::kRange) {
+        if (slot.Good() && !Holds<i>(*slot.value)) {
+          DiagnoseRange<typename ParamAt<i, Taken>::Type>(slot.problems, *slot.value);
+          slot.value.reset();
+        }
+      }
+      return {&slot.problems, slot.Good()};
+    }
+  }
 
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT SlotOf<Tag> Slot([[maybe_unused]] const XLA_FFI_CallFrame* frame,
-                                   [[maybe_unused]] const Places& places,
-                                   [[maybe_unused]] DiagnosticEngine* diagnostic) const {
+                                   [[maybe_unused]] const Places& places) const {
     if constexpr (DecodeOne<Tag>::kTakes) {
       return Nothing{};
     } else {
-      return SlotOf<Tag>{
-          DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, IndexOf<i, Tag>(frame, places)), *diagnostic)};
+      return SlotOf<Tag>(PlaceOf<i, Tag>(frame, IndexOf<i, Tag>(frame, places)));
     }
   }
 
@@ -314,7 +338,7 @@ class HandlerCore {
     } else {
 #if defined(__GNUC__) && !defined(__clang__)
       // GCC takes the bytes of a variant that its alternative does not use for uninitialized.
-      __asm__("" : "+m"(slot));
+      __asm__("" : "+m"(slot.value));
 #endif
       return *std::move(slot.value);
     }
@@ -379,11 +403,10 @@ class HandlerCore {
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
 #endif
-      DiagnosticEngine ignored;  // Refuse tells it again, with names
-      Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{
-          {Slot<Is, Ts>(frame, places, &ignored)}...};
+      Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{{Slot<Is, Ts>(frame, places)}...};
       if (XLA_FFI_PREDICT_FALSE(!(IsGood<Is>(SlotIn<Is, SlotOf<Ts>>(slots)) && ...))) {
-        return Refuse(frame, is);
+        const Outcome outcomes[] = {OutcomeOf<Is>(SlotIn<Is, SlotOf<Ts>>(slots))...};
+        return Refuse(frame, is, outcomes);
       }
       return Run(frame, [&]() -> decltype(auto) {
         return fn_(Value<Is, Ts>(frame, places, SlotIn<Is, SlotOf<Ts>>(slots))...);
@@ -653,11 +676,16 @@ class HandlerCore {
 
   // Tells what is wrong with an element, if something is.
   template <size_t i, typename Tag>
-  XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Places& places,
+  XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Places& places, const Outcome* outcomes,
                                Refusal& refusal) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
     bool good = true;
     refusal.Enter(static_cast<int>(i));
+    if (outcomes != nullptr && outcomes[i].problems != nullptr) {
+      if (!outcomes[i].is_good) refusal.Add(*outcomes[i].problems);
+      outcomes[i].is_good ? refusal.Decoded() : refusal.Failed();
+      return;
+    }
     if constexpr (IsOperand(kKinds[i]) && IsFound(static_cast<const Tag*>(nullptr)) &&
                   !is_tagged_v<OptionalArgTag, Tag> && !is_tagged_v<OptionalRetTag, Tag>) {
       refusal.Operand(kKinds[i] == ElementKind::kArg, index, ElementOf(static_cast<const Tag*>(nullptr)),
@@ -676,19 +704,22 @@ class HandlerCore {
           good = false;
         }
       }
+      if constexpr (kIsNumber<Tag>) {
+        good = good && IsWithin<typename LastNumber<Tag>::Type>(names_.names[i].limits, *value, refusal.diagnostic());
+      }
     }
     good ? refusal.Decoded() : refusal.Failed();
   }
 
   template <size_t... Is>
-  XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame,
-                                         std::index_sequence<Is...> is) const {
+  XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame, std::index_sequence<Is...> is,
+                                         [[maybe_unused]] const Outcome* outcomes = nullptr) const {
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
 #endif
       Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
       [[maybe_unused]] const Places places = Locate(frame, is);
-      (Explain<Is, Ts>(frame, places, refusal), ...);
+      (Explain<Is, Ts>(frame, places, outcomes, refusal), ...);
       if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
       if constexpr (kHasShape) refusal.Shapes(Declared::Shape());
       if constexpr (kAttrs > 0) refusal.UnknownAttrs();

@@ -106,7 +106,7 @@ struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
   }
   static constexpr void Attributes(const Label& label, [[maybe_unused]] AttrTable* list) {
     [[maybe_unused]] int i = 0;
-    (AttributesOf<Ts>::Add(list, label.names.names[i++].text()), ...);
+    (AttributesOf<Ts>::Add(list, label.names.names[i++]), ...);
   }
   static constexpr void Context([[maybe_unused]] Names<16>* names) {
     (AddContext(ContextName<Ts>(), names), ...);
@@ -356,6 +356,8 @@ class HandlerAbout {
         json.Raw(", \"default\": ");
         attr.type == std::string_view("str") ? json.Quoted(value) : json.Raw(value);
       }
+      if (attr.limits.min.kind != Limit::kNone) json.Raw(", \"min\": ").Number(attr.limits.min);
+      if (attr.limits.max.kind != Limit::kNone) json.Raw(", \"max\": ").Number(attr.limits.max);
       if (!attr.from.empty()) json.Raw(", \"from\": ").Quoted(attr.from);
       json.Raw("}");
     }

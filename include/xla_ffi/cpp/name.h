@@ -24,6 +24,51 @@ XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
   return kept->text;
 }
 
+// A bound of an attribute that is a number.
+struct XLA_FFI_SDK_TYPE Limit {
+  enum Kind : uint8_t { kNone, kSigned, kUnsigned, kFloat, kDouble };
+  Kind kind = kNone;
+  int64_t whole = 0;  // the bits of an unsigned number, too
+  double real = 0;
+
+  template <typename T>
+  static constexpr Limit Of(T value) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return {sizeof(T) == sizeof(float) ? kFloat : kDouble, 0, value};
+    } else {
+      return {std::is_signed_v<T> ? kSigned : kUnsigned, static_cast<int64_t>(value), 0};
+    }
+  }
+  template <typename T>
+  constexpr T As() const {
+    return std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(whole);
+  }
+};
+struct XLA_FFI_SDK_TYPE Limits {
+  Limit min, max;
+
+  template <typename T>
+  XLA_FFI_SDK_HOT constexpr bool Hold(T value) const {
+    return (min.kind == Limit::kNone || value >= min.As<T>()) && (max.kind == Limit::kNone || value <= max.As<T>());
+  }
+  template <typename T>
+  XLA_FFI_SDK_HOT constexpr bool Hold(const std::optional<T>& value) const {
+    return !value.has_value() || Hold(*value);
+  }
+};
+
+// Not for constant expressions: the compiler reports a bound that calls it by its name.
+inline void A_bound_is_not_a_number_of_the_type_of_its_attribute() {}
+template <typename T, typename Number>
+constexpr Limit LimitOf(Number value) {
+  static_assert(!std::is_void_v<T> && std::is_arithmetic_v<Number>, "Min and Max follow an attribute that is a number");
+  const T converted = static_cast<T>(value);
+  if (std::is_integral_v<T> && (static_cast<Number>(converted) != value || (converted < T{}) != (value < Number{}))) {
+    A_bound_is_not_a_number_of_the_type_of_its_attribute();
+  }
+  return Limit::Of<T>(converted);
+}
+
 // The name of an attribute or operand. A literal in a constant expression is taken as it is.
 class BoundName {
  public:
@@ -48,6 +93,8 @@ class BoundName {
 #endif
 
   constexpr std::string_view text() const { return text_; }
+
+  Limits limits;  // of an attribute
 
  private:
   std::string_view text_;

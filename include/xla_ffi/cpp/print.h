@@ -73,6 +73,9 @@ inline unsigned NumberOf(const Enum& value) {
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
+// XLA's own header has operators of these types as well, which files of one library may include: these are others.
+inline namespace xla_ffi_sdk_v1 {
+
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_DataType dtype) {
   const unsigned number = xla::ffi::internal::NumberOf(dtype);
   return xla::ffi::internal::PrintName(os, xla_ffi_sdk_dtype_name(number), number);
@@ -130,5 +133,7 @@ XLA_FFI_SDK_FN inline bool operator!=(const XLA_FFI_Handler_Bundle& a,
                                       const XLA_FFI_Handler_Bundle& b) {
   return !(a == b);
 }
+
+}  // inline namespace xla_ffi_sdk_v1
 
 #endif  // XLA_FFI_SDK_CPP_PRINT_H_

@@ -199,6 +199,27 @@ XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer*
   }
 }
 
+template <typename T>
+XLA_FFI_SDK_COLD inline Text& PutLimited(Text& text, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    char digits[40];
+    std::snprintf(digits, sizeof(digits), "%.9g", static_cast<double>(value));
+    return text << std::string_view(digits);
+  } else {
+    return text << +value;
+  }
+}
+
+// Whether an attribute is within its bounds; reports the bound that it exceeds.
+template <typename T>
+XLA_FFI_SDK_HOT inline bool IsWithin(const Limits& limits, const std::optional<T>& value, DiagnosticEngine& diagnostic) {
+  if (XLA_FFI_PREDICT_TRUE(limits.Hold(value))) return true;
+  const bool is_low = !Limits{limits.min, {}}.Hold(value);
+  Text& text = DiagnosticAccess::Add(diagnostic) << (is_low ? "expected at least " : "expected at most ");
+  PutLimited(PutLimited(text, (is_low ? limits.min : limits.max).As<T>()) << ", got ", *value);
+  return false;
+}
+
 // What a handler binds, for those who count what it is given.
 struct Bound {
   int args, optional_args, rets, optional_rets;
@@ -234,6 +255,18 @@ class Refusal {
     if (kind != 1 || !IsThere(buf) || NumberOf(buf->dtype) != dtype || (rank != kAnyRank && buf->rank != rank)) {
       DiagnoseBuffer(kind, buf, dtype, rank, diagnostic_);
     }
+  }
+  // Adds what the decoder of the element reported.
+  XLA_FFI_SDK_COLD void Add(const DiagnosticEngine& decoder) {
+    const Report* const report = DiagnosticAccess::All(decoder);
+    if (report == nullptr) return;
+    std::string_view rest = report->text.view();
+    for (size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+      report_.Begin() << rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+    }
+    report_.Begin() << rest;
+    if (report->code != XLA_FFI_Error_Code_INVALID_ARGUMENT) report_.code = report->code;
   }
   // The element was not decoded: it has a problem, told or not.
   XLA_FFI_SDK_COLD void Failed() {
