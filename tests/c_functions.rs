@@ -733,7 +733,7 @@ fn attributes_have_bounds() {
     for revision in Revision::ALL {
         for (attributes, told) in [
             ("{bins = 1}", None),
-            ("{bins = 64, eps = 1e9}", None),
+            ("{bins = 64, eps = 1.0e9}", None),
             ("{bins = 0}", Some(["'bins'", " 1,", " 0"])),
             ("{bins = 65}", Some(["'bins'", " 64,", " 65"])),
             ("{bins = 1, eps = 0.0}", Some(["'eps'", " 1e-06,", " 0"])),

@@ -182,7 +182,7 @@ SELF_TEST(older_extensions) {
                             &count, 1};
   XLA_FFI_Record_Extension record = ffi::BuildRecordCExtension(&frame);
   record.extension_base.id.minor_version = 1;
-  EXPECT(ffi::RecordExtension::Support(0, 1) && !ffi::RecordExtension::Support(0, 3));
+  EXPECT(ffi::RecordExtension::Support(0, 3) && !ffi::RecordExtension::Support(1, 1));
   ffi::RecordContext old = ffi::RecordExtension::Create(nullptr, &record);
   std::vector<void*> args;
   auto launch =
