@@ -2,10 +2,12 @@
 
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
+use crate::literal::ungrouped;
+
 /// The text of the documentation comments among `attrs`, a line each; empty where there are none.
 pub(crate) fn text(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
-        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => match ungrouped(&pair.value) {
             Expr::Lit(ExprLit {
                 lit: Lit::Str(line),
                 ..

@@ -425,9 +425,22 @@ impl Stage {
 }
 
 /// The body of an `async fn` whose signature [`Stage::read`] has made ordinary.
-pub(crate) fn desugar_body(block: &mut syn::Block) {
+///
+/// The future owns every parameter until the body ends, whether the body names it or not, as that of a plain `async fn`
+/// does: a guard is not dropped before the body runs.
+pub(crate) fn desugar_body(signature: &mut Signature, block: &mut syn::Block) {
+    let mut kept = Vec::new();
+    for input in &mut signature.inputs {
+        let FnArg::Typed(arg) = input else { continue };
+        let syn::Pat::Ident(outer) = &mut *arg.pat else {
+            continue;
+        };
+        let (attrs, inner, ident) = (&arg.attrs, outer.clone(), &outer.ident);
+        kept.push(quote!(#(#attrs)* let #inner = #ident;));
+        (outer.by_ref, outer.mutability) = (None, None);
+    }
     let statements = std::mem::take(&mut block.stmts);
-    *block = syn::parse_quote!({ async move { #(#statements)* } });
+    *block = syn::parse_quote!({ async move { #(#kept)* #(#statements)* } });
 }
 
 /// Lets the one entry point that calls a function take it in, so that what it decodes stays in registers. Not where the

@@ -34,7 +34,7 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
     }
     let stage = Stage::read(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
     if stage.is_async {
-        expand::desugar_body(&mut function.block);
+        expand::desugar_body(&mut function.sig, &mut function.block);
     }
     expand::inline(&mut function.attrs);
     let implementation = stage.implementation(&options);

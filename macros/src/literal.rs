@@ -1,6 +1,43 @@
 //! Literals and keys of the options that attributes take.
 
-use syn::{Expr, ExprLit, Lit, LitStr, Meta};
+use proc_macro2::TokenStream;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprLit, Lit, LitStr, Meta, Token};
+
+/// The options in an attribute's brackets.
+pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![,]>> {
+    let mut metas = Punctuated::parse_terminated.parse2(tokens)?;
+    for meta in &mut metas {
+        if let Meta::NameValue(pair) = meta {
+            pair.value = ungrouped(&pair.value);
+        }
+    }
+    Ok(metas)
+}
+
+/// An expression without the invisible groups that `macro_rules` puts around what it fills in.
+pub(crate) fn ungrouped(expr: &Expr) -> Expr {
+    match expr {
+        Expr::Group(group) => ungrouped(&group.expr),
+        Expr::Array(list) => {
+            let mut list = list.clone();
+            for element in &mut list.elems {
+                *element = ungrouped(element);
+            }
+            Expr::Array(list)
+        }
+        Expr::Unary(unary) => {
+            let mut unary = unary.clone();
+            // Around anything but a literal, the group is what parentheses would be.
+            if let literal @ Expr::Lit(_) = ungrouped(&unary.expr) {
+                *unary.expr = literal;
+            }
+            Expr::Unary(unary)
+        }
+        other => other.clone(),
+    }
+}
 
 /// A string literal.
 pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {

@@ -1,14 +1,12 @@
 //! Options of `#[handler]` and `#[stateful]`.
 
 use proc_macro2::TokenStream;
-use syn::parse::Parser;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprArray, LitStr, Meta, Token};
+use syn::{Expr, ExprArray, LitStr, Meta};
 
 use crate::contract::Contract;
 use crate::expand::NEWEST_REVISION;
-use crate::literal::{name, once, string};
+use crate::literal::{metas, name, once, string};
 use crate::transforms::{self, Batch, Transforms};
 
 #[derive(Default)]
@@ -46,7 +44,7 @@ fn floor(expr: &Expr) -> syn::Result<u8> {
 
 impl Options {
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
-        let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens)?;
+        let metas = metas(tokens)?;
         let mut options = Self::default();
         let mut seen = Vec::new();
         for meta in metas {

@@ -3,10 +3,11 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{Expr, ExprLit, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, Token, Type, UnOp};
+use syn::{Expr, ExprLit, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, Type, UnOp};
+
+use crate::literal::ungrouped;
 
 /// `#[attr(…)]` on a parameter or a field.
 #[derive(Default)]
@@ -35,8 +36,7 @@ impl AttrOptions {
             if matches!(attr.meta, Meta::Path(_)) {
                 continue;
             }
-            let metas = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
-            for meta in metas {
+            for meta in crate::literal::metas(attr.meta.require_list()?.tokens.clone())? {
                 options.add(&crate::literal::once(&mut seen, &meta)?, &meta)?;
             }
         }
@@ -166,7 +166,7 @@ impl Layout {
                 if layout.is_some() {
                     return Err(meta.error("the option `layout` is given twice"));
                 }
-                layout = Some(Self::parse(&meta.value()?.parse()?)?);
+                layout = Some(Self::parse(&ungrouped(&meta.value()?.parse()?))?);
                 Ok(())
             })?;
         }

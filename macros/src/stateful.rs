@@ -24,6 +24,9 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             "the state of a handler cannot be generic: hosts know it as one type",
         ));
     }
+    while let Type::Group(group) = &*block.self_ty {
+        block.self_ty = group.elem.clone();
+    }
     let owner = (*block.self_ty).clone();
     let ident = match &owner {
         Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
@@ -70,7 +73,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             return Err(syn::Error::new(stage.span, "only `execute` may be async"));
         }
         if stage.is_async {
-            expand::desugar_body(&mut function.block);
+            expand::desugar_body(&mut function.sig, &mut function.block);
         }
         expand::inline(&mut function.attrs);
         stages.push(stage);

@@ -221,6 +221,91 @@ fn handlers_may_come_from_macros() {
     );
 }
 
+/// Literals and types that reach the options as fragments, which come in invisible groups.
+macro_rules! fragments {
+    ($name:literal, $shape:expr, $platforms:expr, $platform:literal, $floor:expr, $batch:expr, $default:literal, $negative:literal,
+     $order:expr, $doc:literal, $element:ty, $handler:ident) => {
+        #[xla_ffi::handler(name = $name, shape = $shape, platforms = $platforms, floor = $floor, batch = $batch, open_attrs)]
+        #[doc = $doc]
+        pub(super) fn $handler(
+            #[operand(layout = $order)] x: Buffer<$element, 2>,
+            mut y: Out<$element, 2>,
+            #[attr(name = $name, default = $default, narrow)] a: i32,
+            #[attr(default = -$default, narrow)] b: i32,
+            #[attr(default = $negative, narrow)] c: i32,
+            #[attr(default = [$default, $negative][0], narrow)] d: i32,
+        ) {
+            y.write_with(|i| x.iter().sum::<$element>() + (a + b + c + d + i as i32) as $element);
+        }
+
+        #[derive(xla_ffi::Attribute)]
+        #[attr(strings)]
+        pub(super) enum Mode {
+            #[attr(name = $name)]
+            First,
+        }
+
+        #[derive(xla_ffi::UserType)]
+        // SAFETY: no other type has the name.
+        #[user_type(unsafe(name = $name, id = $default))]
+        pub(super) struct Known;
+
+        #[xla_ffi::handler(platforms = [$platform, "CUDA"], nondeterministic)]
+        pub(super) fn others(_mode: Mode) {}
+    };
+}
+macro_rules! stages {
+    ($owner:ty, $name:literal) => {
+        #[xla_ffi::stateful(name = $name, open_attrs)]
+        impl $owner {
+            fn execute(#[attr(default = $name)] _text: &str) {}
+        }
+    };
+}
+mod fragments {
+    use xla_ffi::prelude::*;
+
+    pub(super) struct Owner;
+    fragments!(
+        "a name",
+        "n n -> n n",
+        ["cpu", "ROCM"],
+        "x",
+        "r2",
+        "sequential",
+        4,
+        -7,
+        [1, 0],
+        "Of it.",
+        f32,
+        given
+    );
+    stages!(Owner, "an owner");
+}
+
+#[test]
+fn options_may_come_from_macros() {
+    let info = <fragments::given as Handler>::INFO;
+    assert_eq!(
+        (info.name, info.shape, info.platforms),
+        ("a name", "n n -> n n", &["cpu", "ROCM"][..])
+    );
+    assert_eq!(info.floor(), xla_ffi::Revision::R2);
+    let about = <fragments::given as Handler>::ABOUT;
+    assert_eq!(about.doc, "Of it.");
+    let params = info.stages[0].params;
+    assert_eq!(params[0].layout, xla_ffi::Layout::Order(&[1, 0]));
+    let defaults: Vec<_> = params[2..].iter().map(|param| param.default).collect();
+    assert_eq!(defaults, [Some("4"), Some("-4"), Some("-7"), None]);
+    let others = <fragments::others as Handler>::INFO;
+    assert_eq!(others.platforms, ["x", "CUDA"]);
+    let owner = <fragments::Owner as Handler>::INFO;
+    assert_eq!(owner.name, "an owner");
+    assert_eq!(owner.stages[0].params[0].default, Some("\"an owner\""));
+    let known = <fragments::Known as xla_ffi::UserType>::host_type();
+    assert_eq!(known.name(), "a name");
+}
+
 /// Functions, constants and types that are called as the variables and items of the macros' code.
 #[expect(
     non_camel_case_types,
