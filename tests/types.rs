@@ -370,13 +370,6 @@ fn types_are_told_apart_by_what_they_are() {
         Same::host_type().name()
     }
     assert_ne!(a(), b());
-    let name = a();
-    let known = [
-        "types::types_are_told_apart_by_what_they_are::a::Same ",
-        concat!(env!("CARGO_PKG_VERSION"), " ("),
-        "8 bytes, alignment 8, ",
-    ];
-    for part in known {
-        assert!(name.contains(part), "{name}");
-    }
+    let path = "types::types_are_told_apart_by_what_they_are::a::Same@";
+    assert!(a().contains(path), "{}", a());
 }

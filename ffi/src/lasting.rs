@@ -38,16 +38,6 @@ impl<T: Send + Sync> Lasting<T> {
             Err(_) => Err(unsafe { Box::from_raw(own) }),
         }
     }
-
-    /// The value, made if there is none.
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
-        if let Some(value) = self.get() {
-            return value;
-        }
-        // Where another thread was first, ours is not wanted.
-        let _ = self.set(Box::new(make()));
-        self.get().expect("a value has been put here")
-    }
 }
 
 impl<T> Drop for Lasting<T> {
@@ -57,31 +47,5 @@ impl<T> Drop for Lasting<T> {
             // SAFETY: the invariant.
             drop(unsafe { Box::from_raw(value) });
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Barrier;
-
-    #[test]
-    fn nobody_waits_for_another_thread() {
-        let value = Lasting::new();
-        let (begun, over) = (Barrier::new(2), Barrier::new(2));
-        std::thread::scope(|scope| {
-            let late = scope.spawn(|| {
-                *value.get_or_make(|| {
-                    begun.wait();
-                    over.wait();
-                    1
-                })
-            });
-            begun.wait();
-            assert_eq!(*value.get_or_make(|| 2), 2);
-            over.wait();
-            assert_eq!(late.join().unwrap(), 2, "the first one stays");
-        });
-        assert_eq!(value.set(Box::new(3)).map_err(|value| *value), Err(3));
     }
 }

@@ -1,6 +1,6 @@
 //! `#[derive(State)]` and `#[derive(UserType)]`.
 
-use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
@@ -50,7 +50,7 @@ impl Shared {
         if meta.path.is_ident("name") || meta.path.is_ident("id") {
             return Err(meta.error(
                 "whoever hands out objects under this name or number has to mean the same type: say so \
-                 with #[user_type(unsafe(name = \"…\"))], or leave it out and share the crate",
+                 with #[user_type(unsafe(name = \"…\"))], or leave it out and use the type in one library alone",
             ));
         }
         if !meta.path.is_ident("unsafe") {
@@ -71,7 +71,6 @@ impl Shared {
 }
 
 pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> {
-    let definition = digest(item.clone(), 0xcbf2_9ce4_8422_2325);
     let input: DeriveInput = syn::parse2(item)?;
     if !input.generics.params.is_empty() {
         return Err(syn::Error::new_spanned(
@@ -102,9 +101,7 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
         }
     }
     let made = match (shared.span, &shared.name, &shared.id) {
-        (None, ..) => quote! {
-            ::xla_ffi::HostType::derived(::core::option_env!("CARGO_PKG_VERSION"), #definition)
-        },
+        (None, ..) => quote!(::xla_ffi::HostType::own()),
         // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
         (Some(span), Some(name), None) => {
             // SAFETY: the author's promise.
@@ -122,67 +119,4 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
         &quote!(#ident),
         &made,
     ))
-}
-
-/// A digest (FNV-1a) of a definition as it is written, without its comments.
-fn digest(item: TokenStream, seed: u64) -> u64 {
-    let add = |digest: u64, text: &str| {
-        text.bytes().chain([0]).fold(digest, |digest, byte| {
-            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        })
-    };
-    let mut tokens = item.into_iter().peekable();
-    let mut digest = seed;
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Punct(hash) if hash.as_char() == '#' => {
-                let comment = |next: &TokenTree| {
-                    matches!(next, TokenTree::Group(group) if group.stream().into_iter().next()
-                        .is_some_and(|first| first.to_string() == "doc"))
-                };
-                if tokens.next_if(comment).is_none() {
-                    digest = add(digest, "#");
-                }
-            }
-            TokenTree::Group(group) => {
-                digest = add(
-                    digest,
-                    match group.delimiter() {
-                        Delimiter::Parenthesis => "(",
-                        Delimiter::Brace => "{",
-                        Delimiter::Bracket => "[",
-                        Delimiter::None => "",
-                    },
-                );
-                digest = add(self::digest(group.stream(), digest), "end");
-            }
-            other => digest = add(digest, &other.to_string()),
-        }
-    }
-    digest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_definition_is_told_from_others_and_not_from_its_comments() {
-        let digest = |text: &str| digest(text.parse().unwrap(), 1);
-        let plain = digest("#[repr(C)] struct S { a: u64, b: Vec<u8> }");
-        assert_eq!(
-            plain,
-            digest("/// Of it.\n#[repr(C)]\nstruct S {\n/** a */ a: u64,\n// no\nb: Vec<u8> }")
-        );
-        for other in [
-            "struct S { a: u64, b: Vec<u8> }",
-            "#[repr(C)] struct S { b: Vec<u8>, a: u64 }",
-            "#[repr(C)] struct S { a: i64, b: Vec<u8> }",
-            "#[repr(C)] struct S { a: u64, b: Vec<u8>, }",
-            "#[repr(C)] struct S ( a: u64, b: Vec<u8> )",
-            "#[repr(C)] struct T { a: u64, b: Vec<u8> }",
-        ] {
-            assert_ne!(plain, digest(other), "{other}");
-        }
-    }
 }

@@ -92,8 +92,13 @@ impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
 #[cold]
 fn absent(of: &KnownType) -> Error {
     Error::not_found(format!(
-        "the program gave this call no user data of the type `{}`",
-        of.name()
+        "the program gave this call no user data of the type `{}`{}",
+        of.name(),
+        if of.is_of_image() {
+            "; to take an object of another program or library, share the type: #[user_type(unsafe(name = \"…\"))]"
+        } else {
+            ""
+        }
     ))
 }
 

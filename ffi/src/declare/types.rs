@@ -1,15 +1,13 @@
 //! Types of a library that hosts carry: state and user data. Each XLA copy numbers them for
 //! itself, so a type keeps one number for each function table it has met.
 
-use std::any::TypeId;
 use std::ffi::c_void;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 
 use crate::call::host::Host;
 use crate::declare::copies::Copies;
 use crate::error::{Error, Result};
-use crate::lasting::Lasting;
 use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
@@ -77,19 +75,15 @@ impl<T: Send + Sync + 'static> HostType<T> {
         Self::new(name, Naming::Own)
     }
 
-    /// For the macros: user data of a name that no other type has. It consists of the type's path,
-    /// the version of its package, size, alignment and the number by which the compiler knows it,
-    /// which depends on the compiler itself, the package, its features and what it is built from;
-    /// and of `definition`, the digest of its source text.
+    /// For the macros: user data that is known within this image (program or shared library) only. Another image
+    /// that was built from the same source may have another layout: fields of fields can differ, which nobody sees
+    /// from here.
     #[doc(hidden)]
     #[must_use]
-    pub const fn derived(version: Option<&'static str>, definition: u64) -> Self {
-        // Whatever is passed here can make the name more distinct, never less.
-        let naming = Naming::Derived {
-            name: Lasting::new(),
-            make: derived_name::<T>,
-            version,
-            definition,
+    pub const fn own() -> Self {
+        let naming = Naming::Image {
+            name: OnceLock::new(),
+            make: image_name::<T>,
         };
         Self::new("", naming)
     }
@@ -154,22 +148,11 @@ impl<T> HostType<T> {
     }
 }
 
-/// The name of a type that nobody has named: two types, or one type built by two compilers, have
-/// two. Only two builds of what Cargo takes for the same package have one, and of these no two whose
-/// definition differs.
-fn derived_name<T: 'static>(version: Option<&str>, definition: u64) -> String {
-    let number = TypeId::of::<T>();
-    let mut digest = DefaultHasher::new();
-    (number, definition).hash(&mut digest);
-    // Printed, the number has all its bits; the digest does not depend on how it is printed.
-    format!(
-        "{} {} ({} bytes, alignment {}, {number:?}, {:016x})",
-        std::any::type_name::<T>(),
-        version.unwrap_or("without a version"),
-        size_of::<T>(),
-        align_of::<T>(),
-        digest.finish(),
-    )
+/// A name that no other type has, nor this type in another image.
+fn image_name<T>() -> String {
+    // Never freed, so that nothing else in the process ever has this address, whatever is unloaded.
+    let unique: &u8 = Box::leak(Box::new(0));
+    format!("{}@{unique:p}", std::any::type_name::<T>())
 }
 
 /// How hosts tell a type from others.
@@ -180,12 +163,10 @@ enum Naming {
     Shared,
     /// By the number that the program has chosen.
     Number(i64),
-    /// By a name that is made of what the type is.
-    Derived {
-        name: Lasting<String>,
-        make: fn(Option<&str>, u64) -> String,
-        version: Option<&'static str>,
-        definition: u64,
+    /// By a name that is made when it is first asked for, for this image alone.
+    Image {
+        name: OnceLock<String>,
+        make: fn() -> String,
     },
 }
 
@@ -232,14 +213,14 @@ impl KnownType {
 
     pub(crate) fn name(&self) -> &str {
         match &self.naming {
-            Naming::Derived {
-                name,
-                make,
-                version,
-                definition,
-            } => name.get_or_make(|| make(*version, *definition)),
+            Naming::Image { name, make } => name.get_or_init(make),
             _ => self.name,
         }
+    }
+
+    /// Whether only this program or library knows the type.
+    pub(crate) fn is_of_image(&self) -> bool {
+        matches!(self.naming, Naming::Image { .. })
     }
 
     /// The number that the program has chosen for the type.
