@@ -231,7 +231,7 @@ pub use xla_ffi_macros::State;
 /// ```
 /// use xla_ffi::UserType;
 ///
-/// /// Known to the host by what it is.
+/// /// Known within this program or library only.
 /// #[derive(UserType)]
 /// struct Store(Vec<f32>);
 ///
@@ -242,7 +242,7 @@ pub use xla_ffi_macros::State;
 /// #[repr(C)]
 /// struct Cache([u64; 2]);
 ///
-/// assert!(Store::host_type().name().contains("::Store "));
+/// assert!(Store::host_type().name().contains("::Store@"));
 /// assert_eq!(Cache::host_type().name(), "my.cache.v1");
 /// ```
 ///
@@ -490,11 +490,11 @@ pub mod __private {
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::declare::layout::laid_out;
     pub use crate::declare::library_check::check;
-    pub use crate::declare::manifest::{Library, manifest, size};
+    pub use crate::declare::manifest::{Library, Listed, manifest, size};
     #[cfg(unix)]
     pub use crate::declare::on_load::register_on_load;
     pub use crate::declare::param::one_api;
-    pub use crate::declare::register::{Entries, Exported, Registrable, register};
+    pub use crate::declare::register::{Entries, Missing, Registrable, register};
     pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
     pub use crate::future::task::{Body, start_async};
     pub mod wording {

@@ -287,8 +287,10 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
             let symbol = format!("another_image__{name}");
             library.handler(name, &[(Stage::Execute, symbol.as_str())])
         };
-        let outsider = handler("outsider").expect("it uses the external API");
-        assert_eq!(outsider.name(), "outsider");
+        for name in ["outsider", "renamed_scale", "also_listed"] {
+            let outsider = handler(name).expect("it uses the external API");
+            assert_eq!(outsider.name(), name);
+        }
         let error = match handler("insider") {
             Err(error) => error,
             // r0 asks nothing: the call is refused.
@@ -313,4 +315,24 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
         );
         assert!(error.message().contains("embedded runtime"), "{error}");
     }
+}
+
+/// Two images of the same source, as when only one of them was built again: neither reads the other's objects.
+#[test]
+fn a_derived_type_is_known_within_one_image() {
+    let library = another_image();
+    let copy = library.with_file_name("libanother_image_copy.so");
+    std::fs::copy(&library, &copy).expect("a copy");
+    let [first, second] = [library, copy].map(|path| {
+        // SAFETY: the library of these tests, whose initialisers do nothing.
+        let library = unsafe { libloading::Library::new(path) }.expect("it loads");
+        // SAFETY: the function has this type.
+        let name =
+            unsafe { library.get::<extern "C" fn() -> *const std::ffi::c_char>(b"session_name") };
+        // SAFETY: the function gives a C string that is never freed.
+        let name = unsafe { std::ffi::CStr::from_ptr(name.expect("exported")()) }.to_owned();
+        std::mem::forget(library);
+        name
+    });
+    assert_ne!(first, second);
 }

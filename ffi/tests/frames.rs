@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use xla_ffi::__private::{Exported, Handler};
+use xla_ffi::__private::Handler;
 use xla_ffi::prelude::*;
 use xla_ffi::sys::*;
 use xla_ffi::{AttrValue, Pred};
@@ -69,7 +69,7 @@ unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut 
 
 type Entry = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-fn entry<H: Handler + Exported>() -> Entry {
+fn entry<H: Handler>() -> Entry {
     H::ENTRIES[3].expect("an execute stage")
 }
 

@@ -1,7 +1,11 @@
 //! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{FnArg, ReturnType, Signature};
 
@@ -527,30 +531,120 @@ pub(crate) fn handler(
     })
 }
 
-/// The name of the macro by which `library!` learns about a handler. Where there is none, the
-/// compiler's words are all that a user sees, with the name in the middle: so it says what is missing.
+/// The name of the macro by which `library!` learns about a handler. If there is none, the compiler's error has this
+/// name in it: so it says what is missing. With the digest at its end, no two are so similar that the compiler suggests the other.
 pub(crate) fn export_name(ident: &Ident) -> Ident {
-    format_ident!("no_xla_ffi_handler_is_defined_here_called_{}", ident)
+    let digest = ident
+        .to_string()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    format_ident!("no_handler_{}_{:012x}", ident, digest >> 16)
 }
 
-/// The macro by which `library!` learns the handler's name and stages.
+/// The items and names of the handlers so far.
+static HANDLERS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// The error for an entry of `library!` that is a handler's name and not its item.
+pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
+    let last = path.get_ident()?.to_string();
+    let handlers = HANDLERS.lock().ok()?;
+    if handlers.iter().any(|(item, _)| *item == last) {
+        return None;
+    }
+    let (item, _) = handlers.iter().find(|(_, name)| *name == last)?;
+    let why = format!("`{last}` is the name of the handler `{item}`: list `{item}`");
+    Some(syn::Error::new_spanned(path, why))
+}
+
+/// The macro by which `library!` learns the handler's name and stages, and an item that stays unused, for the
+/// compiler's warning, until it does.
 pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
-    let macro_name = export_name(ident);
+    if let Ok(mut handlers) = HANDLERS.lock() {
+        handlers.push((ident.to_string(), name.to_owned()));
+    }
     let numbers = stages.iter().map(|stage| stage.number);
-    export_as(
-        &macro_name,
-        &quote!(::xla_ffi::__private::__export! { #name [#(#numbers)*] $($library)* }),
+    let origin = crate::library::crate_name();
+    let export = export_as(&export_name(ident), &quote!(#name [#(#numbers)*] #origin));
+    let unlisted = is_cdylib().then(|| {
+        let unlisted = unlisted(ident);
+        // The compiler is silent about items whose tokens are a macro's.
+        quote_spanned! {ident.span()=>
+            #[doc(hidden)]
+            #[allow(non_snake_case, reason = "the name is for the compiler's warning")]
+            pub(crate) const fn #unlisted() {}
+        }
+    });
+    quote!(#export #unlisted)
+}
+
+fn is_cdylib() -> bool {
+    crate::library::crate_types()
+        .iter()
+        .any(|kind| kind == "cdylib")
+}
+
+fn unlisted(ident: &Ident) -> Ident {
+    format_ident!(
+        "{}_is_not_listed_in_library",
+        ident.unraw(),
+        span = ident.span()
     )
 }
 
-/// A macro of this name, which `library!` calls with what it has gathered.
-pub(crate) fn export_as(macro_name: &Ident, call: &TokenStream) -> TokenStream {
+/// Uses what [`export_macro`] leaves for a warning about a handler of this crate.
+pub(crate) fn listed(path: &syn::Path) -> Option<TokenStream> {
+    let mut path = path.clone();
+    let last = path.segments.last_mut()?;
+    last.ident = unlisted(&last.ident);
+    is_cdylib().then(|| quote!(const _: () = #path();))
+}
+
+/// A handler, or its error and what makes `library!` add none.
+pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> TokenStream {
+    let error = match handler {
+        Ok(handler) => return handler,
+        Err(error) => error.to_compile_error(),
+    };
+    let macro_name = export_name(ident);
+    quote! {
+        #error
+        #[allow(unused_macros, reason = "for `library!`")]
+        macro_rules! #macro_name { ($($library:tt)*) => {}; }
+        #[allow(unused_imports, reason = "for `library!`")]
+        pub(crate) use #macro_name;
+    }
+}
+
+/// A macro of this name, which calls the one that `library!` names with `known` and what `library!` has gathered.
+pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream {
+    let body = quote! {
+        ([$($export:tt)*] $($library:tt)*) => { $($export)*! { #known $($library)* } };
+    };
+    // Libraries of other crates list the handlers of a crate that they can depend on. All its macros share one module.
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let kinds = crate::library::crate_types();
+    if kinds
+        .iter()
+        .any(|kind| ["lib", "rlib", "dylib"].contains(&kind.as_str()))
+    {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let exported = format_ident!("__{}_{}", macro_name, number);
+        return quote! {
+            #[doc(hidden)]
+            #[allow(non_local_definitions, reason = "handlers may be defined in functions")]
+            #[macro_export]
+            macro_rules! #exported { #body }
+            #[doc(hidden)]
+            #[allow(unused_imports, unreachable_pub, reason = "for `library!`, which need not name every item")]
+            pub use #exported as #macro_name;
+        };
+    }
     quote! {
         #[doc(hidden)]
         #[allow(unused_macros, reason = "for `library!`, which need not name every item")]
-        macro_rules! #macro_name {
-            ($($library:tt)*) => { #call };
-        }
+        macro_rules! #macro_name { #body }
         #[doc(hidden)]
         #[allow(unused_imports, reason = "for `library!`, which need not name every item")]
         pub(crate) use #macro_name;

@@ -8,11 +8,15 @@ use syn::{LitBool, LitInt, LitStr, Path};
 use crate::expand::{EXECUTE, STAGES};
 use crate::reserved::is_reserved;
 
-/// `"NAME" [STAGES] "LIBRARY" ALIAS PATH`: the first two from the handler, the rest from
-/// `library!`.
+/// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the first three from the handler, the rest from `library!`.
 struct Export {
     name: LitStr,
     stages: Vec<u32>,
+    /// The crate that defines the handler.
+    origin: LitStr,
+    /// The type with the constants of the library's entries, and which of them this one is.
+    of: Ident,
+    index: LitInt,
     library: LitStr,
     alias: bool,
     path: Path,
@@ -30,6 +34,9 @@ impl Parse for Export {
         Ok(Self {
             name,
             stages,
+            origin: input.parse()?,
+            of: input.parse()?,
+            index: input.parse()?,
             library: input.parse()?,
             alias: input.parse::<LitBool>()?.value,
             path: input.parse()?,
@@ -54,6 +61,9 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     let Export {
         name,
         stages,
+        origin,
+        of,
+        index,
         library,
         alias,
         path,
@@ -107,11 +117,19 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         });
         symbols.push(long);
     }
+    let listed = (origin.value() == crate::library::crate_name())
+        .then(|| crate::expand::listed(&path))
+        .flatten();
+    let handler = quote!(<#path as ::xla_ffi::__private::Handler>);
     Ok(quote! {
         const _: () = {
             #(#functions)*
-            impl ::xla_ffi::__private::Exported for #path {
-                const SYMBOLS: &'static [&'static str] = &[#(#symbols),*];
+            #listed
+            impl #of<#index> {
+                const LISTED: ::xla_ffi::__private::Listed =
+                    (&#handler::INFO, #handler::ABOUT, &[#(#symbols),*]);
+                const REGISTRABLE: ::xla_ffi::__private::Registrable =
+                    (&#handler::INFO, #handler::ENTRIES);
             }
         };
     })

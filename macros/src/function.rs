@@ -9,29 +9,33 @@ use crate::expand::{self, EXECUTE, Stage};
 use crate::options::Options;
 
 pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let options = Options::parse(options)?;
-    let mut function: ItemFn = match syn::parse2(item)? {
-        Item::Fn(function) => function,
-        Item::Impl(item) => {
-            return Err(syn::Error::new_spanned(
-                item.self_ty,
-                "an impl block with stages wants `#[xla_ffi::stateful]`",
-            ));
+    match syn::parse2(item)? {
+        Item::Fn(function) => {
+            if let Some(receiver) = function.sig.receiver() {
+                return Err(syn::Error::new_spanned(
+                    receiver,
+                    "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
+                ));
+            }
+            let ident = function.sig.ident.clone();
+            Ok(expand::or_failed(&ident, expanded(options, function)))
         }
-        other => return Err(syn::Error::new_spanned(other, "a handler is a function")),
-    };
+        Item::Impl(item) => Err(syn::Error::new_spanned(
+            item.self_ty,
+            "an impl block with stages wants `#[xla_ffi::stateful]`",
+        )),
+        other => Err(syn::Error::new_spanned(other, "a handler is a function")),
+    }
+}
+
+fn expanded(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
+    let options = Options::parse(options)?;
     let ident = function.sig.ident.clone();
     let name = options
         .name
         .as_ref()
         .map_or_else(|| ident.unraw().to_string(), syn::LitStr::value);
     let owner = quote!(#ident);
-    if let Some(receiver) = function.sig.receiver() {
-        return Err(syn::Error::new_spanned(
-            receiver,
-            "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
-        ));
-    }
     let stage = Stage::read(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
     if stage.is_async {
         expand::desugar_body(&mut function.sig, &mut function.block);

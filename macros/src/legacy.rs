@@ -13,7 +13,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Attribute, LitBool, LitStr, Path, Token, Visibility, bracketed, parenthesized};
+use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed, parenthesized};
 
 use crate::reserved::is_reserved;
 
@@ -292,10 +292,7 @@ impl Target {
             }
         });
         let convention = variant.to_string();
-        let export = crate::expand::export_as(
-            &export_name(name),
-            &quote!(::xla_ffi::__private::__export_legacy! { #text #convention $($library)* }),
-        );
+        let export = crate::expand::export_as(&export_name(name), &quote!(#text #convention));
         quote! {
             #(#attributes)*
             #[allow(non_camel_case_types, reason = "targets are named like functions")]
@@ -349,7 +346,7 @@ pub(crate) fn promised(items: TokenStream) -> syn::Result<TokenStream> {
 
 /// The name of the macro by which `library!` learns about a target.
 pub(crate) fn export_name(ident: &Ident) -> Ident {
-    format_ident!("no_xla_ffi_legacy_target_{}", ident)
+    format_ident!("no_legacy_target_{}", ident)
 }
 
 pub(crate) fn legacy(items: TokenStream) -> syn::Result<TokenStream> {
@@ -365,12 +362,14 @@ pub(crate) fn legacy(items: TokenStream) -> syn::Result<TokenStream> {
     Ok(quote!(#(#targets)*))
 }
 
-/// The exported symbols of one target: `"NAME" "CONVENTION" "LIBRARY" ALIAS PATH`.
+/// The exported symbols of one target: `"NAME" "CONVENTION" OF INDEX "LIBRARY" ALIAS PATH`.
 pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
-    struct Export(LitStr, LitStr, LitStr, bool, Path);
+    struct Export(LitStr, LitStr, Ident, LitInt, LitStr, bool, Path);
     impl Parse for Export {
         fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
             Ok(Self(
+                input.parse()?,
+                input.parse()?,
                 input.parse()?,
                 input.parse()?,
                 input.parse()?,
@@ -379,7 +378,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             ))
         }
     }
-    let Export(name, convention, library, alias, path) = syn::parse2(items)?;
+    let Export(name, convention, of, index, library, alias, path) = syn::parse2(items)?;
     let name = name.value();
     if is_reserved(&name) {
         return Err(syn::Error::new_spanned(
@@ -414,5 +413,13 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             }
         }
     });
-    Ok(quote!(const _: () = { #(#functions)* };))
+    Ok(quote! {
+        const _: () = {
+            #(#functions)*
+            impl #of<#index> {
+                const TARGET: &'static ::xla_ffi::__private::legacy::TargetInfo =
+                    &<#path as ::xla_ffi::__private::legacy::LegacyTarget>::INFO;
+            }
+        };
+    })
 }

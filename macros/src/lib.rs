@@ -15,6 +15,7 @@ mod literal;
 mod options;
 mod parameter;
 mod reserved;
+mod root;
 mod stateful;
 mod transforms;
 mod types;
@@ -22,9 +23,8 @@ mod types;
 use proc_macro::TokenStream;
 
 fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
-    result
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    let tokens = result.unwrap_or_else(|error| error.to_compile_error());
+    root::renamed(tokens).into()
 }
 
 /// Makes a function a handler: the code behind a custom call.
@@ -59,6 +59,8 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `name = "…"`: the attribute's name; the parameter's without it.
 /// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
 ///   64-bit numbers. Of arrays each element, into a `Vec` or `[T; N]`.
+/// * `min = 1`, `max = 64`: the least and the greatest value of a number; callers learn them from the manifest, and
+///   calls with other values are refused.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
 ///
 /// # Options of an operand, `#[operand(…)]`
@@ -101,7 +103,8 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// xla_ffi::library! { name = "my_ops"; rms_norm }
 /// ```
 ///
-/// A handler is named by the path to where it is defined; an import of it is not enough.
+/// A handler is named by the path to where it is defined, in this crate or in one that it depends on; an import of it
+/// is not enough. An entry may have a `#[cfg(…)]`.
 ///
 /// In a library whose only crate type is `cdylib` the symbols are `rms_norm` (execute),
 /// `Solver_instantiate` …, `xla_ffi_register` and `xla_ffi_manifest`. Everywhere the functions also
@@ -156,8 +159,8 @@ pub fn __export(items: TokenStream) -> TokenStream {
 /// Makes a type an attribute.
 ///
 /// * A struct with named fields is a dictionary, or with `#[attr(flatten)]` several attributes of
-///   the handler. Fields take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]`;
-///   `Option` fields may be absent. Entries that no field names are refused.
+///   the handler. Fields take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]`,
+///   `#[attr(min = …, max = …)]`; `Option` fields may be absent. Entries that no field names are refused.
 /// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, else an `i64`.
 ///   With `#[attr(strings)]` it is a string: the variant's name in snake case, or what
 ///   `#[attr(name = "…")]` on the variant says.
@@ -192,15 +195,13 @@ pub fn derive_state(item: TokenStream) -> TokenStream {
 
 /// Makes a type user data: an object that the program which embeds XLA hands to handlers.
 ///
-/// The host knows the type by a name that carries its path, the version of its package, size,
-/// alignment, the text of its definition, and the number that the compiler gives it, which no two
-/// compilers, packages or sets of features share. So a program and its libraries have the type in common
-/// when they have it from one crate and are built alike.
+/// The type is known within one image: the program, or one shared library. A program that links its handlers
+/// needs nothing more.
 ///
-/// Where they are not (two compilers, C or C++ on the other side, a debug build beside a release build),
-/// say a name: `#[user_type(unsafe(name = "…"))]`, or the number that the program has registered it
-/// with: `#[user_type(unsafe(name = "…", id = 4242))]`. `unsafe`, because objects are then read as this type
-/// whatever they are: whoever uses the name has to mean the same layout.
+/// To share the type between images, name it: `#[user_type(unsafe(name = "…"))]`, with `#[repr(C)]` and a
+/// version in the name, or give the number that the program has registered it with:
+/// `#[user_type(unsafe(name = "…", id = 4242))]`. `unsafe`, because every object of that name is read as this
+/// type: all images must mean the same layout, including that of the types inside.
 #[proc_macro_derive(UserType, attributes(user_type))]
 pub fn derive_user_type(item: TokenStream) -> TokenStream {
     expanded(types::derive(item.into(), types::Kind::UserType))

@@ -1,28 +1,38 @@
 //! `library!`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::{Ident, LitStr, Path, Token};
+use syn::{Attribute, Ident, LitStr, Path, Token};
+
+use crate::parameter::ours;
 
 struct Library {
     name: Option<LitStr>,
-    handlers: Vec<Path>,
+    handlers: Vec<Entry>,
     /// Targets of the original custom calls.
-    legacy: Vec<Path>,
+    legacy: Vec<Entry>,
     /// Whether the library registers itself when it is loaded.
     on_load: bool,
 }
 
-/// `PATH` or `legacy PATH`.
+/// `PATH` or `legacy PATH`, perhaps behind `#[cfg(…)]`.
 struct Entry {
+    cfgs: Vec<Attribute>,
     legacy: bool,
     path: Path,
 }
 
 impl Parse for Entry {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let cfgs = input.call(Attribute::parse_outer)?;
+        if let Some(other) = cfgs.iter().find(|attr| !attr.path().is_ident("cfg")) {
+            return Err(syn::Error::new_spanned(
+                other,
+                "an entry takes `#[cfg(…)]` and no other attribute",
+            ));
+        }
         let behind = input.fork();
         let legacy = behind.parse::<Ident>().is_ok_and(|word| word == "legacy")
             && !behind.is_empty()
@@ -32,7 +42,31 @@ impl Parse for Entry {
             input.parse::<Ident>()?;
         }
         let path = input.parse()?;
-        Ok(Self { legacy, path })
+        Ok(Self { cfgs, legacy, path })
+    }
+}
+
+impl Entry {
+    /// The macro that the handler or target left, called with what `macro_name` needs to export it as number `index`.
+    fn export(
+        &self,
+        macro_name: &str,
+        of: &str,
+        index: usize,
+        library: &str,
+        alias: bool,
+    ) -> TokenStream {
+        let mut export = self.path.clone();
+        if let Some(last) = export.segments.last_mut() {
+            last.ident = if self.legacy {
+                crate::legacy::export_name(&last.ident)
+            } else {
+                crate::expand::export_name(&last.ident)
+            };
+        }
+        let (macro_name, of) = (ours(macro_name), ours(of));
+        let path = self.path.to_token_stream();
+        quote!(#export! { [::xla_ffi::__private::#macro_name] #of #index #library #alias #path })
     }
 }
 
@@ -55,19 +89,17 @@ impl Parse for Library {
         let on_load = entries.len() < before;
         let (legacy, handlers): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.legacy);
-        let paths = |entries: Vec<Entry>| entries.into_iter().map(|entry| entry.path).collect();
         Ok(Self {
             name,
-            handlers: paths(handlers),
-            legacy: paths(legacy),
+            handlers,
+            legacy,
             on_load,
         })
     }
 }
 
-/// Whether this compilation makes a `cdylib` and nothing else; only then may symbols have names
-/// that other libraries use too.
-fn is_cdylib_alone() -> bool {
+/// What this compilation makes: `cdylib`, `rlib` …
+pub(crate) fn crate_types() -> Vec<String> {
     let mut kinds = Vec::new();
     let mut args = std::env::args();
     while let Some(arg) = args.next() {
@@ -77,10 +109,10 @@ fn is_cdylib_alone() -> bool {
             kinds.extend(args.next());
         }
     }
-    kinds.len() == 1 && kinds[0] == "cdylib"
+    kinds
 }
 
-fn crate_name() -> String {
+pub(crate) fn crate_name() -> String {
     std::env::var("CARGO_CRATE_NAME")
         .or_else(|_| std::env::var("CARGO_PKG_NAME"))
         .unwrap_or_else(|_| "library".to_owned())
@@ -111,29 +143,35 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             "name the handlers of the library: library! { rms_norm, ops::Solver }",
         ));
     }
-    let alias = is_cdylib_alone();
+    // Only then may symbols have names that other libraries use too.
+    let alias = crate_types() == ["cdylib"];
     let mut exports = Vec::new();
-    let handlers = library.handlers.iter().map(|path| (path, false));
-    let targets = library.legacy.iter().map(|path| (path, true));
-    for (path, legacy) in handlers.chain(targets) {
-        let mut export = path.clone();
-        let Some(last) = export.segments.last_mut() else {
-            return Err(syn::Error::new_spanned(
-                path,
-                "expected the path of a handler",
-            ));
+    for (index, entry) in library.handlers.iter().enumerate() {
+        let cfgs = &entry.cfgs;
+        let export = match crate::expand::named_otherwise(&entry.path) {
+            Some(error) => error.to_compile_error(),
+            None => entry.export("__export", "__Handler", index, &name, alias),
         };
-        last.ident = if legacy {
-            crate::legacy::export_name(&last.ident)
-        } else {
-            crate::expand::export_name(&last.ident)
-        };
-        exports.push(quote!(#export! { #name #alias #path }));
+        exports.push(quote!(#(#cfgs)* #export));
+    }
+    for (index, entry) in library.legacy.iter().enumerate() {
+        let cfgs = &entry.cfgs;
+        let export = entry.export("__export_legacy", "__Target", index, &name, alias);
+        exports.push(quote!(#(#cfgs)* #export));
     }
     let legacy = &library.legacy;
-    let legacy_list = (!legacy.is_empty()).then(|| legacy_list(&name, alias, legacy));
-    let legacy_infos = legacy_infos(legacy);
-    let handlers = &library.handlers;
+    let legacy_list = (!legacy.is_empty()).then(|| legacy_list(&name, alias));
+    // An element for each entry, and none where its `cfg` is false.
+    let list = |entries: &[Entry], of: TokenStream, constant: TokenStream| {
+        let elements = entries.iter().enumerate().map(|(index, entry)| {
+            let cfgs = &entry.cfgs;
+            quote!(#(#cfgs)* #of::<#index>::#constant)
+        });
+        quote!(&[#(#elements),*])
+    };
+    let handlers = list(&library.handlers, quote!(__Handler), quote!(LISTED));
+    let registrables = list(&library.handlers, quote!(__Handler), quote!(REGISTRABLE));
+    let targets = list(legacy, quote!(__Target), quote!(TARGET));
     let register = format!("{name}__xla_ffi_register");
     let manifest = if alias {
         "xla_ffi_manifest".to_owned()
@@ -166,18 +204,21 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
         }
     });
     Ok(quote! {
-        #(#exports)*
         const _: () = {
+            // Each entry fills in the constants of its number, unless the compiler has an error for it.
+            struct __Handler<const N: usize>;
+            struct __Target<const N: usize>;
+            #[allow(unused_imports, reason = "for entries with an error")]
+            use ::xla_ffi::__private::Missing as _;
+            #(#exports)*
+            const TARGETS: &[&::xla_ffi::__private::legacy::TargetInfo] = #targets;
             const LIBRARY: ::xla_ffi::__private::Library = ::xla_ffi::__private::Library {
                 name: #name,
                 register: #register,
-                handlers: &[#((
-                    &<#handlers as ::xla_ffi::__private::Handler>::INFO,
-                    <#handlers as ::xla_ffi::__private::Handler>::ABOUT,
-                    <#handlers as ::xla_ffi::__private::Exported>::SYMBOLS,
-                )),*],
-                legacy: #legacy_infos,
+                handlers: #handlers,
+                legacy: TARGETS,
             };
+            #[allow(long_running_const_eval, reason = "a large library takes its time")]
             const _: () = ::xla_ffi::__private::check(&LIBRARY);
             #[repr(C, align(16))]
             struct __Aligned<T>(T);
@@ -199,10 +240,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 __api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
                 __platform: *const ::core::ffi::c_char,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                const HANDLERS: &[::xla_ffi::__private::Registrable] = &[#((
-                    &<#handlers as ::xla_ffi::__private::Handler>::INFO,
-                    <#handlers as ::xla_ffi::__private::Handler>::ENTRIES,
-                )),*];
+                const HANDLERS: &[::xla_ffi::__private::Registrable] = #registrables;
                 // SAFETY: the caller gives a host's table and a C string, or null.
                 unsafe { ::xla_ffi::__private::register(__api, __platform, #name, HANDLERS) }
             }
@@ -213,14 +251,8 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     })
 }
 
-/// What the targets of the original custom calls say of themselves.
-fn legacy_infos(targets: &[Path]) -> TokenStream {
-    quote!(&[#(&<#targets as ::xla_ffi::__private::legacy::LegacyTarget>::INFO),*])
-}
-
 /// The exported functions that give the list of targets of the original custom calls.
-fn legacy_list(library: &str, alias: bool, targets: &[Path]) -> TokenStream {
-    let infos = legacy_infos(targets);
+fn legacy_list(library: &str, alias: bool) -> TokenStream {
     let mut symbols = vec![format!("{library}__xla_ffi_legacy_targets")];
     symbols.extend(alias.then(|| "xla_ffi_legacy_targets".to_owned()));
     let functions = symbols.iter().enumerate().map(|(index, symbol)| {
@@ -228,7 +260,7 @@ fn legacy_list(library: &str, alias: bool, targets: &[Path]) -> TokenStream {
         quote! {
             #[unsafe(export_name = #symbol)]
             extern "C" fn #ident() -> *const ::xla_ffi::__private::sys::XlaFfiLegacyTarget {
-                ::xla_ffi::__private::legacy::targets(&ONCE, #infos)
+                ::xla_ffi::__private::legacy::targets(&ONCE, TARGETS)
             }
         }
     });

@@ -1,6 +1,6 @@
 //! `#[stateful]`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
 use syn::{ImplItem, ItemImpl, Type};
@@ -10,18 +10,11 @@ use crate::options::Options;
 use crate::parameter::refuse_cfg;
 
 pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let options = Options::parse(options)?;
     let mut block: ItemImpl = syn::parse2(item)?;
     if let Some((_, path, _)) = &block.trait_ {
         return Err(syn::Error::new_spanned(
             path,
             "the stages stand in an impl block of the type itself, not of a trait",
-        ));
-    }
-    if !block.generics.params.is_empty() {
-        return Err(syn::Error::new_spanned(
-            &block.generics,
-            "the state of a handler cannot be generic: hosts know it as one type",
         ));
     }
     while let Type::Group(group) = &*block.self_ty {
@@ -38,6 +31,18 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             "expected the name of a type",
         ));
     };
+    Ok(expand::or_failed(&ident, expanded(options, block, &ident)))
+}
+
+fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Result<TokenStream> {
+    let options = Options::parse(options)?;
+    let owner = (*block.self_ty).clone();
+    if !block.generics.params.is_empty() {
+        return Err(syn::Error::new_spanned(
+            &block.generics,
+            "the state of a handler cannot be generic: hosts know it as one type",
+        ));
+    }
     let mut stages = Vec::new();
     for item in &mut block.items {
         let ImplItem::Fn(function) = item else {
@@ -117,7 +122,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
     };
     let doc = crate::doc::text(&block.attrs);
     let handler = expand::handler(&tokens, &name, &doc, &options, &stages, state.as_ref())?;
-    let export = expand::export_macro(&ident, &name, &stages);
+    let export = expand::export_macro(ident, &name, &stages);
     Ok(quote! {
         #block
         #handler

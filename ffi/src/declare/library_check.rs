@@ -11,10 +11,19 @@ use crate::declare::text::{Text, same};
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::{ELEMENT_TYPES, ElementClass};
 
-/// For the macros: refuses a library in which a handler names another one for its derivatives or its
-/// batches that is not there, or that takes and gives another number of operands.
+/// For the macros: refuses a library in which two handlers export one symbol, or a handler names another one for its
+/// derivatives or its batches that is not there, or that takes and gives another number of operands.
 pub const fn check(library: &Library) {
     let mut i = 0;
+    while i < library.handlers.len() {
+        // What an entry with an error of its own stands for is not known.
+        if library.handlers[i].0.name.is_empty() {
+            return;
+        }
+        check_symbols(library, i);
+        i += 1;
+    }
+    i = 0;
     while i < library.handlers.len() {
         let (info, about, _) = library.handlers[i];
         if let Some(gradient) = &about.gradient {
@@ -24,6 +33,21 @@ pub const fn check(library: &Library) {
             let params = info.execute();
             let (args, rets) = (Some(operands(params, true)), Some(operands(params, false)));
             Reference::new(info, name, "batch_with").check(library, args, rets);
+        }
+        i += 1;
+    }
+}
+
+/// Refuses the handler if one before it exports the same symbol: the linker would, and not before.
+const fn check_symbols(library: &Library, index: usize) {
+    let (info, _, symbols) = library.handlers[index];
+    let mut i = 0;
+    while i < index {
+        let (other, _, others) = library.handlers[i];
+        if same(symbols[symbols.len() - 1], others[others.len() - 1]) {
+            let message = Message::new().raw("handlers `").raw(other.name);
+            let message = message.raw("` and `").raw(info.name);
+            fail(&message.raw("` export one symbol: give one of them another name"));
         }
         i += 1;
     }

@@ -14,6 +14,9 @@ use crate::operand::element::DataTypes;
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 use xla_ffi_sys::manifest::{HEAD, MAGIC, VERSION};
 
+/// A handler, what it says to callers, and the symbols of its stages.
+pub type Listed = (&'static HandlerInfo, About, &'static [&'static str]);
+
 /// What the manifest is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
@@ -23,7 +26,7 @@ pub struct Library {
     pub register: &'static str,
     /// The handlers with what they say to callers and the exported symbols of their stages, in the
     /// order of [`HandlerInfo::stages`].
-    pub handlers: &'static [(&'static HandlerInfo, About, &'static [&'static str])],
+    pub handlers: &'static [Listed],
     /// Targets of the original custom calls.
     pub legacy: &'static [&'static TargetInfo],
 }

@@ -79,6 +79,19 @@ pub struct TargetInfo {
     pub tuples: Option<Tuples>,
 }
 
+impl TargetInfo {
+    /// What stands for a target that there is none of.
+    pub(crate) const NONE: Self = Self {
+        name: "",
+        platforms: &[],
+        function: Function::Cpu(nothing),
+        layout: None,
+        tuples: None,
+    };
+}
+
+unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+
 /// A target, made by `legacy!`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a target of the original conventions",

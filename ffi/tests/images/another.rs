@@ -1,6 +1,8 @@
 //! A shared library with a runtime of its own linked in: a handler of the internal API that no other
 //! image's runtime can call.
 
+#![deny(dead_code, unfulfilled_lint_expectations)]
+
 use xla_ffi::{internal::Invocation, prelude::*};
 
 #[xla_ffi::handler]
@@ -15,4 +17,31 @@ fn outsider(mut y: Out<i64, 0>) -> Result<()> {
     Ok(())
 }
 
-xla_ffi::library! { insider, outsider }
+/// A type that a program and its plugin have from one crate.
+#[derive(xla_ffi::UserType)]
+pub struct Session(pub i64);
+
+/// The name under which this image knows the type.
+#[unsafe(no_mangle)]
+pub extern "C" fn session_name() -> *const std::ffi::c_char {
+    let name = <Session as xla_ffi::UserType>::host_type().name();
+    std::ffi::CString::new(name).expect("no NUL").into_raw()
+}
+
+/// The compiler warns about a handler that no library lists, and not about the others.
+#[expect(dead_code, reason = "not listed in `library!`")]
+mod unlisted {
+    #[xla_ffi::handler]
+    pub(crate) fn forgotten() {}
+}
+
+#[xla_ffi::handler]
+fn also_listed(mut y: Out<i64, 0>) {
+    y.fill(2);
+}
+
+xla_ffi::library! {
+    insider, outsider, xla_ffi_renamed::ops::scale, xla_ffi_renamed::ops::Counter,
+    #[cfg(any())] nowhere::absent,
+    #[cfg(all())] also_listed,
+}

@@ -6,9 +6,4 @@ async fn f(x: Buffer<'_, f32>, pool: ThreadPool<'_>) -> Result<()> {
     Ok(())
 }
 
-#[xla_ffi::handler]
-async fn g(later: xla_ffi::Later<'_>) -> Result<()> {
-    Ok(())
-}
-
 fn main() {}
