@@ -2,7 +2,7 @@
 //! that are not there or do not fit. Rust's and C++'s manifests are judged when they are compiled; C's text is its author's.
 
 use crate::finding::{Finding, Level, Problem, Weight};
-use crate::manifest::{Handler, Kind, Manifest, Operand, is_dtype};
+use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
 use crate::relations::{self, Told, counted};
 use serde_json::Value;
 use xla_ffi_contract::{Clash, Contract, Declared, Entry};
@@ -17,6 +17,7 @@ pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
             };
             dtypes(handler, &mut told);
             defaults(handler, &mut told);
+            ranges(&handler.attrs, &mut told);
             contract(handler, &mut told);
             relations::judge(manifest, handler, &mut told);
         }
@@ -56,6 +57,49 @@ fn defaults(handler: &Handler, told: &mut Told<'_>) {
                 "write a default that is a value of the type",
             );
         }
+    }
+}
+
+fn ranges(attributes: &[Attribute], told: &mut Told<'_>) {
+    for attribute in attributes {
+        let bounds = [("min", &attribute.min), ("max", &attribute.max)];
+        let bounds = bounds.map(|(key, bound)| (key, bound.clone().map(Value::Number)));
+        let ty = attribute.ty.as_str();
+        let is_number = ty == "f32" || ty == "f64" || ty.starts_with(['i', 'u']);
+        for (key, bound) in &bounds {
+            let Some(bound) = bound else { continue };
+            if !is_number || !is_of_type(ty, bound) {
+                told(
+                    format!(
+                        "the {key} {bound} of its attribute '{}' is no value of type {ty}",
+                        attribute.name
+                    ),
+                    "no value can be compared with it".to_owned(),
+                    "write a bound that is a value of the type; only integers, f32 and f64 have bounds",
+                );
+            }
+        }
+        let [(_, min), (_, max)] = &bounds;
+        let default = (!attribute.default.is_null()).then(|| attribute.default.clone());
+        for (low, high) in [(min, max), (min, &default), (&default, max)] {
+            if let (Some(low), Some(high)) = (low, high) {
+                if is_more(low, high) {
+                    told(
+                        format!("its attribute '{}' has {low} where at most {high} fits", attribute.name),
+                        "no call can have a value within min and max, or the default is outside them".to_owned(),
+                        "correct min, max or the default",
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Whether a number is more than another one.
+fn is_more(low: &Value, high: &Value) -> bool {
+    match (whole(low), whole(high)) {
+        (Some(low), Some(high)) => low > high,
+        _ => low.as_f64() > high.as_f64() && high.is_number(),
     }
 }
 
@@ -170,6 +214,40 @@ mod alike;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_of_the_type_and_have_the_default() {
+        let found = |attribute: &str| {
+            let attribute = format!(r#"{{"name":"n","optional":true,{attribute}}}"#);
+            let given: Value = serde_json::from_str(&attribute).unwrap();
+            let attribute: Attribute = serde_json::from_value(given.clone()).unwrap();
+            let kept = serde_json::to_value(&attribute).unwrap();
+            assert_eq!(
+                (kept.get("min"), kept.get("max")),
+                (given.get("min"), given.get("max"))
+            );
+            let mut count = 0;
+            ranges(&[attribute], &mut |_, _, _| count += 1);
+            count
+        };
+        for fine in [
+            r#""type":"i64","min":1,"max":9,"default":1"#,
+            r#""type":"f32","min":0.5"#,
+            r#""type":"u64","min":0,"max":18446744073709551615"#,
+        ] {
+            assert_eq!(found(fine), 0, "{fine}");
+        }
+        for wrong in [
+            r#""type":"i64","min":0.5"#,
+            r#""type":"str","min":1"#,
+            r#""type":"u8","min":-1"#,
+            r#""type":"i64","min":2,"max":1"#,
+            r#""type":"f64","min":2,"default":1.5"#,
+            r#""type":"i64","min":0,"max":9,"default":10"#,
+        ] {
+            assert_eq!(found(wrong), 1, "{wrong}");
+        }
+    }
 
     /// The loader's rule, which `tests/jax/given.py` asks the same.
     #[test]

@@ -163,6 +163,14 @@ macro_rules! of_numbers {
     }};
 }
 
+impl AttrValue<'_> {
+    /// The value of a scalar that is a number.
+    pub(crate) fn number(self) -> Option<Wide> {
+        let scalar = self.0.scalar()?;
+        of_numbers!(scalar.dtype(), wide(scalar))
+    }
+}
+
 /// The default explanation: expected and got, and what to write in Python where we know it.
 #[cold]
 fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> String {
@@ -179,10 +187,9 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         AttrType::Any => text.push_str("another value"),
     }
     crate::entry::problems::put(&mut text, &[", got ", &value.describe()]);
-    let scalar = value.0.scalar();
-    let number = scalar.and_then(|scalar| of_numbers!(scalar.dtype(), wide(scalar)));
+    let number = value.number();
     if narrow {
-        if let (AttrType::Scalar(_), Some(_)) = (ty, scalar) {
+        if let (AttrType::Scalar(_), Some(_)) = (ty, value.0.scalar()) {
             number.inspect(|&number| does_not_fit(&mut text, number));
             return text;
         }
@@ -219,15 +226,19 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     text
 }
 
-/// Names the number. 128 bits would bring printing code of their own into every library.
 fn does_not_fit(text: &mut String, number: Wide) {
     text.push_str(" (");
+    push_number(text, number);
+    text.push_str(" does not fit)");
+}
+
+/// Writes a number. 128 bits would bring printing code of their own into every library.
+pub(crate) fn push_number(text: &mut String, number: Wide) {
     match number {
         Wide::Int(int) if int < 0 => crate::entry::problems::number(text, int as i64),
         Wide::Int(int) => text.push_str(&(int as u64).to_string()),
         Wide::Float(float) => crate::attribute::decimal::push(text, float),
     }
-    text.push_str(" does not fit)");
 }
 
 /// Whether a number stays what it is as an element of this type, rounding of floats aside; and whether
@@ -272,8 +283,11 @@ unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
 
     #[inline(always)]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
-        let value = frame.attrs().get(at.param.name, at.attr)?;
-        A::decode(AttrValue(value), at.param.narrow)
+        let value = AttrValue(frame.attrs().get(at.param.name, at.attr)?);
+        if !at.param.range.contains(Some(value)) {
+            return None;
+        }
+        A::decode(value, at.param.narrow)
     }
 
     #[cold]
@@ -297,6 +311,8 @@ pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
     if A::decode(value, at.param.narrow).is_none() {
         let why = A::explain(value, at.param.narrow, name);
         problems.push(format!("attribute `{name}`: {why}"));
+    } else {
+        at.param.range.explain(value, name, problems);
     }
 }
 
@@ -310,8 +326,7 @@ fn all_wide<T: Element + Into<Wide>>(array: RawArray<'_>) -> Option<Vec<Wide>> {
 
 #[cold]
 fn narrow<T: Element>(value: AttrValue<'_>) -> Option<T> {
-    let scalar = value.0.scalar()?;
-    T::narrowed(of_numbers!(scalar.dtype(), wide(scalar))?)
+    T::narrowed(value.number()?)
 }
 
 /// The elements of an array of numbers.

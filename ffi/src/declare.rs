@@ -15,6 +15,7 @@ pub(crate) mod manifest;
 #[cfg(unix)]
 pub(crate) mod on_load;
 pub(crate) mod param;
+pub(crate) mod range;
 pub(crate) mod register;
 pub(crate) mod text;
 pub(crate) mod types;

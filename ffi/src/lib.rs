@@ -481,6 +481,7 @@ pub mod __private {
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
         explain_variants, has_attr, in_order, struct_from_dictionary,
     };
+    pub use crate::attribute::narrow::Wide;
     pub use crate::bind::derived::{explain as explain_made, readable, region as region_made};
     pub use crate::bind::optional::{Hidden, or_default};
     pub use crate::call::frame_copy::{Made, outlives_call};
@@ -494,6 +495,7 @@ pub mod __private {
     #[cfg(unix)]
     pub use crate::declare::on_load::register_on_load;
     pub use crate::declare::param::one_api;
+    pub use crate::declare::range::{Bound, Range};
     pub use crate::declare::register::{Entries, Missing, Registrable, register};
     pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
     pub use crate::future::task::{Body, start_async};

@@ -102,10 +102,20 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         let take = quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::from_value(#value, #narrow)?
         };
+        let in_range = member.options.has_range().then(|| {
+            let range = member.options.range();
+            quote! {
+                let __range = #range;
+                if !__range.contains(__value) {
+                    return ::core::option::Option::None;
+                }
+            }
+        });
         match &member.options.default {
             Some(default) => quote! {
                 let __value = __dictionary.next(#name, &mut __cursor);
                 __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
+                #in_range
                 // In a closure, so that `?` in the default is told, and does not leave this function.
                 let #local = ::core::option::Option::<#ty>::unwrap_or_else(
                     if __value.is_some() {
@@ -119,6 +129,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             None => quote! {
                 let __value = __dictionary.next(#name, &mut __cursor);
                 __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
+                #in_range
                 let #local: #ty = #take;
             },
         }
@@ -126,9 +137,10 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let explains = members.iter().map(|member| {
         let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
         let optional = member.options.default.is_some();
+        let range = member.options.range();
         quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::explain(
-                #dictionary, #name, #narrow, #optional, #problems,
+                #dictionary, #name, #narrow, #optional, &#range, #problems,
             );
         }
     });
@@ -315,7 +327,7 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     let mut names: Vec<String> = Vec::new();
     for variant in &data.variants {
         let options = AttrOptions::read(&variant.attrs)?;
-        if options.narrow || options.flatten || options.default.is_some() {
+        if options.narrow || options.flatten || options.default.is_some() || options.has_range() {
             return Err(syn::Error::new_spanned(
                 &variant.ident,
                 "a variant may have another name, #[attr(name = \"…\")], and nothing else",

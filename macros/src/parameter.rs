@@ -16,6 +16,8 @@ pub(crate) struct AttrOptions {
     pub(crate) default: Option<Expr>,
     pub(crate) narrow: bool,
     pub(crate) flatten: bool,
+    min: Option<Bound>,
+    max: Option<Bound>,
     pub(crate) present: bool,
 }
 
@@ -40,6 +42,7 @@ impl AttrOptions {
                 options.add(&crate::literal::once(&mut seen, &meta)?, &meta)?;
             }
         }
+        options.check_range()?;
         Ok(options)
     }
 
@@ -54,23 +57,75 @@ impl AttrOptions {
             ("name", Meta::NameValue(pair)) => {
                 self.name = Some(crate::literal::name(&pair.value)?);
             }
+            ("min", Meta::NameValue(pair)) => self.min = Some(Bound::parse(&pair.value)?),
+            ("max", Meta::NameValue(pair)) => self.max = Some(Bound::parse(&pair.value)?),
             ("narrow", Meta::Path(_)) => self.narrow = true,
             ("flatten", Meta::Path(_)) => self.flatten = true,
             _ => {
                 return Err(syn::Error::new_spanned(
                     meta,
                     "unknown option; there are #[attr(default)], #[attr(default = …)], #[attr(name = \"…\")], \
-                     #[attr(narrow)], #[attr(flatten)]",
+                     #[attr(narrow)], #[attr(min = …, max = …)], #[attr(flatten)]",
                 ));
             }
         }
-        if self.flatten && (self.default.is_some() || self.name.is_some() || self.narrow) {
+        let others =
+            self.default.is_some() || self.name.is_some() || self.narrow || self.has_range();
+        if self.flatten && others {
             return Err(syn::Error::new_spanned(
                 meta,
-                "`flatten` stands alone: its fields have names, defaults and narrowing of their own",
+                "`flatten` stands alone: its fields have options of their own",
             ));
         }
         Ok(())
+    }
+
+    pub(crate) fn has_range(&self) -> bool {
+        self.min.is_some() || self.max.is_some()
+    }
+
+    /// Refuses a range without values, and a literal default outside it.
+    fn check_range(&self) -> syn::Result<()> {
+        let default = self
+            .default
+            .as_ref()
+            .and_then(|default| Bound::parse(default).ok());
+        let pairs = [
+            (&self.min, &self.max, "`max` is less than `min`"),
+            (&self.min, &default, "the default is less than `min`"),
+            (&default, &self.max, "the default is more than `max`"),
+        ];
+        for (low, high, why) in pairs {
+            if let (Some(low), Some(high)) = (low, high) {
+                if low.is_more_than(high) {
+                    return Err(syn::Error::new(
+                        high.span,
+                        format!("{why}: {} > {}", low.json, high.json),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The range as a constant of `xla_ffi`.
+    pub(crate) fn range(&self) -> TokenStream {
+        let bound = |bound: &Option<Bound>| match bound {
+            Some(bound) => {
+                let (json, (whole, float)) = (&bound.json, bound.value());
+                let value = match whole {
+                    Some(whole) => quote!(Int(#whole)),
+                    None => quote!(Float(#float)),
+                };
+                quote!(::core::option::Option::Some(::xla_ffi::__private::Bound {
+                    json: #json,
+                    value: ::xla_ffi::__private::Wide::#value,
+                }))
+            }
+            None => quote!(::core::option::Option::None),
+        };
+        let (min, max) = (bound(&self.min), bound(&self.max));
+        quote!(::xla_ffi::__private::Range { min: #min, max: #max })
     }
 
     /// The name of the attribute that a parameter or field takes.
@@ -88,10 +143,50 @@ impl AttrOptions {
         } else {
             param
         };
+        let param = if self.has_range() {
+            let range = self.range();
+            quote_spanned!(span=> ::xla_ffi::Param::within(#param, #range))
+        } else {
+            param
+        };
         match self.default.as_ref().map(json) {
             Some(Some(json)) => quote!(#param.with_default(::core::option::Option::Some(#json))),
             Some(None) => quote!(#param.with_default(::core::option::Option::None)),
             None => param,
+        }
+    }
+}
+
+/// A literal number: of a range, inclusive, or a default.
+struct Bound {
+    json: String,
+    span: Span,
+}
+
+impl Bound {
+    fn parse(expr: &Expr) -> syn::Result<Self> {
+        let number = json(expr).filter(|json| json.parse::<f64>().is_ok());
+        let json = number.ok_or_else(|| {
+            syn::Error::new_spanned(expr, "expected a literal number, min = 1 for instance")
+        })?;
+        Ok(Self {
+            json,
+            span: expr.span(),
+        })
+    }
+
+    /// The number: exactly if it is whole, and as a float.
+    fn value(&self) -> (Option<i128>, f64) {
+        (
+            self.json.parse().ok(),
+            self.json.parse().unwrap_or(f64::NAN),
+        )
+    }
+
+    fn is_more_than(&self, other: &Self) -> bool {
+        match (self.value(), other.value()) {
+            ((Some(own), _), (Some(other), _)) => own > other,
+            ((_, own), (_, other)) => own > other,
         }
     }
 }

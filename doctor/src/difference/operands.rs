@@ -262,6 +262,26 @@ fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
             why,
         );
     }
+    let bounds = [
+        ("min", &was.min, &now.min, 1.0),
+        ("max", &was.max, &now.max, -1.0),
+    ];
+    for (what, was, now, sign) in bounds.into_iter().filter(|(_, was, now, _)| was != now) {
+        let least = |bound: &Option<serde_json::Number>| {
+            let number = bound.as_ref().and_then(serde_json::Number::as_f64);
+            number.map_or(f64::NEG_INFINITY, |number| sign * number)
+        };
+        let (step, why) = match least(now) < least(was) {
+            true => (Step::Minor, "more values are taken"),
+            false => (Step::Major, "calls with values outside are refused"),
+        };
+        let text = |bound: &Option<serde_json::Number>| {
+            bound
+                .as_ref()
+                .map_or("none".to_owned(), ToString::to_string)
+        };
+        about.changed(step, what, &text(was), &text(now), why);
+    }
     words(&was.doc, &now.doc, about);
     about.toggled(
         "wider types converted",

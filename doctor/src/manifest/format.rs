@@ -241,6 +241,12 @@ pub struct Attribute {
     /// Whether wider types are converted where the value fits.
     #[serde(default)]
     pub narrow: bool,
+    /// The least value of a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<serde_json::Number>,
+    /// The greatest value of a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<serde_json::Number>,
     /// The dictionary that it belongs to.
     #[serde(default)]
     pub from: Option<String>,

@@ -12,6 +12,7 @@ use crate::declare::at::At;
 use crate::declare::attr_type::AttrType;
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
+use crate::declare::range::Range;
 use crate::entry::problems::Problems;
 use crate::operand::element::name;
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
@@ -48,6 +49,7 @@ pub trait Member<'f>: Sized {
         name: &str,
         narrow: bool,
         optional: bool,
+        range: &Range,
         problems: &mut Problems<'_>,
     );
 }
@@ -65,6 +67,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for A {
         name: &str,
         narrow: bool,
         optional: bool,
+        range: &Range,
         problems: &mut Problems<'_>,
     ) {
         match dictionary.next(name, &mut 0) {
@@ -72,7 +75,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for A {
                 "attribute `{name}`: {}",
                 A::explain(value, narrow, name)
             )),
-            Some(_) => {}
+            Some(value) => range.explain(value, name, problems),
             None if optional => {}
             None => problems.push(format!("attribute `{name}` is missing")),
         }
@@ -95,9 +98,10 @@ impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
         name: &str,
         narrow: bool,
         _optional: bool,
+        range: &Range,
         problems: &mut Problems<'_>,
     ) {
-        <A as Member>::explain(dictionary, name, narrow, true, problems);
+        <A as Member>::explain(dictionary, name, narrow, true, range, problems);
     }
 }
 

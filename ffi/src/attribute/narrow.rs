@@ -48,7 +48,9 @@ impl Narrow for f32 {
 /// An integer of any width, or a float, widened.
 #[derive(Clone, Copy, Debug)]
 pub enum Wide {
+    /// An integer.
     Int(i128),
+    /// A float.
     Float(f64),
 }
 

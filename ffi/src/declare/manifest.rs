@@ -273,9 +273,11 @@ impl<const N: usize> Text<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attribute::narrow::Wide;
     use crate::declare::attr_type::AttrType;
     use crate::declare::handler_info::StageInfo;
     use crate::declare::param::Param;
+    use crate::declare::range::{Bound, Range};
     use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
     const INFO: HandlerInfo = HandlerInfo {
@@ -290,7 +292,17 @@ mod tests {
                 Param::operand(Kind::Ret, DataTypes::ANY, None).named("y"),
                 Param::attribute(AttrType::Scalar(XLA_FFI_DataType::F32))
                     .named("eps")
-                    .with_default(Some("1e-5")),
+                    .with_default(Some("1e-5"))
+                    .within(Range {
+                        min: Some(Bound {
+                            json: "0",
+                            value: Wide::Int(0),
+                        }),
+                        max: Some(Bound {
+                            json: "5e-1",
+                            value: Wide::Float(0.5),
+                        }),
+                    }),
                 Param::attribute(AttrType::Dictionary)
                     .with_members(&[Param::attribute(AttrType::String).named("unit")])
                     .named("scale")
@@ -340,7 +352,7 @@ mod tests {
             r#""kind":"buffer","dtypes":["F32"],"rank":12,"optional":false,"variadic":false,"doc":"What to say."}],"#,
             r#""rets":[{"name":"y","kind":"buffer","dtypes":null,"rank":null,"optional":false,"#,
             r#""variadic":false}],"attrs":[{"name":"eps","type":"f32","optional":true,"#,
-            r#""default":1e-5,"narrow":false},{"name":"scale","type":"dict","optional":true,"#,
+            r#""default":1e-5,"narrow":false,"min":0,"max":5e-1},{"name":"scale","type":"dict","optional":true,"#,
             r#""default":null,"narrow":false},{"name":"unit","from":"scale","type":"str","#,
             r#""optional":false,"default":null,"narrow":false}],"open_attrs":false,"shape":null,"#,
             r#""context":["run_id"],"gradient":{"linear":false,"vjp":"back","residuals":["x","y"]},"#,

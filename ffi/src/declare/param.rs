@@ -4,6 +4,7 @@
 use crate::declare::attr_type::AttrType;
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::layout::Layout;
+use crate::declare::range::Range;
 use crate::declare::text::same;
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
@@ -65,6 +66,8 @@ pub struct Param {
     /// The attributes of a struct that is taken from the handler's own attributes, or the known
     /// entries of a dictionary.
     pub members: &'static [Param],
+    /// The values that an attribute may have.
+    pub(crate) range: Range,
     /// The type of a context part that the host carries: made known before the first call.
     pub(crate) host_type: Option<fn() -> &'static crate::declare::types::KnownType>,
 }
@@ -86,6 +89,7 @@ impl Param {
             context: "",
             since: Revision::R0,
             members: &[],
+            range: Range::ALL,
             host_type: None,
         }
     }
@@ -209,6 +213,18 @@ impl Param {
             "#[attr(narrow)] is for numbers and arrays of numbers: nothing else is converted"
         );
         self.narrow = true;
+        self
+    }
+
+    /// For the macros: the same, with a value in this range.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn within(mut self, range: Range) -> Self {
+        assert!(
+            range.is_for(self.attr),
+            "#[attr(min = …, max = …)] is for integers, with whole bounds, and for `f32` and `f64`"
+        );
+        self.range = range;
         self
     }
 

@@ -302,3 +302,76 @@ xla_ffi::library! {
     name = "attributes";
     scalars, complex, arrays, owned_arrays, strings,     optional, pointer, own, whatever,
 }
+
+#[derive(Attribute)]
+struct Ranged {
+    #[attr(min = 1)]
+    bins: i64,
+    #[attr(max = 0.5, default = 0.25)]
+    width: f64,
+}
+
+#[xla_ffi::handler]
+fn ranged(
+    #[attr(min = 1, max = 4)] n: i64,
+    #[attr(min = -1, default = 0, narrow)] small: i8,
+    #[attr(min = 0, max = 18446744073709551615)] large: Option<u64>,
+    #[attr(min = -0.5)] x: Option<f32>,
+    given: Option<Ranged>,
+    #[attr(flatten)] flat: Ranged,
+    mut y: Out<i64, 0>,
+) {
+    let given = given.map_or(0, |given| given.bins + given.width as i64);
+    let sum = n + i64::from(small) + large.unwrap_or(0) as i64 + x.unwrap_or(0.0) as i64;
+    y.fill(sum + given + flat.bins + flat.width as i64);
+}
+
+#[test]
+fn numbers_outside_their_range_are_refused() {
+    let on = |attrs: &str| {
+        let flat = if attrs.contains("bins") {
+            ""
+        } else {
+            ", bins = 1 : i64"
+        };
+        let attrs = format!("{{{attrs}{flat}}}");
+        call::<ranged>(&attrs).ret(shape(DType::S64, &[]))
+    };
+    for (attrs, expected) in [
+        ("n = 1 : i64", 2),
+        (
+            "n = 4 : i64, small = -1 : i64, large = 7 : ui64, x = -0.5 : f32",
+            11,
+        ),
+        (
+            "n = 1 : i64, width = 0.5, bins = 9 : i64, given = {bins = 1 : i64}",
+            11,
+        ),
+    ] {
+        assert_eq!(first::<i64>(on(attrs)), [expected], "{attrs}");
+    }
+    for (attrs, attribute, bound, value) in [
+        ("n = 0 : i64", "n", ">= 1", "0"),
+        ("n = 5 : i64", "n", "<= 4", "5"),
+        ("n = 1 : i64, small = -2 : i64", "small", ">= -1", "-2"),
+        ("n = 1 : i64, x = -0.75 : f32", "x", ">= -5e-1", "-0.75"),
+        ("n = 1 : i64, bins = 0 : i64", "bins", ">= 1", "0"),
+        ("n = 1 : i64, width = 0.75", "width", "<= 5e-1", "0.75"),
+        (
+            "n = 1 : i64, given = {bins = -3 : i64}, bins = 1 : i64",
+            "bins",
+            ">= 1",
+            "-3",
+        ),
+    ] {
+        let text = refused(on(attrs));
+        assert!(text.starts_with("ranged (execute): "), "{text}");
+        for part in [
+            format!("`{attribute}`"),
+            bound.to_owned(),
+            format!("got {value}"),
+        ] {
+            assert!(text.contains(&part), "{text}");
+        }
+    }
+}

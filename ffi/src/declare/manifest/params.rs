@@ -103,6 +103,12 @@ impl<const N: usize> Text<N> {
             None => self.raw("null"),
         };
         self = self.raw(",\"narrow\":").boolean(attr.narrow);
+        if let Some(min) = attr.range.min {
+            self = self.raw(",\"min\":").raw(min.json);
+        }
+        if let Some(max) = attr.range.max {
+            self = self.raw(",\"max\":").raw(max.json);
+        }
         self = self.doc(attr.doc).byte(b'}');
         let mut i = 0;
         while i < attr.members.len() {
