@@ -249,6 +249,11 @@ fn a_prepared_call_takes_another_context_and_other_shapes() {
     prepared.renew(longer).expect("other shapes");
     prepared.invoke().expect("it runs");
     assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8, 12]));
+    prepared
+        .renew(executable.call().run_id(2))
+        .expect("the same operands and user data");
+    prepared.invoke().expect("it runs");
+    assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8, 12]));
     assert!(prepared.set_args([x(&[1])]).is_err());
     let other = runtime
         .find("tests.scaled", "cpu")

@@ -63,9 +63,9 @@ impl Call {
     fn check_nothing_stays_behind(&self) -> Result<()> {
         let parts = &self.request.parts;
         let what = match (&parts.executor, &parts.canceller) {
-            (Some(_), _) => "executor runs no tasks",
-            (None, Some(_)) => "canceller cancels nothing",
-            (None, None) => return Ok(()),
+            (Some(Some(_)), _) => "executor runs no tasks",
+            (_, Some(_)) => "canceller cancels nothing",
+            _ => return Ok(()),
         };
         Err(Error::new(
             Code::FailedPrecondition,

@@ -180,7 +180,7 @@ impl Call {
     /// Runs the tasks that handlers put on the thread pool on the program's own threads instead.
     #[must_use]
     pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
-        self.request.parts.executor = executor.into();
+        self.request.parts.executor = Some(executor.into());
         self
     }
 
@@ -366,7 +366,7 @@ impl Call {
                 .any(|ret| matches!(ret, Ret::In(_)))
             || self.request.parts.stream.is_some()
             || self.request.parts.allocator.is_some()
-            || self.request.parts.executor.is_some()
+            || matches!(self.request.parts.executor, Some(Some(_)))
             || self.request.parts.canceller.is_some()
             || self.request.parts.called_computation.is_some()
             || !self.request.parts.extensions.is_empty()

@@ -15,7 +15,7 @@ use crate::host::state_object::StateSlot;
 use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
 use extensions::Extensions;
 use std::collections::BTreeMap;
-use std::ffi::c_void;
+use std::ffi::{CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -30,7 +30,8 @@ pub(crate) struct Parts {
     pub(crate) run_id: i64,
     pub(crate) device_ordinal: i32,
     pub(crate) thread_pool: bool,
-    pub(crate) executor: Option<Arc<dyn Executor>>,
+    /// `Some(None)`: the caller asked for the runtime's pool.
+    pub(crate) executor: Option<Option<Arc<dyn Executor>>>,
     pub(crate) stream: Option<Stream>,
     pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
     pub(crate) user_data: Option<Arc<UserData>>,
@@ -60,6 +61,26 @@ impl Parts {
             ));
         }
         Ok(())
+    }
+
+    /// Takes over what an earlier call was given and this one was not. Run id, device ordinal, deadline and canceller
+    /// belong to one execution and are not taken over.
+    pub(crate) fn complete_from(&mut self, earlier: &Self) {
+        fn keep<T: Clone>(own: &mut Option<T>, earlier: &Option<T>) {
+            if own.is_none() {
+                own.clone_from(earlier);
+            }
+        }
+        keep(&mut self.executor, &earlier.executor);
+        keep(&mut self.stream, &earlier.stream);
+        keep(&mut self.allocator, &earlier.allocator);
+        keep(&mut self.user_data, &earlier.user_data);
+        keep(&mut self.custom_options, &earlier.custom_options);
+        keep(&mut self.called_computation, &earlier.called_computation);
+        if self.extensions.is_empty() {
+            self.extensions.clone_from(&earlier.extensions);
+        }
+        self.thread_pool &= earlier.thread_pool;
     }
 
     /// What a call on a CPU has: run id 0, device 0, a thread pool.
@@ -111,6 +132,8 @@ struct Loose {
     findings: Vec<Finding>,
     futures: Vec<usize>,
     memory: BTreeMap<usize, usize>,
+    /// The texts of errors about absent user data, by the type's number.
+    absent: BTreeMap<i64, CString>,
 }
 
 impl Context {
@@ -245,6 +268,27 @@ impl Context {
         self.cancellation_extension().watched()
     }
 
+    /// The error with the handler and the stage before its text.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        let name = &self.progress.tally().name;
+        error.within(format_args!("handler '{name}' ({})", self.stage()))
+    }
+
+    /// What the error about absent user data of this type says.
+    pub(crate) fn absent_text(&self, id: i64) -> String {
+        let name = self.shared().types.name(id);
+        let name = name.map_or(String::new(), |name| format!(" ('{name}')"));
+        let text = format!("User data with type id {id}{name} not found in execution context");
+        let error = Error::new(Code::NotFound, text).within("InvokeContext_Get");
+        self.named(error).message().to_owned()
+    }
+
+    /// The same for C; it lives as long as the context.
+    pub(crate) fn absent(&self, id: i64) -> *const c_char {
+        let text = || CString::new(self.absent_text(id)).unwrap_or_default();
+        self.loose().absent.entry(id).or_insert_with(text).as_ptr()
+    }
+
     /// Refuses a call that nobody waits for before it begins.
     pub(crate) fn check_wanted(&self) -> Result<()> {
         if self.parts.canceller.is_none() && self.parts.deadline.is_none() {
@@ -289,7 +333,7 @@ impl Context {
                 "this call's context has no thread pool (XLA has one on CPU only)",
             ));
         }
-        if let Some(executor) = &self.parts.executor {
+        if let Some(Some(executor)) = &self.parts.executor {
             return Ok(Tasks::Executor(&**executor));
         }
         self.shared().pool().map(Tasks::Pool)

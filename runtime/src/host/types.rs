@@ -179,6 +179,15 @@ impl Types {
         })
     }
 
+    /// The name of the type with this number.
+    pub(crate) fn name(&self, id: i64) -> Option<String> {
+        self.with(|known| {
+            let mut named = known.by_name.iter();
+            let found = named.find(|(_, number)| **number == id);
+            found.map(|(name, _)| name.clone())
+        })
+    }
+
     /// The number of the type called `name`.
     pub(crate) fn id(&self, name: &str) -> Result<i64> {
         self.with(|known| {

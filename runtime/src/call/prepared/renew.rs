@@ -9,9 +9,9 @@ use crate::{CallFrame, Code, Error, Result, Tensor};
 use std::ffi::c_void;
 
 impl PreparedCall {
-    /// Takes over what `call` says: run id, device, stream, allocator, user data, options, time limit, all
-    /// that the context of the next execution has. Where it has operands they replace those of this
-    /// call, also with other shapes; where it has none these stay.
+    /// Takes over what `call` was given for the executions to come: user data, options, stream, allocator, executor and
+    /// extensions replace those of this call, and so do operands, which may have other shapes. What `call` was not given
+    /// stays. Run id, device ordinal, deadline, canceller and time limit are always those of `call`.
     ///
     /// ```
     /// # use std::ffi::c_void;
@@ -166,6 +166,7 @@ impl PreparedCall {
         let rules = &mut self.body.request.rules;
         rules.limit = asked.rules.limit;
         rules.unwritten = asked.rules.unwritten;
+        asked.parts.complete_from(self.body.context.parts());
         self.body.lay_anew(&mut asked.parts);
         if let Place::Left(mut left) = call.request {
             // What this call was before.
