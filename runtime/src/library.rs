@@ -186,7 +186,8 @@ impl Library {
 }
 
 impl Runtime {
-    /// Loads a library after a child process has loaded it unharmed.
+    /// Loads a library after a child process has loaded it unharmed. A file that was opened before is the same library;
+    /// one that has replaced it under the same path is loaded anew, and the earlier library keeps its old code.
     ///
     /// Its code runs in this process, and what is named of it as a handler, a target or a type is called as one: whoever opens
     /// a file trusts what it is made of.

@@ -2,14 +2,17 @@
 
 mod support;
 
+use std::path::Path;
 use support::handlers::{Function, error, metadata, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Code, Hazard, Revision, Runtime, Stage, Traits, TypeInfo,
+    Attributes, Bundle, Code, Hazard, Library, Revision, Runtime, Stage, Traits, TypeInfo,
 };
 use xla_ffi_sys::{
     XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler_Bundle_R0,
     XLA_FFI_Handler_Register_Args_R0, XLA_FFI_Type_Register_Args, XLA_FFI_TypeId, XLA_FFI_TypeInfo,
 };
+use xla_ffi_testing::compiler::library_of_text;
+use xla_ffi_testing::skip;
 
 unsafe extern "C" fn one(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame is a host's.
@@ -43,6 +46,40 @@ fn a_runtime_ends_with_its_handles_whatever_is_registered() {
     assert!(Runtime::from_internal_api(internal_api).is_some());
     drop(handler);
     assert!(Runtime::from_internal_api(internal_api).is_none());
+}
+
+#[test]
+fn a_file_that_replaced_a_loaded_one_is_loaded() {
+    let test = "a_file_that_replaced_a_loaded_one_is_loaded";
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    // The variable is one of which a process has only one (STB_GNU_UNIQUE).
+    let build = |number: i32| {
+        let text = format!("inline int number = {number};\nint* at() {{ return &number; }}\n");
+        let name = format!("number_{number}");
+        library_of_text(&folder, &name, "g++", &text, &["-std=c++17"])
+    };
+    let (Some(old), Some(new)) = (build(1), build(2)) else {
+        return skip(test, "g++ is not there");
+    };
+    let runtime = Runtime::default();
+    let number = |library: &Library| {
+        let at = library.symbol("number").unwrap().cast::<i32>();
+        // SAFETY: the symbol is an int.
+        (at, unsafe { at.read() })
+    };
+    let path = folder.join("replaced.so");
+    std::fs::rename(old, &path).unwrap();
+    let before = runtime.open(&path).unwrap();
+    assert_eq!(number(&runtime.open(&path).unwrap()), number(&before));
+    std::fs::rename(new, &path).unwrap();
+    let after = runtime.open(&path).unwrap();
+    assert_eq!((number(&before).1, number(&after).1), (1, 2));
+    assert_eq!(number(&runtime.open(&path).unwrap()), number(&after));
+    let files = std::fs::read_dir(&folder).unwrap();
+    let is_library = |file: &std::fs::DirEntry| file.path().extension() == Some("so".as_ref());
+    let left = files.filter(|file| is_library(file.as_ref().unwrap()));
+    assert_eq!(left.count(), 1, "the copy is deleted");
 }
 
 #[test]

@@ -5,20 +5,16 @@ use crate::{Code, Error, Result};
 use std::fs::File;
 use std::io::Read;
 use std::mem::ManuallyDrop;
-use std::path::Path;
-use std::sync::Arc;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a library may take to load, and a handler to answer the metadata call.
 pub const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
-    // A bare name would be searched for in the system's folders; a path never is.
-    let path = if path.components().count() == 1 {
-        Path::new(".").join(path)
-    } else {
-        path.into()
-    };
     let _held = hold_loader();
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
     // SAFETY: running a library's code is what this runtime is for; that the library deserves it is
@@ -87,11 +83,47 @@ fn inspect_file(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Loads a library after a child process has loaded it unharmed; it stays loaded.
-pub fn load_for_good(path: &Path) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
+type Image = Arc<ManuallyDrop<libloading::os::unix::Library>>;
+
+/// A library that this process has loaded from `path`. It stays loaded, so no other file gets its device and inode.
+struct Loaded {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+    image: Image,
+}
+
+static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+
+fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
+    LOADED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Loads a library after a child process has loaded it unharmed; it stays loaded. A file that was loaded before is the
+/// same library; another file under a path that was loaded before is loaded from a copy, because the system's loader
+/// returns the old library for the path.
+pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();
-    let answer = isolated_probe(PROBE_LIMIT, || match load(path) {
+    let unavailable = |error: std::io::Error| {
+        Error::new(Code::Unavailable, format!("{shown}: {error}")).with_source(error)
+    };
+    // The loader compares names: a relative one means another file in another folder.
+    let path = std::path::absolute(path).map_err(unavailable)?;
+    let status = path.metadata().map_err(unavailable)?;
+    let device_and_inode = (status.dev(), status.ino());
+    let mut is_replaced = false;
+    for known in loaded().iter() {
+        if known.device_and_inode == device_and_inode {
+            return Ok(known.image.clone());
+        }
+        is_replaced |= known.path == path;
+    }
+    let copy = match is_replaced {
+        true => Some(Copy::beside(&path).map_err(unavailable)?),
+        false => None,
+    };
+    let file = copy.as_ref().map_or(path.as_path(), |copy| &copy.0);
+    let answer = isolated_probe(PROBE_LIMIT, || match load(file) {
         Ok(_library) => vec![],
         Err(error) => error.to_string().into_bytes(),
     })
@@ -100,8 +132,71 @@ pub fn load_for_good(path: &Path) -> Result<Arc<ManuallyDrop<libloading::os::uni
         let why = String::from_utf8_lossy(&answer).into_owned();
         return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
     }
-    let loaded = load(path).map_err(|error| {
+    let image = load(file).map_err(|error| {
         Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
     })?;
-    Ok(Arc::new(ManuallyDrop::new(loaded)))
+    let image = Arc::new(ManuallyDrop::new(image));
+    loaded().push(Loaded {
+        path,
+        device_and_inode,
+        image: image.clone(),
+    });
+    Ok(image)
+}
+
+/// A copy of a library under a name that the loader does not know; it is deleted once it is loaded.
+struct Copy(PathBuf);
+
+impl Copy {
+    /// Beside the original, so that dependencies by `$ORIGIN` are found, or where temporary files go.
+    fn beside(path: &Path) -> std::io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let mut bytes = std::fs::read(path)?;
+        without_unique_symbols(&mut bytes);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!(".xla-ffi-{}-{count}.so", std::process::id());
+        let write = |folder: &Path| {
+            let copy = Self(folder.join(&name));
+            std::fs::write(&copy.0, &bytes).map(|()| copy)
+        };
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        write(folder).or_else(|_| write(&std::env::temp_dir()))
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Makes the symbols of which a process has only one (STB_GNU_UNIQUE) ordinary ones: C++ compilers make inline variables
+/// so, and the copy would use those of the library that it replaces.
+fn without_unique_symbols(elf: &mut [u8]) {
+    fn number<const N: usize>(elf: &[u8], at: usize) -> Option<usize> {
+        let mut bytes = [0; 8];
+        bytes[..N].copy_from_slice(elf.get(at..at.checked_add(N)?)?);
+        usize::try_from(u64::from_le_bytes(bytes)).ok()
+    }
+    let symbols_of = |elf: &[u8], section: usize| {
+        const DYNSYM: usize = 11;
+        let header = number::<8>(elf, 40)?.checked_add(64 * section)?;
+        let is_symbols = number::<4>(elf, header + 4)? == DYNSYM;
+        is_symbols.then_some(())?;
+        Some((
+            number::<8>(elf, header + 24)?,
+            number::<8>(elf, header + 32)?,
+        ))
+    };
+    for section in 0..number::<2>(elf, 60).unwrap_or(0) {
+        let Some((start, size)) = symbols_of(elf, section) else {
+            continue;
+        };
+        for symbol in 0..size / 24 {
+            match elf.get_mut(start.saturating_add(24 * symbol + 4)) {
+                Some(info) if *info >> 4 == 10 => *info = 1 << 4 | (*info & 15),
+                _ => {}
+            }
+        }
+    }
 }
