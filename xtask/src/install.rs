@@ -5,8 +5,10 @@ use crate::cargo::cargo;
 use crate::libraries::file_name;
 use crate::{jaxlibs, ui};
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -125,9 +127,26 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
 fn build(root: &Path) -> Result<PathBuf> {
     let built = cargo(root)
         .args(["build", "--quiet", "--release", "-p", "xla-ffi-runtime-c"])
-        .status()?;
-    ensure!(built.success(), "the runtime does not build");
-    Ok(root.join("target/release"))
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(built.status.success(), "the runtime does not build");
+    let archive = format!("lib{RUNTIME}.a");
+    folder_of(&archive, &built.stdout).context("cargo does not say where the runtime is")
+}
+
+/// The folder of a file that cargo says it has built: `CARGO_TARGET_DIR` and cargo's configuration choose it.
+fn folder_of(name: &str, messages: &[u8]) -> Option<PathBuf> {
+    let messages = messages.split(|byte| *byte == b'\n');
+    let messages = messages.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut files =
+        messages.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
+    let file = files.find_map(|file| {
+        file.as_str()
+            .map(PathBuf::from)
+            .filter(|file| file.ends_with(name))
+    })?;
+    Some(file.parent()?.to_owned())
 }
 
 /// Puts both libraries of the runtime into `lib`.
@@ -192,4 +211,19 @@ fn write(path: &Path, text: &[u8]) -> Result<()> {
     let part = path.with_extension(format!("part{}", std::process::id()));
     fs::write(&part, text).with_context(told)?;
     fs::rename(&part, path).with_context(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_is_where_cargo_built_it() {
+        let messages = r#"{"target":{"name":"xla_ffi_runtime"},"filenames":["/x/release/deps/libxla_ffi_runtime-1.rlib"]}
+{"target":{"name":"xla_ffi_runtime"},"filenames":["/x/release/libxla_ffi_runtime.so","/x/release/libxla_ffi_runtime.a"]}
+{"reason":"build-finished","success":true}"#;
+        let folder = folder_of("libxla_ffi_runtime.a", messages.as_bytes());
+        assert_eq!(folder, Some("/x/release".into()));
+        assert_eq!(folder_of("libother.a", messages.as_bytes()), None);
+    }
 }
