@@ -114,7 +114,7 @@ fn handlers_see_that_they_are_cancelled() {
 fn a_renewed_call_is_not_cancelled() {
     let runtime = Runtime::default();
     let canceller = Canceller::new();
-    let handler = runtime.handler("asks", bundle::<asks>()).unwrap();
+    let handler = runtime.handler("asks", bundle::<self::asks>()).unwrap();
     let executable = handler.instantiate(&Attributes::new()).unwrap();
     let call = executable.call().canceller(&canceller);
     let mut call = call.ret(scalar(DType::S32)).prepare().unwrap();
@@ -169,6 +169,7 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
     runtime.wait_for_calls(None).unwrap();
     let canceller = Canceller::new();
     let mut open = call(&runtime, "late", bundle::<late>()).prepare().unwrap();
+    let asks = call(&runtime, "asks", bundle::<self::asks>()).ret(scalar(DType::S32));
     let other = Runtime::default();
     let mut gone = call(&runtime, "dropped", bundle::<late>())
         .prepare()
@@ -193,12 +194,11 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
     assert_eq!(error.message(), "gave up");
     assert_eq!(AT_WORK.load(Ordering::SeqCst), 0);
     assert_eq!(open.wait().unwrap_err().message(), "gave up");
+    let handler = runtime.handler("asks", bundle::<self::asks>()).unwrap();
     for error in [
         open.invoke().unwrap_err(),
-        call(&runtime, "asks", bundle::<asks>())
-            .ret(scalar(DType::S32))
-            .run()
-            .unwrap_err(),
+        asks.run().unwrap_err(),
+        handler.instantiate(&Attributes::new()).unwrap_err(),
     ] {
         assert_eq!(error.code(), Code::FailedPrecondition);
         assert!(

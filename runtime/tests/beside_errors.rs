@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use support::handlers::{Function, allocate, error, future, memory, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Executable,
-    Hazard, Recorder, Revision, Runtime, Shape, Stage,
+    Hazard, Recorder, Revision, Runtime, Shape, Stage, TypeInfo,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
+    XLA_FFI_InvokeContext_Get_Args, XLA_FFI_TypeId,
 };
 
 const WRITTEN: i64 = 7;
@@ -253,4 +254,61 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
     let error = prepared.record(&mut recorder).unwrap_err();
     assert_eq!(error.code(), Code::Cancelled, "{error}");
     assert_eq!(STAGES.load(Ordering::SeqCst), 0);
+}
+
+handler!(scratch, frame => {
+    // SAFETY: the frame is a host's.
+    unsafe { allocate(frame) }.err().unwrap_or(std::ptr::null_mut())
+});
+
+handler!(user_data, frame => {
+    // SAFETY: slot 6 finds user data.
+    let get: Function<XLA_FFI_InvokeContext_Get_Args> = unsafe { slot(frame, 6) };
+    let mut id = XLA_FFI_TypeId { type_id: 77 };
+    let mut args = XLA_FFI_InvokeContext_Get_Args {
+        struct_size: XLA_FFI_InvokeContext_Get_Args::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        type_id: &raw mut id,
+        data: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { get(&raw mut args) }
+});
+
+#[test]
+fn what_a_call_lacks_is_told_with_its_handler_and_type() {
+    let runtime = Runtime::default();
+    // SAFETY: no object has this type.
+    unsafe { runtime.register_type("tests.Store", 77, TypeInfo::new(None)) }.unwrap();
+    let run = |name, function: XLA_FFI_Handler| {
+        // SAFETY: the functions above are handlers.
+        let bundle = unsafe { Bundle::execute(function) };
+        let handler = runtime.handler(name, bundle).unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        executable.call().run().unwrap_err()
+    };
+    let error = run("sort", scratch);
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(error.message().contains("'sort' (execute)"), "{error}");
+    let error = run("scaled", user_data);
+    assert_eq!(error.code(), Code::NotFound);
+    for name in ["'scaled' (execute)", "tests.Store"] {
+        assert!(error.message().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn nothing_is_made_after_a_shutdown() {
+    let runtime = Runtime::default();
+    // SAFETY: the function above is a handler.
+    let bundle = unsafe { Bundle::execute(scratch) };
+    let handler = runtime.handler("sort", bundle).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    runtime.shutdown(Duration::from_secs(20)).unwrap();
+    let refused = Code::FailedPrecondition;
+    let error = handler.instantiate(&Attributes::new()).unwrap_err();
+    assert_eq!(error.code(), refused);
+    assert_eq!(executable.call().prepare().unwrap_err().code(), refused);
 }

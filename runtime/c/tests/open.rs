@@ -167,7 +167,7 @@ fn the_end_of_a_runtime_in_c() {
     // With no logger, frames go there, and so do those of what a logger calls.
     let said = String::from_utf8_lossy(&logs.stderr);
     assert_eq!(
-        said.matches("call frame, execute stage\n").count(),
+        said.matches("': call frame, execute stage\n").count(),
         2,
         "{said}"
     );

@@ -28,7 +28,7 @@ impl Data {
 /// Gives a task to who runs the call's tasks. From here on it is theirs: a program's executor that panics may have it,
 /// and the handler, were it told of an error, would free what the task uses.
 fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
-    let tasks = context.pool()?;
+    let tasks = context.pool().map_err(|error| context.named(error))?;
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| tasks.spawn(task))) {
         let message = format!("{} in the program's executor", guard::panic_text(payload));
         context
@@ -91,7 +91,9 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
         // SAFETY: `check` proved that the struct is there.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context that they were given.
-        let size = unsafe { Context::from_raw(asked.ctx) }?.pool()?.size();
+        let context = unsafe { Context::from_raw(asked.ctx) }?;
+        let pool = context.pool().map_err(|error| context.named(error))?;
+        let size = pool.size();
         if asked.num_threads.is_null() {
             return Err(Error::invalid("num_threads is a null pointer"));
         }

@@ -30,8 +30,9 @@ impl Handler {
     /// them in JAX.
     ///
     /// # Errors
-    /// What the handler answers.
+    /// What the handler answers, and `FAILED_PRECONDITION` after a shutdown.
     pub fn instantiate_any(&self, attributes: &Attributes) -> Result<Executable> {
+        self.shared.calls.check()?;
         let encoded = Encoded::new(attributes, self.shared.revision);
         let executable = Executable::new(self.clone(), encoded);
         if self.bundle.get(Stage::Instantiate).is_some() && self.shared.revision != Revision::R0 {

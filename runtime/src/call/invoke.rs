@@ -29,7 +29,8 @@ pub(crate) fn invoke(
     if context.prints() {
         // SAFETY: the frame is laid out for the revision.
         let text = unsafe { print::describe(frame.as_mut_ptr()) };
-        tell(log::Level::Info, format_args!("{text}"));
+        let name = &context.progress().tally().name;
+        tell(log::Level::Info, format_args!("handler '{name}': {text}"));
     }
     context.begin(stage);
     // Behind the beginning: a shutdown sees the call, or the call sees the shutdown.
@@ -148,7 +149,13 @@ fn outcome_of(
         )),
         Ok(error) if error.is_null() => None,
         // An error that says OK is success, as in XLA.
-        Ok(error) => errors::take_error(error).map(|error| translate(shared, error.handlers())),
+        Ok(error) => {
+            let error = match errors::absent_type(error as usize) {
+                Some(id) => Some(Error::new(crate::Code::NotFound, context.absent_text(id))),
+                None => errors::take_error(error),
+            };
+            error.map(|error| translate(shared, error.handlers()))
+        }
     };
     if error.is_some() && !future.is_null() {
         findings.push(Finding::new(

@@ -94,6 +94,7 @@ impl PreparedCall {
             mut request,
         } = call;
         let shared = &executable.handler().shared;
+        shared.calls.check()?;
         if let Some(data) = &request.parts.user_data {
             data.check(shared)?;
         }

@@ -1,9 +1,9 @@
 //! Error objects, which handlers hold as numbers.
 
 use super::handles::Handles;
+use crate::context::current::current_context;
 use crate::{Code, Error, Hazard};
-use std::ffi::{CString, c_char};
-use std::sync::OnceLock;
+use std::ffi::{CStr, CString, c_char};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
 /// Numbers start past every address that user space maps, so that following one faults at once.
@@ -20,31 +20,25 @@ struct ErrorObject {
 /// each number of a type.
 const ABSENT: usize = 0xE43_u64.wrapping_shl(52) as usize;
 
-/// The texts of these errors, a thousand types to a page, which are made when one is first read. Hosts count types
-/// from 1, and a server that makes runtimes for ever has many.
-static ABSENT_TEXTS: [OnceLock<Page>; PAGE] = [const { OnceLock::new() }; PAGE];
-
-const PAGE: usize = 1024;
-
-type Page = Box<[OnceLock<CString>]>;
-
 /// The error for user data that a call does not have. It costs nothing: handlers ask for what may be
 /// absent on every call.
 pub(crate) fn no_user_data(type_id: i64) -> *mut XLA_FFI_Error {
     match usize::try_from(type_id) {
-        Ok(id) if id < PAGE * PAGE => (ABSENT + 16 * id) as *mut XLA_FFI_Error,
-        _ => create(Error::new(Code::NotFound, absent_text(type_id))),
+        Ok(id) if id < MOST_ABSENT => (ABSENT + 16 * id) as *mut XLA_FFI_Error,
+        _ => create(Error::new(Code::NotFound, ABSENT_TEXT.to_string_lossy())),
     }
 }
 
-fn absent_text(type_id: i64) -> String {
-    format!("InvokeContext_Get: User data with type id {type_id} not found in execution context")
-}
+/// What such an error says on a thread that runs no call.
+const ABSENT_TEXT: &CStr = c"InvokeContext_Get: User data not found in execution context";
+
+/// Types that have such an error: a server that makes runtimes for ever has many types.
+const MOST_ABSENT: usize = 1 << 20;
 
 /// The number of the type whose absence this error tells.
-fn absent_type(handle: usize) -> Option<usize> {
+pub(crate) fn absent_type(handle: usize) -> Option<i64> {
     let id = handle.wrapping_sub(ABSENT) / 16;
-    (id < PAGE * PAGE && handle % 16 == 0).then_some(id)
+    (id < MOST_ABSENT && handle % 16 == 0).then_some(id as i64)
 }
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
@@ -73,8 +67,8 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
 /// Takes the error that a handler gives back; `None` is one that says OK.
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
-    if let Some(id) = absent_type(handle) {
-        return Some(Error::new(Code::NotFound, absent_text(id as i64)));
+    if absent_type(handle).is_some() {
+        return Some(Error::new(Code::NotFound, ABSENT_TEXT.to_string_lossy()));
     }
     match ERRORS.remove(handle) {
         Some(object) => object.error,
@@ -93,11 +87,8 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
 /// Text and code of an error that lives; the text lives as long as the error.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
     if let Some(id) = absent_type(handle) {
-        let make = || CString::new(absent_text(id as i64)).unwrap_or_default();
-        let page =
-            ABSENT_TEXTS[id / PAGE].get_or_init(|| (0..PAGE).map(|_| OnceLock::new()).collect());
-        let text = page[id % PAGE].get_or_init(make);
-        return Some((text.as_ptr(), Code::NotFound.raw()));
+        let text = current_context().map_or(ABSENT_TEXT.as_ptr(), |context| context.absent(id));
+        return Some((text, Code::NotFound.raw()));
     }
     let objects = ERRORS.lock();
     let object = objects.get(&handle)?;

@@ -367,17 +367,18 @@ int main(void) {
     float* x = (float*)calloc(16, sizeof(float));
     const void* args[1];
     void* rets[1];
+    xffi_rt_compiled* programs[2];
     int typed;
+    for (typed = 0; typed < 2; ++typed) programs[typed] = compiled(runtime, "f32[1]", 0, typed);
     right(xffi_rt_shutdown(runtime, 0));
     args[0] = x;
     rets[0] = x + 8;
     for (typed = 0; typed < 2; ++typed) {
-      xffi_rt_compiled* program = compiled(runtime, "f32[1]", 0, typed);
-      xffi_rt_status* status = xffi_rt_compiled_run(program, args, 1, rets, 1);
+      xffi_rt_status* status = xffi_rt_compiled_run(programs[typed], args, 1, rets, 1);
       CHECK(xffi_rt_status_code(status) == XLA_FFI_Error_Code_FAILED_PRECONDITION);
       CHECK(strstr(xffi_rt_status_message(status), "was shut down") != NULL);
       xffi_rt_status_destroy(status);
-      xffi_rt_compiled_destroy(program);
+      xffi_rt_compiled_destroy(programs[typed]);
     }
     free(x);
   }
