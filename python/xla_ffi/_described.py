@@ -124,6 +124,9 @@ class Described(Single):
                 values.append(self._operand(arg, name, value))
             except TypeError as error:
                 problems.append(str(error))
+            except FloatingPointError as error:
+                # jax_debug_nans looks at constants, too, where they become arrays.
+                raise FloatingPointError(f"{self.__qualname__}: {name}: {error}") from error
         if problems:
             raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
         return values, bound

@@ -1,5 +1,6 @@
 """One handler of a library as a Python function."""
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -7,10 +8,18 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 import jax
+import numpy as np
 
 from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
 from ._described import Described, checked
 from ._errors import ManifestError, UnsupportedRuntimeError
+
+
+#: How many compiled calls with different keywords each handler keeps for callers outside of ``jax.jit``.
+_COMPILED = 64
+
+#: Larger attributes are compared on every call, which would cost more than it saves.
+_LARGEST_KEY = 4096
 
 
 class Handler(Described):
@@ -44,6 +53,9 @@ class Handler(Described):
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
         self.gradient = None
+        has_tokens = any(operand.token for operand in (*spec.args, *spec.rets))
+        self._can_be_compiled = refusal is None and spec.described and not has_tokens
+        self._compiled = functools.lru_cache(maxsize=_COMPILED)(self._compile)
 
     @property
     def refused(self) -> Optional[str]:
@@ -55,7 +67,28 @@ class Handler(Described):
         return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}", self._given)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        return self._call(*args, **keywords)
+        if not (self._can_be_compiled and _jax.is_plain_eager()):
+            return self._call(*args, **keywords)
+        try:
+            operands = args if all(map(_jax.is_plain_array, args)) else self._operands(args)[0]
+            compiled = self._compiled(_Keywords(keywords)) if all(map(_jax.is_plain_array, operands)) else None
+        except (TypeError, RecursionError):
+            # Keywords that are not constants, or a wrong operand, which the call itself reports.
+            compiled = None
+        if compiled is None:
+            return self._call(*args, **keywords)
+        with jax.profiler.TraceAnnotation(self.__qualname__):
+            return compiled(*operands)
+
+    def _compile(self, keywords):
+        """A compiled call with these keywords. ``jax.jit`` knows which types of operands and which settings of jax it has seen."""
+        options = copy.deepcopy(keywords.values)
+
+        def function(*args):
+            return self._call(*args, **options)
+
+        function.__name__ = function.__qualname__ = self.__name__
+        return jax.jit(function)
 
     def _call(
         self,
@@ -217,6 +250,41 @@ class Handler(Described):
             how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"
         checked(arg, name, value.shape, _dtypes.of(value.dtype), how, "jax.vmap maps over leading dimensions")
         return value
+
+
+class _Keywords:
+    """The keywords of a call as a key; a TypeError if they are more than constants."""
+
+    __slots__ = ("key", "values")
+
+    def __init__(self, values):
+        self.key = tuple((name, _key(value)) for name, value in values.items())
+        self.values = values
+
+    def __hash__(self):
+        return hash(self.key)
+
+    def __eq__(self, other):
+        return self.key == other.key
+
+
+def _key(value):
+    """A constant as a key. Equal constants of different types are different attributes, and so are the two zeros."""
+    kind = type(value)
+    if kind in (int, bool, str, type(None)):
+        return kind, value
+    if kind is float:
+        return kind, value.hex()
+    if kind in (list, tuple):
+        return kind, tuple(map(_key, value))
+    if kind is dict:
+        return kind, tuple((name, _key(item)) for name, item in value.items())
+    if kind is np.ndarray or isinstance(value, np.generic):
+        if value.nbytes <= _LARGEST_KEY and not value.dtype.hasobject:
+            return kind, value.dtype, value.shape, value.tobytes()
+    elif kind is jax.ShapeDtypeStruct:
+        return kind, value
+    raise TypeError(f"{kind.__name__} is not a constant")
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import jax
 import jaxlib
 import numpy as np
 from jax._src import core, effects
+from jax._src.array import ArrayImpl
 from jax._src.lib.mlir import ir
 from jax.interpreters import mlir
 
@@ -61,6 +62,24 @@ def abstract_token():
 def is_token(value):
     """Whether an argument is a token."""
     return type(value).__name__ == "Token" or type(getattr(value, "aval", None)).__name__ == "AbstractToken"
+
+
+#: Element types that jax takes from NumPy as they are, whatever its settings.
+_TAKEN_AS_THEY_ARE = frozenset(
+    map(np.dtype, ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32"))
+)
+
+
+def is_plain_array(value):
+    """Whether ``jax.jit`` makes of a value what a call outside of it would: its elements are known, on a single device."""
+    if type(value) is ArrayImpl:
+        return type(value.sharding) is jax.sharding.SingleDeviceSharding
+    return type(value) is np.ndarray and value.dtype in _TAKEN_AS_THEY_ARE
+
+
+def is_plain_eager():
+    """Whether nothing is being traced, and jax does not look for NaNs: it would repeat a compiled call to find them."""
+    return core.trace_state_clean() and not (jax.config.jax_debug_nans or jax.config.jax_debug_infs)
 
 
 def capsule(address):

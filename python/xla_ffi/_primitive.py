@@ -5,6 +5,7 @@ devices in ``_sharding.py``.
 """
 
 import functools
+import re
 
 import jax
 import numpy as np
@@ -153,9 +154,19 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
     return _jax.ffi_lowering(target, backend_config=config, **options)(context, *operands)
 
 
+def _impl(primitive, *args, **params):
+    try:
+        return dispatch.apply_primitive(primitive, *args, **params)
+    except FloatingPointError as error:
+        # Under jax_debug_nans or jax_debug_infs. jax names the primitive, which is the same for all handlers.
+        found = re.search(r"\((nan|inf)\)", str(error))
+        what = found[1] if found else "nan or inf"
+        raise FloatingPointError(f"invalid value ({what}) encountered in a result of {params['target']}") from None
+
+
 for _primitive in PRIMITIVES:
     _primitive.multiple_results = True
-    _primitive.def_impl(functools.partial(dispatch.apply_primitive, _primitive))
+    _primitive.def_impl(functools.partial(_impl, _primitive))
     _primitive.def_effectful_abstract_eval(_abstract)
     mlir.register_lowering(_primitive, _lower, **_jax.LOWERED_IN_PLACE)
     _jax.allow_in_shard_map(_primitive)
