@@ -23,10 +23,13 @@ NAMES = (
     "zero-sized", "odd sizes", "wrong types", "wrong ranks",
 )  # fmt: skip
 
+#: How many seconds a check may take before one line on standard error names it.
+_PATIENCE = 5
+
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
-def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=600, **more):
+def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=60, **more):
     """Checks the handler ``fn`` of a loaded library, called with these operands and attributes; gives a :class:`Report`.
 
     In JAX: the same results eagerly, under ``jit`` and in ``scan``; ``vmap`` and ``shard_map`` as a loop; the round trip
@@ -39,7 +42,7 @@ def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=600, **more):
     All of it happens in processes of their own, on CPU: a handler that crashes or hangs fails the line it did so in.
     What the call is given goes to them by ``pickle``: ``shapes`` is a list, or a function of a module that they can import.
     ``skip`` names checks that do not apply, ``keep`` operands (indices, say) that are to have the values given wherever others
-    are called with other ones; ``time_limit`` is for each of the processes, in seconds. ``attrs`` is a dict
+    are called with other ones; ``time_limit`` is for all checks of the handler together, in seconds. ``attrs`` is a dict
     for attributes whose names are taken by these keywords; other keywords (``result_shape_dtypes`` …) are the handler's.
     """
     if not isinstance(fn, Handler):
@@ -56,21 +59,32 @@ def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=600, **more):
     values = [arg if arg is None or isinstance(arg, (bool, int, float, complex, list)) else np.asarray(arg) for arg in args]
     names = [name for name in NAMES if name not in skip]
     lines = {name: Line(name, "skipped", "as asked") for name in NAMES if name in skip}
+    deadline = time.monotonic() + time_limit
     with tempfile.TemporaryDirectory(prefix="xla_ffi_check.") as folder:
         folder = pathlib.Path(folder)
         while names:
-            found, at = _process(folder, {"handler": fn, "args": values, "more": more, "keep": tuple(keep), "names": names}, time_limit)
+            job = {"handler": fn, "args": values, "more": more, "keep": tuple(keep), "names": names}
+            found, at = _process(folder, job, deadline, time_limit)
             lines.update({line.name: line for line in found})
             names = names[names.index(at) + 1 :] if at else []
+            if time.monotonic() >= deadline:
+                lines.update({name: Line(name, "skipped", _over(time_limit)) for name in names})
+                names = []
         ordered = [lines[name] for name in NAMES if name in lines]
         if "embedded" in skip:
             ordered.append(Line("embedded", "skipped", "as asked"))
+        elif "runs" in lines and lines["runs"].verdict == "FAIL":
+            ordered.append(Line("embedded", "skipped", "the call fails"))
         else:
-            ordered += _embedded(folder, fn, values, more, time_limit)
+            ordered += _embedded(folder, fn, values, more, deadline, time_limit)
     return Report(fn.__qualname__, f"jaxlib {_jax.JAXLIB}", ordered)
 
 
-def _process(folder, job, time_limit):
+def _over(time_limit):
+    return f"the time limit of {time_limit} s was over before"
+
+
+def _process(folder, job, deadline, time_limit):
     """Runs checks in a process; what it found, and the check in which it came to an untimely end, or None."""
     import jax
 
@@ -87,12 +101,7 @@ def _process(folder, job, time_limit):
     command = [sys.executable, "-m", "xla_ffi._checks", os.fspath(job_file), os.fspath(told_file)]
     with open(folder / "said", "w+", encoding="utf-8", errors="replace") as said:
         child = subprocess.Popen(command, env=environment, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
-        try:
-            status = child.wait(time_limit)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-            status = None
+        status = _waited(child, job["handler"], told_file, deadline)
         said.seek(0)
         words = said.read()
     lines, at = [], None
@@ -107,10 +116,37 @@ def _process(folder, job, time_limit):
             at = None
     if status == 0:
         return lines, None
+    missing = [name for name in job["names"] if name not in [line.name for line in lines]]
+    if at is None and status is None:
+        # The time was over between two checks, or while the process was starting or ending.
+        if not missing:
+            return lines, None
+        at = missing[0]
     if at is None:
         raise RuntimeError(f"the process of the checks ended with {status}:\n{words[-4000:]}")
     lines.append(Line(at, "FAIL", _end(status, time_limit, words)))
     return lines, at
+
+
+def _waited(child, handler, told_file, deadline):
+    """The exit status of the process, None if it was ended at the deadline. A check that takes long is named meanwhile."""
+    last, since = None, time.monotonic()
+    while True:
+        try:
+            return child.wait(min(0.5, max(0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+            if now >= deadline:
+                child.kill()
+                child.wait()
+                return None
+        words = told_file.read_text(encoding="utf-8").splitlines()
+        if words[-1:] != last:
+            last, since = words[-1:], now
+        elif since is not None and now - since >= _PATIENCE and last and "begins" in last[0]:
+            name = json.loads(last[0])["begins"]
+            print(f"xla_ffi.check: {handler.__qualname__}: {name} is running, {deadline - now:.0f} s are left", file=sys.stderr, flush=True)
+            since = None
 
 
 def _pickled(job):
@@ -130,7 +166,7 @@ def _not_passed(job, why):
 
 def _end(status, time_limit, words):
     if status is None:
-        return f"it did not return within {time_limit} s"
+        return f"it had not returned when the time limit of {time_limit} s was over"
     if status < 0:
         return f"it crashed the process with {signal.Signals(-status).name}"
     return f"it ended the process with status {status}: {words[-400:].strip()}"
@@ -149,13 +185,16 @@ def command_line():
     return shutil.which("xla-ffi") if newest is None else os.fspath(newest)
 
 
-def _embedded(folder, handler, values, more, time_limit):
+def _embedded(folder, handler, values, more, deadline, time_limit):
+    left = int(deadline - time.monotonic())
+    if left < 1:
+        return [Line("embedded", "skipped", _over(time_limit))]
     tool = command_line()
     if tool is None:
         return [Line("embedded", "skipped", "the command line xla-ffi is not found: name it in XLA_FFI_CLI")]
     own = ("attrs", "result_shape_dtypes", "vmap_method", "input_output_aliases", "has_side_effect", "partition_batch", "shapes")
     attributes = {**(more.get("attrs") or {}), **{name: value for name, value in more.items() if name not in own}}
-    command = [tool, "check", handler._path, "--json", *_named(handler)]
+    command = [tool, "check", handler._path, "--json", f"--time-limit={left}", *_named(handler)]
     try:
         arrays, _ = handler._operands(values)
         for index, array in enumerate(arrays):
@@ -176,10 +215,10 @@ def _embedded(folder, handler, values, more, time_limit):
     if cast:
         command += ["--attrs", text]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=time_limit, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=left + 5, stdin=subprocess.DEVNULL)
         report = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        return [Line("embedded", "FAIL", f"xla-ffi check did not end within {time_limit} s")]
+        return [Line("embedded", "FAIL", f"xla-ffi check had not ended when the time limit of {time_limit} s was over")]
     except ValueError:
         return [Line("embedded", "FAIL", f"xla-ffi check: {done.stderr.strip()}")]
     (entry,) = report["handlers"]

@@ -69,8 +69,11 @@ class Case:
         return [np.stack(each) for each in zip(*map(self.others, range(_ROWS)))]
 
     def others(self, row):
-        """The operands with other values in each row, but for those whose values the caller wants kept."""
-        return [arg if kept else _another(arg, row) for arg, kept in zip(self.args, self._kept)]
+        """The operands with different values in each row, except those whose values the caller wants kept."""
+        return [
+            arg if kept else _another(arg, row, np.random.default_rng([row, index]))
+            for index, (arg, kept) in enumerate(zip(self.args, self._kept))
+        ]
 
     def dims_of(self):
         """For each operand its dimensions in the contract, where that has one entry an operand, else None.
@@ -120,11 +123,16 @@ def _arrays(out):
     return [np.asarray(array) for array in out]
 
 
-def _another(arg, row):
-    """An operand with the same values elsewhere; a single float with another."""
-    if row and arg.size == 1 and _dtypes_is_float(arg.dtype):
-        return (arg * (1 + row / 8)).astype(arg.dtype)
-    return np.roll(arg.ravel(), row).reshape(arg.shape)
+def _another(arg, row, random):
+    """The operand in one row of a batch. Each row is drawn independently from the operand's values, and each has its own
+    scale if they are floats: a handler that mixes rows could not tell rotations of one row apart from separate rows. Every
+    fourth row holds a single value."""
+    if not row or not arg.size:
+        return arg
+    if row % _ROWS == _ROWS - 1 and arg.size > 1:
+        return np.full_like(arg, random.choice(arg.ravel()))
+    drawn = random.choice(arg.ravel(), arg.size).reshape(arg.shape)
+    return (drawn * 2.0 ** -(row % _ROWS)).astype(arg.dtype) if _dtypes_is_float(arg.dtype) else drawn
 
 
 def _dtypes_is_float(dtype):
@@ -171,7 +179,9 @@ def runs(case):
         got = case.results(*case.args)
     except Exception as error:
         raise Fails(f"the call fails: {_first_line(error)}") from error
-    return ", ".join(f"{array.dtype}{list(array.shape)}" for array in got) or "no results"
+    rets = case.spec.rets
+    names = [rets[min(index, len(rets) - 1)].name for index in range(len(got))]
+    return ", ".join(f"{name}: {array.dtype}{list(array.shape)}" for name, array in zip(names, got)) or "no results"
 
 
 def jit(case):
@@ -219,7 +229,7 @@ def vmap(case):
 def shard_map(case):
     """A row a device."""
     if not case.args or case.spec.batch == "none":
-        raise Skipped("no operands" if not case.args else "the handler is not batched")
+        raise Skipped("no operands" if not case.args else 'the manifest says batch = "none"')
     if not case.is_deterministic:
         raise Skipped("the manifest says nondeterministic")
     if len(jax.devices()) < _ROWS:
@@ -281,7 +291,9 @@ def gradient(case):
     try:
         check_grads(of, tuple(jnp.asarray(case.args[index]) for index in at), order=1, modes=modes)
     except Exception as error:
-        raise Fails(f"check_grads ({', '.join(modes)}): {_first_line(error)}") from error
+        # Which derivative it is, how much it is off, and both values are on lines of their own.
+        told = "\n".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
+        raise Fails(f"check_grads ({', '.join(modes)}): {told}") from error
     return f"check_grads, {' and '.join(modes)}"
 
 
@@ -336,9 +348,10 @@ def threads(case):
 
 
 def _floats_of(case):
-    at = [index for index, arg in enumerate(case.args) if _dtypes_is_float(arg.dtype) and arg.size]
+    floats = [index for index, arg in enumerate(case.args) if _dtypes_is_float(arg.dtype)]
+    at = [index for index in floats if case.args[index].size]
     if not at:
-        raise Skipped("no operand is of a float type")
+        raise Skipped("all operands of float types are empty" if floats else "no operand is of a float type")
     return at
 
 
@@ -383,7 +396,7 @@ def _or_error(case, args):
 def _names(case):
     named = case.dims_of()
     if named is None:
-        raise Skipped("its shape contract does not name the dimensions of these operands")
+        raise Skipped("its shape contract has optional or repeated operands" if case.spec.shape else "it has no shape contract")
     names = sorted({dim for dims in named for dim in dims if isinstance(dim, str) and dim != "_"})
     if not names:
         raise Skipped("no dimension is free")
@@ -424,7 +437,8 @@ def wrong_types(case):
         tried += 1
         _refused(case, args, f"{declared.name} of {other} is taken for {'|'.join(declared.dtypes)}")
     if not tried:
-        raise Skipped("every type is accepted")
+        every = all(arg.dtypes is None for arg in case.spec.args)
+        raise Skipped("every type is accepted" if every else "jax has no other type of the same size for any operand")
     return f"{tried} refused"
 
 
