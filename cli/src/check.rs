@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use checks::{CHECKS, Verdict};
 use serde_json::json;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use subject::Subject;
 
 /// The form of the answers for programs.
@@ -21,6 +21,9 @@ pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
 
 /// Command line of `check`.
 #[derive(clap::Args)]
+#[command(mut_arg("time_limit", |arg| arg
+    .default_value("60")
+    .help("How many seconds all checks of a handler may take together")))]
 pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
@@ -129,9 +132,18 @@ fn one(args: &CallArgs, target: &Target, name: &HandlerName) -> Result<Vec<Line>
         }
     };
     let mut lines: Vec<Line> = vec![];
+    let (begun, all) = (Instant::now(), Duration::from_secs(args.time_limit));
     for (name, check) in CHECKS {
         crate::progress::at(format!("checking: {name}"));
-        let limit = Duration::from_secs(args.time_limit);
+        let limit = all.saturating_sub(begun.elapsed());
+        if limit.is_zero() {
+            let verdict = Verdict::Skipped(format!(
+                "the time limit of {} s was over before",
+                args.time_limit
+            ));
+            lines.push(Line { name, verdict });
+            continue;
+        }
         let came = isolated(limit, || check(&subject).to_bytes());
         let verdict = match came {
             Ok(bytes) => Verdict::from_bytes(&bytes),

@@ -405,6 +405,11 @@ impl Prepared {
         &self.arguments
     }
 
+    /// The same call with other arrays of the same shapes.
+    pub(crate) fn with_arguments(self, arguments: Vec<Tensor>) -> Self {
+        Self { arguments, ..self }
+    }
+
     /// Whether a result lies in the memory of an argument.
     pub(crate) fn is_alias(&self, argument: usize) -> bool {
         self.rets

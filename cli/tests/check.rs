@@ -160,6 +160,58 @@ fn each_mistake_is_caught_by_its_line() {
     }
 }
 
+/// y = x less the mean of a row, or of all rows.
+#[test]
+fn rows_that_depend_on_one_another_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = |name: &str, over: &str| {
+        format!(
+            r#"#include "xla_ffi/handler.h"
+static XLA_FFI_Error* mean_impl(xffi_call* call) {{
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, -1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, -1);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  int64_t n = {over};
+  for (int64_t i = 0; i < x.count; i += n) {{
+    float sum = 0;
+    for (int64_t j = i; j < i + n; ++j) sum += ((float*)x.data)[j];
+    for (int64_t j = i; j < i + n; ++j) ((float*)y.data)[j] = ((float*)x.data)[j] - sum / (float)n;
+  }}
+  return NULL;
+}}
+XFFI_HOST_HANDLER(mean, mean_impl);
+XFFI_LIBRARY({name}, XFFI_DESCRIBE(mean,
+  XFFI_ARGS(XFFI_OPERAND_WITH("x", XFFI_DTYPE(F32))),
+  XFFI_RETS(XFFI_OPERAND_WITH("y", XFFI_DTYPE(F32))), XFFI_ATTRS(), XFFI_SHAPE("... n -> ... n")));
+"#
+        )
+    };
+    for (name, over, verdict) in [
+        ("row", "x.dims[x.rank - 1]", "ok"),
+        ("all", "x.count", "FAIL"),
+    ] {
+        let source = source(name, over);
+        let Some(library) = library_of_text(folder.path(), name, "gcc", &source, &[]) else {
+            return skip(
+                "rows_that_depend_on_one_another_are_found",
+                "gcc is not there",
+            );
+        };
+        let lines = check((verdict != "ok").into(), &library, &[]);
+        let line = lines.iter().find(|line| line.0 == "rows").unwrap();
+        assert_eq!(line.1, verdict, "{line:?}");
+        // A matrix of ones has nothing to tell rows apart by but their scales.
+        let lines = check(
+            (verdict != "ok").into(),
+            &library,
+            &["--arg", "f32[3,4]=ones"],
+        );
+        let line = lines.iter().find(|line| line.0 == "rows").unwrap();
+        assert_eq!(line.1, verdict, "{line:?}");
+    }
+}
+
 #[test]
 fn what_is_no_recording_is_told() {
     let lib = rust_examples().join("librms_norm.so");

@@ -56,7 +56,7 @@ def cast_all(spec, given):
             if attr.type == "dict":
                 cast[name] = _dictionary(spec, name, given[name])
             else:
-                cast[name] = _value(attr.type, given[name])
+                cast[name] = _in_range(attr, _value(attr.type, given[name]))
         except (TypeError, ValueError) as error:
             problems.append(f"attribute {name!r}: {error}")
     if problems:
@@ -106,7 +106,7 @@ def _dictionary(spec, name, value):
             kind = inner[key].type
             if kind == "dict" and not isinstance(item, Mapping):
                 raise TypeError(f"expected a dict, got {_values.shown(item)}")
-            result[key] = _untyped(item, 1) if kind == "dict" else _value(kind, item)
+            result[key] = _untyped(item, 1) if kind == "dict" else _in_range(inner[key], _value(kind, item))
         except (TypeError, ValueError) as error:
             raise TypeError(f"its {key!r}: {error}") from error
     missing = [key for key, attr in inner.items() if key not in value and not attr.optional]
@@ -131,6 +131,20 @@ def _value(kind, value):
     if value.ndim != 0:
         raise TypeError(f"expected one {kind}, got an array of shape {list(value.shape)}")
     return bool(value[()]) if kind == "bool" else value[()]
+
+
+def _in_range(attr, value):
+    """The value if it is in the attribute's range. XLA drops a call whose results are empty, so its handler may never check."""
+    numbers = np.asarray(value).reshape(-1) if (attr.minimum, attr.maximum) != (None, None) else np.empty(0)
+    for word, bound in ("min", attr.minimum), ("max", attr.maximum):
+        if bound is None or numbers.dtype.kind not in "iuf":
+            continue
+        # A bound of a float is rounded as the value was.
+        limit = float(numbers.dtype.type(bound)) if numbers.dtype.kind == "f" else bound
+        for number in numbers.tolist():
+            if not (number >= limit if word == "min" else number <= limit):
+                raise ValueError(f"{number} is {'less' if word == 'min' else 'greater'} than its {word}, {bound}")
+    return value
 
 
 def _array(kind, value):

@@ -11,6 +11,10 @@ class ManifestError(LibraryError):
     """A file holds no manifest, or one that cannot be understood."""
 
 
+class FileMissingError(ManifestError, FileNotFoundError):
+    """There is no such file; ``except FileNotFoundError`` finds it, too."""
+
+
 class CompileError(LibraryError):
     """A source text does not compile; the text is what the compiler says."""
 

@@ -9,7 +9,7 @@ import stat
 import tempfile
 
 from . import _image
-from ._errors import LibraryError, ManifestError
+from ._errors import FileMissingError, LibraryError, ManifestError
 
 # Opening a pipe would wait for a writer. Windows has neither word, and changes line ends unless told not to.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -62,6 +62,8 @@ def read(path, wanted="a shared library"):
             data = file.read(_LARGEST)
             if _stamp(os.fstat(file.fileno())) != _stamp(before):
                 raise LibraryError(f"{path} is being written: load it when that is done")
+    except FileNotFoundError as error:
+        raise FileMissingError(error.errno, error.strerror, path) from error
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}") from error
     return Contents(path, data, _stamp(before))

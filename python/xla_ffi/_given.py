@@ -17,6 +17,7 @@ from ._legacy_list import LegacySpec
 _OPERAND = re.compile(r"(?P<kind>[\w|]+)\s*(\[(?P<dims>[^\]]*)\])?\s*(?P<layout>row|column|layout\([\d ]+\))?")
 _NAME = re.compile(r"(?P<stars>\*{0,2})(?P<inout>inout\s+)?(?P<name>[^\s:*]+)\s*(:(?P<rest>.*))?", re.DOTALL)
 _SIZE = re.compile(r"[0-9]{1,18}")  # digits of other scripts, which \d takes, are none of a size
+_RANGE = re.compile(r"(?P<kind>[^{\s]+)(\s+min\s+(?P<min>\S+))?(\s+max\s+(?P<max>\S+))?")
 _FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -327,11 +328,16 @@ def _attribute(found, inside):
                 raise ValueError(f"{item!r} is no member of {name!r}")
             members += _attribute(member, name)
         kind = "dict"
+    found = _RANGE.fullmatch(kind)
+    kind, low, high = found.group("kind", "min", "max") if found else (kind, None, None)
+    bounds = [None if bound is None else _literal(name, bound) for bound in (low, high)]
+    if not all(bound is None or (type(bound) in (int, float) and kind.strip("[")[0] in "iuf") for bound in bounds):
+        raise ValueError(f"the attribute {name!r} has a min or a max that is not a number, or is not a number itself")
     if not _manifest._ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
         raise ValueError(f"the attribute {name!r} is of the type {kind!r}: it is one of bool, i8 … u64, f32, f64, str, [T], dict, any")
     if default is not None and not _manifest.is_of_type(kind, default):
         raise ValueError(f"the attribute {name!r} is of type {kind}, and its default is {default!r}")
-    return [_manifest.Attribute(name, kind, optional, default, inside), *members]
+    return [_manifest.Attribute(name, kind, optional, default, inside, minimum=bounds[0], maximum=bounds[1]), *members]
 
 
 def _after_braces(rest):

@@ -47,6 +47,8 @@ class Attribute:
     inside: Optional[str]  # the dictionary that it belongs to
     doc: str = ""
     narrow: bool = False  # numbers of other types are taken where they fit
+    minimum: Any = None  # inclusive, as is the maximum
+    maximum: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -419,6 +421,8 @@ def _attribute(reader, handler, data):
         inside=reader.get(data, "from", str, where, None),
         doc=reader.get(data, "doc", str, where, ""),
         narrow=bool(reader.get(data, "narrow", bool, where, None)),
+        minimum=reader.get(data, "min", (int, float), where, None),
+        maximum=reader.get(data, "max", (int, float), where, None),
     )
 
 
@@ -453,8 +457,9 @@ class _Reader:
         return ManifestError(f"{self._path}: {why}")
 
     def typed(self, value, kind, where):
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.error(f"{where}: expected {kind.__name__}, got {type(value).__name__}")
+        if not isinstance(value, kind) or (kind in (int, (int, float)) and isinstance(value, bool)):
+            expected = kind.__name__ if isinstance(kind, type) else "a number"
+            raise self.error(f"{where}: expected {expected}, got {type(value).__name__}")
         return value
 
     _REQUIRED = object()

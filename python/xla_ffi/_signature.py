@@ -67,6 +67,8 @@ def attribute(spec, attr):
     members = [each for each in spec.attrs if each.inside == attr.name] if kind == "dict" and attr.inside is None else []
     if members:
         kind = f"{{{', '.join(attribute(spec, each) for each in members)}}}"
+    bounds = (("min", attr.minimum), ("max", attr.maximum))
+    kind += "".join(f" {word} {bound!r}" for word, bound in bounds if bound is not None)
     default = f" = {attr.default!r}" if attr.default is not None else " = None" if attr.optional else ""
     return f"{attr.name}: {kind}{default}"
 

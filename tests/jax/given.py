@@ -251,6 +251,30 @@ def dictionaries():
         raise AssertionError("a library's own defaults are its own")
 
 
+def ranges():
+    """The loader refuses attributes out of their range itself, in dictionaries and defaults too."""
+    text = "(*, bins: i64 min 1 max 8, p: f32 max 0.1 = 0.1, w: [f32] min 0 = None, o: {k: u8 min 2} = None) -> ()"
+    attrs = _given.parse(text)[1]
+    reader, where = _manifest._Reader("f.so"), "handler 'h'"
+    told = {"name": "bins", "type": "i64", "min": 1, "max": 8}
+    if dataclasses.replace(_manifest._attribute(reader, where, told), optional=False) != attrs[0]:
+        raise AssertionError(attrs[0])
+    raises(xla_ffi.ManifestError, lambda: _manifest._attribute(reader, where, {**told, "min": "1"}), "'bins'", "'min'")
+    spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), attrs, False, None, 0, states_defaults=True)
+    if _signature.text(spec) != text:
+        raise AssertionError(_signature.text(spec))
+    for given in {"bins": 1}, {"bins": 8, "p": -1}, {"bins": 2, "w": [0.0, 3.0], "o": {"k": 2}}:
+        _attributes.cast_all(spec, given)
+    for given, words in (
+        ({"bins": 0}, ("'bins'", "0 is less than its min, 1")), ({"bins": 9}, ("'bins'", "9 is greater than its max, 8")),
+        ({"bins": 1, "p": 0.2}, ("'p'", "max, 0.1")), ({"bins": 1, "p": float("nan")}, ("'p'", "nan")),
+        ({"bins": 1, "w": [1.0, -1.0]}, ("'w'", "-1.0", "min, 0")), ({"bins": 1, "o": {"k": 1}}, ("'o'", "'k'", "min, 2")),
+    ):  # fmt: skip
+        raises(TypeError, lambda given=given: _attributes.cast_all(spec, given), "l.f", *words)
+    for wrong in "(*, a: str min 1) -> ()", "(*, a: i8 min x) -> ()", "(*, a: i8 min True) -> ()":
+        raises(ValueError, lambda wrong=wrong: _given.parse(wrong), "'a'")
+
+
 def namesakes():
     """A dictionary in a dictionary is no attribute of its name: nobody declares what it holds. It may have the name of its own dictionary."""
     spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), (), False, None, 0, states_defaults=True)
@@ -360,6 +384,7 @@ def main():
     check("hostile texts", hostile)
     check("defaults in dictionaries", dictionaries)
     check("dictionaries of one name", namesakes)
+    check("ranges of attributes", ranges)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
         check("what is shown and what is none", lambda: shown(build(folder)))

@@ -157,7 +157,8 @@ def calls(lib):
 def loads(path):
     if xla_ffi.load(path) is not xla_ffi.load(path):
         raise AssertionError("loading twice gives two objects")
-    raises(xla_ffi.ManifestError, lambda: xla_ffi.load("/no/such/file.so"), "No such file")
+    for kind in (xla_ffi.ManifestError, FileNotFoundError):
+        raises(kind, lambda kind=kind: xla_ffi.load("/no/such/file.so"), "/no/such/file.so")
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, "copy.so")
         with open(path, "rb") as source, open(copy, "wb") as target:
@@ -590,6 +591,58 @@ def package():
     subprocess.run([sys.executable, "-c", without], check=True)
 
 
+def in_one_call(path):
+    """A call outside of jit is compiled once per set of keywords, and gives what it gives when traced anew each time."""
+    lib = xla_ffi.load(path)
+    x = jnp.asarray(np.arange(1, 7, dtype=np.float32).reshape(2, 3))
+    same = lambda got, wanted: np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    anew = lambda *args, **keywords: lib.rms_norm._call(*args, **keywords)
+    handler = lib.rms_norm
+    compiled = lambda: handler._compiled.cache_info()
+    for eps in (1e-6, 1.0, 1, np.float32(2), 1e-6):
+        for args in (x, x * 2, x[0], np.asarray(x), [1.0, 2.0]):
+            same(handler(args, eps=eps), anew(args, eps=eps))
+    if (compiled().misses, compiled().hits) != (4, 21):
+        raise AssertionError(compiled())
+    # Equal values of other types are other attributes, and what is wrong with one is told as ever.
+    raises(TypeError, lambda: handler(x, eps=True), "eps")
+    raises(TypeError, lambda: handler(x.astype(jnp.int32), eps=1.0), "x is to be F32, got S32")
+    given = {"eps": 0.5}
+    same(handler(x, attrs=given), anew(x, eps=0.5))
+    given["eps"] = 4.0
+    same(handler(x, attrs=given), anew(x, eps=4.0))
+    same(handler(x[:1], attrs={"eps": 0.5}), anew(x[:1], eps=0.5))
+    # What is traced is none of it.
+    before = compiled()
+    loss = lambda call: lambda x: call(x, eps=1.0).sum()
+    same(jax.grad(loss(handler))(x), jax.grad(loss(anew))(x))
+    same(jax.vmap(handler)(x), jax.vmap(anew)(x))
+    text = lambda call: str(jax.make_jaxpr(lambda y: call(x) + y)(x))
+    if text(handler) != text(anew) or compiled() != before:
+        raise AssertionError(text(handler))
+    donated = jax.jit(lambda x: handler(x, eps=1.0), donate_argnums=0)
+    same(donated(x + 0), anew(x, eps=1.0))
+    gone = x + 0
+    gone.delete()
+    raises(RuntimeError, lambda: handler(gone), "deleted")
+    # The settings of jax at the time of a call hold.
+    with jax.default_device(jax.devices()[-1]):
+        if handler(np.asarray(x)).devices() != {jax.devices()[-1]}:
+            raise AssertionError(handler(np.asarray(x)).devices())
+    with jax.debug_nans(True):
+        for operand in x * jnp.inf, np.full((2, 3), np.nan, np.float32):
+            raises(FloatingPointError, lambda operand=operand: handler(operand), "rms_norm.rms_norm")
+    jax.config.update("jax_enable_x64", True)
+    same(handler(x, eps=1.0), anew(x, eps=1.0))
+    jax.config.update("jax_enable_x64", False)
+    with jax.disable_jit():
+        same(handler(x, eps=1.0), anew(x, eps=1.0))
+    for eps in range(200):
+        handler(x, eps=float(eps))
+    if compiled().currsize > 64:
+        raise AssertionError(compiled())
+
+
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     check("shape contracts", contracts)
@@ -605,6 +658,7 @@ def main():
     check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
     check("the package", package)
+    check("calls outside of jit", lambda: in_one_call(libraries["Rust:02_rms_norm"]))
     for language in ("Rust", "C"):
         path = libraries[f"{language}:02_rms_norm"]
         if not path:

@@ -3,6 +3,7 @@
 use super::subject::{Subject, bytes};
 use anyhow::{Result, bail};
 use xla_ffi_runtime::dtype::Class;
+use xla_ffi_runtime::scalar_codec::Number;
 use xla_ffi_runtime::{Code, DType, Displaced, Error, Hazard, Revision, Shape, Tensor, Unwritten};
 
 /// What a check has found.
@@ -52,6 +53,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("operands", |subject| told(operands(subject))),
     ("repeats", |subject| told(repeats(subject))),
     ("threads", |subject| told(threads(subject))),
+    ("rows", |subject| told(rows(subject))),
     ("revisions", |subject| told(revisions(subject))),
     ("misaligned", |subject| told(misaligned(subject))),
     ("overlap", |subject| told(overlap(subject))),
@@ -153,10 +155,13 @@ fn repeats(subject: &Subject) -> Result<Verdict> {
 }
 
 fn threads(subject: &Subject) -> Result<Verdict> {
-    if !is_deterministic(subject) || has_state(subject) {
+    if !is_deterministic(subject) {
         return Ok(Verdict::Skipped(
-            "it has state, or the manifest says nondeterministic".into(),
+            "the manifest says nondeterministic".into(),
         ));
+    }
+    if has_state(subject) {
+        return Ok(Verdict::Skipped("it has state".into()));
     }
     let prepared = subject.prepare()?;
     if (0..prepared.arguments().len()).any(|index| prepared.is_alias(index)) {
@@ -188,6 +193,143 @@ fn threads(subject: &Subject) -> Result<Verdict> {
         Some(why) => Verdict::Fail(format!("from 4 threads at once {why}")),
         None => Verdict::Ok("the same from 4 threads".into()),
     })
+}
+
+/// How many rows the check of rows has.
+const ROWS: usize = 4;
+
+/// Several rows in one call, as vmap makes it, against each of them alone.
+fn rows(subject: &Subject) -> Result<Verdict> {
+    if !is_deterministic(subject) {
+        return Ok(Verdict::Skipped(
+            "the manifest says nondeterministic".into(),
+        ));
+    }
+    let leading = match subject.leading() {
+        Ok(leading) => leading,
+        Err(why) => return Ok(Verdict::Skipped(why)),
+    };
+    let given = subject.prepare()?;
+    let outcome = given.call().run()?;
+    let shapes: Vec<_> = outcome.rets.iter().map(|ret| ret.shape().clone()).collect();
+    let mut random = 0x9E37_79B9_7F4A_7C15;
+    let mut batch: Vec<Vec<Tensor>> = vec![];
+    for row in 0..ROWS {
+        let args = given.arguments().iter().zip(&leading);
+        let args = args.map(|(arg, leads)| match leads {
+            true => drawn(arg, row, &mut random),
+            false => Ok(arg.clone()),
+        });
+        batch.push(args.collect::<Result<_>>()?);
+    }
+    if (1..ROWS).all(|row| bytes(&batch[row]) == bytes(&batch[0])) {
+        return Ok(Verdict::Skipped(
+            "all values of its operands are the same: give others with --arg".into(),
+        ));
+    }
+    let mut alone = vec![];
+    for args in &batch {
+        match subject.call(args.clone(), shapes.clone()) {
+            Ok(rets) => alone.push(rets),
+            Err(why) => {
+                let why = crate::words::error_text(&why);
+                return Ok(Verdict::Skipped(format!(
+                    "the handler refuses other values of its operands: {why}"
+                )));
+            }
+        }
+    }
+    let stacked = leading.iter().enumerate().map(|(index, leads)| {
+        let rows: Vec<_> = batch.iter().map(|args| &args[index]).collect();
+        match leads {
+            true => Tensor::from_fn(with_rows(rows[0].shape())?, |at| {
+                let size = rows[0].shape().elements();
+                element(rows[at / size], at % size)
+            })
+            .map_err(anyhow::Error::from),
+            false => Ok(rows[0].clone()),
+        }
+    });
+    let stacked = stacked.collect::<Result<Vec<_>>>()?;
+    let wide = shapes.iter().map(with_rows).collect::<Result<Vec<_>>>()?;
+    let together = subject.call(stacked, wide)?;
+    for (index, (ret, shape)) in together.iter().zip(&shapes).enumerate() {
+        let size = shape.elements();
+        for at in 0..size * ROWS {
+            let (row, place) = (at / size, at % size);
+            let (got, wanted) = (element(ret, at), element(&alone[row][index], place));
+            if !is_close(shape.dtype(), got, wanted) {
+                let name = &given.ret_names[index];
+                let text = |tensor: &Tensor, at| tensor.text(at).unwrap_or_default();
+                let (got, wanted) = (text(ret, at), text(&alone[row][index], place));
+                return Ok(Verdict::Fail(format!(
+                    "{name}: element {place} of row {row} is {got} among {ROWS} rows, and {wanted} alone: the \
+                     handler's rows depend on one another"
+                )));
+            }
+        }
+    }
+    Ok(Verdict::Ok(format!("{ROWS} rows as each alone")))
+}
+
+/// An operand in one row: the first as it is, the last of a single value, the others drawn from its values; floats have
+/// another scale in each.
+fn drawn(arg: &Tensor, row: usize, random: &mut u64) -> Result<Tensor> {
+    let size = arg.shape().elements();
+    if row == 0 || size == 0 {
+        return Ok(arg.clone());
+    }
+    let mut next = || {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        (*random >> 16) as usize % size
+    };
+    let single = next();
+    let is_single = row == ROWS - 1 && size > 1;
+    let scale = if is_single {
+        1.0
+    } else {
+        0.5_f64.powi(row as i32)
+    };
+    let tensor = Tensor::from_fn(arg.shape().clone(), |_| {
+        let value = element(arg, if is_single { single } else { next() });
+        match value {
+            Number::Float(value) => Number::Float(value * scale),
+            Number::Complex(re, im) => Number::Complex(re * scale, im * scale),
+            other => other,
+        }
+    });
+    Ok(tensor?)
+}
+
+fn element(tensor: &Tensor, at: usize) -> Number {
+    tensor.get(at).unwrap_or(Number::Bool(false))
+}
+
+fn with_rows(shape: &Shape) -> Result<Shape> {
+    let dims = [&[ROWS as i64], shape.dims()].concat();
+    Ok(Shape::new(shape.dtype(), dims)?)
+}
+
+/// As close as another order of operations may bring it.
+fn is_close(dtype: DType, got: Number, wanted: Number) -> bool {
+    let near = |a: f64, b: f64, bits: usize| {
+        let digits = match bits {
+            64 => 52,
+            32 => 23,
+            _ => 7,
+        };
+        let tolerance = 16.0 * 0.5_f64.powi(digits);
+        a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance * (1.0 + b.abs())
+    };
+    match (got, wanted) {
+        (Number::Float(a), Number::Float(b)) => near(a, b, dtype.bits()),
+        (Number::Complex(a, b), Number::Complex(c, d)) => {
+            near(a, c, dtype.bits() / 2) && near(b, d, dtype.bits() / 2)
+        }
+        (got, wanted) => got == wanted,
+    }
 }
 
 fn revisions(subject: &Subject) -> Result<Verdict> {
@@ -307,9 +449,7 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
     let (mut calls, mut refused) = (0, 0);
     for size in sizes {
         let Some(resized) = subject.resized(*size)? else {
-            return Ok(Verdict::Skipped(
-                "no shape contract names the dimensions of these operands".into(),
-            ));
+            return Ok(Verdict::Skipped(subject.why_not_resized().into()));
         };
         for (name, shapes) in resized {
             calls += 1;
@@ -342,7 +482,10 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
             }
         }
     }
-    Ok(Verdict::Ok(format!("{calls} calls, {refused} refused")))
+    Ok(match calls {
+        0 => Verdict::Skipped("no dimension is free".into()),
+        _ => Verdict::Ok(format!("{calls} calls, {refused} refused")),
+    })
 }
 
 /// Each operand as another type of the same size.
@@ -379,7 +522,7 @@ fn wrong_types(subject: &Subject) -> Result<Verdict> {
             ));
         }
     }
-    wrong(subject, others)
+    wrong(subject, others, "every type is accepted")
 }
 
 /// Each operand with a dimension more.
@@ -411,10 +554,10 @@ fn wrong_ranks(subject: &Subject) -> Result<Verdict> {
             ));
         }
     }
-    wrong(subject, others)
+    wrong(subject, others, "no rank is fixed")
 }
 
-fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>) -> Result<Verdict> {
+fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Result<Verdict> {
     let outcome = subject.prepare()?.call().run()?;
     let rets: Vec<_> = outcome.rets.iter().map(|ret| ret.shape().clone()).collect();
     let count = others.len();
@@ -428,7 +571,7 @@ fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>) -> Result<Verdict
         }
     }
     Ok(match (count, taken.is_empty()) {
-        (0, _) => Verdict::Skipped("everything is accepted".into()),
+        (0, _) => Verdict::Skipped(none.into()),
         (_, true) => Verdict::Ok(format!("{count} refused")),
         (_, false) => Verdict::Fail(taken.join("\n")),
     })

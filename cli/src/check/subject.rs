@@ -4,7 +4,7 @@ use crate::run::{CallArgs, Prepared, Ret};
 use crate::target::{HandlerName, Target};
 use anyhow::Result;
 use std::collections::BTreeMap;
-use xla_ffi_doctor::manifest::{self, Kind, Manifest};
+use xla_ffi_doctor::manifest::{self, Batch, Kind, Manifest};
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
@@ -127,6 +127,69 @@ impl Subject {
 
     pub(super) fn shapes(&self) -> Result<Vec<Shape>> {
         shapes(&self.args)
+    }
+
+    /// The results of a call with other arrays, all of which the caller knows the shapes of.
+    pub(super) fn call(&self, args: Vec<Tensor>, rets: Vec<Shape>) -> Result<Vec<Tensor>> {
+        let shapes: Vec<_> = args.iter().map(|arg| arg.shape().clone()).collect();
+        let prepared = self.prepare_with(&shapes, Some(rets))?;
+        Ok(prepared.with_arguments(args).call().run()?.rets)
+    }
+
+    /// For each argument whether a call for several rows has one more leading dimension in it, as the loader batches it;
+    /// else why there is no such call.
+    pub(super) fn leading(&self) -> Result<Vec<bool>, String> {
+        let Some(manifest) = self.manifest.as_ref().filter(|handler| handler.described) else {
+            return Err("without a manifest nobody knows which dimensions are rows".into());
+        };
+        let count = self.args.args.len();
+        let leading = match &manifest.batch {
+            None => {
+                let leads =
+                    |side: &str| side.split(',').all(|entry| entry.trim().starts_with("..."));
+                let contract = manifest
+                    .shape
+                    .as_deref()
+                    .and_then(|text| text.split_once("->"));
+                let ranks = manifest.args.iter().chain(&manifest.rets);
+                if !contract.is_some_and(|(args, rets)| leads(args) && leads(rets))
+                    || ranks.into_iter().any(|operand| operand.rank.is_some())
+                {
+                    return Err(
+                        "its operands do not all begin with '...': no dimensions are rows".into(),
+                    );
+                }
+                vec![true; count]
+            }
+            Some(Batch::Word(word)) if word == "leading" => vec![true; count],
+            Some(Batch::Each(words)) => words.iter().map(|word| word == "leading").collect(),
+            Some(Batch::Word(word)) => return Err(format!("the manifest says batch = \"{word}\"")),
+            Some(_) => return Err("it is batched by another handler".into()),
+        };
+        let tokens = self
+            .args
+            .args
+            .iter()
+            .map(|arg| arg.shape().dtype() == DType::Token);
+        let leading: Vec<bool> = leading
+            .iter()
+            .zip(tokens)
+            .map(|(leads, token)| *leads && !token)
+            .collect();
+        match leading.len() == count && leading.contains(&true) {
+            true => Ok(leading),
+            false => Err("no operands have rows".into()),
+        }
+    }
+
+    /// Why there are no other sizes.
+    pub(super) fn why_not_resized(&self) -> &'static str {
+        match &self.manifest {
+            _ if !self.args.rets.is_empty() => "--ret says the results' sizes",
+            None => "without a manifest no shape contract is known",
+            Some(manifest) if manifest.shape.is_none() => "it has no shape contract",
+            Some(_) => "its shape contract has optional or repeated operands",
+        }
     }
 
     /// The name of an argument.
