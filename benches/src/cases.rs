@@ -235,17 +235,17 @@ pub(crate) fn spoilt(case: &Case, host: &Host) -> Vec<(String, Frame)> {
             all.push((format!("operand {index}: {what}"), frame));
         }
     }
-    // Each result on top of each other operand.
+    // Each result in the place of each other result.
     for ret in 0..good.rets.len() {
-        for other in 0..good.args.len() + ret {
+        for other in good.args.len()..good.args.len() + ret {
             let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
             // SAFETY: a buffer of our own, which nobody reads yet.
             let data = unsafe { (*buffers[other]).data };
             let result = buffers[good.args.len() + ret];
             // SAFETY: as above.
-            unsafe { (*result).data = data.wrapping_byte_add(60) };
-            all.push((format!("result {ret} overlaps operand {other}"), frame));
+            unsafe { (*result).data = data };
+            all.push((format!("result {ret} in the place of operand {other}"), frame));
         }
     }
     all

@@ -1,7 +1,6 @@
 //! The call as the host laid it out: its frame, its host, and copies of what ends with it.
 
 pub(crate) mod detach;
-pub(crate) mod doubt;
 pub(crate) mod frame;
 pub(crate) mod frame_copy;
 pub(crate) mod host;

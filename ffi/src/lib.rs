@@ -76,7 +76,6 @@ pub use attribute::dictionary::Dictionary;
 pub use attribute::{AttrValue, Attribute, Pointer};
 pub use bind::Bind;
 pub use bind::one_of::{Elements, OneOf, OneOfOut};
-pub use bind::region::Region;
 pub use bind::remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
 pub use call::detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use call::frame::Frame;
@@ -456,17 +455,12 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::bind::guess::Guess;
-    pub use crate::bind::region::{Order, Regions, Starts, is_ordered};
-    pub use crate::call::doubt::Doubt;
     pub use crate::context::load_state;
     pub use crate::declare::contract_check::{entry_fits, is_operand, takes_batch};
     pub use crate::entry::entry;
     pub use crate::entry::flow::Flow;
     pub use crate::entry::handler::{Handler, Stage};
-    pub use crate::entry::operands::{
-        are_tagged, counts, file_region, file_start, fixed, is_disjoint, leads, remaining_apart,
-    };
+    pub use crate::entry::operands::{are_apart, counts};
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
         pub use crate::legacy::descriptor::Opaque;
@@ -482,7 +476,7 @@ pub mod __private {
         explain_variants, has_attr, in_order, struct_from_dictionary,
     };
     pub use crate::attribute::narrow::Wide;
-    pub use crate::bind::derived::{explain as explain_made, readable, region as region_made};
+    pub use crate::bind::derived::{explain as explain_made, readable};
     pub use crate::bind::optional::{Hidden, or_default};
     pub use crate::call::frame_copy::{Made, outlives_call};
     pub use crate::declare::about::{About, Batch, Gradient};

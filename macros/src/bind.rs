@@ -49,8 +49,6 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let (frame, at) = (ours("__frame"), ours("__at"));
     let param = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::PARAM);
     let bind = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind(#frame, #at));
-    let bind_if_there =
-        quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind_if_there(#frame, #at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
         // SAFETY: what it is made from keeps the promise, and is only read.
@@ -65,33 +63,12 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
                 #bind.and_then(|__from| #made(__from).ok())
             }
 
-            #[inline]
-            fn bind_if_there(
-                __frame: &::xla_ffi::Frame<#lifetime>,
-                __at: &::xla_ffi::At,
-            ) -> ::core::option::Option<::core::option::Option<Self>> {
-                match #bind_if_there? {
-                    ::core::option::Option::Some(__from) => #made(__from).ok().map(::core::option::Option::Some),
-                    ::core::option::Option::None => {
-                        ::core::option::Option::Some(::core::option::Option::None)
-                    }
-                }
-            }
-
             fn explain(
                 __frame: &::xla_ffi::Frame<#lifetime>,
                 __at: &::xla_ffi::At,
                 __problems: &mut ::xla_ffi::Problems<'_>,
             ) {
                 ::xla_ffi::__private::explain_made::<#from, Self>(__frame, __at, __problems);
-            }
-
-            fn region_at(
-                &self,
-                __frame: &::xla_ffi::Frame<#lifetime>,
-                __at: &::xla_ffi::At,
-            ) -> ::xla_ffi::Region {
-                ::xla_ffi::__private::region_made(__frame, __at)
             }
         }
 

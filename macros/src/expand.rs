@@ -241,111 +241,32 @@ impl Stage {
         let values: Vec<Ident> = (0..self.params.len())
             .map(|index| format_ident!("__p{index}", span = Span::mixed_site()))
             .collect();
-        let doubt = format_ident!("__doubt", span = Span::mixed_site());
-        let sure = format_ident!("__sure", span = Span::mixed_site());
-        let (mut decodes, mut knowns, mut settles) = (vec![], vec![], vec![]);
-        // The memory of what was guessed, and of what is settled.
-        let (mut places, mut guesses, mut regions) = (vec![], vec![], vec![]);
-        for ((param, at), value) in self.params.iter().zip(at).zip(&values) {
-            let decode = if param.is_guessed() {
-                knowns.push(quote!(#value.sure(&#sure)));
-                let settle = param.settle(value, at);
-                settles.push(quote! {
-                    let ::core::option::Option::Some(#value) = #settle else {
+        let decodes = self
+            .params
+            .iter()
+            .zip(at)
+            .zip(&values)
+            .map(|((param, at), value)| {
+                let decode = param.decode(at);
+                quote! {
+                    let ::core::option::Option::Some(#value) = #decode else {
                         return #mismatch;
                     };
-                });
-                param.guess(at, &doubt)
-            } else {
-                knowns.push(quote!(#value));
-                param.decode(at)
-            };
-            decodes.push(quote! {
-                let ::core::option::Option::Some(#value) = #decode else {
-                    return #mismatch;
-                };
+                }
             });
-            if let Some(region) = param.region(value, at) {
-                let guess = if param.is_guessed() {
-                    param.guessed_region(value, at)
-                } else {
-                    region.clone()
-                };
-                decodes.push(quote! {
-                    ::xla_ffi::__private::file_start(#at, #guess, __ARGS, &mut __starts);
-                });
-                places.push(at);
-                guesses.push(guess);
-                regions.push(region);
-            }
-        }
-        let file = |regions: &[TokenStream]| {
-            quote! {
-                let mut __regions = ::xla_ffi::__private::Regions::<__OPERANDS>::empty();
-                #(::xla_ffi::__private::file_region(#places, #regions, __ARGS, &mut __regions);)*
-            }
-        };
-        let (file_guesses, file) = (file(&guesses), file(&regions));
-        let decode = (!values.is_empty()).then(|| {
-            quote! {
-                // One more, behind all.
-                const __MORE: usize = __OPERANDS + 1;
-                const __ORDERED: bool = ::xla_ffi::__private::is_ordered(__ARGS, __RETS);
-                static __ORDER: ::xla_ffi::__private::Order<__MORE> = ::xla_ffi::__private::Order::declared();
-                let mut __starts = ::xla_ffi::__private::Starts::<__MORE>::none();
-                let mut #doubt = ::xla_ffi::__private::Doubt::none(__OPERANDS, __ORDERED);
-                if const { ::xla_ffi::__private::are_tagged(#params) }
-                    && !#doubt.are_buffers::<__ARGS, __RETS>(__frame)
-                {
-                    return #mismatch;
-                }
-                #(#decodes)*
-                let __placed = if !__ORDERED || #doubt.is_left() {
-                    false
-                } else {
-                    let __version = __ORDER.version();
-                    let __proven = __ORDER.has_address(&__starts)
-                        #(&& ::xla_ffi::__private::leads(#places, #guesses, __ARGS, &__ORDER, &__starts))*
-                        && __ORDER.held(__version);
-                    __proven || {
-                        #file_guesses
-                        __regions.have_addresses() && __ORDER.sort(__ARGS, &__regions)
-                    }
-                };
-                let (#(#values,)*) = if let ::core::option::Option::Some(#sure) = #doubt.resolve(__placed) {
-                    (#(#knowns,)*)
-                } else {
-                    #(#settles)*
-                    if __ORDERED {
-                        #file
-                        if !__ORDER.sort(__ARGS, &__regions) {
-                            return #mismatch;
-                        }
-                    }
-                    (#(#values,)*)
-                };
-                if !__ORDERED {
-                    #file
-                    if !::xla_ffi::__private::is_disjoint(&__regions, __ARGS) {
-                        return #mismatch;
-                    }
-                }
-            }
-        });
         let contract = contract
             .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
         let statements = quote! {
             if !::xla_ffi::__private::counts::<#owner, #number>(__frame) {
                 return #mismatch;
             }
-            const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
-            const __RETS: usize = ::xla_ffi::__private::fixed(#params, false);
-            const __OPERANDS: usize = __ARGS + __RETS;
-            #decode
-            if !::xla_ffi::__private::remaining_apart(__frame, #params, __ARGS, __RETS) {
+            #(#decodes)*
+            #contract
+            const __OPERANDS: usize = ::xla_ffi::__private::operands(#params, true)
+                + ::xla_ffi::__private::operands(#params, false);
+            if !::xla_ffi::__private::are_apart::<#owner, #number, __OPERANDS>(__frame) {
                 return #mismatch;
             }
-            #contract
         };
         (statements, values)
     }

@@ -404,23 +404,6 @@ impl Parameter {
         self.options.modify(named, place(&self.ty))
     }
 
-    /// Whether the parameter is decoded by a guess: those whose attributes come in a way of their own are not.
-    pub(crate) fn is_guessed(&self) -> bool {
-        self.options.default.is_none() && !self.options.flatten
-    }
-
-    /// An expression of type `Option<Guess<T>>` that decodes the parameter and leaves some checks to `doubt`.
-    pub(crate) fn guess(&self, at: &TokenStream, doubt: &Ident) -> TokenStream {
-        let (ty, frame) = (&self.ty, ours("__frame"));
-        quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::guess(#frame, #at, &mut #doubt))
-    }
-
-    /// An expression of type `Option<T>` that makes the checks which were left to a doubt.
-    pub(crate) fn settle(&self, guess: &Ident, at: &TokenStream) -> TokenStream {
-        let (ty, frame) = (&self.ty, ours("__frame"));
-        quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::settle(#guess, #frame, #at))
-    }
-
     /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.
     pub(crate) fn decode(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
@@ -462,23 +445,6 @@ impl Parameter {
         } else {
             quote!(#explain;)
         }
-    }
-
-    /// The memory that the parameter reaches.
-    pub(crate) fn region(&self, value: &Ident, at: &TokenStream) -> Option<TokenStream> {
-        if self.options.flatten {
-            return None;
-        }
-        let (ty, frame) = (&self.ty, ours("__frame"));
-        Some(
-            quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, #frame, #at)),
-        )
-    }
-
-    /// The same of a value that was guessed.
-    pub(crate) fn guessed_region(&self, guess: &Ident, at: &TokenStream) -> TokenStream {
-        let (ty, frame) = (&self.ty, ours("__frame"));
-        quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::guessed_region(&#guess, #frame, #at))
     }
 }
 

@@ -1,9 +1,7 @@
 //! What `#[derive(Bind)]` expands to: parameters made from other parameters.
 
 use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
 use crate::declare::kind::Kind;
 use crate::declare::param::Param;
@@ -42,20 +40,5 @@ where
         _ => "parameter",
     };
     problems.push(format!("{what} `{}`: {error}", at.param.name));
-}
-
-/// The memory that a made type may reach: the whole operand at its place. What it was made from is not asked: to make
-/// that again may run users' code, which gives what it likes the second time.
-#[must_use]
-#[inline]
-pub fn region(frame: &Frame<'_>, at: &At) -> Region {
-    if !matches!(at.param.kind, Kind::Arg) {
-        return Region::EMPTY;
-    }
-    frame
-        .arg(at.arg)
-        .and_then(RawBuffer::region)
-        // What has no elements may lie at null, which is no place.
-        .filter(|region| !region.is_empty())
-        .unwrap_or(Region::EMPTY)
+    problems.is_error = true;
 }

@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
@@ -112,7 +111,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOf<'_, S, RANK> {
     }
 }
 
-// SAFETY: takes the argument at its place, and `region` covers it.
+// SAFETY: takes the argument at its place.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, S::DTYPES, rank(RANK));
 
@@ -127,11 +126,6 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> 
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.arg(frame, at, 1);
-    }
-
-    #[inline]
-    fn region(&self) -> Region {
-        self.buffer.region()
     }
 }
 
@@ -213,7 +207,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOfOut<'_, S, RANK> {
     }
 }
 
-// SAFETY: takes the result at its place, and `region` covers it.
+// SAFETY: takes the result at its place.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOfOut<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, S::DTYPES, rank(RANK));
 
@@ -228,10 +222,5 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOfOut<'f, S, RAN
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.ret(frame, at, 1);
-    }
-
-    #[inline]
-    fn region(&self) -> Region {
-        self.out.region()
     }
 }

@@ -1,7 +1,6 @@
 //! Parameters that may be absent.
 
 use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::declare::at::At;
 use crate::declare::kind::Kind;
@@ -21,6 +20,15 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
     }
 }
 
+/// Whether a part of the context could not be decoded only because the call has none.
+#[cold]
+fn is_absent<'f, T: Bind<'f>>(frame: &Frame<'f>, at: &At) -> bool {
+    let mut text = String::new();
+    let mut problems = Problems::new(&mut text, "");
+    T::explain(frame, at, &mut problems);
+    !problems.is_error
+}
+
 /// `None` where the operand or attribute did not come, or the host lacks the part of the context;
 /// such a parameter does not raise the handler's floor. User data and state are `None` where the host
 /// has none to give; that it does not take their type, or has an object of another type, is an error.
@@ -33,17 +41,19 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
         if !present(frame, at) {
             return Some(None);
         }
-        if matches!(at.param.kind, Kind::Context) {
-            return T::bind_if_there(frame, at);
+        match T::bind(frame, at) {
+            None if matches!(at.param.kind, Kind::Context) => {
+                is_absent::<T>(frame, at).then_some(None)
+            }
+            value => value.map(Some),
         }
-        T::bind(frame, at).map(Some)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         if !present(frame, at) {
             return;
         }
-        if matches!(at.param.kind, Kind::Context) && T::bind_if_there(frame, at).is_some() {
+        if matches!(at.param.kind, Kind::Context) && is_absent::<T>(frame, at) {
             return;
         }
         if matches!(at.param.kind, Kind::InOut) {
@@ -60,17 +70,6 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
             return;
         }
         T::explain(frame, at, problems);
-    }
-
-    #[inline(always)]
-    fn region(&self) -> Region {
-        self.as_ref().map_or(Region::EMPTY, T::region)
-    }
-
-    #[inline(always)]
-    fn region_at(&self, frame: &Frame<'f>, at: &At) -> Region {
-        self.as_ref()
-            .map_or(Region::EMPTY, |value| value.region_at(frame, at))
     }
 }
 

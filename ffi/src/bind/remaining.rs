@@ -1,7 +1,6 @@
 //! Operands in any number.
 
 use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
@@ -193,7 +192,7 @@ impl std::fmt::Debug for RemainingArgs<'_> {
     }
 }
 
-// SAFETY: takes the operands from its place on; `overlap` checks variadic ones.
+// SAFETY: takes the operands from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None).variadic();
@@ -222,8 +221,8 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
 
 /// All results behind those that other parameters take. Each can be taken once. Since r0.
 ///
-/// That no result overlaps another operand takes `n log n` steps for `n` operands, and an allocation where there are more
-/// than 64 of them.
+/// To check that no result shares memory with another operand, `n` operands are sorted: this takes `n log n` steps and an
+/// allocation.
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*};
@@ -455,7 +454,7 @@ impl std::fmt::Debug for RemainingRets<'_> {
     }
 }
 
-// SAFETY: takes the operands from its place on; `overlap` checks variadic ones.
+// SAFETY: takes the operands from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None).variadic();
@@ -480,124 +479,5 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
             let at = At { ret: index, ..*at };
             problems.ret(frame, &at, 1);
         }
-    }
-}
-
-/// Whether a result among the variadic operands, or any result beside variadic arguments, overlaps
-/// another operand. `args` and `rets` count the operands that parameters took one by one; those
-/// pairs have been checked already. It takes `n log n` steps for `n` operands, and memory for more than 64 of them.
-#[cold]
-#[inline(never)]
-pub(crate) fn overlap(frame: &Frame<'_>, args: usize, rets: usize) -> bool {
-    if frame.ret_count() == 0 {
-        return false;
-    }
-    let region =
-        |raw: RawBuffer<'_>| AnyBuffer::decode(raw).map_or(Region::EMPTY, |buffer| buffer.region());
-    let given_args = (0..frame.arg_count()).map(|index| {
-        let side = if index < args {
-            Side::Arg
-        } else {
-            Side::MoreArgs
-        };
-        (frame.arg(index), side)
-    });
-    let given_rets = (0..frame.ret_count()).map(|index| {
-        let side = if index < rets {
-            Side::Ret
-        } else {
-            Side::MoreRets
-        };
-        (frame.ret(index), side)
-    });
-    let all = given_args
-        .chain(given_rets)
-        .map(|(raw, side)| (raw.map_or(Region::EMPTY, region), side));
-    let count = frame.arg_count() + frame.ret_count();
-    let mut few = [(Region::EMPTY, Side::Arg); 64];
-    let mut many = vec![];
-    let placed = match few.get_mut(..count) {
-        Some(few) => {
-            few.iter_mut()
-                .zip(all)
-                .for_each(|(place, one)| *place = one);
-            few
-        }
-        None => {
-            many.extend(all);
-            &mut many[..]
-        }
-    };
-    any_overlap(placed)
-}
-
-/// What an operand is to [`overlap`].
-#[derive(Clone, Copy)]
-enum Side {
-    Arg,
-    MoreArgs,
-    Ret,
-    MoreRets,
-}
-
-/// Whether two operands of sides that may not share memory do. Sorts them.
-fn any_overlap(placed: &mut [(Region, Side)]) -> bool {
-    placed.sort_unstable_by_key(|(region, _)| region.start());
-    // How far those of each side reach that start no later than the one at hand.
-    let [mut arg, mut more_args, mut ret, mut more_rets] = [0; 4];
-    placed
-        .iter()
-        .filter(|(region, _)| !region.is_empty())
-        .any(|(region, side)| {
-            let (reach, others) = match side {
-                Side::Arg => (&mut arg, more_rets),
-                Side::MoreArgs => (&mut more_args, ret.max(more_rets)),
-                Side::Ret => (&mut ret, more_args.max(more_rets)),
-                Side::MoreRets => {
-                    let all = arg.max(more_args).max(ret).max(more_rets);
-                    (&mut more_rets, all)
-                }
-            };
-            *reach = region.end().max(*reach);
-            region.start() < others
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sorted_operands_overlap_where_pairs_do() {
-        let mut random = 1_u64;
-        let mut below = |end: usize| {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            (random >> 33) as usize % end
-        };
-        let apart = |a: Side, b: Side| {
-            use Side::{Arg, MoreArgs, MoreRets, Ret};
-            matches!(
-                (a, b),
-                (Arg, MoreRets) | (MoreArgs, Ret) | (MoreRets, MoreRets | Ret | MoreArgs)
-            )
-        };
-        let mut found = [0; 2];
-        for _ in 0..20_000 {
-            let mut placed: Vec<_> = (0..2 + below(8))
-                .map(|_| {
-                    let start = std::ptr::without_provenance(1 + below(200));
-                    let side = [Side::Arg, Side::MoreArgs, Side::Ret, Side::MoreRets][below(4)];
-                    (Region::new(start, below(20)), side)
-                })
-                .collect();
-            let expected = placed.iter().enumerate().any(|(index, &(a, x))| {
-                placed[..index]
-                    .iter()
-                    .any(|&(b, y)| a.overlaps(b) && (apart(x, y) || apart(y, x)))
-            });
-            assert_eq!(any_overlap(&mut placed), expected);
-            found[usize::from(expected)] += 1;
-        }
-        assert!(found.iter().all(|&count| count > 1000), "{found:?}");
     }
 }

@@ -7,7 +7,6 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
@@ -80,8 +79,8 @@ impl<T> Parts<T> {
 /// Refuses an operand that is none of the call's. A promise lends the operands of its own call, for as long as a closure
 /// runs; nothing but where they lie tells them from these.
 #[inline(always)]
-fn assert_of(call: &Frame<'_>, region: Region) {
-    if !region.is_empty() && !call.has_bytes(region) {
+fn assert_of(call: &Frame<'_>, data: *const c_void, len: usize) {
+    if len > 0 && !call.has_operand_at(data) {
         not_of_the_call();
     }
 }
@@ -108,7 +107,7 @@ macro_rules! detach {
 
             unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
                 let view = self.into_view();
-                assert_of(call, view.region());
+                assert_of(call, view.data.cast_const().cast(), view.len);
                 let Typed { data, dims, len } = view;
                 $kept(Parts {
                     data,
@@ -339,7 +338,7 @@ macro_rules! detach_any {
             type Kept = $kept;
 
             unsafe fn detach(self, call: &Frame<'_>) -> $kept {
-                assert_of(call, self.raw().region().unwrap_or(Region::EMPTY));
+                assert_of(call, self.raw().data(), self.byte_size());
                 $kept(AnyParts::new(self.raw()))
             }
         }

@@ -15,7 +15,6 @@ use xla_ffi_sys::{
     XLA_FFI_RetType, XLA_FFI_Rets,
 };
 
-use crate::bind::region::Region;
 use crate::call::host::Host;
 use crate::call::raw_attribute::{RawAttrs, element};
 use crate::call::raw_buffer::RawBuffer;
@@ -99,54 +98,6 @@ impl<'f> Frame<'f> {
         })
     }
 
-    /// Whether there are so many arguments and results at least, and these are buffers.
-    #[inline(always)]
-    pub(crate) fn has_buffers<const ARGS: usize, const RETS: usize>(&self) -> bool {
-        let (args, rets) = (self.args(), self.rets());
-        if args.len < ARGS || rets.len < RETS {
-            return false;
-        }
-        // Without branches, so that a compiler compares several at once.
-        let mut other = 0;
-        for index in 0..ARGS {
-            // SAFETY: invariant 2, `index` is in range.
-            other |= unsafe { element(args.types, index) }.0 ^ XLA_FFI_ArgType::BUFFER.0;
-        }
-        for index in 0..RETS {
-            // SAFETY: as above.
-            other |= unsafe { element(rets.types, index) }.0 ^ XLA_FFI_RetType::BUFFER.0;
-        }
-        other == 0
-    }
-
-    /// The argument at `index`.
-    ///
-    /// # Safety
-    /// [`Frame::has_buffers`] said so of more arguments, or `known` is not true.
-    #[inline(always)]
-    pub(crate) unsafe fn arg_buffer(&self, index: usize, known: bool) -> Option<RawBuffer<'f>> {
-        if known {
-            // SAFETY: the caller's promise.
-            unsafe { self.args().buffer(index) }
-        } else {
-            self.arg(index)
-        }
-    }
-
-    /// The result at `index`.
-    ///
-    /// # Safety
-    /// As for [`Frame::arg_buffer`], of results.
-    #[inline(always)]
-    pub(crate) unsafe fn ret_buffer(&self, index: usize, known: bool) -> Option<RawBuffer<'f>> {
-        if known {
-            // SAFETY: the caller's promise.
-            unsafe { self.rets().buffer(index) }
-        } else {
-            self.ret(index)
-        }
-    }
-
     /// The same frame of a call that may stay pending.
     #[inline(always)]
     pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
@@ -228,12 +179,12 @@ impl<'f> Frame<'f> {
         self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
-    /// Whether an operand has all bytes of a region.
+    /// Whether an operand starts at an address.
     #[inline]
-    pub(crate) fn has_bytes(&self, region: Region) -> bool {
-        let has = |buffer: RawBuffer<'_>| buffer.region().is_some_and(|own| own.contains(region));
-        (0..self.ret_count()).any(|index| self.ret(index).is_some_and(has))
-            || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(has))
+    pub(crate) fn has_operand_at(&self, data: *const std::ffi::c_void) -> bool {
+        let starts = |buffer: RawBuffer<'_>| std::ptr::eq(buffer.data(), data);
+        (0..self.ret_count()).any(|index| self.ret(index).is_some_and(starts))
+            || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(starts))
     }
 
     /// The attributes.
@@ -276,14 +227,6 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
         if tag != buffer {
             return None;
         }
-        // SAFETY: it is in range, and tagged as a buffer.
-        unsafe { self.buffer(index) }
-    }
-
-    /// # Safety
-    /// `index` is in range, and its tag says that it is a buffer.
-    #[inline(always)]
-    unsafe fn buffer(&self, index: usize) -> Option<RawBuffer<'f>> {
         // SAFETY: invariant 2, `index` is in range.
         let value = unsafe { element(self.values, index) };
         // SAFETY: invariant 2: the tag says that it is a buffer.

@@ -1,8 +1,6 @@
 //! A buffer of the call frame, read safely: the one home of raw access to it. The invariants are
 //! those of the frame.
 
-use crate::bind::region::Region;
-use crate::call::doubt::Doubt;
 use crate::operand::element::{Element, byte_size};
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
@@ -37,13 +35,6 @@ impl<T: Element> Typed<'_, T> {
         let mut shape = [0; RANK];
         shape.copy_from_slice(self.dims);
         shape
-    }
-
-    /// The memory of the elements.
-    #[inline(always)]
-    pub(crate) fn region(&self) -> Region {
-        // It wraps around only in a guess that nobody uses.
-        Region::new(self.data.cast(), self.len.wrapping_mul(size_of::<T>()))
     }
 }
 
@@ -82,12 +73,16 @@ impl<'f> RawBuffer<'f> {
         unsafe { std::slice::from_raw_parts(self.raw.dims, self.raw.rank as usize) }
     }
 
-    /// The dimensions of a buffer that has `rank` of them.
-    ///
-    /// # Safety
-    /// It has.
+    /// The dimensions, as many as the buffer has and as `rank` says; `None` for any.
     #[inline(always)]
-    unsafe fn fixed_dims(self, rank: usize) -> Option<&'f [i64]> {
+    fn ranked(self, rank: Option<usize>) -> Option<&'f [i64]> {
+        let Some(rank) = rank else {
+            let dims = self.raw_dims();
+            return (dims.len() as i64 == self.raw.rank).then_some(dims);
+        };
+        if self.raw.rank != rank as i64 {
+            return None;
+        }
         if rank == 0 {
             return Some(&[]);
         }
@@ -96,35 +91,19 @@ impl<'f> RawBuffer<'f> {
             .then(|| unsafe { std::slice::from_raw_parts(self.raw.dims, rank) })
     }
 
-    /// The dimensions, as many as the buffer has and as `rank` says; `None` for any.
-    #[inline(always)]
-    fn ranked(self, rank: Option<usize>) -> Option<&'f [i64]> {
-        if let Some(rank) = rank {
-            if self.raw.rank != rank as i64 {
-                return None;
-            }
-            // SAFETY: the rank is as many.
-            return unsafe { self.fixed_dims(rank) };
-        }
-        let dims = self.raw_dims();
-        (dims.len() as i64 == self.raw.rank).then_some(dims)
-    }
-
     /// The dimensions and their product; `None` when a dimension is negative, there are none where
     /// the rank says so, or the product overflows.
     #[inline]
     pub(crate) fn shape(self) -> Option<(&'f [usize], usize)> {
         let dims = self.ranked(None)?;
-        Some((unsigned(dims), count(dims, 0)?))
+        Some((unsigned(dims), count(dims, 1)?))
     }
 
-    /// The bytes of its elements; `None` for shapes and types whose bytes cannot be counted, and where
-    /// they lie nowhere.
-    pub(crate) fn region(self) -> Option<Region> {
+    /// The address and the number of bytes of a buffer that has any.
+    pub(crate) fn place(self) -> Option<(usize, usize)> {
         let (_, len) = self.shape()?;
         let bytes = byte_size(self.dtype(), len)?;
-        let data = self.data().cast_const().cast();
-        (bytes == 0 || !self.data().is_null()).then(|| Region::new(data, bytes))
+        (bytes > 0 && !self.data().is_null()).then(|| (self.data().addr(), bytes))
     }
 
     /// Checks everything that a typed view needs; `rank` is `None` for any.
@@ -141,34 +120,8 @@ impl<'f> RawBuffer<'f> {
             })
     }
 
-    /// The same with the number and the place of the elements left to `doubt`: what it gives holds where that
-    /// resolves.
-    #[inline(always)]
-    pub(crate) fn guess<T: Element>(
-        self,
-        rank: Option<usize>,
-        doubt: &mut Doubt,
-    ) -> Option<Typed<'f, T>> {
-        const { assert!(size_of::<T>() <= 16 && align_of::<T>() <= 16) };
-        if self.raw.dtype != doubt.dtype(T::DTYPE) {
-            return None;
-        }
-        let dims = match rank {
-            Some(rank) if self.raw.rank != doubt.rank(rank) => return None,
-            // SAFETY: the rank is as many.
-            Some(rank) => unsafe { self.fixed_dims(rank)? },
-            None => self.ranked(None)?,
-        };
-        let data = self.raw.data.cast();
-        Some(Typed {
-            data,
-            dims: unsigned(dims),
-            len: doubt.count(dims, data),
-        })
-    }
-
     /// The same as `typed` for elements of `size` bytes, whatever their type.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn untyped(
         self,
         size: usize,
@@ -176,20 +129,22 @@ impl<'f> RawBuffer<'f> {
         rank: Option<usize>,
     ) -> Option<Typed<'f, u8>> {
         let dims = self.ranked(rank)?;
-        let len = count(dims, size)?;
-        let mut data = self.raw.data.cast::<u8>();
-        if data.is_null() || data as usize % align != 0 {
-            if len != 0 {
-                return None;
-            }
-            // No elements lie anywhere.
-            data = std::ptr::without_provenance_mut(align);
-        }
-        Some(Typed {
+        let view = |data, len| Typed {
             data,
             dims: unsigned(dims),
             len,
-        })
+        };
+        let data = self.raw.data.cast::<u8>();
+        // No elements may be anywhere.
+        let nowhere = view(std::ptr::without_provenance_mut(align), 0);
+        if data.is_null() {
+            return has_zero(dims).then_some(nowhere);
+        }
+        let len = count(dims, size)?;
+        if data.addr() % align != 0 {
+            return (len == 0).then_some(nowhere);
+        }
+        Some(view(data, len))
     }
 }
 
@@ -200,18 +155,23 @@ fn unsigned(dims: &[i64]) -> &[usize] {
     unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) }
 }
 
-/// The product of dimensions; `None` when one is negative, or the product or that of the bytes is too large.
-// Inline for the same reason as `RawAttrs::position`.
-#[inline]
+/// The product of dimensions; `None` if one is negative, or the product or the number of bytes is too large.
+#[inline(always)]
 fn count(dims: &[i64], size: usize) -> Option<usize> {
-    if dims.iter().any(|&dim| dim < 0) {
-        return None;
-    }
-    if dims.contains(&0) {
-        return Some(0);
-    }
+    // As an unsigned number a negative dimension is so large that the product is too large, unless another one is zero.
     let product = dims
         .iter()
-        .try_fold(1usize, |product, &dim| product.checked_mul(dim as usize))?;
-    (product.checked_mul(size)? <= isize::MAX as usize).then_some(product)
+        .try_fold(1_usize, |product, &dim| product.checked_mul(dim as usize));
+    match product {
+        Some(len) if len.wrapping_sub(1) < isize::MAX as usize / size => Some(len),
+        _ => has_zero(dims).then_some(0),
+    }
+}
+
+/// Whether a dimension is zero and none is negative.
+// Inline for the same reason as `RawAttrs::position`.
+#[cold]
+#[inline]
+fn has_zero(dims: &[i64]) -> bool {
+    dims.contains(&0) && dims.iter().all(|&dim| dim >= 0)
 }

@@ -72,14 +72,6 @@ macro_rules! context {
                 <Self as $crate::context::Context<'f>>::from_frame(frame).ok()
             }
 
-            #[inline]
-            fn bind_if_there(
-                frame: &$crate::call::frame::Frame<'f>,
-                _at: &$crate::declare::at::At,
-            ) -> Option<Option<Self>> {
-                <Self as $crate::context::Context<'f>>::find(frame).ok()
-            }
-
             fn explain(
                 frame: &$crate::call::frame::Frame<'f>,
                 at: &$crate::declare::at::At,
@@ -87,6 +79,7 @@ macro_rules! context {
             ) {
                 if let Err(error) = <Self as $crate::context::Context<'f>>::from_frame(frame) {
                     problems.context(&format!("`{}`", at.param.name), &error);
+                    problems.is_error |= <Self as $crate::context::Context<'f>>::find(frame).is_err();
                 }
             }
         }

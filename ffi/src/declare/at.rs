@@ -10,7 +10,7 @@ use crate::declare::param::Param;
 /// [`Bind`]: crate::Bind
 ///
 /// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, Region, prelude::*};
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, prelude::*};
 ///
 /// /// An argument, and which one it is.
 /// struct Numbered<'f>(usize, Buffer<'f, f32>);
@@ -25,10 +25,6 @@ use crate::declare::param::Param;
 ///
 ///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
 ///         <Buffer<'f, f32> as Bind>::explain(frame, at, problems);
-///     }
-///
-///     fn region(&self) -> Region {
-///         self.1.region()
 ///     }
 /// }
 ///

@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
@@ -11,6 +10,7 @@ use crate::declare::counts::{Counts, counts_matter};
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
+use crate::entry::operands::{Placed, placed};
 use crate::entry::problems::{Problems, number, put};
 use crate::operand::element::{bit_width, byte_size, name};
 use crate::wording;
@@ -306,63 +306,32 @@ pub(crate) fn frame(
     }
 }
 
-/// The overlaps between results and other operands, by name.
+/// The results that start where other operands start, by name.
 pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Problems<'_>) {
-    let region =
-        |raw: Option<RawBuffer<'_>>| raw.and_then(RawBuffer::region).unwrap_or(Region::EMPTY);
-    // (what, name, region, position of the in-out partner among the arguments)
-    let mut args = Vec::new();
-    let mut rets = Vec::new();
-    for param in params {
-        let times = |first: usize, all: usize| match param.presence {
-            Presence::Variadic => first..all.max(first),
-            _ => first..first + 1,
-        };
-        if param.takes_ret() {
-            for index in times(rets.len(), frame.ret_count()) {
-                let partner = matches!(param.kind, Kind::InOut).then_some(args.len());
-                rets.push((param.name, region(frame.ret(index)), partner));
-            }
+    let all = placed(frame, params);
+    for (index, ret) in all.iter().enumerate().filter(|(_, operand)| operand.is_ret) {
+        let same = |other: &&Placed| other.start == ret.start;
+        let result = ["result `", ret.name, "`", wording::OVERLAPS];
+        for arg in all.iter().filter(|other| !other.is_ret).filter(same) {
+            let line = problems.line();
+            put(line, &result);
+            put(
+                line,
+                &[
+                    "argument `",
+                    arg.name,
+                    "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
+                ],
+            );
         }
-        if param.takes_arg() {
-            for index in times(args.len(), frame.arg_count()) {
-                args.push((param.name, region(frame.arg(index))));
-            }
-        }
-    }
-    for (r, (ret_name, ret, partner)) in rets.iter().enumerate() {
-        for (a, (arg_name, arg)) in args.iter().enumerate() {
-            if *partner != Some(a) && ret.overlaps(*arg) {
-                put(
-                    problems.line(),
-                    &[
-                        "result `",
-                        ret_name,
-                        "`",
-                        wording::OVERLAPS,
-                        "argument `",
-                        arg_name,
-                        "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
-                    ],
-                );
-            }
-        }
-        for (other_name, other, _) in &rets[..r] {
-            if ret.overlaps(*other) {
-                let line = problems.line();
-                put(
-                    line,
-                    &[
-                        "result `",
-                        ret_name,
-                        "`",
-                        wording::OVERLAPS,
-                        "result `",
-                        other_name,
-                        "`",
-                    ],
-                );
-            }
+        for other in all[..index]
+            .iter()
+            .filter(|other| other.is_ret)
+            .filter(same)
+        {
+            let line = problems.line();
+            put(line, &result);
+            put(line, &["result `", other.name, "`"]);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Whether a call has the operands and attributes that its handler declares: their numbers, and
-//! that results share no memory. For the macros.
+//! that no result shares memory with another operand. For the macros.
 
-use crate::bind::region::{Order, Region, Regions, Starts};
 use crate::call::frame::Frame;
-use crate::declare::at::At;
-use crate::declare::counts::{Counts, counts_matter};
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::counts::{Counts, counts_matter, operands};
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
 use crate::declare::kind::Presence;
 use crate::declare::param::Param;
@@ -55,149 +54,169 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
     })
 }
 
-/// For the macros: whether no operand among those that parameters take in any number shares memory with a result.
-/// Parameters take `args` arguments and `rets` results one by one.
-#[doc(hidden)]
+/// Up to so many operands are compared in pairs.
+const MOST_PAIRED: usize = 16;
+
+/// For the macros: whether no result that has elements starts where another operand starts. `N` is the number of parameters
+/// that take arguments or results.
+///
+/// Hosts promise the rest: an operand has memory of its own, except where the program asks for an exact alias
+/// (`input_output_aliases`), which handlers declare as `InOut`.
 #[inline(always)]
-pub fn remaining_apart(frame: &Frame<'_>, params: &[Param], args: usize, rets: usize) -> bool {
-    let variadic = params
-        .iter()
-        .any(|param| matches!(param.presence, Presence::Variadic));
-    !(variadic && crate::bind::remaining::overlap(frame, args, rets))
+pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -> bool {
+    if const { operands(H::PARAMS, false) == 0 } {
+        return true;
+    }
+    if const { N > MOST_PAIRED || has_variadic(H::PARAMS) } {
+        return !any_clash(*frame, H::PARAMS);
+    }
+    let args = const { operands(H::PARAMS, true) };
+    let compared = const { compared::<N>(H::PARAMS) };
+    // The low halves of addresses are compared faster. If two are equal, `any_clash` has the last word.
+    let mut starts = [0_u32; N];
+    let start = |index: usize, raw: Option<RawBuffer<'_>>| match raw {
+        Some(raw) if compared[index] => raw.data().addr() as u32,
+        // Absent, or not compared: a number that no other operand has.
+        _ => index as u32,
+    };
+    for index in 0..args {
+        starts[index] = start(index, frame.arg(index));
+    }
+    for index in args..N {
+        starts[index] = start(index, frame.ret(index - args));
+    }
+    !may_clash(&starts, args) || !any_clash(*frame, H::PARAMS)
 }
 
-/// For the macros: whether results overlap nothing, of operands that parameters took one by one, `args` arguments before
-/// the results.
-#[doc(hidden)]
+/// Whether a number from `args` on may be equal to one before it. May be wrong where it says yes.
 #[inline(always)]
-pub fn is_disjoint<const N: usize>(regions: &Regions<N>, args: usize) -> bool {
-    regions.is_disjoint(args)
+fn may_clash<const N: usize>(starts: &[u32; N], args: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if N > 4 {
+        return may_clash_by_fours(starts, args);
+    }
+    (args..N).any(|ret| starts[..ret].contains(&starts[ret]))
 }
 
-/// For the macros: whether tags of operands are compared all at once: where there are several, and each call has them.
-#[doc(hidden)]
-#[must_use]
-pub const fn are_tagged(params: &[Param]) -> bool {
+/// The same four by four: 8 arguments beside 8 results take half the time. Two arguments among the four that the first
+/// result is in are compared, too.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn may_clash_by_fours<const N: usize>(starts: &[u32; N], args: usize) -> bool {
+    use std::arch::x86_64::{_mm_cmpeq_epi32, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi32};
+    use std::arch::x86_64::{_mm_setzero_si128, _mm_shuffle_epi32};
+    // A number that is not there is one that no other operand has.
+    let number = |index: usize| {
+        starts
+            .get(index)
+            .map_or(index as i32, |start| *start as i32)
+    };
+    // SAFETY: every x86-64 has SSE2.
+    unsafe {
+        let four = |group: usize| {
+            let [a, b, c, d] = std::array::from_fn(|index| number(4 * group + index));
+            _mm_set_epi32(d, c, b, a)
+        };
+        let mut equal = _mm_setzero_si128();
+        for group in args / 4..N.div_ceil(4) {
+            let own = four(group);
+            let turned = [
+                own,
+                _mm_shuffle_epi32::<0b00_11_10_01>(own),
+                _mm_shuffle_epi32::<0b01_00_11_10>(own),
+                _mm_shuffle_epi32::<0b10_01_00_11>(own),
+            ];
+            for turned in &turned[1..3] {
+                equal = _mm_or_si128(equal, _mm_cmpeq_epi32(own, *turned));
+            }
+            for other in (0..group).map(four) {
+                for turned in turned {
+                    equal = _mm_or_si128(equal, _mm_cmpeq_epi32(other, turned));
+                }
+            }
+        }
+        _mm_movemask_epi8(equal) != 0
+    }
+}
+
+const fn has_variadic(params: &[Param]) -> bool {
     let mut i = 0;
     while i < params.len() {
-        let param = &params[i];
-        let takes = param.takes(true) || param.takes(false);
-        if takes && !matches!(param.presence, Presence::Required) {
-            return false;
+        if matches!(params[i].presence, Presence::Variadic) {
+            return true;
         }
         i += 1;
     }
-    fixed(params, true) + fixed(params, false) > 4
+    false
 }
 
-/// For the macros: the numbers of operands that parameters take one by one.
-#[doc(hidden)]
-#[must_use]
-pub const fn fixed(params: &[Param], args: bool) -> usize {
-    let (mut count, mut i) = (0, 0);
+/// Whether each operand is compared with others, arguments before results: if it is in host memory, and is not the argument
+/// of an in-out parameter, which is where the result is.
+const fn compared<const N: usize>(params: &[Param]) -> [bool; N] {
+    let mut compared = [false; N];
+    let (mut arg, mut ret, mut i) = (0, operands(params, true), 0);
     while i < params.len() {
-        let param = &params[i];
-        if param.takes(args) && !matches!(param.presence, Presence::Variadic) {
-            count += 1;
+        if params[i].takes_arg() {
+            compared[arg] = !params[i].device && !params[i].takes_ret();
+            arg += 1;
+        }
+        if params[i].takes_ret() {
+            compared[ret] = !params[i].device;
+            ret += 1;
         }
         i += 1;
     }
-    count
+    compared
 }
 
-/// Where the region of a parameter's operand stands, if it takes one by itself: those of `args` arguments come first.
-#[inline(always)]
-fn place(at: &At, args: usize) -> Option<usize> {
-    if matches!(at.param.presence, Presence::Variadic) {
-        None
-    } else if at.param.takes_ret() {
-        Some(args + at.ret)
-    } else if at.param.takes_arg() {
-        Some(at.arg)
-    } else {
-        None
-    }
+/// An operand in host memory that has elements.
+pub(crate) struct Placed {
+    pub(crate) start: usize,
+    pub(crate) is_ret: bool,
+    pub(crate) name: &'static str,
 }
 
-/// For the macros: files a parameter's region behind those of `args` arguments, or among them.
-#[doc(hidden)]
-#[inline(always)]
-pub fn file_region<const N: usize>(at: &At, region: Region, args: usize, regions: &mut Regions<N>) {
-    if let Some(index) = place(at, args) {
-        regions.set(index, region);
-    }
-}
-
-/// Where the argument of an in-out parameter stands. It lies where the result does, and counts as nowhere.
-#[inline(always)]
-fn twin(at: &At) -> Option<usize> {
-    (place(at, 0).is_some() && at.param.takes_ret() && at.param.takes_arg()).then_some(at.arg)
-}
-
-/// For the macros: the same for where it starts.
-#[doc(hidden)]
-#[inline(always)]
-pub fn file_start<const N: usize>(at: &At, region: Region, args: usize, starts: &mut Starts<N>) {
-    if let Some(index) = place(at, args) {
-        starts.set(index, region);
-    }
-    if let Some(index) = twin(at) {
-        starts.set(index, Region::EMPTY);
-    }
-}
-
-/// For the macros: whether a parameter's region ends before the one starts that an order has behind it.
-#[doc(hidden)]
-#[inline(always)]
-pub fn leads<const N: usize>(
-    at: &At,
-    region: Region,
-    args: usize,
-    order: &Order<N>,
-    starts: &Starts<N>,
-) -> bool {
-    place(at, args).is_none_or(|index| order.leads(index, region, starts))
-        && twin(at).is_none_or(|index| order.leads(index, Region::EMPTY, starts))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::declare::kind::Kind;
-    use crate::{DataType, DataTypes};
-
-    #[test]
-    fn in_out_operands_have_an_order() {
-        let param = Param::operand(Kind::InOut, DataTypes::only(DataType::F32), None);
-        let at = [0, 1].map(|index| At {
-            param,
-            arg: index,
-            ret: index,
-            attr: 0,
-        });
-        let region = |start| Region::new(std::ptr::without_provenance(start), 8);
-        let regions = [region(64), region(32)];
-        // Two arguments and two results.
-        let order = Order::<5>::declared();
-        let is_proof = || {
-            let mut starts = Starts::none();
-            for (at, region) in at.iter().zip(regions) {
-                file_start(at, region, 2, &mut starts);
-            }
-            let version = order.version();
-            order.has_address(&starts)
-                && at
-                    .iter()
-                    .zip(regions)
-                    .all(|(at, region)| leads(at, region, 2, &order, &starts))
-                && order.held(version)
+/// The operands in host memory that have elements. The argument of an in-out parameter is not among them.
+pub(crate) fn placed(frame: &Frame<'_>, params: &[Param]) -> Vec<Placed> {
+    let mut all = Vec::new();
+    let (mut args, mut rets) = (0, 0);
+    for param in params {
+        let indices = |first: usize, count: usize| match param.presence {
+            Presence::Variadic => first..count.max(first),
+            _ => first..first + 1,
         };
-        assert!(!is_proof());
-        let mut all = Regions::<4>::empty();
-        for (at, region) in at.iter().zip(regions) {
-            file_region(at, region, 2, &mut all);
+        let mut add = |raw: Option<RawBuffer<'_>>, is_ret: bool| {
+            let place = raw.and_then(RawBuffer::place).filter(|_| !param.device);
+            all.extend(place.map(|(start, _)| Placed {
+                start,
+                is_ret,
+                name: param.name,
+            }));
+        };
+        if param.takes_arg() {
+            for index in indices(args, frame.arg_count()) {
+                if !param.takes_ret() {
+                    add(frame.arg(index), false);
+                }
+                args += 1;
+            }
         }
-        assert!(order.sort(2, &all));
-        assert!(is_proof());
+        if param.takes_ret() {
+            for index in indices(rets, frame.ret_count()) {
+                add(frame.ret(index), true);
+                rets += 1;
+            }
+        }
     }
+    all
+}
+
+/// Whether a result starts where another operand starts. Sorts them.
+#[cold]
+#[inline(never)]
+fn any_clash(frame: Frame<'_>, params: &[Param]) -> bool {
+    let mut all = placed(&frame, params);
+    all.sort_unstable_by_key(|operand| operand.start);
+    all.windows(2)
+        .any(|pair| pair[0].start == pair[1].start && (pair[0].is_ret || pair[1].is_ret))
 }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::handler_info::HandlerInfo;
@@ -41,18 +40,12 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             continue;
         }
         for index in first..next {
-            let Some((start, bytes)) = frame.ret(index).and_then(place) else {
+            let Some((start, bytes)) = frame.ret(index).and_then(RawBuffer::place) else {
                 continue;
             };
             // Device memory of an argument, which the caller said to be the result's.
-            let region = Region::new(std::ptr::without_provenance(start), bytes);
-            let mut args = (0..frame.arg_count()).filter_map(|arg| frame.arg(arg));
-            let aliased = args.any(|arg| {
-                place(arg).is_some_and(|(start, bytes)| {
-                    Region::new(std::ptr::without_provenance(start), bytes).overlaps(region)
-                })
-            });
-            if aliased {
+            let mut args = (0..frame.arg_count()).filter_map(|arg| frame.arg(arg)?.place());
+            if args.any(|(arg, _)| arg == start) {
                 continue;
             }
             if let Some(slot) = watch(start, bytes) {
@@ -65,13 +58,6 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
         }
     }
     Ledger { info, entries }
-}
-
-/// Where a result lies that has bytes.
-fn place(raw: RawBuffer<'_>) -> Option<(usize, usize)> {
-    let (_, len) = raw.shape()?;
-    let bytes = crate::operand::element::byte_size(raw.dtype(), len)?;
-    (bytes > 0 && !raw.data().is_null()).then_some((raw.data().addr(), bytes))
 }
 
 /// While a handler runs; handlers that call handlers nest.

@@ -3,9 +3,6 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::bind::Bind;
-use crate::bind::guess::Guess;
-use crate::bind::region::Region;
-use crate::call::doubt::Doubt;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::Typed;
 use crate::declare::at::At;
@@ -146,7 +143,7 @@ fn are_one<T>(arg: Typed<'_, T>, ret: Typed<'_, T>) -> bool {
     arg.dims == ret.dims && (arg.data == ret.data || ret.len == 0)
 }
 
-// SAFETY: takes the argument and the result at its place, which are one, and `region` covers it.
+// SAFETY: takes the argument and the result at its place, which are one.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::InOut, DataTypes::only(T::DTYPE), rank(RANK));
@@ -156,20 +153,6 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
         let arg = frame.arg(at.arg)?.typed::<T>(rank(RANK))?;
         let view = frame.ret(at.ret)?.typed::<T>(rank(RANK))?;
         are_one(arg, view).then_some(Self { view })
-    }
-
-    #[inline(always)]
-    fn guess(frame: &Frame<'f>, at: &At, doubt: &mut Doubt) -> Option<Guess<Self>> {
-        let arg = doubt.arg(frame, at)?.guess::<T>(rank(RANK), doubt)?;
-        let view = doubt.ret(frame, at)?.guess::<T>(rank(RANK), doubt)?;
-        are_one(arg, view).then_some(Guess::new(Self { view }))
-    }
-
-    // Inline for the same reason as `RawAttrs::position`.
-    #[cold]
-    #[inline]
-    fn settle(_: Guess<Self>, frame: &Frame<'f>, at: &At) -> Option<Self> {
-        Self::bind(frame, at)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
@@ -198,10 +181,5 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
                 at.ret
             ));
         }
-    }
-
-    #[inline(always)]
-    fn region(&self) -> Region {
-        self.view.region()
     }
 }

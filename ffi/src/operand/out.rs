@@ -3,9 +3,6 @@
 use std::mem::MaybeUninit;
 
 use crate::bind::Bind;
-use crate::bind::guess::Guess;
-use crate::bind::region::Region;
-use crate::call::doubt::Doubt;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::declare::at::At;
@@ -308,7 +305,7 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
     }
 }
 
-// SAFETY: takes the result at its place, and `region` covers it.
+// SAFETY: takes the result at its place.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::only(T::DTYPE), rank(RANK));
@@ -318,25 +315,7 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
         Self::decode(frame.ret(at.ret)?)
     }
 
-    #[inline(always)]
-    fn guess(frame: &Frame<'f>, at: &At, doubt: &mut Doubt) -> Option<Guess<Self>> {
-        let view = doubt.ret(frame, at)?.guess(rank(RANK), doubt)?;
-        Some(Guess::new(Self { view }))
-    }
-
-    // Inline for the same reason as `RawAttrs::position`.
-    #[cold]
-    #[inline]
-    fn settle(_: Guess<Self>, frame: &Frame<'f>, at: &At) -> Option<Self> {
-        Self::bind(frame, at)
-    }
-
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.ret(frame, at, align_of::<T>());
-    }
-
-    #[inline(always)]
-    fn region(&self) -> Region {
-        self.view.region()
     }
 }

@@ -11,7 +11,6 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
@@ -271,7 +270,7 @@ const fn param<P: PackedElement>(kind: Kind, rank: Option<usize>) -> Param {
     param
 }
 
-// SAFETY: takes the operand at its place, and `region` covers it.
+// SAFETY: takes the operand at its place.
 
 unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Arg, rank(RANK));
@@ -282,10 +281,6 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, 
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.arg(frame, at, 1);
-    }
-
-    fn region(&self) -> Region {
-        self.buffer.region()
     }
 }
 
@@ -386,7 +381,7 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     }
 }
 
-// SAFETY: takes the operand at its place, and `region` covers it.
+// SAFETY: takes the operand at its place.
 
 unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Ret, rank(RANK));
@@ -397,10 +392,6 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, 
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.ret(frame, at, 1);
-    }
-
-    fn region(&self) -> Region {
-        self.out.region()
     }
 }
 

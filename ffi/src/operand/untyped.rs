@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 
 use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
@@ -139,7 +138,7 @@ impl std::fmt::Debug for AnyBuffer<'_> {
     }
 }
 
-// SAFETY: takes the argument at its place, and `region` covers it.
+// SAFETY: takes the argument at its place.
 
 unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None);
@@ -151,11 +150,6 @@ unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.arg(frame, at, 1);
-    }
-
-    #[inline(always)]
-    fn region(&self) -> Region {
-        Region::new(self.raw.data().cast(), self.bytes)
     }
 }
 
@@ -303,7 +297,7 @@ impl std::fmt::Debug for AnyOut<'_> {
     }
 }
 
-// SAFETY: takes the result at its place, and `region` covers it.
+// SAFETY: takes the result at its place.
 
 unsafe impl<'f> Bind<'f> for AnyOut<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None);
@@ -315,11 +309,6 @@ unsafe impl<'f> Bind<'f> for AnyOut<'f> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.ret(frame, at, 1);
-    }
-
-    #[inline(always)]
-    fn region(&self) -> Region {
-        Region::new(self.raw.data().cast(), self.bytes)
     }
 }
 

