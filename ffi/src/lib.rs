@@ -65,7 +65,6 @@ mod error;
 mod future;
 #[cfg(feature = "internal")]
 pub mod internal;
-mod lasting;
 pub mod legacy;
 pub mod matching;
 mod operand;

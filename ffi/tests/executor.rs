@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use xla_ffi_runtime::{Attributes, Bundle, Revision, Runtime, Shape, Tensor};
+use xla_ffi_runtime::{Attributes, Bundle, Code, Error, Revision, Runtime, Shape, Tensor};
 use xla_ffi_testing::examples::rust_examples;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -20,7 +20,7 @@ fn open() -> libloading::os::unix::Library {
 }
 
 /// One call of `double_async`, which sleeps and is woken by a thread of its own.
-fn double(library: &libloading::os::unix::Library, delay: i64) {
+fn double(library: &libloading::os::unix::Library, delay: i64) -> Result<(), Error> {
     // SAFETY: `library!` exports handlers by their names.
     let handler = unsafe { library.get(b"double_async") }.unwrap();
     // SAFETY: a handler, called while its library is open.
@@ -32,44 +32,48 @@ fn double(library: &libloading::os::unix::Library, delay: i64) {
     let handler = runtime.handler("double_async", bundle).unwrap();
     let executable = handler.instantiate(&attributes).unwrap();
     let call = executable.call().arg(x).ret(shape).time_limit(Some(LIMIT));
-    let outcome = call.run().unwrap();
+    let outcome = call.run()?;
     assert_eq!(outcome.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+    Ok(())
 }
 
-/// A child that is forked has none of the executor's threads, and perhaps a copy of its lock that
-/// nobody will ever open. The test runs itself in a process where no other test is.
+/// What `check` says in a forked child.
+fn in_child(check: impl Fn() -> bool) {
+    // SAFETY: the child does what a forked child of Python does: it goes on.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends a child that hangs, by a signal.
+        unsafe { libc::alarm(20) };
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+        // SAFETY: the child ends here, and leaves the parent's things alone.
+        unsafe { libc::_exit(i32::from(!outcome.unwrap_or(false))) };
+    }
+    let mut status = -1;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "{status:#x}");
+}
+
+/// A child that is forked has none of the executor's threads. The test runs itself in a process where no other test is.
 #[test]
-fn a_forked_child_has_threads_of_its_own() {
+fn a_child_that_is_forked_after_the_first_call_is_refused() {
     const ALONE: &str = "XLA_FFI_TEST_FORKS";
     if std::env::var_os(ALONE).is_none() {
         path(); // built now, not by the other process
         let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_forked_child_has_threads_of_its_own"])
+            .args([
+                "--exact",
+                "a_child_that_is_forked_after_the_first_call_is_refused",
+            ])
             .env(ALONE, "1")
             .status();
         return assert!(status.unwrap().success());
     }
     let library = open();
-    for round in 0..20 {
-        double(&library, round % 2);
-        // SAFETY: the child does what a forked child of Python does: it goes on.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: ends a child that hangs, by a signal.
-            unsafe { libc::alarm(20) };
-            let outcome = std::panic::catch_unwind(|| {
-                double(&library, 1);
-                double(&library, 0);
-            });
-            // SAFETY: the child ends here, and leaves the parent's things alone.
-            unsafe { libc::_exit(i32::from(outcome.is_err())) };
-        }
-        assert!(child > 0);
-        let mut status = -1;
-        // SAFETY: our own child.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0, "round {round}: {status:#x}");
-    }
+    in_child(|| double(&library, 1).is_ok());
+    double(&library, 1).unwrap();
+    in_child(|| double(&library, 1).is_err_and(|error| error.code() == Code::FailedPrecondition));
+    double(&library, 0).unwrap();
 }
 
 fn is_mapped() -> bool {
@@ -87,7 +91,7 @@ fn a_library_with_threads_stays_when_it_is_closed() {
     assert!(!is_mapped());
     for round in 0..20 {
         let library = open();
-        double(&library, round % 3);
+        double(&library, round % 3).unwrap();
         drop(library);
         assert!(is_mapped());
         std::thread::sleep(Duration::from_millis(u64::try_from(round % 5).unwrap()));

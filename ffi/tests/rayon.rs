@@ -146,36 +146,41 @@ fn a_panic_in_the_work_is_one_of_the_handler() {
     assert_sums(&Runtime::with_threads(Revision::R10, 5));
 }
 
+#[xla_ffi::handler]
+fn uses_rayon(pool: ThreadPool) -> Result<()> {
+    pool.rayon(|| ())
+}
+
 /// A child that is forked has none of the pool's threads. The test runs itself in a process where no other test is.
 #[cfg(unix)]
 #[test]
-fn a_forked_child_has_a_pool_of_its_own() {
+fn a_child_that_is_forked_after_the_first_call_is_refused() {
     const ALONE: &str = "XLA_FFI_TEST_FORKS";
     if std::env::var_os(ALONE).is_none() {
         let status = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_forked_child_has_a_pool_of_its_own"])
+            .args([
+                "--exact",
+                "a_child_that_is_forked_after_the_first_call_is_refused",
+            ])
             .env(ALONE, "1")
             .status();
         return assert!(status.unwrap().success());
     }
-    let size = 2;
-    for round in 0..5 {
-        assert_sums(&Runtime::with_threads(Revision::R10, size));
-        // SAFETY: the child does what a forked child of Python does: it goes on.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: ends a child that hangs, by a signal.
-            unsafe { libc::alarm(20) };
-            let outcome = std::panic::catch_unwind(|| {
-                assert_sums(&Runtime::with_threads(Revision::R10, size));
-            });
-            // SAFETY: the child ends here, and leaves the parent's things alone.
-            unsafe { libc::_exit(i32::from(outcome.is_err())) };
-        }
-        assert!(child > 0);
-        let mut status = -1;
-        // SAFETY: our own child.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0, "round {round}: {status:#x}");
+    let outcome = || internal::call::<uses_rayon>("{}").unwrap().run().map(drop);
+    outcome().unwrap();
+    // SAFETY: the child does what a forked child of Python does: it goes on.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: ends a child that hangs, by a signal.
+        unsafe { libc::alarm(20) };
+        let is_refused = std::panic::catch_unwind(|| {
+            outcome().is_err_and(|error| error.code() == Code::FailedPrecondition)
+        });
+        // SAFETY: the child ends here, and leaves the parent's things alone.
+        unsafe { libc::_exit(i32::from(!is_refused.unwrap_or(false))) };
     }
+    let mut status = -1;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "{status:#x}");
 }

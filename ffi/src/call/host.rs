@@ -70,14 +70,6 @@ impl Host {
         self.api
     }
 
-    /// One of `places`, a power of two, by the table's address: where to keep what is known of the host.
-    #[inline(always)]
-    pub(crate) fn place(self, places: usize) -> usize {
-        // Tables lie at multiples of 16; the upper bits of the product have something of all others.
-        let mixed = (self.api.addr() as u64 >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (mixed >> 32) as usize >> (32 - places.trailing_zeros())
-    }
-
     /// Whether the host is from before r0: its table is shorter than r0's, and nothing but its size is read of it,
     /// and the three functions for errors where that is the known one.
     #[must_use]

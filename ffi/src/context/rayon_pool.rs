@@ -2,68 +2,40 @@
 //!
 //! * A pool is made once and kept: making one takes longer than most calls. A library that has one is pinned, since its threads
 //!   would run on without it.
-//! * A child process has none of its parent's threads: work that is given to the parent's pool is never done. So a pool belongs
-//!   to the process that made it.
+//! * A forked child has none of its parent's threads: there, the pools of the parent are refused.
 //! * A worker of another pool of rayon's, which has to wait, takes up other work of that pool meanwhile. That may be another
 //!   call of the same handler, on the stack of the first one and behind its locks. So such a worker waits for a thread instead.
 
 use std::panic::resume_unwind;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rayon_core::ThreadPoolBuilder;
 
 use super::ThreadPool;
 use crate::error::{Error, ErrorCode, Result};
-use crate::lasting::Lasting;
+use crate::future::executor::refuse_forked;
 
-/// A pool, and the next one.
-struct Kept {
-    process: u32,
-    threads: usize,
-    pool: rayon_core::ThreadPool,
-    next: Lasting<Kept>,
-}
-
-/// The pool of so many threads. Nothing here is held for long, so that a child process finds nothing held.
+/// The pool of so many threads.
 fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
-    static FIRST: Lasting<Kept> = Lasting::new();
-    let process = std::process::id();
-    let mut place = &FIRST;
-    let mut made = None;
-    loop {
-        match place.get() {
-            Some(kept) if kept.process == process && kept.threads == threads => {
-                return Ok(&kept.pool);
-            }
-            Some(kept) => place = &kept.next,
-            None => {
-                let new = made
-                    .take()
-                    .map_or_else(|| Kept::new(process, threads), Ok)?;
-                // Where another thread was first, its pool may be the one that is wanted, and ours ends.
-                made = place.set(new).err();
-            }
-        }
+    static STARTER: OnceLock<u32> = OnceLock::new();
+    static POOLS: Mutex<Vec<(usize, &rayon_core::ThreadPool)>> = Mutex::new(Vec::new());
+    refuse_forked(*STARTER.get_or_init(std::process::id))?;
+    let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, pool)) = pools.iter().find(|(size, _)| *size == threads) {
+        return Ok(pool);
     }
-}
-
-impl Kept {
-    fn new(process: u32, threads: usize) -> Result<Box<Self>> {
-        crate::entry::pin::pin();
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|index| format!("xla-ffi-rayon-{index}"))
-            .build()
-            .map_err(|error| {
-                let text = format!("no {threads} threads for rayon: {error}");
-                Error::new(ErrorCode::ResourceExhausted, text)
-            })?;
-        Ok(Box::new(Self {
-            process,
-            threads,
-            pool,
-            next: Lasting::new(),
-        }))
-    }
+    crate::entry::pin::pin();
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|index| format!("xla-ffi-rayon-{index}"))
+        .build()
+        .map_err(|error| {
+            let text = format!("no {threads} threads for rayon: {error}");
+            Error::new(ErrorCode::ResourceExhausted, text)
+        })?;
+    let pool: &'static rayon_core::ThreadPool = Box::leak(Box::new(pool));
+    pools.push((threads, pool));
+    Ok(pool)
 }
 
 impl ThreadPool<'_> {
@@ -109,7 +81,9 @@ impl ThreadPool<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::ResourceExhausted`](crate::ErrorCode::ResourceExhausted) when the system starts no threads.
+    /// [`ErrorCode::ResourceExhausted`](crate::ErrorCode::ResourceExhausted) when the system starts no threads,
+    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in a process that was forked after the library
+    /// used such a pool.
     ///
     /// # Panics
     /// When `work` panics.

@@ -123,10 +123,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
                 naming,
                 register,
                 deleter: drop_box::<T>,
-                #[cfg(not(loom))]
                 copies: Copies::new(),
-                #[cfg(loom)]
-                copies: std::sync::LazyLock::new(Copies::new),
             },
             _type: PhantomData,
         }
@@ -179,10 +176,7 @@ pub struct KnownType {
     // library without types does not carry them.
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
-    #[cfg(not(loom))]
     copies: Copies,
-    #[cfg(loom)]
-    copies: std::sync::LazyLock<Copies>,
 }
 
 impl std::fmt::Debug for KnownType {
@@ -237,8 +231,8 @@ impl KnownType {
         if let Naming::Number(chosen) = self.naming {
             return Ok(chosen);
         }
-        match self.copies.find(host) {
-            Some(known) => Ok(known.id()),
+        match self.copies.id(host) {
+            Some(id) => Ok(id),
             None => (self.register)(self, host),
         }
     }
@@ -246,22 +240,19 @@ impl KnownType {
     /// Notes that `stage` has left state of this type with a host, in a call with or without a
     /// stream.
     pub(crate) fn note_stored(&self, host: Host, stage: u32, stream: bool) {
-        if let Some(known) = self.copies.find(host) {
-            known.note(stored_bit(stage, stream));
-        }
+        self.copies.note(host, stored_bit(stage, stream));
     }
 
     /// Whether [`KnownType::note_stored`] was ever told so. jaxlib crashes when a CPU call asks for
     /// the state of a stage that CPU hosts do not run.
     pub(crate) fn was_stored(&self, host: Host, stage: u32, stream: bool) -> bool {
-        let known = self.copies.find(host);
-        known.is_some_and(|known| known.notes() & stored_bit(stage, stream) != 0)
+        self.copies.notes(host) & stored_bit(stage, stream) != 0
     }
 
     /// Makes the type known to `host` under the number that `ask` gets for it; see [`Copies::add`].
-    fn register(&self, host: Host, ask: impl FnOnce(usize) -> Result<i64>) -> Result<i64> {
-        self.copies.add(host, |place| {
-            ask(place).map_err(|error| {
+    fn register(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
+        self.copies.add(host, || {
+            ask().map_err(|error| {
                 let (name, cause) = (self.name(), error.message());
                 Error::new(
                     error.code(),
@@ -275,9 +266,10 @@ impl KnownType {
 /// Registers a type that no other library knows.
 #[cold]
 fn register_own(this: &KnownType, host: Host) -> Result<i64> {
-    this.register(host, |place| {
-        // A library that is loaded where an unloaded one lay has the statics of that one, but this
-        // place is never freed, whatever is unloaded: nothing else in the process has its address.
+    this.register(host, || {
+        // A library that is loaded where an unloaded one was has the same addresses of statics, but this
+        // byte is never freed, so that nothing else in the process has its address.
+        let place = std::ptr::from_ref(Box::leak(Box::new(0_u8))).addr();
         let unique = format!("{}@{place:x}", this.name);
         host.register_type(&unique, XLA_FFI_UNKNOWN_TYPE_ID.type_id, this.deleter)
     })
@@ -286,7 +278,7 @@ fn register_own(this: &KnownType, host: Host) -> Result<i64> {
 /// Registers a type that other libraries may have registered before.
 #[cold]
 fn register_shared(this: &KnownType, host: Host) -> Result<i64> {
-    this.register(host, |_| host.share_type(this.name(), this.deleter))
+    this.register(host, || host.share_type(this.name(), this.deleter))
 }
 
 fn stored_bit(stage: u32, stream: bool) -> u8 {

@@ -13,12 +13,7 @@ use xla_ffi_sys::*;
 /// memory: in most processes it is the only one.
 static FIRST: AtomicPtr<XLA_FFI_Api> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Those that came later, by their function table's address: a server may make runtimes and drop them for ever. Each
-/// has four places, where the longest unasked makes room for the next.
-static OTHERS: [[AtomicPtr<XLA_FFI_Api>; 4]; 32] =
-    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; 4] }; 32];
-
-/// Whether operands lie in host memory. Asked once for each function table.
+/// Returns true if operands are in host memory. The first host is asked once, any other in each call.
 #[inline(always)]
 pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
@@ -29,13 +24,6 @@ pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
 #[inline(never)]
 pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
-    let places = &OTHERS[frame.host().place(OTHERS.len())];
-    if places
-        .iter()
-        .any(|known| known.load(Ordering::Relaxed) == api)
-    {
-        return true;
-    }
     crate::entry::panics::install();
     // SAFETY: the frame's own context.
     let stream = unsafe { frame.host().stream(frame.ctx()) };
@@ -46,19 +34,8 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
     if frame.stage() != XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
     }
-    let first = FIRST.compare_exchange(
-        std::ptr::null_mut(),
-        api,
-        Ordering::Relaxed,
-        Ordering::Relaxed,
-    );
-    if first.is_err_and(|known| known != api) {
-        // Of threads that come at once one may be lost here: it is asked again.
-        for i in (1..places.len()).rev() {
-            places[i].store(places[i - 1].load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        places[0].store(api, Ordering::Relaxed);
-    }
+    let null = std::ptr::null_mut();
+    let _ = FIRST.compare_exchange(null, api, Ordering::Relaxed, Ordering::Relaxed);
     true
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Once;
 
 use crate::error::{Error, Result};
 
@@ -11,13 +11,13 @@ thread_local! {
     static LAST_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-static INSTALLED: AtomicBool = AtomicBool::new(false);
+static INSTALLED: Once = Once::new();
 
 /// Makes panics remember their place for [`describe`], once in a process; the hook that was there
 /// goes on to run.
 #[inline]
 pub(crate) fn install() {
-    if !INSTALLED.load(Ordering::Relaxed) {
+    if !INSTALLED.is_completed() {
         install_now();
     }
 }
@@ -29,7 +29,7 @@ fn install_now() {
     if std::thread::panicking() {
         return;
     }
-    once(&INSTALLED, || {
+    INSTALLED.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if let Some(place) = info.location() {
@@ -40,14 +40,6 @@ fn install_now() {
             previous(info);
         }));
     });
-}
-
-/// Has the first thread that comes do the work. The others do not wait for it: where a child was forked
-/// meanwhile, nobody in it will ever end that. Their panics may lack a place.
-fn once(begun: &AtomicBool, work: impl FnOnce()) {
-    if !begun.swap(true, Ordering::Relaxed) {
-        work();
-    }
 }
 
 /// A panic as text: who, what and where. What was thrown is destroyed.
@@ -109,23 +101,6 @@ mod tests {
         fn drop(&mut self) {
             std::panic::panic_any(Self);
         }
-    }
-
-    #[test]
-    fn nobody_waits_for_the_first_thread() {
-        let begun = AtomicBool::new(false);
-        let middle = std::sync::Barrier::new(2);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                once(&begun, || {
-                    middle.wait();
-                    middle.wait();
-                });
-            });
-            middle.wait();
-            once(&begun, || unreachable!("another thread does it"));
-            middle.wait();
-        });
     }
 
     #[test]

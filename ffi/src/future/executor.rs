@@ -9,18 +9,17 @@
 //!   next stands by. So jobs that block, even on each other, stop nobody, and there is no bound but the
 //!   system's. Where it starts not even one, all jobs that wait are refused.
 //! * A thread that has had nothing to do for [`IDLE`] ends, the last one excepted.
-//! * A child process has none of its parent's threads, and its copy of their lock may be held by one of
-//!   them: it gets an executor of its own, and the other is never looked at again.
+//! * A forked child has none of its parent's threads: there, jobs are refused if the parent has run any.
 //! * A library with threads must not be unmapped under them: the first thread pins it
 //!   (`RTLD_NODELETE`), so that `dlclose` leaves it where it is. Joining the threads when the library
 //!   goes would wait for users' code with the loader's lock held.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::entry::pin;
+use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
@@ -28,9 +27,8 @@ pub(crate) trait Job: Send {
     /// Does it.
     fn run(self: Box<Self>);
 
-    /// Ends it where there is no thread and the system starts none. Whoever hands over a job does this, to those of others
-    /// too: nobody else is there.
-    fn refuse(self: Box<Self>);
+    /// Ends it where no thread can run it. Whoever hands over a job does this, to those of others too: nobody else is there.
+    fn refuse(self: Box<Self>, why: Error);
 }
 
 /// After which time without progress one more thread takes a job.
@@ -43,8 +41,6 @@ const IDLE: Duration = Duration::from_secs(10);
 const STACK: usize = 8 << 20;
 
 struct Executor {
-    /// The process whose threads these are.
-    process: u32,
     /// How many threads work before anybody is thought to be blocked.
     processors: usize,
     /// Has the system start a thread; tests have others.
@@ -70,7 +66,29 @@ struct State {
 /// Has a thread run `job` soon.
 #[cfg(not(loom))]
 pub(crate) fn run(job: Box<dyn Job>) {
-    current().take(job);
+    static CURRENT: OnceLock<(u32, Executor)> = OnceLock::new();
+    let (process, executor) = CURRENT.get_or_init(|| {
+        pin::pin();
+        (std::process::id(), Executor::new())
+    });
+    match refuse_forked(*process) {
+        Ok(()) => executor.take(job),
+        Err(forked) => job.refuse(forked),
+    }
+}
+
+/// Refuses to use threads that another process has started: a forked child has none of its parent's.
+///
+/// # Errors
+/// `FAILED_PRECONDITION` in any other process than `starter`.
+#[cfg_attr(loom, expect(dead_code, reason = "models do not fork"))]
+pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
+    if std::process::id() == starter {
+        return Ok(());
+    }
+    Err(Error::failed_precondition(
+        "this process was forked after the library started threads; use spawn or forkserver",
+    ))
 }
 
 /// For the models of others: each job has a thread.
@@ -79,32 +97,9 @@ pub(crate) fn run(job: Box<dyn Job>) {
     thread::spawn(|| job.run());
 }
 
-/// The executor of this process.
-#[cfg_attr(loom, expect(dead_code, reason = "models have executors of their own"))]
-fn current() -> &'static Executor {
-    static CURRENT: AtomicPtr<Executor> = AtomicPtr::new(std::ptr::null_mut());
-    let process = std::process::id();
-    let known = CURRENT.load(Ordering::Acquire);
-    // SAFETY: null, or an executor, which is never freed.
-    if let Some(executor) = unsafe { known.as_ref() } {
-        if executor.process == process {
-            return executor;
-        }
-    }
-    pin::pin();
-    let fresh: &'static Executor = Box::leak(Box::new(Executor::new(process)));
-    let place = std::ptr::from_ref(fresh).cast_mut();
-    match CURRENT.compare_exchange(known, place, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => fresh,
-        // SAFETY: another thread of this process was first; as above. Ours is left to itself.
-        Err(first) => unsafe { &*first },
-    }
-}
-
 impl Executor {
-    fn new(process: u32) -> Self {
+    fn new() -> Self {
         Self {
-            process,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             spawn: Self::spawn,
             state: Mutex::new(State {
@@ -154,7 +149,11 @@ impl Executor {
         // Others may have left theirs to the thread that was to be.
         let refused = std::mem::take(&mut state.jobs);
         drop(state);
-        refused.into_iter().for_each(Job::refuse);
+        for job in refused {
+            job.refuse(Error::resource_exhausted(
+                "the system starts no thread for async handlers; raise its limit on threads (`ulimit -u`, or the container's)",
+            ));
+        }
     }
 
     fn spawn(&'static self) -> std::io::Result<()> {
@@ -176,10 +175,6 @@ impl Executor {
             if let Err(panic) = std::panic::catch_unwind(run) {
                 let text = crate::entry::panics::describe("an async handler", panic);
                 crate::entry::panics::tell(format_args!("{text}"));
-            }
-            if std::process::id() != self.process {
-                // The job forked, and this is the child: its parent's executor is not for it.
-                return;
             }
             let mut state = self.lock();
             state.working -= 1;
@@ -255,7 +250,7 @@ impl<F: FnOnce(bool) + Send> Job for Told<F> {
         (self.0)(true);
     }
 
-    fn refuse(self: Box<Self>) {
+    fn refuse(self: Box<Self>, _: Error) {
         (self.0)(false);
     }
 }
@@ -287,7 +282,7 @@ mod loom_tests {
     }
 
     fn executor(processors: usize) -> &'static Executor {
-        let mut executor = Executor::new(std::process::id());
+        let mut executor = Executor::new();
         executor.processors = processors;
         Box::leak(Box::new(executor))
     }
@@ -303,7 +298,7 @@ mod loom_tests {
     /// Hands over two jobs, by two threads, where the system does not start every thread; each is run, or refused.
     fn hand_over_two(spawn: fn(&'static Executor) -> std::io::Result<()>, check: fn(bool)) {
         model(move || {
-            let mut executor = Executor::new(std::process::id());
+            let mut executor = Executor::new();
             (executor.processors, executor.spawn) = (2, spawn);
             let (executor, done) = (&*Box::leak(Box::new(executor)), Arc::<Done>::default());
             let hand_over = move |done: Arc<Done>| {
@@ -406,7 +401,7 @@ mod tests {
             }
             Err(std::io::ErrorKind::WouldBlock.into())
         }
-        let mut executor = Executor::new(std::process::id());
+        let mut executor = Executor::new();
         executor.spawn = no_thread;
         let executor: &'static Executor = Box::leak(Box::new(executor));
         hand_over(executor, 0);
@@ -428,7 +423,7 @@ mod tests {
 
     #[test]
     fn jobs_that_block_do_not_stop_others() {
-        let jobs = 4 * current().processors.max(4);
+        let jobs = 4 * Executor::new().processors.max(4);
         let together = Arc::new(Barrier::new(jobs + 1));
         for _ in 0..jobs {
             let together = Arc::clone(&together);

@@ -107,19 +107,15 @@ impl Task {
         executor::run(Box::new(self));
     }
 
-    /// Fails the call where the system gives not even one thread. That the body is destroyed here may
-    /// be one lock too many, but to wait for nobody is worse.
+    /// Fails the call where no thread can poll. That the body is destroyed here may be one lock too many, but to wait for
+    /// nobody is worse.
     #[cold]
-    fn fail(&self) {
+    fn fail(&self, why: &Error) {
         self.state.store(DONE, Ordering::Release);
         let work = self.work().take();
         if let Some(work) = work {
-            let why = format!(
-                "{}: the system starts no thread for async handlers; raise its limit on threads \
-                 (`ulimit -u`, or the container's)",
-                work.handler
-            );
-            work.end(Err(Error::resource_exhausted(why)));
+            let text = format!("{}: {why}", work.handler);
+            work.end(Err(Error::new(why.code(), text)));
         }
     }
 
@@ -165,8 +161,8 @@ impl executor::Job for Arc<Task> {
         Task::run(*self);
     }
 
-    fn refuse(self: Box<Self>) {
-        self.fail();
+    fn refuse(self: Box<Self>, why: Error) {
+        self.fail(&why);
     }
 }
 
@@ -183,7 +179,7 @@ impl executor::Job for End {
     }
 
     /// It asks no thread for more than to destroy the body.
-    fn refuse(self: Box<Self>) {
+    fn refuse(self: Box<Self>, _: Error) {
         self.run();
     }
 }
