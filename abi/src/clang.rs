@@ -1,20 +1,16 @@
-//! The second witness: a header as libclang sees it.
-//!
-//! libclang is asked directly instead of through bindgen: bindgen answers in Rust source, which
-//! has lost what the model keeps (that an enumeration is one, function types, enumerators without
-//! a named enumeration such as STRUCT_SIZE, which file a declaration stands in) and would have to
-//! be parsed again. Both load the same library at run time, so nothing is lost in reach.
+//! Reads headers with libclang, in this process and without a time limit: a caller that reads headers it does not
+//! trust does so in a process of its own.
 
 mod types;
 
-use crate::compile;
 use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source, put};
-use crate::model::{FUNCTION, PREFIX};
+use crate::model::{Abi, FUNCTION, PREFIX};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, EvaluationResult, Index, Linkage};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use types::{Budget, MOST, enum_layout, tag};
 
@@ -42,8 +38,47 @@ typedef __INTPTR_TYPE__ intptr_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 ";
 
-/// Reads the header whose translation unit lies in `folder`.
-pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
+impl Source {
+    /// Reads the header's layouts with libclang.
+    ///
+    /// # Errors
+    /// [`Error`] if libclang is missing or rejects the header, or if the header does not declare XLA's FFI.
+    pub fn read(&self) -> Result<Abi, Error> {
+        let folder = self.scratch()?;
+        let mut found = read(self, folder.path())?;
+        // Their values are enumerators of the translation unit, not of the header.
+        let macros = self.number_macros().into_iter().map(|(name, _)| name);
+        found.own.extend(macros);
+        let path = self.path().to_owned();
+        let abi = found.subject(self.path())?;
+        if abi.is_empty() {
+            return Err(Error::Foreign { path });
+        }
+        match abi.other_convention() {
+            Some(convention) => Err(Error::Called {
+                path,
+                convention: convention.to_owned(),
+            }),
+            None => Ok(abi),
+        }
+    }
+}
+
+/// The folder of the headers that the system's compiler brings, `stdbool.h` for instance.
+fn compiler_headers() -> Option<String> {
+    let compilers = ["g++", "clang++", "c++"].map(str::to_owned);
+    let mut compilers = std::env::var("CXX").ok().into_iter().chain(compilers);
+    compilers.find_map(|compiler| {
+        let mut words = compiler.split_whitespace();
+        let mut command = Command::new(words.next()?);
+        let said = command.args(words).arg("-print-file-name=include").output();
+        let folder = String::from_utf8(said.ok()?.stdout).ok()?.trim().to_owned();
+        Path::new(&folder).is_dir().then_some(folder)
+    })
+}
+
+/// Reads the header whose translation unit is in `folder`.
+fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     let standard = folder.join("standard");
     std::fs::create_dir(&standard)?;
     std::fs::write(standard.join("stddef.h"), STDDEF)?;
@@ -54,7 +89,7 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let clang = Clang::new().map_err(|why| {
         let first = why.lines().next().unwrap_or_default();
-        Error::Missing(format!("libclang is not there ({first})"))
+        Error::Missing(first.to_owned())
     })?;
     let index = Index::new(&clang, false, false);
     let mut arguments = vec![
@@ -65,9 +100,9 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         "-isystem".to_owned(),
         standard.display().to_string(),
     ];
-    // Other headers of the language are the compiler's, where there is one.
+    // Other headers of the language come from the system's compiler, if there is one.
     if source.includes_more() {
-        if let Some(folder) = compile::own_headers() {
+        if let Some(folder) = compiler_headers() {
             arguments.extend(["-isystem".to_owned(), folder]);
         }
     }

@@ -1,11 +1,10 @@
-//! The third witness: debug information, of a compiled translation unit or of a built library.
-//! It needs no libclang and finds fields that nobody told it of.
+//! Reads the layouts in the debug information of a built library.
 
 mod budget;
 mod types;
 mod unit;
 
-use crate::header::{Declared, Error};
+use crate::header::Error;
 use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::Abi;
 use budget::Budget;
@@ -25,19 +24,6 @@ impl From<gimli::Error> for Error {
     }
 }
 
-/// What the header under test declares, from the library that was compiled of it.
-///
-/// # Errors
-/// [`Error::Dwarf`] when the debug information does not parse.
-pub fn read_subject(library: &[u8]) -> Result<Declared, Error> {
-    let mut found = Declared::default();
-    for_each_unit(library, |dwarf, unit, budget| {
-        found = UnitReader::new(dwarf, unit, budget, true, None)?.read()?;
-        Ok(())
-    })?;
-    Ok(found)
-}
-
 /// What the units of a built library know of XLA's FFI, each distinct answer once: parts that
 /// were compiled against different headers differ. Empty where there is no debug information.
 ///
@@ -46,9 +32,7 @@ pub fn read_subject(library: &[u8]) -> Result<Declared, Error> {
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
     for_each_unit(library, |dwarf, unit, budget| {
-        let mut abi = UnitReader::new(dwarf, unit, budget, false, None)?
-            .read()?
-            .abi;
+        let (mut abi, _) = UnitReader::new(dwarf, unit, budget, None)?.read()?;
         abi.settle();
         if !abi.structs.is_empty() && !found.contains(&abi) {
             found.push(abi);
@@ -87,8 +71,8 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         apart |= dwarf.type_units().next()?.is_some()
             || matches!(unit.header.type_(), gimli::UnitType::Type { .. });
         split |= unit.dwo_id.is_some();
-        let declared = UnitReader::new(dwarf, unit, budget, true, Some(&wanted))?.read()?;
-        for abi in [&declared.abi].into_iter().chain(&declared.others) {
+        let (abi, others) = UnitReader::new(dwarf, unit, budget, Some(&wanted))?.read()?;
+        for abi in [&abi].into_iter().chain(&others) {
             let layout = stated(abi, expected);
             if layout != Layout::default() && !found.contains(&layout) {
                 found.push(layout);

@@ -1,11 +1,9 @@
 //! A header file that is to be read.
 
 use crate::model::{Abi, Header, PREFIX};
-use crate::{number, prototypes, snapshot};
-use serde::{Deserialize, Serialize};
+use crate::{number, snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// A header is small; what is larger is something else.
 const LIMIT: u64 = 4 << 20;
@@ -15,8 +13,6 @@ pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
 const NAMES: &str = "xla_ffi_abi_names.h";
 /// A folder in which `xla/ffi/api` is the header's own folder.
 pub(crate) const FLAT: &str = "flat";
-/// Typedefs that carry the type of a function, in the unit for a compiler.
-pub(crate) const PROTOTYPE: &str = "XLA_FFI_ABI_PROTOTYPE_";
 /// Enumerators that carry the value of a macro.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
@@ -97,50 +93,21 @@ pub enum Error {
     /// Debug information that makes no sense.
     #[error("debug information does not parse: {0}")]
     Dwarf(String),
-    /// A reader is not there.
-    #[error("{0}")]
-    Missing(String),
-    /// Neither reader is there.
+    /// libclang cannot be loaded.
     #[error(
-        "nothing here can read a header: {clang}; {compiler}. Install a C++ compiler, or libclang \
-         (`pip install libclang`) and set LIBCLANG_PATH to the folder of libclang.so"
+        "libclang cannot be loaded ({0}): install it (`pip install libclang`) and set LIBCLANG_PATH to the folder of \
+         libclang.so, `clang/native` in that package"
     )]
-    NoReader {
-        /// Why libclang does not serve.
-        clang: String,
-        /// Why the compiler does not serve.
-        compiler: String,
-    },
-    /// A compiler did not end.
-    #[error("{what} took longer than {seconds} s and was stopped")]
-    Time {
-        /// What was run.
-        what: String,
-        /// The limit.
-        seconds: u64,
-    },
-    /// A reader came to no end with the header: it crashed, or memory ran out.
-    #[error("{what} broke down on {path}: {why}", path = path.display())]
-    BrokeDown {
-        /// The header.
-        path: PathBuf,
-        /// What was run.
-        what: String,
-        /// What is known of it.
-        why: String,
-    },
+    Missing(String),
     /// A scratch file could not be written.
     #[error("cannot write a scratch file: {0}")]
     Scratch(#[from] std::io::Error),
 }
 
-/// What a reader found: everything that the header and what it includes declare, and which names of it
-/// stand in the header itself.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Declared {
+/// Everything that the header and the files it includes declare, and which names the header itself declares.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
     pub(crate) abi: Abi,
-    /// Types of debug information that have the name of another one in `abi`, each alone.
-    pub(crate) others: Vec<Abi>,
     /// Names that two declarations have which are not the same.
     pub(crate) twice: BTreeSet<String>,
     pub(crate) own: BTreeSet<String>,
@@ -184,8 +151,7 @@ impl Declared {
                 .collect();
             self.part(|name| self.own.contains(name) || known.contains(&name.to_owned()))
         };
-        let others = self.others.iter().flat_map(Abi::names);
-        let mut twice = others.chain(&self.twice);
+        let mut twice = self.twice.iter();
         let kept: BTreeSet<&String> = abi.names().collect();
         if let Some(name) = twice.find(|name| kept.contains(name)) {
             return Err(Error::Twice {
@@ -239,7 +205,6 @@ pub struct Source {
     defines: Vec<String>,
     prefixes: Vec<String>,
     namespaces: Vec<String>,
-    limit: Duration,
 }
 
 impl Source {
@@ -297,15 +262,7 @@ impl Source {
             defines: Vec::new(),
             prefixes: Vec::new(),
             namespaces: Vec::new(),
-            limit: Duration::from_secs(20),
         }
-    }
-
-    /// Sets how long a reader may take; 20 s where nothing is said.
-    #[must_use]
-    pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
-        self
     }
 
     /// Adds a folder in which what the header includes is looked for.
@@ -365,10 +322,6 @@ impl Source {
         &self.includes
     }
 
-    pub(crate) fn time_limit(&self) -> Duration {
-        self.limit
-    }
-
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
@@ -383,7 +336,7 @@ impl Source {
         Ok(folder)
     }
 
-    /// Macros that give the names of a copy back to upstream: libclang and compilers then see upstream's, in
+    /// Macros that give the names of a copy back to upstream: libclang then sees upstream's, in
     /// every file that is included.
     fn names(&self) -> String {
         let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n");
@@ -417,10 +370,6 @@ impl Source {
         text
     }
 
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
     /// The identifiers of the header's text.
     fn words(&self) -> impl Iterator<Item = &str> {
         let words = self
@@ -442,7 +391,7 @@ impl Source {
             .collect()
     }
 
-    /// The translation unit that readers see: it includes the header and makes enumerators of its macros.
+    /// The translation unit that libclang parses: it includes the header and makes enumerators of its macros.
     #[must_use]
     pub fn unit(&self) -> String {
         let mut unit = format!("#include \"{NAMES}\"\n#include \"{SUBJECT}\"\n");
@@ -461,7 +410,7 @@ impl Source {
 
     /// Macros that stand for a number: upstream's name, and that in the text.
     pub(crate) fn number_macros(&self) -> BTreeSet<(String, String)> {
-        let text = prototypes::in_one_line(&self.text);
+        let text = number::in_one_line(&self.text);
         let macros = number::macros(&text);
         let numbers = number::numbers(&macros).into_iter();
         numbers

@@ -1,15 +1,13 @@
-//! The layouts of the XLA FFI ABI as data: read from three independent places, compared,
-//! classified and explained.
+//! The layouts of the XLA FFI ABI as data: read from headers or from debug information, compared, classified and
+//! explained.
+//!
+//! Everything runs in the calling process: a header that makes libclang crash or hang does so here.
 
 #[cfg(not(unix))]
-compile_error!(
-    "xla-ffi-abi and what is built on it need a POSIX system: they run compilers, within limits"
-);
+compile_error!("xla-ffi-abi and the crates that depend on it need a POSIX system");
 
-mod apart;
 pub mod catalogue;
 mod clang;
-mod compile;
 pub mod declared;
 pub mod diff;
 mod distinct;
@@ -22,11 +20,7 @@ pub mod meaning;
 pub mod mirror;
 pub mod model;
 mod number;
-mod prototypes;
-pub mod reader;
 pub mod snapshot;
 pub mod spelling;
-pub mod tool;
-pub mod watch;
 
 pub use xla_ffi_sys;

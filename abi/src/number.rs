@@ -1,7 +1,28 @@
-//! Which macros stand for a number: a compiler is asked for the value of those, and of no others, since it stumbles over
-//! all that is none.
+//! Finds the macros that stand for a number. libclang evaluates those; any other macro would be a parse error.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The text with each directive on one line, and without comments.
+pub(crate) fn in_one_line(text: &str) -> String {
+    let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('/') {
+        let (before, comment) = rest.split_at(at);
+        out.push_str(before);
+        let (end, kept) = match comment.as_bytes().get(1) {
+            Some(b'/') => (comment.find('\n').unwrap_or(comment.len()), ' '),
+            Some(b'*') => {
+                let end = comment[2..].find("*/").map(|end| end + 4);
+                (end.unwrap_or(comment.len()), ' ')
+            }
+            _ => (1, '/'),
+        };
+        out.push(kept);
+        rest = &comment[end..];
+    }
+    out + rest
+}
 
 /// The macros without parameters of a text, by name: what stands behind the name, in one line, each way it is defined.
 pub(crate) fn macros(text: &str) -> BTreeMap<&str, Vec<&str>> {

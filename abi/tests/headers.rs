@@ -8,7 +8,6 @@ use xla_ffi_abi::declared::EDITIONS;
 use xla_ffi_abi::diff;
 use xla_ffi_abi::header::{Error, Source};
 use xla_ffi_abi::model::{Abi, Header};
-use xla_ffi_abi::reader::Reader;
 use xla_ffi_abi::{snapshot, spelling};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::headers::{self, api_folder};
@@ -370,7 +369,7 @@ fn what_the_model_spells_in_c_is_read_back() {
             continue;
         }
         let source = Source::from_text(Path::new("spelled.h"), spelled(&known.abi));
-        match source.read(Reader::Clang) {
+        match source.read() {
             Ok(read) => {
                 let told = diff::differences(&read, &known.abi);
                 assert!(told.is_empty(), "{name}: {told:#?}");

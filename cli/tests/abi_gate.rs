@@ -44,7 +44,7 @@ fn prepared(test: &str) -> Option<(tempfile::TempDir, PathBuf)> {
     let output = check(folder.path(), &["--header", "c_api.h"]);
     assert_eq!(output.status.code(), Some(1));
     let said = words(&output.stderr);
-    if said.contains("nothing here can read a header") {
+    if said.contains("libclang cannot be loaded") {
         skip(test, &said);
         return None;
     }

@@ -60,7 +60,7 @@ fn headers_maps_and_layouts_that_do_not_fit() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&reads.stderr);
-    if said.contains("nothing here can read a header") {
+    if said.contains("libclang cannot be loaded") {
         skip("headers_maps_and_layouts_that_do_not_fit", &said);
     } else {
         refused(&["abi", "check", "--header", &header], "not/there.h");
@@ -164,88 +164,6 @@ fn snapshots_that_no_header_has() {
         .unwrap();
     assert!(drawn.status.success());
     assert!(drawn.stdout.len() < 1 << 20);
-}
-
-const HEADER: &str = "include/xla/ffi/api/c_api.h";
-
-/// `abi check` of headers, in the root of the repository, with these variables and no others but what finds libclang: its
-/// exit status, and what it says.
-fn check_headers(variables: &[(&str, &str)], arguments: &[&str]) -> (Option<i32>, String) {
-    let mut check = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-    check.env_clear().envs(variables.iter().copied());
-    if let Some(folder) = std::env::var_os("LIBCLANG_PATH") {
-        check.env("LIBCLANG_PATH", folder);
-    }
-    let output = check
-        .args(["abi", "check"])
-        .args(arguments)
-        .current_dir(xla_ffi_testing::root())
-        .output()
-        .unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&told).into_owned(),
-    )
-}
-
-#[test]
-fn a_header_that_libclang_breaks_down_on_is_told() {
-    let name = "a_header_that_libclang_breaks_down_on_is_told";
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = [("PATH", path.as_str())];
-    let (code, said) = check_headers(&path, &["--reader", "clang", "--header", HEADER]);
-    if said.contains("libclang is not there") {
-        return skip(name, &said);
-    }
-    assert_eq!(code, Some(0), "{said}");
-    let folder = tempfile::tempdir().unwrap();
-    let deep = format!(
-        "enum XLA_FFI_Deep {{ XLA_FFI_Deep_One = {}1 }};\n",
-        "- ".repeat(5_000)
-    );
-    let deep = write(folder.path(), "c_api.h", deep.as_bytes());
-    let told = format!("libclang broke down on {deep}: ");
-    let (code, said) = check_headers(&path, &["--reader", "clang", "--header", &deep, HEADER]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(&told), "{said}");
-    let verdict = format!("{HEADER}: c_api.h of revision ");
-    assert!(said.contains(&verdict), "{said}");
-    // Whichever breaks down, it is told.
-    let (code, said) = check_headers(&path, &["--json", "--header", &deep, HEADER]);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(" broke down on "), "{said}");
-}
-
-#[test]
-fn a_compiler_that_does_not_work_is_blamed_itself() {
-    let name = "a_compiler_that_does_not_work_is_blamed_itself";
-    if !works("g++") {
-        return skip(name, "g++ is not there");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let fails = folder.path().join("fails");
-    let script = "#!/bin/sh\n[ \"$1\" = --version ] || { echo cc1plus: not there >&2; exit 1; }\n";
-    write(folder.path(), "fails", script.as_bytes());
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&fails, mode).unwrap();
-    let fails = fails.to_str().unwrap();
-    for compiler in ["/bin/true", fails] {
-        let (code, said) = check_headers(
-            &[("CXX", compiler)],
-            &["--reader", "dwarf", "--header", HEADER],
-        );
-        assert_eq!(code, Some(1), "{said}");
-        let told = format!("the C++ compiler {compiler} compiles nothing: ");
-        assert!(said.contains(&told), "{said}");
-        let (code, said) = check_headers(&[("CXX", compiler)], &["--header", HEADER]);
-        if !said.contains("libclang is not there") {
-            assert_eq!(code, Some(0), "{said}");
-            assert!(said.contains("read by libclang\n"), "{said}");
-        }
-        // It does not work, whatever the header.
-        assert!(!said.contains("does not parse"), "{said}");
-    }
 }
 
 /// A library of C with the structs of the stand-in, built with these flags.

@@ -97,20 +97,3 @@ fn what_is_no_python_is_told() {
         assert!(said(&out).contains(told), "{}", said(&out));
     }
 }
-
-#[cfg(unix)]
-#[test]
-fn what_talks_without_an_end_is_cut_off() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("talks");
-    std::fs::write(&program, "#!/bin/sh\nexec yes\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let program = program.to_str().unwrap();
-    let out = stubs(Path::new("lib.so"), &["--python", program], Path::new("."));
-    assert_eq!(out.status.code(), Some(1));
-    let told = "wrote more than 64 MiB: it is no Python that has xla_ffi";
-    assert!(said(&out).contains(told), "{}", said(&out));
-    assert!(out.stdout.is_empty());
-}

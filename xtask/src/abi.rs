@@ -9,8 +9,7 @@ use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_abi::diff::{Change, Class};
 use xla_ffi_abi::header::Source;
 use xla_ffi_abi::meaning::Harm;
-use xla_ffi_abi::model::Header;
-use xla_ffi_abi::reader::{Opinions, Reader};
+use xla_ffi_abi::model::{Abi, Header};
 use xla_ffi_abi::snapshot::{self, Verdict};
 use xla_ffi_abi::spelling;
 use xla_ffi_sys::Revision;
@@ -54,10 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if std::env::var_os(LIBCLANG).is_none() {
         // libclang is found through the environment, which a program cannot safely change for
         // itself: start over with it set.
-        match wheel::libclang() {
-            Ok(folder) => return again(&folder),
-            Err(error) => println!("note: going on without libclang: {error:#}"),
-        }
+        return again(&wheel::libclang()?);
     }
     let include = match &args.headers {
         Some(folder) => folder.clone(),
@@ -147,33 +143,24 @@ fn others(folder: &Path) -> Result<Vec<PathBuf>> {
 
 /// Proposes a snapshot of an extension's header, with everything that it declares in C.
 fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
-    let (opinions, by) = read(path)?;
+    let abi = Source::open(path, &[])?.read()?;
     let shown = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut text = format!(
-        "jaxlib {version} {shown}: an extension that no known jaxlib ships, read by {by}\n"
-    );
-    for (name, layout) in &opinions.abi.structs {
+    let mut text = format!("jaxlib {version} {shown}: an extension that no known jaxlib ships\n");
+    for (name, layout) in &abi.structs {
         text.push_str(&format!("  struct {name}, {} bytes\n", layout.size));
         for field in &layout.fields {
             let declared = spelling::declaration(&field.ty, &field.name);
             text.push_str(&format!("    {:>4}  {declared};\n", field.offset));
         }
     }
-    for (name, ty) in &opinions.abi.functions {
+    for (name, ty) in &abi.functions {
         text.push_str(&format!("  {};\n", spelling::function_type(ty, name)));
     }
-    for (name, ty) in &opinions.abi.prototypes {
+    for (name, ty) in &abi.prototypes {
         text.push_str(&format!("  {};\n", spelling::prototype(ty, name)));
     }
     text.push_str("it gets a header of its own in abi/src/model.rs (`Header`)\n");
-    let file = propose(
-        version,
-        &shown,
-        opinions.abi.header(),
-        &opinions,
-        &text,
-        out,
-    )?;
+    let file = propose(version, &shown, abi.header(), &abi, &text, out)?;
     Ok(Outcome::Proposed { text, file })
 }
 
@@ -182,14 +169,14 @@ fn propose(
     version: &str,
     shown: &str,
     header: Header,
-    opinions: &Opinions,
+    abi: &Abi,
     text: &str,
     out: &Path,
 ) -> Result<PathBuf> {
     let name = format!("proposed-{}-{version}", shown.trim_end_matches(".h"));
     let file = out.join(format!("{name}.json"));
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let json = snapshot::render(&name, header, version, None, &opinions.abi);
+    let json = snapshot::render(&name, header, version, None, abi);
     std::fs::write(&file, json).with_context(|| format!("cannot write {}", file.display()))?;
     std::fs::write(out.join(format!("{name}.diff.txt")), text)?;
     Ok(file)
@@ -204,29 +191,13 @@ fn is_revision(changes: &[Change]) -> bool {
     })
 }
 
-/// Asks both readers, and says who answered.
-fn read(path: &Path) -> Result<(Opinions, String)> {
-    let opinions = Source::open(path, &[])?.opinions()?;
-    ensure!(
-        opinions.disagreement.is_empty(),
-        "{}: libclang and the compiler read it differently:\n  {}",
-        path.display(),
-        opinions.disagreement.join("\n  ")
-    );
-    for (reader, why) in &opinions.missing {
-        println!("note: one opinion only: {reader} does not serve: {why}");
-    }
-    let by: Vec<String> = opinions.by.iter().map(Reader::to_string).collect();
-    Ok((opinions, by.join(" and ")))
-}
-
 fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome> {
-    let (opinions, by) = read(path)?;
-    match snapshot::identify(&opinions.abi)? {
+    let abi = Source::open(path, &[])?.read()?;
+    match snapshot::identify(&abi)? {
         Verdict::Known(snapshot) => {
             let edition = snapshot.edition;
             let mut text = format!(
-                "jaxlib {version} {header}: revision {} ({}, {}), read by {by}",
+                "jaxlib {version} {header}: revision {} ({}, {})",
                 edition.revision,
                 edition.name(),
                 edition.jaxlibs()
@@ -243,7 +214,7 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
         }
         Verdict::Unknown { nearest, changes } => {
             let mut text = format!(
-                "jaxlib {version} {header}: no known revision; the nearest is {} ({}), read by {by}\n",
+                "jaxlib {version} {header}: no known revision; the nearest is {} ({})\n",
                 nearest.edition.name(),
                 nearest.edition.jaxlibs()
             );
@@ -266,7 +237,7 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
             };
             text.push_str(&format!("it is {what}\n"));
             let shown = header.file_name();
-            let file = propose(version, shown, header, &opinions, &text, out)?;
+            let file = propose(version, shown, header, &abi, &text, out)?;
             Ok(Outcome::Proposed { text, file })
         }
     }

@@ -4,8 +4,7 @@ use super::budget::Budget;
 use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
 use crate::model::{
-    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, bit_field, complex, function, integer,
-    pointer_to, qualified, with_fields, with_values,
+    Enum, FUNCTION, Field, Struct, bit_field, complex, function, integer, pointer_to, qualified,
 };
 use gimli::{AttributeValue, Endianity, Operation, Reader, Section, UnitOffset};
 use std::borrow::Cow;
@@ -18,39 +17,17 @@ pub(super) struct Types<'a, 'b> {
     pub(super) dwarf: &'b Dwarf<'a>,
     pub(super) unit: &'b Unit<'a>,
     budget: &'b Budget,
-    /// Whether what is in a type is told where the model has no struct or enumeration of its name.
-    inside: bool,
     /// Names that a typedef gives to a struct or enumeration without one.
     given: BTreeMap<UnitOffset, Cow<'a, str>>,
 }
 
 impl<'a, 'b> Types<'a, 'b> {
-    pub(super) fn new(
-        dwarf: &'b Dwarf<'a>,
-        unit: &'b Unit<'a>,
-        budget: &'b Budget,
-        inside: bool,
-    ) -> Self {
+    pub(super) fn new(dwarf: &'b Dwarf<'a>, unit: &'b Unit<'a>, budget: &'b Budget) -> Self {
         Self {
             dwarf,
             unit,
             budget,
-            inside,
             given: BTreeMap::new(),
-        }
-    }
-
-    /// Whether a header is read, of which everything is told.
-    pub(super) fn inside(&self) -> bool {
-        self.inside
-    }
-
-    /// Whether one may look as deep. Of a library, which holds types of others too, what lies deeper is left out; a
-    /// header is refused for it.
-    fn reaches(&self, depth: usize) -> Result<bool, Error> {
-        match depth < DEPTH {
-            false if self.inside => Err(Error::Deep),
-            reaches => Ok(reaches),
         }
     }
 
@@ -62,23 +39,6 @@ impl<'a, 'b> Types<'a, 'b> {
             is_union: entry.tag() == gimli::DW_TAG_union_type,
             ..Struct::default()
         };
-        if self.inside {
-            self.children(entry.offset(), |base| {
-                if base.tag() == gimli::DW_TAG_inheritance && self.reaches(depth)? {
-                    let told = self.spell_held(self.target(base)?, depth + 1)?;
-                    let how = match base.attr_value(gimli::DW_AT_virtuality)? {
-                        Some(AttributeValue::Virtuality(one))
-                            if one != gimli::DW_VIRTUALITY_none =>
-                        {
-                            "virtual "
-                        }
-                        _ => "",
-                    };
-                    layout.bases.push(format!("{how}{told}"));
-                }
-                Ok(())
-            })?;
-        }
         self.fields(entry.offset(), 0, depth, &mut layout.fields)?;
         Ok(layout)
     }
@@ -86,40 +46,11 @@ impl<'a, 'b> Types<'a, 'b> {
     /// What is in an enumeration.
     pub(super) fn enum_layout(&self, entry: &Entry<'a, 'b>) -> Result<Enum, Error> {
         let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
-        let values = self.values(entry.offset())?;
-        Ok(match self.is_signed(entry)? {
-            Some(signed) => Enum::new(size, signed, values),
-            None => Enum {
-                size,
-                signed: None,
-                values,
-            },
+        Ok(Enum {
+            size,
+            signed: None,
+            values: self.values(entry.offset())?,
         })
-    }
-
-    /// Whether the numbers of an enumeration have a sign, where its type tells; other languages than a header's have
-    /// enumerations of other sorts.
-    fn is_signed(&self, entry: &Entry<'a, 'b>) -> Result<Option<bool>, Error> {
-        // Of what is only declared, compilers tell more or less.
-        if entry.attr_value(gimli::DW_AT_declaration)?.is_some() {
-            return Ok(None);
-        }
-        let mut at = self.target(entry)?.filter(|_| self.inside);
-        for _ in 0..DEPTH {
-            let Some(target) = at else { return Ok(None) };
-            self.budget.spend(1)?;
-            let underlying = self.unit.entry(target)?;
-            if let Some(AttributeValue::Encoding(encoding)) =
-                underlying.attr_value(gimli::DW_AT_encoding)?
-            {
-                return Ok(Some(matches!(
-                    encoding,
-                    gimli::DW_ATE_signed | gimli::DW_ATE_signed_char
-                )));
-            }
-            at = self.target(&underlying)?;
-        }
-        Ok(None)
     }
 
     /// Notes the name that a typedef gives to what has none.
@@ -237,11 +168,11 @@ impl<'a, 'b> Types<'a, 'b> {
             let target = self.target(member)?;
             let name = self.name(member)?.unwrap_or_default();
             let place = self.place(member)?;
-            if name.is_empty() && target.is_some() && self.reaches(depth)? {
+            if name.is_empty() && target.is_some() && depth < DEPTH {
                 let target = target.unwrap_or(of);
                 return self.fields(target, start.wrapping_add(place), depth + 1, found);
             }
-            let mut ty = self.spell_held(target, depth)?;
+            let mut ty = self.spell_within(target, depth)?;
             let mut offset = start.wrapping_add(place);
             let size = self.size(target)?;
             if let Some(bits) = self.number(member, gimli::DW_AT_bit_size)? {
@@ -314,50 +245,6 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(values)
     }
 
-    /// A type of which a value is held, with what is in it where that is to be told.
-    pub(super) fn spell_held(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
-        let plain = self.spell_within(at, depth)?;
-        let Some(mut at) = at.filter(|_| self.inside) else {
-            return Ok(plain);
-        };
-        // Its own name is that of what stands behind typedefs.
-        let (mut is_const, mut is_volatile) = (false, false);
-        let entry = loop {
-            let entry = self.unit.entry(at)?;
-            self.budget.spend(1)?;
-            let tag = entry.tag();
-            is_const |= tag == gimli::DW_TAG_const_type;
-            is_volatile |= tag == gimli::DW_TAG_volatile_type;
-            match (tag, self.target(&entry)?) {
-                (
-                    gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type,
-                    Some(target),
-                ) => at = target,
-                _ => break entry,
-            }
-        };
-        let is_ours = self
-            .tag_name(&entry)?
-            .is_some_and(|name| name.starts_with(PREFIX));
-        let told = match entry.tag() {
-            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type
-                if !is_ours && self.reaches(depth)? =>
-            {
-                with_fields(&plain, &self.layout(&entry, depth + 1)?)
-            }
-            gimli::DW_TAG_enumeration_type if !is_ours => {
-                with_values(&plain, &self.enum_layout(&entry)?)
-            }
-            gimli::DW_TAG_array_type if !is_vector(&entry)? && self.reaches(depth)? => {
-                let element = self.spell_held(self.target(&entry)?, depth + 1)?;
-                qualified(is_const, is_volatile, self.array_of(element, &entry)?)
-            }
-            _ => plain,
-        };
-        self.budget.spend(told.len())?;
-        Ok(told)
-    }
-
     /// A type in the model's notation.
     pub(super) fn spell(&self, at: Option<UnitOffset>) -> Result<String, Error> {
         self.spell_within(at, 0)
@@ -373,7 +260,7 @@ impl<'a, 'b> Types<'a, 'b> {
         let Some(at) = at else {
             return Ok("void".to_owned());
         };
-        if depth > DEPTH && !self.reaches(depth)? {
+        if depth > DEPTH {
             return Ok("…".to_owned());
         }
         let entry = self.unit.entry(at)?;
@@ -434,12 +321,10 @@ impl<'a, 'b> Types<'a, 'b> {
 
     fn signature(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<String, Error> {
         let mut parameters = Vec::new();
-        let convention = self.convention(entry)?;
-        parameters.extend(convention.map(|other| format!("{CALLED}{other}")));
         self.children(entry.offset(), |child| {
             match child.tag() {
                 gimli::DW_TAG_formal_parameter => {
-                    let parameter = self.spell_held(self.target(child)?, depth + 1)?;
+                    let parameter = self.spell_within(self.target(child)?, depth + 1)?;
                     parameters.push(parameter);
                 }
                 gimli::DW_TAG_unspecified_parameters => parameters.push("...".to_owned()),
@@ -447,23 +332,8 @@ impl<'a, 'b> Types<'a, 'b> {
             }
             Ok(())
         })?;
-        let result = self.spell_held(self.target(entry)?, depth + 1)?;
+        let result = self.spell_within(self.target(entry)?, depth + 1)?;
         Ok(format!("{FUNCTION}{}", function(&parameters, &result)))
-    }
-
-    /// How a function is called, where that is another way than C's. Clang writes it, GCC does not.
-    fn convention(&self, entry: &Entry<'a, 'b>) -> Result<Option<String>, Error> {
-        Ok(match entry.attr_value(gimli::DW_AT_calling_convention)? {
-            Some(AttributeValue::CallingConvention(one))
-                if self.inside && one != gimli::DW_CC_normal =>
-            {
-                Some(
-                    one.static_string()
-                        .map_or_else(|| one.0.to_string(), str::to_owned),
-                )
-            }
-            _ => None,
-        })
     }
 
     /// The number of elements of each dimension; `None` where it is open.
@@ -485,17 +355,7 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 
     fn array(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<String, Error> {
-        let element = self.spell_within(self.target(entry)?, depth + 1)?;
-        let spelled = self.array_of(element, entry)?;
-        Ok(match is_vector(entry)? {
-            true => format!("vector {spelled}"),
-            false => spelled,
-        })
-    }
-
-    /// An array of elements that are spelled already.
-    fn array_of(&self, element: String, entry: &Entry<'a, 'b>) -> Result<String, Error> {
-        let mut spelled = element;
+        let mut spelled = self.spell_within(self.target(entry)?, depth + 1)?;
         for dimension in self.dimensions(entry)?.into_iter().rev() {
             spelled = match dimension {
                 Some(count) => format!("[{spelled}; {count}]"),
@@ -503,7 +363,10 @@ impl<'a, 'b> Types<'a, 'b> {
             };
             self.budget.spend(spelled.len())?;
         }
-        Ok(spelled)
+        Ok(match is_vector(entry)? {
+            true => format!("vector {spelled}"),
+            false => spelled,
+        })
     }
 
     /// The bytes that a value of a type takes.

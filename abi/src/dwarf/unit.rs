@@ -3,26 +3,19 @@
 use super::budget::Budget;
 use super::types::Types;
 use super::{Dwarf, Entry, Unit};
-use crate::header::{self, Declared, Error, PROBE, PROTOTYPE, SUBJECT};
+use crate::header::Error;
 use crate::model::{Abi, FUNCTION, PREFIX};
-use gimli::AttributeValue;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct UnitReader<'a, 'b> {
     types: Types<'a, 'b>,
-    /// Whether declarations in namespaces count: a library has too many of them.
-    in_namespaces: bool,
-    /// The names that count, where they are not upstream's.
+    /// The names of a mirror's types, which may be in namespaces. Without it, upstream's names count.
     wanted: Option<&'b BTreeSet<String>>,
     /// The namespaces around the entry that is looked at, outermost first.
     path: Vec<String>,
     abi: Abi,
     /// Types that have the name of another one of the unit, each alone.
     others: Vec<Abi>,
-    /// Names of typedefs and numbers that stand for two things.
-    twice: BTreeSet<String>,
-    /// Names that the header under test declares itself.
-    own: BTreeSet<String>,
 }
 
 impl<'a, 'b> UnitReader<'a, 'b> {
@@ -30,40 +23,30 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         dwarf: &'b Dwarf<'a>,
         unit: &'b Unit<'a>,
         budget: &'b Budget,
-        in_namespaces: bool,
         wanted: Option<&'b BTreeSet<String>>,
     ) -> Result<Self, Error> {
         let mut reader = Self {
-            // What a library holds that is not ours has no layout that it has to keep.
-            types: Types::new(dwarf, unit, budget, in_namespaces && wanted.is_none()),
-            in_namespaces,
+            types: Types::new(dwarf, unit, budget),
             wanted,
             path: Vec::new(),
             abi: Abi::default(),
             others: Vec::new(),
-            twice: BTreeSet::new(),
-            own: BTreeSet::new(),
         };
         reader.each(|reader, entry| reader.types.note_typedef(entry))?;
         Ok(reader)
     }
 
-    pub(super) fn read(mut self) -> Result<Declared, Error> {
+    /// Returns the unit's layouts, and the types that have the name of another one, each alone.
+    pub(super) fn read(mut self) -> Result<(Abi, Vec<Abi>), Error> {
         self.each(|reader, entry| match entry.tag() {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
                 reader.record(entry)
             }
             gimli::DW_TAG_enumeration_type => reader.enumeration(entry),
             gimli::DW_TAG_typedef => reader.typedef(entry),
-            gimli::DW_TAG_variable if reader.types.inside() => reader.variable(entry),
             _ => Ok(()),
         })?;
-        Ok(Declared {
-            abi: self.abi,
-            others: self.others,
-            twice: self.twice,
-            own: self.own,
-        })
+        Ok((self.abi, self.others))
     }
 
     fn is_wanted(&self, name: &str) -> bool {
@@ -90,18 +73,6 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Whether what is declared within an entry counts.
-    fn is_scope(&self, tag: gimli::DwTag) -> bool {
-        match tag {
-            gimli::DW_TAG_namespace => self.in_namespaces,
-            // In C what stands in a struct of a header is as much its own as what stands before.
-            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
-                self.types.inside()
-            }
-            _ => false,
-        }
-    }
-
     /// Visits the declarations at file scope, and those of namespaces.
     fn each(
         &mut self,
@@ -119,7 +90,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 continue;
             }
             visit(self, entry)?;
-            if self.is_scope(entry.tag()) {
+            if entry.tag() == gimli::DW_TAG_namespace && self.wanted.is_some() {
                 scope = depth;
                 let name = self.types.name(entry)?.unwrap_or_default();
                 self.path.push(self.types.keep(&name)?);
@@ -127,36 +98,6 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
         self.path.clear();
         Ok(())
-    }
-
-    /// Notes a name that the header under test declares itself, and not what it includes.
-    fn note(&mut self, name: &str, entry: &Entry<'a, 'b>) -> Result<(), Error> {
-        if self.is_in_subject(entry)? {
-            self.own.insert(name.to_owned());
-        }
-        Ok(())
-    }
-
-    fn is_in_subject(&self, entry: &Entry<'a, 'b>) -> Result<bool, Error> {
-        let file = match entry.attr_value(gimli::DW_AT_decl_file)? {
-            Some(AttributeValue::FileIndex(index)) => index,
-            Some(value) => match value.udata_value() {
-                Some(index) => index,
-                None => return Ok(false),
-            },
-            None => return Ok(false),
-        };
-        let Some(program) = &self.types.unit.line_program else {
-            return Ok(false);
-        };
-        let Some(file) = program.header().file(file) else {
-            return Ok(false);
-        };
-        let path = self
-            .types
-            .dwarf
-            .attr_string(self.types.unit, file.path_name())?;
-        Ok(path.to_string_lossy().ends_with(SUBJECT))
     }
 
     fn record(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
@@ -170,7 +111,6 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         if !is_complete {
             return Ok(());
         }
-        self.note(&name, entry)?;
         let layout = self.types.layout(entry, 0)?;
         if let Some(layout) = put(&mut self.abi.structs, &name, layout) {
             let structs = BTreeMap::from([(name, layout)]);
@@ -183,12 +123,10 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 
     fn enumeration(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
-        let in_subject = self.is_in_subject(entry)?;
         let name = self.types.tag_name(entry)?;
         match name {
             Some(name) => {
                 if let Some(name) = self.wanted_name(&name)? {
-                    self.note(&name, entry)?;
                     let layout = self.types.enum_layout(entry)?;
                     if let Some(layout) = put(&mut self.abi.enums, &name, layout) {
                         let enums = BTreeMap::from([(name, layout)]);
@@ -201,30 +139,11 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             }
             None => {
                 for (name, value) in self.types.values(entry.offset())? {
-                    if let Some(name) = name.strip_prefix(PROBE) {
-                        self.abi.constants.insert(name.to_owned(), value);
-                    } else if self.is_wanted(&name) {
-                        if in_subject {
-                            self.own.insert(name.clone());
-                        }
-                        header::put(&mut self.abi.constants, &mut self.twice, name, value);
+                    if self.is_wanted(&name) {
+                        self.abi.constants.entry(name).or_insert(value);
                     }
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// A variable that others have.
-    fn variable(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
-        let is_elsewhere = entry.attr_value(gimli::DW_AT_declaration)?.is_some()
-            && entry.attr_value(gimli::DW_AT_external)?.is_some();
-        let name = self.types.name(entry)?;
-        if let Some(name) = name.filter(|name| is_elsewhere && name.starts_with(PREFIX)) {
-            let name = self.types.keep(&name)?;
-            self.note(&name, entry)?;
-            let ty = self.types.spell_held(self.types.target(entry)?, 0)?;
-            header::put(&mut self.abi.variables, &mut self.twice, name, ty);
         }
         Ok(())
     }
@@ -237,25 +156,16 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         else {
             return Ok(());
         };
-        if let Some(name) = name.strip_prefix(PROTOTYPE) {
-            let target = self.types.spell(self.types.target(entry)?)?;
-            if let Some(signature) = target.strip_prefix(FUNCTION) {
-                let prototypes = &mut self.abi.prototypes;
-                prototypes.insert(self.types.keep(name)?, signature.to_owned());
-            }
-            return Ok(());
-        }
         let name = self.types.keep(&name)?;
-        self.note(&name, entry)?;
         let Some(at) = self.types.target(entry)? else {
             return Ok(());
         };
-        let target = self.types.spell_held(Some(at), 0)?;
-        let (abi, twice) = (&mut self.abi, &mut self.twice);
+        let target = self.types.spell(Some(at))?;
         if let Some(signature) = target.strip_prefix(FUNCTION) {
-            header::put(&mut abi.functions, twice, name, signature.to_owned());
+            let functions = self.abi.functions.entry(name);
+            functions.or_insert_with(|| signature.to_owned());
         } else if target != name {
-            header::put(&mut abi.aliases, twice, name, target);
+            self.abi.aliases.entry(name).or_insert(target);
         } else if self
             .types
             .unit

@@ -21,13 +21,12 @@ use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
 /// Options that say how headers are read and judged: nothing else is by them.
-const OF_HEADERS: [&str; 7] = [
+const OF_HEADERS: [&str; 6] = [
     "variant",
     "define",
     "include",
     "prefix",
     "namespace",
-    "reader",
     "fail_on",
 ];
 /// Options about what is found in somebody's file.
@@ -105,7 +104,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
     }
-    crate::progress::at("reading headers and debug information");
+    crate::progress::at("reading headers");
     let mut lists = args.known.read()?;
     let mirror = match (&args.layout, &args.dwarf) {
         (Some(path), _) => Some(Source::Layout(path)),

@@ -1,12 +1,10 @@
 //! What the subcommands of `abi` read: a revision, a snapshot file, a header.
 
 use crate::text_file;
-use anyhow::bail;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::Edition;
-use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::header::Source;
 use xla_ffi_abi::model::Abi;
-use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot;
 
 /// How a header is read.
@@ -24,18 +22,6 @@ pub(crate) struct Reading {
     /// The C++ namespace in which a copy has the names without XLA_FFI_.
     #[arg(long, value_name = "NAME", value_parser = identifier)]
     namespace: Vec<String>,
-    /// Whom to ask; `both` asks the one that is there where the other is missing.
-    #[arg(long, value_enum, default_value_t = Ask::Both)]
-    reader: Ask,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Ask {
-    Both,
-    /// libclang.
-    Clang,
-    /// A compiler's debug information.
-    Dwarf,
 }
 
 fn identifier(text: &str) -> Result<String, String> {
@@ -85,7 +71,6 @@ impl Reading {
             ("-I", !self.include.is_empty()),
             ("--prefix", !self.prefix.is_empty()),
             ("--namespace", !self.namespace.is_empty()),
-            ("--reader", self.reader != Ask::Both),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             if !inputs.into_iter().any(Input::is_header) {
@@ -96,12 +81,8 @@ impl Reading {
         }
     }
 
-    /// The header at `path`, in one variant.
-    pub(crate) fn opinions(
-        &self,
-        path: &Path,
-        variant: Option<&Variant>,
-    ) -> anyhow::Result<Opinions> {
+    /// Reads the header at `path`, in one variant.
+    pub(crate) fn read(&self, path: &Path, variant: Option<&Variant>) -> anyhow::Result<Abi> {
         let mut source = Source::open(path, &self.include)?;
         let more = variant.map_or(&[][..], |variant| &variant.defines);
         for define in self.define.iter().chain(more) {
@@ -113,27 +94,7 @@ impl Reading {
         for namespace in &self.namespace {
             source = source.namespace(namespace);
         }
-        let one = |reader: Reader| -> Result<Opinions, Error> {
-            Ok(Opinions {
-                abi: source.read(reader)?,
-                by: vec![reader],
-                missing: Vec::new(),
-                disagreement: Vec::new(),
-            })
-        };
-        let opinions = match self.reader {
-            Ask::Both => source.opinions()?,
-            Ask::Clang => one(Reader::Clang)?,
-            Ask::Dwarf => one(Reader::Dwarf)?,
-        };
-        if !opinions.disagreement.is_empty() {
-            bail!(
-                "{}: libclang and the compiler read it differently:\n  {}",
-                path.display(),
-                opinions.disagreement.join("\n  ")
-            );
-        }
-        Ok(opinions)
+        Ok(source.read()?)
     }
 }
 
@@ -184,14 +145,7 @@ impl Input {
                 let text = text_file::read(path)?;
                 Ok(snapshot::parse(&shown, &text)?)
             }
-            Self::File(path) => {
-                let opinions = reading.opinions(path, None)?;
-                for (reader, why) in &opinions.missing {
-                    let why = crate::words::printable(why);
-                    crate::words::tell!("note: one opinion only: {reader} does not serve: {why}");
-                }
-                Ok(opinions.abi)
-            }
+            Self::File(path) => reading.read(path, None),
         }
     }
 }

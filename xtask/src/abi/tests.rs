@@ -25,7 +25,7 @@ fn outcomes(test: &str, version: &str, include: &Path, out: &Path) -> Option<Vec
     match import(version, include, out) {
         Ok(outcomes) => Some(outcomes),
         Err(error) => match error.downcast_ref() {
-            Some(xla_ffi_abi::header::Error::NoReader { .. }) => {
+            Some(xla_ffi_abi::header::Error::Missing(_)) => {
                 xla_ffi_testing::skip(test, &format!("{error:#}"));
                 None
             }

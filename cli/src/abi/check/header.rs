@@ -10,8 +10,7 @@ use std::path::Path;
 use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_abi::declared::{EDITIONS, Edition};
 use xla_ffi_abi::diff::{self, Change};
-use xla_ffi_abi::model::Header;
-use xla_ffi_abi::reader::{Opinions, Reader};
+use xla_ffi_abi::model::{Abi, Header};
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
@@ -45,27 +44,17 @@ pub(super) fn check(
     fail_on: Threshold,
 ) -> anyhow::Result<Checked> {
     let title = title(path, variant);
-    let opinions = reading.opinions(path, variant)?;
-    if opinions.abi.header() == Header::Other {
+    let abi = reading.read(path, variant)?;
+    if abi.header() == Header::Other {
         bail!(
             "{title} is the header of an extension that no known jaxlib ships: there is nothing to compare it with; \
              `xla-ffi abi diff` compares two of its versions"
         );
     }
     let verdict = match revision {
-        Some(wanted) => against(wanted, &opinions)?,
-        None => snapshot::identify(&opinions.abi)?,
+        Some(wanted) => against(wanted, &abi)?,
+        None => snapshot::identify(&abi)?,
     };
-    let readers = opinions
-        .by
-        .iter()
-        .map(Reader::to_string)
-        .collect::<Vec<_>>()
-        .join(" and ");
-    let notes = opinions
-        .missing
-        .iter()
-        .map(|(reader, why)| format!("one opinion only: {reader} does not serve: {why}"));
     let (known, nearest, changes): (_, _, &[Change]) = match &verdict {
         Verdict::Known(snapshot) => (Some(*snapshot), *snapshot, &[]),
         Verdict::Unknown { nearest, changes } => (None, *nearest, changes),
@@ -73,12 +62,8 @@ pub(super) fn check(
     let value = json!({
         "header": path.display().to_string(),
         "variant": variant.map(|variant| &variant.name),
-        "file": opinions.abi.header().file_name(),
-        "readers": opinions.by.iter().map(|reader| name(*reader)).collect::<Vec<_>>(),
-        "missing": opinions.missing.iter().map(|(reader, why)| {
-            json!({ "reader": name(*reader), "why": why })
-        }).collect::<Vec<_>>(),
-        "version": opinions.abi.version().map(|(major, minor)| [major, minor]),
+        "file": abi.header().file_name(),
+        "version": abi.version().map(|(major, minor)| [major, minor]),
         "revision": known.and_then(|snapshot| snapshot.edition.revision_name()),
         "edition": known.map(|snapshot| snapshot.edition.name()),
         "nearest": described(nearest),
@@ -88,14 +73,14 @@ pub(super) fn check(
     let text = if known.is_some() && edition == Edition::BEFORE_R0 {
         format!(
             "{title}: {} from before the first revision ({}, {}, TensorFlow 2.17), which calls handlers in another way: \
-             libraries of this SDK refuse its hosts, read by {readers}\n",
+             libraries of this SDK refuse its hosts\n",
             edition.header,
             edition.name(),
             edition.jaxlibs()
         )
     } else if known.is_some() {
         format!(
-            "{title}: {} of revision {} ({}, {}), read by {readers}\n",
+            "{title}: {} of revision {} ({}, {})\n",
             edition.header,
             edition.revision,
             edition.name(),
@@ -117,18 +102,11 @@ pub(super) fn check(
                 edition.jaxlibs()
             ),
         };
-        format!("{what}, read by {readers}\n{told}")
+        format!("{what}\n{told}")
     };
     let own = changes.iter().filter(|change| !change.follows);
     let found = own.map(|change| Found::change(change, &title, &edition.name(), fail_on));
-    Ok(Checked::new(path, found.collect(), text, value).notes(notes.collect()))
-}
-
-fn name(reader: Reader) -> &'static str {
-    match reader {
-        Reader::Clang => "clang",
-        Reader::Dwarf => "dwarf",
-    }
+    Ok(Checked::new(path, found.collect(), text, value))
 }
 
 /// The edition of a snapshot, for programs.
@@ -142,17 +120,17 @@ pub(super) fn described(snapshot: &Snapshot) -> Value {
 }
 
 /// Compares with what is wanted: of a revision any header will do.
-fn against(wanted: &Wanted, opinions: &Opinions) -> anyhow::Result<Verdict> {
-    let header = opinions.abi.header();
+fn against(wanted: &Wanted, abi: &Abi) -> anyhow::Result<Verdict> {
+    let header = abi.header();
     let known = EDITIONS.into_iter().chain([Edition::BEFORE_R0]);
     let editions = known.filter(|edition| edition.header == header && wanted.takes(*edition));
     let mut nearest: Option<(&'static Snapshot, Vec<Change>)> = None;
     for edition in editions {
         let snapshot = snapshot::of_edition(edition)?;
-        if snapshot.abi == opinions.abi {
+        if snapshot.abi == *abi {
             return Ok(Verdict::Known(snapshot));
         }
-        let changes = diff::changes(&snapshot.abi, &opinions.abi);
+        let changes = diff::changes(&snapshot.abi, abi);
         if nearest
             .as_ref()
             .is_none_or(|(_, least)| diff::distance(&changes) < diff::distance(least))
