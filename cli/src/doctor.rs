@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// The libraries.
     #[arg(value_name = "LIB", required_unless_present = "wheel")]
     libraries: Vec<PathBuf>,
-    /// A wheel: its libraries, and what of its name and contents will trouble whoever installs it.
+    /// A wheel: its libraries, and what its tags promise. `twine check` and `check-wheel-contents` do the rest.
     #[arg(long, value_name = "F.whl")]
     wheel: Vec<PathBuf>,
     /// Judge for this jaxlib, or for the published ones of a range: 0.5.0.., ..0.9.2, 0.5.0..0.9.2. May be

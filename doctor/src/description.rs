@@ -209,9 +209,6 @@ fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
 }
 
 #[cfg(test)]
-mod alike;
-
-#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -152,12 +152,8 @@ pub enum Problem {
     NoLibrary,
     /// A library of a wheel is for another machine or system, or is none.
     Foreign,
-    /// What installers read of a wheel: `WHEEL`, `METADATA`, `RECORD`.
+    /// The tags in a wheel's metadata.
     WheelMetadata,
-    /// Licences.
-    Licence,
-    /// The wheel's size.
-    Size,
 }
 
 /// When a problem strikes: what strikes earlier strikes more people, and comes first where all are listed.
@@ -212,12 +208,7 @@ impl Problem {
             | Self::UserData
             | Self::Exported => Harm::Call,
             Self::Threads => Harm::Speed,
-            Self::NotRun
-            | Self::UnknownHandlers
-            | Self::Soname
-            | Self::WheelNarrow
-            | Self::Licence
-            | Self::Size => Harm::Upkeep,
+            Self::NotRun | Self::UnknownHandlers | Self::Soname | Self::WheelNarrow => Harm::Upkeep,
         }
     }
 }

@@ -4,17 +4,15 @@
 mod check;
 mod format;
 mod legacy;
-mod once;
 
 pub use format::{Attribute, Batch, Gradient, Handler, Kind, Layout, Operand, Stages, State};
 pub use legacy::{Shape, Target};
 
 use crate::library;
 pub(crate) use check::is_dtype;
-use check::{check_handler, check_names, check_symbol};
+use check::{check_handler, check_symbol};
 use legacy::check_target;
 use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
-use once::Once;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -325,44 +323,14 @@ fn leave_out_nulls(value: &mut Value) {
     }
 }
 
-/// Where a list stands for keys and their values: it would be taken for the values, in their order.
-fn list_for_keys<'a>(record: &'a Value) -> Option<String> {
-    let items = |value: &'a Value| value.as_array().into_iter().flatten();
-    let mut descriptions = vec![("the manifest", record)];
-    for handler in items(&record["handlers"]) {
-        let single = ["stages", "state", "gradient"].map(|key| (key, &handler[key]));
-        descriptions.extend(single);
-        for (key, what) in [
-            ("args", "an argument"),
-            ("rets", "a result"),
-            ("attrs", "an attribute"),
-        ] {
-            descriptions.extend(items(&handler[key]).map(|item| (what, item)));
-        }
-        descriptions.push(("a handler", handler));
-    }
-    for target in items(&record["legacy"]) {
-        for key in ["args", "rets"] {
-            descriptions.extend(items(&target[key]).map(|shape| ("a shape", shape)));
-        }
-        descriptions.push(("a legacy target", target));
-    }
-    let wrong = descriptions.into_iter().find(|(_, value)| value.is_array());
-    wrong
-        .map(|(what, _)| format!("{what} is described by a list, and not by keys and their values"))
-}
-
 fn read_record(payload: &[u8]) -> Result<Record, Error> {
-    let Once(mut value) = serde_json::from_slice(payload)?;
+    let mut value: Value = serde_json::from_slice(payload)?;
     leave_out_nulls(&mut value);
     let library = value["library"].as_str().unwrap_or_default().to_owned();
     let fail = |what: String| Error::Content {
         library: library.clone(),
         what,
     };
-    if let Some(what) = list_for_keys(&value) {
-        return Err(fail(what));
-    }
     for handler in value["handlers"].as_array().into_iter().flatten() {
         let missing = ["args", "rets", "attrs"]
             .into_iter()
@@ -374,8 +342,6 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
                 key.to_uppercase()
             )));
         }
-    }
-    for handler in value["handlers"].as_array().into_iter().flatten() {
         let outside = ["vjp", "forward", "jvp", "transpose", "linear", "residuals"]
             .into_iter()
             .find(|key| !handler[key].is_null());
@@ -386,8 +352,6 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
                  XFFI_GRADIENT(…)"
             )));
         }
-    }
-    for handler in value["handlers"].as_array().into_iter().flatten() {
         let mut stages = handler["stages"].as_object().into_iter().flatten();
         if let Some((stage, _)) =
             stages.find(|(stage, _)| !Stages::names().any(|name| name == *stage))
@@ -400,7 +364,6 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
             )));
         }
     }
-    let named = check_names(&value);
     let record = Record::deserialize(value)?;
     if let Some(register) = &record.register {
         check_symbol(register).map_err(|what| fail(format!("\"register\" {what}")))?;
@@ -413,8 +376,6 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
         check_target(target)
             .map_err(|what| fail(format!("legacy target {:?}: {what}", target.name)))?;
     }
-    // What a name is of tells more, where that is wrong.
-    named.map_err(fail)?;
     Ok(record)
 }
 

@@ -1,21 +1,25 @@
-//! A wheel: the archive in which Python's installers get a library. Anybody may have made it: names, sizes and
-//! contents are judged before anything is unpacked, and what is unpacked is bounded.
+//! A wheel: the archive in which Python's installers get a library. Its shared libraries are unpacked and judged beside
+//! what the wheel's tags promise.
 
-mod archive;
 mod judge;
 mod macos;
-mod metadata;
 mod needs;
 mod tag;
 
-pub use archive::{Limits, Member};
 pub use tag::{Name, Platform};
 
 use crate::finding::Finding;
 use crate::library;
-use archive::Archive;
-use metadata::Metadata;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+/// Bytes of all libraries together, unpacked.
+const LIBRARIES: u64 = 1 << 30;
+/// Bytes of the file `WHEEL` that are read.
+const METADATA: u64 = 1 << 20;
 
 /// Why a file is no wheel that can be judged.
 #[derive(Debug, thiserror::Error)]
@@ -48,15 +52,13 @@ pub enum Error {
         /// Where, and what.
         what: String,
     },
-    /// A member would be written where an installer must not write.
-    #[error("{path}: the member {member:?} {what}: no installer should take this wheel", path = crate::library::shown(path))]
+    /// The name of a library leads out of the folder that the wheel is unpacked into.
+    #[error("{path}: the member {member:?} leads out of the folder that it is unpacked into", path = crate::library::shown(path))]
     Hostile {
         /// The file.
         path: PathBuf,
         /// The member's name.
         member: String,
-        /// What is wrong with it.
-        what: &'static str,
     },
     /// It unpacks to more than is read.
     #[error("{path}: {what}", path = crate::library::shown(path))]
@@ -68,17 +70,21 @@ pub enum Error {
     },
 }
 
-/// A wheel, of which nothing but its head and its metadata has been unpacked.
+/// A wheel, of which nothing but its tags has been read.
 #[derive(Debug)]
 pub struct Wheel {
     /// What its file name says.
     pub name: Name,
     /// Bytes of the file.
     pub bytes: u64,
-    /// What it holds, folders aside.
-    pub members: Vec<Member>,
-    metadata: Metadata,
-    archive: Archive,
+    path: PathBuf,
+    zip: ZipArchive<BufReader<File>>,
+    /// The tags in its metadata.
+    tags: Vec<String>,
+    /// Whether its metadata says that it has no libraries.
+    is_pure: bool,
+    /// Bytes that may still be unpacked.
+    left: u64,
 }
 
 /// A shared library of a wheel, unpacked.
@@ -105,44 +111,88 @@ impl Inside {
 }
 
 impl Wheel {
-    /// Reads the head and the metadata of the wheel at `path`.
+    /// Reads the name and the tags of the wheel at `path`.
     ///
     /// # Errors
-    /// [`Error`], also where it may be read and no installer should take it.
+    /// [`Error`].
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Self::open_within(path, Limits::default())
-    }
-
-    /// The same with limits of one's own.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open).
-    pub fn open_within(path: &Path, limits: Limits) -> Result<Self, Error> {
+        let io = |source| Error::Io {
+            path: path.to_owned(),
+            source,
+        };
         let name = Name::of(path)?;
-        let mut archive = Archive::open(path, limits)?;
-        let members = archive.members()?;
-        let metadata = Metadata::read(&mut archive, &members)?;
-        Ok(Self {
+        // Asked first: opening a pipe waits for whoever writes to it.
+        let metadata = fs::metadata(path).map_err(io)?;
+        if !metadata.is_file() {
+            return Err(Error::Damaged {
+                path: path.to_owned(),
+                what: "it is not a regular file".to_owned(),
+            });
+        }
+        let file = BufReader::new(File::open(path).map_err(io)?);
+        let mut wheel = Self {
             name,
-            bytes: archive.bytes,
-            members,
-            metadata,
-            archive,
-        })
+            bytes: metadata.len(),
+            path: path.to_owned(),
+            zip: ZipArchive::new(file).map_err(|error| damaged(path, &error))?,
+            tags: Vec::new(),
+            is_pure: false,
+            left: LIBRARIES,
+        };
+        let is_wheel = |name: &&str| {
+            let folder = name.strip_suffix(".dist-info/WHEEL");
+            folder.is_some_and(|folder| !folder.contains('/'))
+        };
+        let Some(name) = wheel.zip.file_names().find(is_wheel).map(str::to_owned) else {
+            return Ok(wheel);
+        };
+        let file = wheel.zip.by_name(&name);
+        let mut text = Vec::new();
+        let file = file.map_err(|error| damaged(path, &error))?;
+        file.take(METADATA).read_to_end(&mut text).map_err(io)?;
+        for line in String::from_utf8_lossy(&text).lines() {
+            match line.split_once(':').map(|(key, value)| (key, value.trim())) {
+                Some(("Tag", tag)) => wheel.tags.push(tag.to_owned()),
+                Some(("Root-Is-Purelib", value)) => {
+                    wheel.is_pure = value.eq_ignore_ascii_case("true");
+                }
+                _ => {}
+            }
+        }
+        Ok(wheel)
     }
 
-    /// Unpacks its shared libraries into `folder`, as they lie in it.
+    /// Unpacks its shared libraries into `folder`, under their names in the wheel.
     ///
     /// # Errors
-    /// [`Error::Damaged`], [`Error::TooLarge`], or [`Error::Io`] where they cannot be written.
+    /// [`Error`], also for more than 1 GiB of libraries.
     pub fn unpack(&mut self, folder: &Path) -> Result<Vec<Inside>, Error> {
         let mut all = Vec::new();
-        let libraries = self.members.iter().filter(|member| member.is_library());
-        self.archive.fits(libraries)?;
-        for member in self.members.iter().filter(|member| member.is_library()) {
-            let place = folder.join(&member.name);
-            self.archive.unpack(member, &place)?;
-            let shown = Path::new(&member.name);
+        let members = self.zip.file_names().filter(|name| is_library(name));
+        for member in members.map(str::to_owned).collect::<Vec<_>>() {
+            let file = self.zip.by_name(&member);
+            let mut file = file.map_err(|error| damaged(&self.path, &error))?;
+            let Some(place) = file.enclosed_name().map(|name| folder.join(name)) else {
+                let path = self.path.clone();
+                return Err(Error::Hostile { path, member });
+            };
+            if file.is_symlink() {
+                continue;
+            }
+            let io = |source| Error::Io {
+                path: self.path.join(&member),
+                source,
+            };
+            fs::create_dir_all(place.parent().unwrap_or(folder)).map_err(io)?;
+            let mut to = File::create_new(&place).map_err(io)?;
+            // The size that the archive states is not believed.
+            let unpacked = io::copy(&mut file.by_ref().take(self.left + 1), &mut to);
+            let left = self.left.checked_sub(unpacked.map_err(io)?);
+            self.left = left.ok_or_else(|| Error::TooLarge {
+                path: self.path.clone(),
+                what: format!("its libraries unpack to more than {LIBRARIES} bytes, at {member}"),
+            })?;
+            let shown = Path::new(&member);
             let bytes = library::bytes(&place);
             if bytes.as_ref().is_ok_and(|bytes| is_for_linkers(bytes)) {
                 continue;
@@ -157,7 +207,7 @@ impl Wheel {
                 Err(error) => Some(reason(error)),
             };
             all.push(Inside {
-                member: member.name.clone(),
+                member,
                 place,
                 foreign,
             });
@@ -173,6 +223,23 @@ impl Wheel {
     }
 }
 
+/// Returns true if the name is that of a shared library, on any system.
+fn is_library(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or_default();
+    let ends = |end: &&str| file.to_ascii_lowercase().ends_with(end);
+    let versioned = file
+        .split_once(".so.")
+        .is_some_and(|(_, version)| version.starts_with(|first: char| first.is_ascii_digit()));
+    versioned || [".so", ".dylib", ".dll", ".pyd"].iter().any(ends)
+}
+
+fn damaged(path: &Path, error: &ZipError) -> Error {
+    Error::Damaged {
+        path: path.to_owned(),
+        what: error.to_string(),
+    }
+}
+
 /// Whether it is a text that tells linkers which library is meant: wheels have no links.
 fn is_for_linkers(bytes: &[u8]) -> bool {
     let starts: [&[u8]; 3] = [b"INPUT", b"GROUP", b"/* GNU ld script"];
@@ -185,5 +252,51 @@ fn reason(error: &library::Error) -> String {
         library::Error::Kind { what, .. } => what.clone(),
         library::Error::Damaged { what, .. } => format!("it is a damaged library: {what}"),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xla_ffi_testing::wheel::Wheel as Packed;
+
+    fn unpack(wheel: Packed, left: u64) -> Result<Vec<Inside>, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let mut wheel = Wheel::open(&wheel.pack(folder.path())).unwrap();
+        wheel.left = left;
+        wheel.unpack(tempfile::tempdir().unwrap().path())
+    }
+
+    #[test]
+    fn what_is_unpacked_is_bounded_and_stays_in_its_folder() {
+        let packed = || Packed::named("mine-1.0-py3-none-any");
+        let half = vec![0_u8; 600 << 10];
+        let both = packed()
+            .member("mine/a.so", &half)
+            .member("mine/b.so", &half);
+        let error = unpack(both.clone(), 1 << 20).unwrap_err();
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+        assert_eq!(unpack(both, 2 << 20).unwrap().len(), 2);
+        for name in ["../outside.so", "mine/../../outside.so", "/tmp/outside.so"] {
+            let error = unpack(packed().member(name, b""), 1).unwrap_err();
+            assert!(matches!(error, Error::Hostile { .. }), "{error}");
+        }
+        let link = packed().link("mine/a.so", "/etc/passwd");
+        assert_eq!(unpack(link, 1).unwrap(), []);
+        let text = packed().member("mine/liba.so", b"INPUT(liba.so.1)\n");
+        assert_eq!(unpack(text, 100).unwrap(), []);
+    }
+
+    #[test]
+    fn libraries_are_known_by_their_names() {
+        let all = [
+            "a/libb.so",
+            "a.libs/libgomp-a34b.so.1.0.0",
+            "b.pyd",
+            "B.DLL",
+        ];
+        assert!(all.into_iter().all(is_library));
+        let others = ["a.so/b.py", "a.some", "a.so.txt", "liba.a"];
+        assert!(!others.into_iter().any(is_library));
     }
 }

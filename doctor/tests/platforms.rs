@@ -1,14 +1,9 @@
-//! Mach-O and PE files, whole and damaged: whatever comes, the answer is a value or an error, never a panic.
-//!
-//! `XLA_FFI_CASES` sets the number of cases.
+//! The facts of Mach-O and PE files.
 
-use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use xla_ffi_abi::dwarf;
 use xla_ffi_doctor::library::{self, Machine, Processor, Signature, System};
-use xla_ffi_doctor::{Examination, manifest};
-use xla_ffi_testing::damage::{Damage, apply, cases, damage, runner};
+use xla_ffi_doctor::manifest;
 use xla_ffi_testing::skip;
 use xla_ffi_testing::zig::{Target, Zig, fat};
 
@@ -126,69 +121,4 @@ fn fat_files_of_many_parts_are_refused() {
         let error = error(17).unwrap_err();
         assert!(error.contains("a fat file of 17 parts"), "{error}");
     }
-}
-
-#[test]
-fn every_truncation_is_survived() {
-    for Sample { name, bytes, .. } in samples("every_truncation_is_survived") {
-        // All of the head, where load commands and tables of sections lie, then now and then.
-        let head = (0..bytes.len().min(1200)).step_by(7);
-        for length in head.chain((1200..bytes.len()).step_by(1009)) {
-            survives(name, &bytes[..length]);
-        }
-    }
-}
-
-#[test]
-fn damaged_files_are_survived() {
-    for Sample { name, bytes, .. } in samples("damaged_files_are_survived") {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join(name);
-        // Most of a file is code that nobody reads: every second damage is to the head of a part.
-        let anywhere = prop::collection::vec((damage(), any::<bool>()), 1..5);
-        runner(cases(300, 100))
-            .run(&anywhere, |damages| {
-                let mut damaged = bytes.clone();
-                for (damage, in_head) in &damages {
-                    apply_to(&mut damaged, damage, *in_head);
-                }
-                survives(name, &damaged);
-                Ok(())
-            })
-            .unwrap();
-        runner(20)
-            .run(&damage(), |damage| {
-                let mut damaged = bytes.clone();
-                apply_to(&mut damaged, &damage, true);
-                std::fs::write(&file, &damaged).map_err(|e| TestCaseError::fail(e.to_string()))?;
-                let _ = Examination::of(&file);
-                Ok(())
-            })
-            .unwrap();
-    }
-}
-
-/// Damages the first kilobytes of a file, or of the first part of a fat one, or any of it.
-fn apply_to(bytes: &mut Vec<u8>, damage: &Damage, in_head: bool) {
-    let is_fat = bytes.starts_with(&[0xca, 0xfe]);
-    let start = if is_fat { 1 << 14 } else { 0 };
-    let end = (start + 2048).min(bytes.len());
-    if !in_head || start >= end {
-        return apply(bytes, damage);
-    }
-    let mut head = bytes[start..end].to_vec();
-    apply(&mut head, damage);
-    if head.len() < end - start && matches!(damage, Damage::Truncate(_)) {
-        bytes.truncate(start + head.len());
-    } else {
-        bytes.splice(start..end, head);
-    }
-}
-
-fn survives(name: &str, bytes: &[u8]) {
-    if let Err(error) = library::read(Path::new(name), bytes) {
-        assert!(!error.to_string().is_empty());
-    }
-    let _ = manifest::read(bytes);
-    let _ = dwarf::read_library(bytes);
 }

@@ -6,7 +6,7 @@ use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
 /// What a wheel's metadata says where a test does not care.
-pub const METADATA: &str =
+const METADATA: &str =
     "Metadata-Version: 2.4\nName: mine\nVersion: 1.0\nLicense-Expression: MIT\n\nText.\n";
 
 /// A wheel to pack.

@@ -3,7 +3,6 @@
 mod description;
 mod files;
 mod gate;
-mod identity;
 mod jaxlibs;
 mod undescribed;
 mod wheel;

@@ -1,19 +1,17 @@
 //! `xla-ffi doctor --wheel`: what troubles whoever installs it, the worst first.
 
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::{root, skip};
 
-pub(super) const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
-pub(super) const MEMBER: &str = "mine/libmine.so";
-const UNLICENSED: &[u8] = b"Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n\n";
+const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
+const MEMBER: &str = "mine/libmine.so";
 
 /// The handler that new projects in C begin with, and what a test adds to it.
-pub(super) fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
+fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let source = root().join("cli/templates/c/source.c");
     let source = std::fs::read_to_string(source).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -32,18 +30,18 @@ fn run(wheel: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-pub(super) struct Told {
-    pub(super) code: Option<i32>,
-    pub(super) whole: Value,
+struct Told {
+    code: Option<i32>,
+    whole: Value,
     wheel: Value,
 }
 
-pub(super) fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
+fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
     let folder = tempfile::tempdir().unwrap();
     judge_file(&wheel.pack(folder.path()), arguments)
 }
 
-pub(super) fn judge_file(path: &Path, arguments: &[&str]) -> Told {
+fn judge_file(path: &Path, arguments: &[&str]) -> Told {
     let output = run(path, &[arguments, &["--json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -63,7 +61,7 @@ impl Told {
     }
 
     /// Weight and words of the first finding of this number.
-    pub(super) fn of_wheel(&self, id: &str) -> (&str, String) {
+    fn of_wheel(&self, id: &str) -> (&str, String) {
         let findings = self.wheel["findings"].as_array().unwrap();
         let found = findings.iter().find(|finding| finding["id"] == id);
         let found = found.unwrap_or_else(|| panic!("no {id}: {:#}", self.wheel));
@@ -221,88 +219,20 @@ fn libraries_of_other_machines_are_named() {
     assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
 }
 
-/// What a program in Python says of these bytes.
-fn said(program: &str, bytes: &[u8]) -> Option<String> {
-    let mut child = Command::new("python3")
-        .args(["-c", program])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .ok()?;
-    child.stdin.take()?.write_all(bytes).ok()?;
-    let output = child.wait_with_output().ok()?;
-    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
-}
-
 #[test]
-fn what_installers_read_is_judged() {
+fn tags_in_the_metadata_are_judged() {
     let Some(library) = library("", &[]) else {
-        return skip("what_installers_read_is_judged", "gcc is not there");
+        return skip("tags_in_the_metadata_are_judged", "gcc is not there");
     };
     let good = Wheel::named(GOOD).member(MEMBER, &library);
-    let info = |file: &str| format!("mine-1.0.dist-info/{file}");
-    let recording = |hash: &str, bytes: usize| {
-        let names = ["WHEEL", "METADATA", "licenses/LICENSE", "RECORD"]
-            .map(|file| format!("{},,\n", info(file)));
-        let text = format!("{MEMBER},sha256={hash},{bytes}\n{}", names.concat());
-        good.clone().member(&info("RECORD"), text.as_bytes())
-    };
-    let python = "import base64, hashlib, sys; print(base64.urlsafe_b64encode(hashlib.sha256(sys.stdin.buffer.read()).digest()).decode())";
-    let Some(hash) = said(python, &library) else {
-        return skip("what_installers_read_is_judged", "python3 is not there");
-    };
-    // As the wheel's tools write it, without padding and with it.
-    for hash in [hash.trim_end_matches('='), &hash] {
-        let told = judge(recording(hash, library.len()), &[]);
-        assert!(told.to_fix().is_empty(), "{:?}", told.to_fix());
+    for text in [
+        "Root-Is-Purelib: true\nTag: py3-none-manylinux_2_17_x86_64\n",
+        "Tag: py3-none-linux_x86_64\n",
+    ] {
+        let wheel = good.clone();
+        let wheel = wheel.member("mine-1.0.dist-info/WHEEL", text.as_bytes());
+        assert_eq!(judge(wheel, &[]).of_wheel("XF405").0, "risk", "{text}");
     }
-    let cases = [
-        (
-            good.clone().member(&info("RECORD"), b"mine/libmine.so,,\n"),
-            "not recorded",
-        ),
-        (
-            good.clone().member(&info("RECORD"), b"gone.py,,\n"),
-            "gone.py is recorded",
-        ),
-        (recording(&"A".repeat(43), library.len()), "another file"),
-        (recording(&hash, library.len() + 1), "are recorded"),
-        (good.clone().without(&info("WHEEL")), "WHEEL is missing"),
-        (
-            good.clone().member("other-2.dist-info/WHEEL", b""),
-            "no folder of metadata",
-        ),
-        (
-            good.clone().member(
-                &info("WHEEL"),
-                b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-manylinux_2_17_x86_64\n",
-            ),
-            "has no libraries, and has some",
-        ),
-        (
-            good.clone().member(
-                &info("WHEEL"),
-                b"Wheel-Version: 1.9\nTag: py3-none-linux_x86_64\n",
-            ),
-            "does not say py3-none-linux_x86_64",
-        ),
-    ];
-    for (wheel, words) in cases {
-        let told = judge(wheel, &[]);
-        let found = told.of_wheel("XF405");
-        assert!(found.1.contains(words), "{words}: {found:?}");
-    }
-    let unnamed = good.clone().member(&info("METADATA"), UNLICENSED);
-    assert_eq!(judge(unnamed, &[]).of_wheel("XF406").0, "risk");
-    let textless = good.clone().without(&info("licenses/LICENSE"));
-    assert_eq!(judge(textless, &[]).of_wheel("XF406").0, "note");
-    let others = good.member("mine.libs/libgomp-a34b.so.1", &library);
-    assert!(
-        judge(others, &[])
-            .of_wheel("XF406")
-            .1
-            .contains("libgomp-a34b")
-    );
 }
 
 #[test]
@@ -313,9 +243,7 @@ fn the_worst_comes_first() {
     let Some(library) = library(more, &flags) else {
         return skip("the_worst_comes_first", "gcc is not there");
     };
-    let wheel = Wheel::named("mine-1.0-py3-none-any")
-        .member(MEMBER, &library)
-        .member("mine-1.0.dist-info/METADATA", UNLICENSED);
+    let wheel = Wheel::named("mine-1.0-py3-none-any").member(MEMBER, &library);
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = wheel.pack(folder.path());
     let told = judge_file(&path, &[]);
@@ -326,10 +254,8 @@ fn the_worst_comes_first() {
             "XF109 libmine.so/library",
             "XF115 libmine.so/library",
             "XF114 libmine.so/library",
-            "XF406 mine.whl/wheel",
         ]
     );
-    assert!(told.of_wheel("XF407").0 == "note");
     let output = run(&path, &[]);
     let text = String::from_utf8_lossy(&output.stdout);
     let place = |words: &str| {
@@ -337,8 +263,7 @@ fn the_worst_comes_first() {
             .unwrap_or_else(|| panic!("no {words}: {text}"))
     };
     assert!(place("to fix, the worst first") < place("1. XF401 proved fails: wheel: "));
-    assert!(place("4. XF114 possible risk: libmine.so: ") < place("worth knowing"));
-    assert!(place("brings debug information") < place("jaxlib     revision"));
+    assert!(place("4. XF114 possible risk: libmine.so: ") < place("jaxlib     revision"));
     // What was told above is not told again.
     assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
 }

@@ -1,31 +1,12 @@
 //! What parses as a manifest and says something that cannot be.
 
 use super::format::{Attribute, Batch, Gradient, Handler, Kind, Layout, Operand};
-use serde_json::{Value, json};
+use serde_json::json;
 use xla_ffi_contract::Contract;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// More dimensions than any array has; who makes room for what a manifest says keeps to it.
 const MOST_DIMENSIONS: u32 = 1024;
-
-/// A control character where a name is meant: a line break in it begins a line that reads as the reader's own words, and
-/// terminals obey others. Texts that are no names may have them, and so may blanks of a contract.
-pub(super) fn check_names(record: &Value) -> Result<(), String> {
-    match record {
-        Value::String(text) if text.chars().any(char::is_control) => {
-            Err(format!("a name has a control character: {text:?}"))
-        }
-        Value::Array(items) => items.iter().try_for_each(check_names),
-        Value::Object(keys) => keys.iter().try_for_each(|(key, value)| match key.as_str() {
-            "doc" | "default" | "shape" => Ok(()),
-            _ if key.chars().any(char::is_control) => {
-                Err(format!("a key has a control character: {key:?}"))
-            }
-            _ => check_names(value),
-        }),
-        _ => Ok(()),
-    }
-}
 
 pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     if handler.name.is_empty() {

@@ -1,5 +1,4 @@
 use super::*;
-use serde_json::json;
 use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
 const PAYLOAD: &str = r#"{"library": "l", "sdk": "0.1.0", "register": "l__xla_ffi_register",
@@ -183,11 +182,6 @@ fn lies_are_told() {
             r#""execute": "l__h", "initialise": "l__h""#,
             "the unknown stage \"initialise\"; there are instantiate,",
         ),
-        (
-            r#""execute": "l__h""#,
-            r#""execute": "l__h", "execute": "l__i""#,
-            "\"execute\" is there twice",
-        ),
         (r#""r1""#, r#""new""#, "floor"),
         (r#""r1""#, r#""r1234""#, "floor"),
         (r#""type": "f32""#, r#""type": "[[f32]]""#, "[[f32]]"),
@@ -236,31 +230,16 @@ fn null_says_what_nothing_says() {
 }
 
 #[test]
-fn deep_nesting_is_an_error() {
-    let deep = "[".repeat(100_000);
-    assert!(matches!(parse(deep.as_bytes()), Err(Error::Json(_))));
-}
-
-#[test]
-fn names_have_no_control_characters_and_ranks_an_end() {
-    let of = |name: &str, rank: u64, doc: &str| {
-        let operand = json!({ "name": name, "kind": "buffer", "dtypes": ["F32"], "rank": rank });
-        let handler = json!({
-            "name": "f", "platforms": ["cpu"], "stages": { "execute": "mine__f" }, "args": [operand], "rets": [],
-            "attrs": [], "floor": "r1", "shape": "n\r ->", "doc": doc,
-        });
+fn ranks_have_an_end() {
+    let of = |rank: u64| {
+        let rank = format!(r#""rank": {rank}, "inout""#);
         parse(
-            json!({ "library": "l", "sdk": "0", "handlers": [handler] })
-                .to_string()
+            PAYLOAD
+                .replacen(r#""rank": 2, "inout""#, &rank, 1)
                 .as_bytes(),
         )
     };
-    assert!(of("x", 1024, "One\nline.").is_ok());
-    let error = of("x\n::error::y", 1, "").unwrap_err().to_string();
-    assert!(
-        error.contains("control character") && !error.contains('\n'),
-        "{error}"
-    );
-    let error = of("x", 1025, "").unwrap_err().to_string();
+    assert!(of(1024).is_ok());
+    let error = of(1025).unwrap_err().to_string();
     assert!(error.contains("1025 dimensions; at most 1024"), "{error}");
 }

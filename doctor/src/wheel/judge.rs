@@ -1,15 +1,12 @@
-//! Findings about a wheel as a wheel: what its name and its metadata promise beside what its libraries need.
+//! Findings about a wheel as a wheel: what its tags promise beside what its libraries need.
 
-mod identity;
-mod published;
-
-use self::published::{licences, metadata, size};
 use super::tag::Platform;
 use super::{Inside, Wheel, macos, needs};
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::library::{self, Facts};
 use crate::release::{self, dotted};
-use object::{Architecture, BinaryFormat, Object, ObjectSection};
+use object::{Architecture, BinaryFormat, Object};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The systems that auditwheel knows: their glibc, and the newest `GLIBCXX_3.4.N` of their libstdc++.
@@ -37,8 +34,6 @@ pub(super) struct Read<'a> {
     targets: Vec<(&'static str, &'static str)>,
     /// None where it is no library that can be read.
     pub(super) facts: Option<Facts>,
-    /// Bytes of debug information.
-    debug: u64,
 }
 
 impl Read<'_> {
@@ -48,7 +43,6 @@ impl Read<'_> {
             inside,
             targets: Vec::new(),
             facts: library::read(Path::new(&inside.member), &bytes).ok(),
-            debug: 0,
         };
         // A fat file has a library for each of several machines.
         let parts = library::parts(Path::new(&inside.member), &bytes).unwrap_or_default();
@@ -63,13 +57,6 @@ impl Read<'_> {
             library
                 .targets
                 .extend(target(&object).filter(|target| !library.targets.contains(target)));
-            let debug = object.sections().filter(|section| {
-                let name = section.name().unwrap_or_default();
-                name.starts_with(".debug_") || name.starts_with("__debug_")
-            });
-            // Sizes are what the file states.
-            let debug = debug.fold(0_u64, |sum, section| sum.saturating_add(section.size()));
-            library.debug = library.debug.saturating_add(debug).min(bytes.len() as u64);
         }
         library
     }
@@ -114,7 +101,7 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
             .fix("have the build put the library into the package: `xla-ffi new` makes a project that does"),
         );
     }
-    metadata(wheel, inside, &mut found);
+    tags(wheel, inside, &mut found);
     for library in &libraries {
         foreign(wheel, library, &mut found);
     }
@@ -122,8 +109,6 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     macos::findings(wheel, &libraries, &mut found);
     pythons(wheel, &libraries, &mut found);
     needs::findings(wheel, &libraries, &mut found);
-    licences(wheel, inside, &mut found);
-    size(wheel, &libraries, &mut found);
     found
 }
 
@@ -144,6 +129,46 @@ fn proved(
     why: impl Into<String>,
 ) -> Finding {
     finding(Level::Proved, weight, problem, what, why)
+}
+
+/// What its metadata says beside its name and its contents.
+fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
+    let mut named = BTreeSet::new();
+    for python in &wheel.name.pythons {
+        for abi in &wheel.name.abis {
+            for platform in &wheel.name.platforms {
+                named.insert(format!("{python}-{abi}-{platform}"));
+            }
+        }
+    }
+    // manylinux2014 and manylinux_2_17 are two names of one thing.
+    let is_known = |tag: &&String| {
+        let parts: Vec<&str> = tag.splitn(3, '-').collect();
+        matches!(parts.as_slice(), [python, abi, platform]
+            if named.contains(&format!("{python}-{abi}-{}", Platform::of(platform))))
+    };
+    if let Some(strange) = wheel.tags.iter().find(|tag| !is_known(tag)) {
+        found.push(
+            proved(
+                Weight::Risk,
+                Problem::WheelMetadata,
+                format!("its name does not have the tag {strange}, its metadata does"),
+                "Tag in WHEEL",
+            )
+            .fix("do not rename wheels: `wheel tags` or `auditwheel repair` change both"),
+        );
+    }
+    if wheel.is_pure && !inside.is_empty() {
+        found.push(
+            proved(
+                Weight::Risk,
+                Problem::WheelMetadata,
+                "it says that it has no libraries, and has some",
+                "Root-Is-Purelib in WHEEL: some systems keep what is pure for several machines",
+            )
+            .fix("tell the build backend that the wheel is not pure"),
+        );
+    }
 }
 
 /// A library for another machine than the tag names, or than this one.
