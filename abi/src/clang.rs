@@ -3,7 +3,7 @@
 
 mod types;
 
-use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source, put};
+use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source, UNIT, put};
 use crate::model::{Abi, FUNCTION, PREFIX};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, EvaluationResult, Index, Linkage};
@@ -47,8 +47,9 @@ impl Source {
         let folder = self.scratch()?;
         let mut found = read(self, folder.path())?;
         // Their values are enumerators of the translation unit, not of the header.
-        let macros = self.number_macros().into_iter().map(|(name, _)| name);
-        found.own.extend(macros);
+        found
+            .own
+            .extend(self.own_macros().into_iter().map(|(name, _)| name));
         let path = self.path().to_owned();
         let abi = found.subject(self.path())?;
         if abi.is_empty() {
@@ -96,7 +97,7 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         "-xc++".to_owned(),
         "-std=c++17".to_owned(),
         "-w".to_owned(),
-        "-ferror-limit=20".to_owned(),
+        "-ferror-limit=0".to_owned(),
         "-isystem".to_owned(),
         standard.display().to_string(),
     ];
@@ -114,7 +115,7 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     }
     arguments.push(format!("-I{}", folder.join(FLAT).display()));
     let unit = index
-        .parser(folder.join("unit.cc"))
+        .parser(folder.join(UNIT))
         .arguments(&arguments)
         .skip_function_bodies(true)
         .parse()
@@ -122,26 +123,29 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
             path: source.path().to_owned(),
             messages: error.to_string(),
         })?;
-    let messages: Vec<String> = unit
-        .get_diagnostics()
-        .iter()
-        .filter(|diagnostic| diagnostic.get_severity() >= Severity::Error)
-        .take(10)
-        .map(|diagnostic| {
-            let place = diagnostic.get_location().get_presumed_location();
-            let file = if place.0.ends_with(SUBJECT) {
-                source.path().display().to_string()
-            } else {
-                place.0
-            };
-            format!(
-                "  {file}:{}:{}: {}",
-                place.1,
-                place.2,
-                diagnostic.get_text()
-            )
-        })
-        .collect();
+    let (mut messages, mut not_numbers) = (Vec::new(), Vec::new());
+    for diagnostic in unit.get_diagnostics() {
+        if diagnostic.get_severity() < Severity::Error {
+            continue;
+        }
+        let place = diagnostic.get_location().get_presumed_location();
+        let expanded = diagnostic.get_location().get_expansion_location();
+        let in_unit = expanded
+            .file
+            .is_some_and(|file| file.get_path().ends_with(UNIT));
+        match source.probe_at(expanded.line).filter(|_| in_unit) {
+            Some(name) => not_numbers.push(name),
+            None => {
+                let file = match place.0.ends_with(SUBJECT) {
+                    true => source.path().display().to_string(),
+                    false => place.0,
+                };
+                let text = diagnostic.get_text();
+                messages.push(format!("  {file}:{}:{}: {text}", place.1, place.2));
+            }
+        }
+    }
+    messages.truncate(10);
     if !messages.is_empty() {
         return Err(Error::Parse {
             path: source.path().to_owned(),
@@ -154,6 +158,9 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         too_deep: Cell::new(false),
     };
     declarations(unit.get_entity(), &budget, &mut found);
+    for name in not_numbers {
+        found.abi.constants.remove(&name);
+    }
     // Those of a copy in a namespace are other symbols anyway.
     if !source.namespaces().is_empty() {
         found.abi.links.clear();

@@ -1,7 +1,7 @@
 //! A header file that is to be read.
 
 use crate::model::{Abi, Header, PREFIX};
-use crate::{number, snapshot};
+use crate::snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 const LIMIT: u64 = 4 << 20;
 /// The name under which a header is compiled: readers keep what is declared in it.
 pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
+/// The translation unit that includes it.
+pub(crate) const UNIT: &str = "unit.cc";
 /// The macros that map names, beside it.
 const NAMES: &str = "xla_ffi_abi_names.h";
 /// A folder in which `xla/ffi/api` is the header's own folder.
@@ -326,7 +328,7 @@ impl Source {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
         std::fs::write(folder.path().join(NAMES), self.names())?;
-        std::fs::write(folder.path().join("unit.cc"), self.unit())?;
+        std::fs::write(folder.path().join(UNIT), self.unit())?;
         // Copies that lie flat in a folder include each other as upstream's tree has them.
         if let Some(own) = &self.home {
             let api = folder.path().join(FLAT).join("xla/ffi");
@@ -380,27 +382,15 @@ impl Source {
 
     /// Names that the header's text defines as macros.
     fn defined(&self) -> BTreeSet<&str> {
-        self.text
-            .lines()
-            .filter_map(|line| {
-                let rest = line.trim_start().strip_prefix('#')?.trim_start();
-                let rest = rest.strip_prefix("define")?.trim_start();
-                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-                    .next()
-            })
-            .collect()
+        macros(&self.text).map(|(name, _)| name).collect()
     }
 
-    /// The translation unit that libclang parses: it includes the header and makes enumerators of its macros.
+    /// The translation unit that libclang parses: it includes the header and makes enumerators of its macros. Macros that
+    /// are not whole numbers are parse errors there, each in the lines of its probe.
     #[must_use]
     pub fn unit(&self) -> String {
         let mut unit = format!("#include \"{NAMES}\"\n#include \"{SUBJECT}\"\n");
-        // A file that is included may hold the macros that every header has.
-        let mut names = self.number_macros();
-        let snapshots = snapshot::all().into_iter().flatten();
-        let known = snapshots.flat_map(|snapshot| snapshot.abi.constants.keys());
-        names.extend(known.map(|name| (name.clone(), name.clone())));
-        for (name, theirs) in names {
+        for (name, theirs) in self.probes() {
             unit.push_str(&format!(
                 "#ifdef {theirs}\nenum {{ {PROBE}{name} = ({theirs}) }};\n#endif\n"
             ));
@@ -408,13 +398,32 @@ impl Source {
         unit
     }
 
-    /// Macros that stand for a number: upstream's name, and that in the text.
-    pub(crate) fn number_macros(&self) -> BTreeSet<(String, String)> {
-        let text = number::in_one_line(&self.text);
-        let macros = number::macros(&text);
-        let numbers = number::numbers(&macros).into_iter();
-        numbers
-            .filter_map(|name| Some((self.upstream(name)?, name.to_owned())))
+    /// The macro that a line of the unit evaluates, by upstream's name.
+    pub(crate) fn probe_at(&self, line: u32) -> Option<String> {
+        let index = (line as usize).checked_sub(3)? / 3;
+        Some(self.probes().into_iter().nth(index)?.0)
+    }
+
+    /// Macros that may stand for a number: upstream's name, and that in the text.
+    fn probes(&self) -> BTreeSet<(String, String)> {
+        // A file that is included may define the macros that every header has.
+        let snapshots = snapshot::all().into_iter().flatten();
+        let known = snapshots.flat_map(|snapshot| snapshot.abi.constants.keys());
+        let known = known.map(|name| (name.clone(), name.clone()));
+        self.own_macros().into_iter().chain(known).collect()
+    }
+
+    /// Those that the header's text defines.
+    pub(crate) fn own_macros(&self) -> BTreeSet<(String, String)> {
+        let text = in_one_line(&self.text);
+        // Half of a block would take what follows into its error.
+        let is_whole = |value: &str| {
+            let is_closed = value.matches('(').count() == value.matches(')').count();
+            is_closed && !value.contains(['{', '}', ';', '"'])
+        };
+        macros(&text)
+            .filter(|(_, value)| value.starts_with([' ', '\t']) && is_whole(value))
+            .filter_map(|(name, _)| Some((self.upstream(name)?, name.to_owned())))
             .collect()
     }
 
@@ -441,22 +450,34 @@ impl Source {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The macros that a text defines, each with what follows its name on the line.
+fn macros(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start();
+        let rest = rest.strip_prefix("define")?.trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        Some(rest.split_at(end.unwrap_or(rest.len())))
+    })
+}
 
-    #[test]
-    fn number_macros_are_found() {
-        let text = "#define XLA_FFI_A 1\n # define\tXLA_FFI_B (0x2u) // two\n#define XLA_FFI_C_H_\n\
-                    #define XLA_FFI_D(x) 1\n#define XLA_FFI_E XLA_FFI_TypeId{0}\n#define OTHER 3\n";
-        let source = Source::from_text(Path::new("x.h"), text.to_owned());
-        assert_eq!(
-            source
-                .number_macros()
-                .into_iter()
-                .map(|(name, _)| name)
-                .collect::<Vec<_>>(),
-            ["XLA_FFI_A", "XLA_FFI_B"]
-        );
+/// The text with each directive on one line, and without comments.
+fn in_one_line(text: &str) -> String {
+    let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find('/') {
+        let (before, comment) = rest.split_at(at);
+        out.push_str(before);
+        let (end, kept) = match comment.as_bytes().get(1) {
+            Some(b'/') => (comment.find('\n').unwrap_or(comment.len()), ' '),
+            Some(b'*') => {
+                let end = comment[2..].find("*/").map(|end| end + 4);
+                (end.unwrap_or(comment.len()), ' ')
+            }
+            _ => (1, '/'),
+        };
+        out.push(kept);
+        rest = &comment[end..];
     }
+    out + rest
 }

@@ -10,16 +10,13 @@ pub mod catalogue;
 mod clang;
 pub mod declared;
 pub mod diff;
-mod distinct;
 pub mod draw;
 pub mod dwarf;
 pub mod emit;
 pub mod header;
-mod identifier;
 pub mod meaning;
 pub mod mirror;
 pub mod model;
-mod number;
 pub mod snapshot;
 pub mod spelling;
 

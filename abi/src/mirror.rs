@@ -1,7 +1,6 @@
 //! Mirrors of the ABI in other languages: what they call things, what a program says of its own layouts, and
 //! how both compare with a revision.
 
-use crate::distinct;
 use crate::model::{Abi, Field, PREFIX, STRUCT_SIZE};
 use crate::spelling::signature;
 use serde::{Deserialize, Serialize};
@@ -30,7 +29,7 @@ pub struct Names {
     only: bool,
     /// `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or `XLA_FFI_DataType_F32`, and what the mirror calls it; null for
     /// what it leaves out.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     names: BTreeMap<String, Option<String>>,
 }
 
@@ -178,7 +177,7 @@ pub struct StatedStruct {
     #[serde(default)]
     pub align: Option<u64>,
     /// Its fields.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     pub fields: BTreeMap<String, StatedField>,
 }
 
@@ -190,7 +189,7 @@ pub struct StatedEnum {
     #[serde(default)]
     pub size: Option<u64>,
     /// Its values.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     pub values: BTreeMap<String, i64>,
 }
 
@@ -199,16 +198,16 @@ pub struct StatedEnum {
 #[serde(deny_unknown_fields)]
 pub struct Layout {
     /// Structs.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     pub structs: BTreeMap<String, StatedStruct>,
     /// Enumerations.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     pub enums: BTreeMap<String, StatedEnum>,
     /// Functions, and types of the functions in slots.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     pub functions: BTreeMap<String, StatedFunction>,
     /// Numbers that belong to none, and `NAME_STRUCT_SIZE`.
-    #[serde(default, deserialize_with = "distinct::map")]
+    #[serde(default)]
     pub constants: BTreeMap<String, i64>,
 }
 

@@ -5,7 +5,6 @@
 //! (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut XLA_FFI_Error`): typedefs of
 //! numbers and functions are resolved, `const` behind a pointer is kept.
 
-use crate::distinct;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -149,7 +148,6 @@ pub struct Enum {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<bool>,
     /// Enumerators by name.
-    #[serde(deserialize_with = "distinct::map")]
     pub values: BTreeMap<String, i64>,
 }
 
@@ -176,42 +174,25 @@ impl Enum {
 #[serde(deny_unknown_fields)]
 pub struct Abi {
     /// Complete structs.
-    #[serde(deserialize_with = "distinct::map")]
     pub structs: BTreeMap<String, Struct>,
     /// Types that are declared and never defined.
     pub opaque: BTreeSet<String>,
     /// Enumerations; those without a name are not kept, their enumerators are.
-    #[serde(deserialize_with = "distinct::map")]
     pub enums: BTreeMap<String, Enum>,
     /// Function types (`typedef R NAME(A)`).
-    #[serde(deserialize_with = "distinct::map")]
     pub functions: BTreeMap<String, String>,
     /// Functions that are declared for linking; none stands in a slot.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "distinct::map"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prototypes: BTreeMap<String, String>,
     /// Symbols that functions and variables are linked to, where they have other names; libclang alone sees them.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "distinct::map"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, String>,
     /// Types of variables that are declared for linking.
-    #[serde(
-        default,
-        skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "distinct::map"
-    )]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
     /// Other typedefs that are more than a tag's name.
-    #[serde(deserialize_with = "distinct::map")]
     pub aliases: BTreeMap<String, String>,
     /// Numbers: macros, and enumerators outside of named enumerations.
-    #[serde(deserialize_with = "distinct::map")]
     pub constants: BTreeMap<String, i64>,
 }
 

@@ -424,10 +424,10 @@ fn names_that_are_none_become_no_code() {
             "the naming map has what is no name",
         );
         refused(&map(""), "the naming map has what is no name: \"\"");
-        for name in ["A B", "1x", "x-y", "x::", "A); f(", "A\\\"", "for"] {
-            refused(&map(name), "can be no name of a ");
+        for name in ["A B", "1x", "x-y", "x::", "A); f(", "A\\\""] {
+            refused(&map(name), "cannot be a name in");
         }
     }
-    refused(r#"{"prefix": "a b"}"#, "can be no name of a type in");
+    refused(r#"{"prefix": "a b"}"#, "cannot be a name in");
     refused(r#"{"prefix": "a\n"}"#, "the naming map has what is no name");
 }

@@ -30,7 +30,7 @@ const fn entry(
 }
 
 /// All problems, in the order of their numbers. The book lists them in the same words.
-pub const CATALOGUE: [Entry; 35] = [
+pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::NotRun,
         "XF001",
@@ -102,12 +102,6 @@ pub const CATALOGUE: [Entry; 35] = [
         "XF109",
         "It looks for libraries where other machines have none.",
         "Use `$ORIGIN`, on macOS `@loader_path`.",
-    ),
-    entry(
-        Problem::Soname,
-        "XF110",
-        "It has no SONAME, or another than its file.",
-        "Harmless where it is loaded by path.",
     ),
     entry(
         Problem::LoaderFlags,

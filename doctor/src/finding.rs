@@ -110,8 +110,6 @@ pub enum Problem {
     Libstdcxx,
     /// Where it looks for libraries.
     SearchPath,
-    /// Its SONAME.
-    Soname,
     /// What it asks of the loader: executable stack, text relocations, static TLS.
     LoaderFlags,
     /// It does not load.
@@ -208,7 +206,7 @@ impl Problem {
             | Self::UserData
             | Self::Exported => Harm::Call,
             Self::Threads => Harm::Speed,
-            Self::NotRun | Self::UnknownHandlers | Self::Soname | Self::WheelNarrow => Harm::Upkeep,
+            Self::NotRun | Self::UnknownHandlers | Self::WheelNarrow => Harm::Upkeep,
         }
     }
 }

@@ -14,7 +14,6 @@ pub use surroundings::Surroundings;
 
 use object::FileKind;
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
@@ -132,31 +131,8 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
     if metadata.len() == 0 {
         return Ok(Vec::new());
     }
-    if metadata.len() > SMALL {
-        let mut head = [0; 8];
-        let file = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
-        file.map_err(read)?;
-        if !HEADS.iter().any(|known| head.starts_with(known)) {
-            return Err(kind("it is no object file of a known format"));
-        }
-    }
     std::fs::read(path).map_err(read)
 }
-
-/// Of larger files the head is looked at before all is read.
-const SMALL: u64 = 1 << 20;
-/// How ELF, archives, PE and Mach-O, fat ones among them, begin.
-const HEADS: [&[u8]; 9] = [
-    b"\x7fELF",
-    b"!<arch>",
-    b"MZ",
-    b"\xfe\xed\xfa\xce",
-    b"\xfe\xed\xfa\xcf",
-    b"\xce\xfa\xed\xfe",
-    b"\xcf\xfa\xed\xfe",
-    b"\xca\xfe\xba\xbe",
-    b"\xca\xfe\xba\xbf",
-];
 
 /// A library, or the part of a fat file that holds one.
 #[derive(Clone, Copy, Debug)]

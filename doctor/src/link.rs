@@ -10,45 +10,6 @@ use crate::library::{Facts, Needed, Surroundings, System};
 use crate::release::dotted;
 use std::path::Path;
 
-/// The GCC whose libstdc++ first had a version `GLIBCXX_3.4.N`.
-const GCCS: &[(u32, &str)] = &[
-    (9, "4.2"),
-    (10, "4.3"),
-    (11, "4.4"),
-    (13, "4.4.2"),
-    (14, "4.5"),
-    (15, "4.6"),
-    (16, "4.6.1"),
-    (17, "4.7"),
-    (18, "4.8"),
-    (19, "4.8.3"),
-    (20, "4.9"),
-    (21, "5"),
-    (22, "6"),
-    (23, "7"),
-    (24, "7.2"),
-    (25, "8"),
-    (26, "9"),
-    (27, "9.2"),
-    (28, "9.3"),
-    (29, "11"),
-    (30, "12"),
-    (31, "13"),
-    (32, "13.2"),
-    (33, "14"),
-    (34, "15"),
-];
-
-/// The GCC whose libstdc++ has `GLIBCXX_3.4.minor`, and what comes behind it.
-fn gcc(minor: u32) -> String {
-    let known = GCCS.iter().find(|(version, _)| *version >= minor);
-    match (known, GCCS.last()) {
-        (Some((_, gcc)), _) => format!("GCC {gcc} or later"),
-        (None, Some((_, newest))) => format!("a GCC newer than {newest}"),
-        (None, None) => "a newer GCC".to_owned(),
-    }
-}
-
 pub(crate) fn findings(
     path: &Path,
     facts: &Facts,
@@ -74,7 +35,6 @@ pub(crate) fn findings(
     imports(facts, surroundings, findings);
     libstdcxx(facts, findings);
     search(facts, findings);
-    soname(path, facts, findings);
     flags(facts, findings);
     match facts.machine.system {
         System::Linux => {}
@@ -188,17 +148,6 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             ),
         });
     }
-    for needed in &facts.imports {
-        if needed.weak && owner(&needed.name) == Some("XLA_FFI_GetApi") {
-            findings.push(Finding::new(
-                Level::Proved,
-                Weight::Note,
-                Problem::Undefined,
-                "it would use XLA_FFI_GetApi where there is one",
-                "the symbol is undefined and weak: it loads without, and the function is null",
-            ));
-        }
-    }
     for needed in &facts.needs {
         // Mach-O names files, with their folders.
         let name = needed.rsplit('/').next().unwrap_or(needed);
@@ -237,28 +186,16 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
         return;
     }
     let Some(floor) = facts.floor("GLIBCXX_") else {
-        findings.push(Finding::new(
-            Level::Proved,
-            Weight::Note,
-            Problem::Libstdcxx,
-            "it links libstdc++ and asks for no version of it",
-            "DT_NEEDED",
-        ));
         return;
     };
-    let minor = floor.get(2).copied().unwrap_or(0);
-    let gcc = gcc(minor);
+    let floor = dotted(&floor);
     findings.push(
         Finding::new(
             Level::Possible,
             Weight::Risk,
             Problem::Libstdcxx,
-            format!("it needs the libstdc++ of {gcc}, which the process may not have"),
-            format!(
-                "its symbols ask for GLIBCXX_{}; the libstdc++ that is loaded first counts, and a \
-                 conda environment brings its own",
-                dotted(&floor)
-            ),
+            format!("it needs a libstdc++ with GLIBCXX_{floor}, which the process may not have"),
+            "the libstdc++ that is loaded first counts, and a conda environment brings its own",
         )
         .fix("link with -static-libstdc++ -static-libgcc"),
     );
@@ -306,31 +243,6 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn soname(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
-    if facts.machine.system != System::Linux {
-        return; // nobody links these by the name that they give themselves
-    }
-    let file = path.file_name().map(|name| name.to_string_lossy());
-    match (&facts.soname, file) {
-        (None, _) => findings.push(Finding::new(
-            Level::Proved,
-            Weight::Note,
-            Problem::Soname,
-            "it has no SONAME",
-            "harmless where it is loaded by path, as jax does; a program that links it records the \
-             path under which the linker found it",
-        )),
-        (Some(soname), Some(file)) if *soname != file => findings.push(Finding::new(
-            Level::Proved,
-            Weight::Note,
-            Problem::Soname,
-            format!("its SONAME is {soname}, its file {file}"),
-            "harmless where it is loaded by path; a program that links it looks for the SONAME",
-        )),
-        _ => {}
-    }
-}
-
 fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.executable_stack {
         findings.push(
@@ -364,30 +276,5 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
             "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
             "DF_STATIC_TLS: its thread-locals take part of the program's reserve",
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As GCC's manual lists them, in its chapter on the ABI.
-    #[test]
-    fn versions_of_libstdcxx_have_their_gcc() {
-        for (minor, words) in [
-            (9, "GCC 4.2 or later"),
-            (12, "GCC 4.4.2 or later"),
-            (19, "GCC 4.8.3 or later"),
-            (20, "GCC 4.9 or later"),
-            (21, "GCC 5 or later"),
-            (23, "GCC 7 or later"),
-            (27, "GCC 9.2 or later"),
-            (28, "GCC 9.3 or later"),
-            (31, "GCC 13 or later"),
-            (34, "GCC 15 or later"),
-            (35, "a GCC newer than 15"),
-        ] {
-            assert_eq!(gcc(minor), words, "3.4.{minor}");
-        }
     }
 }

@@ -1,25 +1,27 @@
 //! Single edits to the text of a header.
 
-use Edit::{Append, Before, Everywhere, Remove, Rename, Replace, Swap, Text};
+/// A single edit, of these texts.
+pub(crate) struct Edit {
+    kind: &'static str,
+    texts: Vec<String>,
+}
 
-/// A single edit.
-pub(crate) enum Edit {
-    /// The first of two texts becomes the second, once.
-    Text(&'static str, &'static str),
-    /// All of them.
-    Everywhere(&'static str, &'static str),
-    /// A name, wherever it stands alone.
-    Rename(&'static str, &'static str),
-    /// Two fields of a struct change places.
-    Swap(&'static str, &'static str, &'static str),
-    /// A field goes.
-    Remove(&'static str, &'static str),
-    /// A declaration comes before a field.
-    Before(&'static str, &'static str, &'static str),
-    /// A declaration comes behind all fields.
-    Append(&'static str, &'static str),
-    /// A field's declaration becomes another.
-    Replace(&'static str, &'static str, &'static str),
+impl Edit {
+    /// Reads `KIND text ~ text`; `\n`, `\r` and `\t` are what they are in Rust, and an empty text is `-`.
+    pub(crate) fn of(line: &'static str) -> Self {
+        let (kind, texts) = line.split_once(' ').unwrap();
+        let plain = |text: &str| match text {
+            "-" => String::new(),
+            text => text
+                .replace("\\n", "\n")
+                .replace("\\r", "\r")
+                .replace("\\t", "\t"),
+        };
+        Self {
+            kind,
+            texts: texts.split(" ~ ").map(plain).collect(),
+        }
+    }
 }
 
 /// Comments gone, one blank between words, stars at the type, directives on their own lines.
@@ -114,13 +116,16 @@ fn position(declarations: &[String], field: &str) -> usize {
 }
 
 pub(crate) fn apply(edit: &Edit, text: &str) -> String {
-    let edited = match edit {
-        Text(from, to) => {
+    let texts: Vec<&str> = edit.texts.iter().map(String::as_str).collect();
+    let edited = match (edit.kind, texts.as_slice()) {
+        // The first becomes the second, once.
+        ("Text", [from, to]) => {
             assert!(text.contains(from), "the header lacks {from:?}");
             text.replacen(from, to, 1)
         }
-        Everywhere(from, to) => text.replace(from, to),
-        Rename(from, to) => {
+        ("Everywhere", [from, to]) => text.replace(from, to),
+        // A name, wherever it stands alone.
+        ("Rename", [from, to]) => {
             let mut out = String::new();
             let mut word = String::new();
             for c in text.chars().chain(['\n']) {
@@ -134,33 +139,27 @@ pub(crate) fn apply(edit: &Edit, text: &str) -> String {
             }
             out
         }
-        Swap(name, a, b) => {
+        (kind, [name, rest @ ..]) => {
             let mut all = declarations(text, name);
-            let (a, b) = (position(&all, a), position(&all, b));
-            all.swap(a, b);
+            match (kind, rest) {
+                ("Swap", [a, b]) => {
+                    let (a, b) = (position(&all, a), position(&all, b));
+                    all.swap(a, b);
+                }
+                ("Remove", [field]) => drop(all.remove(position(&all, field))),
+                ("Before", [field, declaration]) => {
+                    all.insert(position(&all, field), (*declaration).to_owned());
+                }
+                ("Append", [declaration]) => all.push((*declaration).to_owned()),
+                ("Replace", [field, declaration]) => {
+                    let at = position(&all, field);
+                    all[at] = (*declaration).to_owned();
+                }
+                other => panic!("{other:?}"),
+            }
             with_declarations(text, name, &all)
         }
-        Remove(name, field) => {
-            let mut all = declarations(text, name);
-            all.remove(position(&all, field));
-            with_declarations(text, name, &all)
-        }
-        Before(name, field, declaration) => {
-            let mut all = declarations(text, name);
-            all.insert(position(&all, field), (*declaration).to_owned());
-            with_declarations(text, name, &all)
-        }
-        Append(name, declaration) => {
-            let mut all = declarations(text, name);
-            all.push((*declaration).to_owned());
-            with_declarations(text, name, &all)
-        }
-        Replace(name, field, declaration) => {
-            let mut all = declarations(text, name);
-            let at = position(&all, field);
-            all[at] = (*declaration).to_owned();
-            with_declarations(text, name, &all)
-        }
+        other => panic!("{other:?}"),
     };
     assert_ne!(edited, text, "the edit changes nothing");
     edited

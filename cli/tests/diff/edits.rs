@@ -31,371 +31,97 @@ pub(crate) fn manifest() -> Value {
     })
 }
 
-/// What is edited, how, and what has to be told: the step, and what it is about. An empty step says that
-/// nothing is told.
-pub(crate) fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> {
-    let operand = |name: &str, optional: bool| json!({ "name": name, "kind": "buffer", "dtypes": null, "rank": null, "optional": optional });
-    let attribute =
-        |name: &str, optional: bool| json!({ "name": name, "type": "i64", "optional": optional });
-    vec![
-        (
-            "/handlers/0/args",
-            json!([
-                { "name": "w", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": 2 },
-                { "name": "x", "kind": "buffer", "dtypes": null, "rank": null, "optional": true },
-            ]),
-            "major",
-            "argument x: place",
-        ),
-        // The same f32.
-        (
-            "/handlers/0/attrs/1/default",
-            json!(1.000_000_000_1e-5),
-            "",
-            "",
-        ),
-        ("/library", json!("other"), "major", "name of the library"),
-        ("/sdk", json!("0.2.0"), "patch", "made with xla-ffi"),
-        ("/handlers/1", Value::Null, "major", "handler"),
-        (
-            "/handlers/-",
-            json!({ "name": "h", "platforms": ["cpu"], "stages": { "execute": "one" },
-            "described": false, "floor": "r0" }),
-            "minor",
-            "handler",
-        ),
-        (
-            "/handlers/0/doc",
-            json!("Other words."),
-            "patch",
-            "its words",
-        ),
-        (
-            "/handlers/0/platforms",
-            json!(["cuda"]),
-            "major",
-            "platforms",
-        ),
-        (
-            "/handlers/0/platforms/-",
-            json!("cuda"),
-            "minor",
-            "platforms",
-        ),
-        (
-            "/handlers/0/stages/execute",
-            json!("make"),
-            "major",
-            "execute stage",
-        ),
-        (
-            "/handlers/0/stages/instantiate",
-            Value::Null,
-            "major",
-            "instantiate stage",
-        ),
-        (
-            "/handlers/0/stages/prepare",
-            json!("one"),
-            "major",
-            "prepare stage",
-        ),
-        (
-            "/handlers/0/args/0/name",
-            json!("input"),
-            "patch",
-            "argument x: name",
-        ),
-        (
-            "/handlers/0/args/0/kind",
-            json!("token"),
-            "major",
-            "argument x: kind",
-        ),
-        (
-            "/handlers/0/args/0/dtypes",
-            json!(["F32"]),
-            "major",
-            "argument x: element types",
-        ),
-        (
-            "/handlers/0/args/0/dtypes",
-            Value::Null,
-            "minor",
-            "argument x: element types",
-        ),
-        (
-            "/handlers/0/args/0/dtypes/-",
-            json!("F16"),
-            "minor",
-            "argument x: element types",
-        ),
-        (
-            "/handlers/0/args/1/dtypes",
-            json!(["F32"]),
-            "major",
-            "argument w: element types",
-        ),
-        (
-            "/handlers/0/args/0/rank",
-            json!(3),
-            "major",
-            "argument x: rank",
-        ),
-        (
-            "/handlers/0/args/0/rank",
-            Value::Null,
-            "minor",
-            "argument x: rank",
-        ),
-        (
-            "/handlers/0/args/0/optional",
-            json!(true),
-            "minor",
-            "argument x: may be missing",
-        ),
-        (
-            "/handlers/0/args/1/optional",
-            json!(false),
-            "major",
-            "argument w: may be missing",
-        ),
-        (
-            "/handlers/0/args/1/variadic",
-            json!(true),
-            "minor",
-            "argument w: stands for all that remain",
-        ),
-        ("/handlers/0/args/0/layout", json!("row"), "", ""),
-        (
-            "/handlers/0/args/0/layout",
-            json!("column"),
-            "major",
-            "argument x: order of its elements",
-        ),
-        ("/handlers/0/args/1", Value::Null, "major", "argument"),
-        (
-            "/handlers/0/args/-",
-            operand("more", true),
-            "minor",
-            "argument",
-        ),
-        (
-            "/handlers/0/args/-",
-            operand("more", false),
-            "major",
-            "argument",
-        ),
-        (
-            "/handlers/0/rets/0",
-            json!({ "name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": null, "inout": true }),
-            "major",
-            "result y: shares memory with its argument",
-        ),
-        (
-            "/handlers/0/rets/0/dtypes/-",
-            json!("F64"),
-            "major",
-            "result y: the type that follows by itself",
-        ),
-        ("/handlers/0/rets/-", operand("z", false), "major", "result"),
-        ("/handlers/0/attrs/0", Value::Null, "major", "attribute"),
-        (
-            "/handlers/0/attrs/-",
-            attribute("more", true),
-            "minor",
-            "attribute",
-        ),
-        (
-            "/handlers/0/attrs/-",
-            attribute("p", false),
-            "major",
-            "attribute",
-        ),
-        (
-            "/handlers/0/attrs/1/type",
-            json!("f64"),
-            "major",
-            "attribute eps: type",
-        ),
-        (
-            "/handlers/0/attrs/1/type",
-            json!("any"),
-            "minor",
-            "attribute eps: type",
-        ),
-        (
-            "/handlers/0/attrs/1/default",
-            json!(1e-6),
-            "major",
-            "attribute eps: default",
-        ),
-        (
-            "/handlers/0/attrs/1/optional",
-            json!(false),
-            "major",
-            "attribute eps: may be missing",
-        ),
-        (
-            "/handlers/0/attrs/0/optional",
-            json!(true),
-            "minor",
-            "attribute k: may be missing",
-        ),
-        (
-            "/handlers/0/attrs/1/narrow",
-            json!(true),
-            "minor",
-            "attribute eps: wider types converted",
-        ),
-        ("/handlers/0/attrs/1/from", json!("d"), "major", "attribute"),
-        (
-            "/handlers/0/open_attrs",
-            json!(true),
-            "minor",
-            "other attributes",
-        ),
-        ("/handlers/0/shape", json!("rows k, m? -> rows"), "", ""),
-        (
-            "/handlers/0/shape",
-            json!("... n k, m? -> ... n"),
-            "minor",
-            "shape contract",
-        ),
-        (
-            "/handlers/0/shape",
-            json!("n k, m? -> n 1"),
-            "major",
-            "shape contract",
-        ),
-        (
-            "/handlers/0/shape",
-            json!("n k, n? -> n"),
-            "major",
-            "shape contract",
-        ),
-        ("/handlers/0/shape", Value::Null, "major", "shape contract"),
-        // An attribute that is called as a size of the contract tells that size.
-        (
-            "/handlers/0/attrs/-",
-            attribute("n", true),
-            "major",
-            "shape contract",
-        ),
-        (
-            "/handlers/0/attrs/-",
-            attribute("m", true),
-            "major",
-            "shape contract",
-        ),
-        ("/handlers/0/platforms", json!(["Host"]), "", ""),
-        ("/handlers/0/platforms/-", json!("HOST"), "", ""),
-        ("/legacy/0/platforms", json!(["cuda", "cpu"]), "", ""),
-        (
-            "/handlers/0/context",
-            json!([]),
-            "minor",
-            "taken from its context",
-        ),
-        (
-            "/handlers/0/context/-",
-            json!("scratch"),
-            "major",
-            "taken from its context",
-        ),
-        ("/handlers/0/traits", json!([]), "patch", "trait"),
-        (
-            "/handlers/0/traits/-",
-            json!("nondeterministic"),
-            "major",
-            "trait",
-        ),
-        (
-            "/handlers/0/gradient/residuals",
-            json!(["x"]),
-            "patch",
-            "gradient, residuals",
-        ),
-        (
-            "/handlers/0/args/0/doc",
-            json!("The input."),
-            "patch",
-            "argument x: its words",
-        ),
-        (
-            "/handlers/0/attrs/0/doc",
-            json!("How many."),
-            "patch",
-            "attribute k: its words",
-        ),
-        (
-            "/handlers/0/gradient",
-            Value::Null,
-            "major",
-            "gradient, vjp",
-        ),
-        (
-            "/handlers/1/gradient",
-            json!({ "linear": true, "transpose": "f" }),
-            "minor",
-            "gradient, jvp",
-        ),
-        ("/handlers/0/batch", json!("none"), "major", "batching"),
-        (
-            "/handlers/0/batch",
-            json!("sequential"),
-            "patch",
-            "batching",
-        ),
-        (
-            "/handlers/0/state/type",
-            json!("T"),
-            "major",
-            "type of its state",
-        ),
-        ("/handlers/0/async", json!(true), "patch", "completes"),
-        ("/handlers/0/floor", json!("r6"), "major", "oldest revision"),
-        ("/handlers/0/floor", json!("r2"), "minor", "oldest revision"),
-        (
-            "/handlers/1/described",
-            json!(true),
-            "minor",
-            "operands described",
-        ),
-        ("/legacy/0", Value::Null, "major", "target"),
-        (
-            "/legacy/-",
-            json!({ "name": "new", "platforms": ["Host"], "signature": "cpu_unified", "api_version": 3, "symbol": "one" }),
-            "minor",
-            "target",
-        ),
-        ("/legacy/0/platforms", json!(["Host"]), "major", "platforms"),
-        ("/legacy/1/platforms/-", json!("CUDA"), "minor", "platforms"),
-        ("/legacy/0/symbol", json!("one"), "major", "symbol"),
-        ("/legacy/0/args/0/dims", json!([129]), "major", "argument 0"),
-        (
-            "/legacy/0/rets/0/dtypes",
-            json!(["F64"]),
-            "major",
-            "result 0",
-        ),
-        ("/legacy/0/args/0", Value::Null, "major", "argument 0"),
-        (
-            "/legacy/0/rets/-",
-            json!({ "dtypes": ["S4"], "dims": [2, 3] }),
-            "major",
-            "result 1",
-        ),
-        ("/legacy/1/tuples", json!("roots"), "major", "tuples"),
-        (
-            "/legacy/1/structure",
-            json!("(_, _) -> _"),
-            "major",
-            "tuples",
-        ),
-        ("/legacy/0/args", Value::Null, "major", "operands described"),
-    ]
+/// What is edited, how, and what has to be told: the step, and what it is about. An empty step says that nothing is told.
+pub(crate) fn edits() -> impl Iterator<Item = (&'static str, Value, &'static str, &'static str)> {
+    EDITS.trim().lines().map(|line| {
+        let parts: Vec<&str> = line.split(" | ").collect();
+        let with = serde_json::from_str(parts[1]).unwrap();
+        (parts[0], with, parts[2].trim_matches('-'), parts[3])
+    })
 }
+
+const EDITS: &str = r#"
+/handlers/0/args | [ { "name": "w", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": 2 }, { "name": "x", "kind": "buffer", "dtypes": null, "rank": null, "optional": true }] | major | argument x: place
+/handlers/0/attrs/1/default | 1.0000000001e-5 | - | -
+/library | "other" | major | name of the library
+/sdk | "0.2.0" | patch | made with xla-ffi
+/handlers/1 | null | major | handler
+/handlers/- | { "name": "h", "platforms": ["cpu"], "stages": { "execute": "one" }, "described": false, "floor": "r0" } | minor | handler
+/handlers/0/doc | "Other words." | patch | its words
+/handlers/0/platforms | ["cuda"] | major | platforms
+/handlers/0/platforms/- | "cuda" | minor | platforms
+/handlers/0/stages/execute | "make" | major | execute stage
+/handlers/0/stages/instantiate | null | major | instantiate stage
+/handlers/0/stages/prepare | "one" | major | prepare stage
+/handlers/0/args/0/name | "input" | patch | argument x: name
+/handlers/0/args/0/kind | "token" | major | argument x: kind
+/handlers/0/args/0/dtypes | ["F32"] | major | argument x: element types
+/handlers/0/args/0/dtypes | null | minor | argument x: element types
+/handlers/0/args/0/dtypes/- | "F16" | minor | argument x: element types
+/handlers/0/args/1/dtypes | ["F32"] | major | argument w: element types
+/handlers/0/args/0/rank | 3 | major | argument x: rank
+/handlers/0/args/0/rank | null | minor | argument x: rank
+/handlers/0/args/0/optional | true | minor | argument x: may be missing
+/handlers/0/args/1/optional | false | major | argument w: may be missing
+/handlers/0/args/1/variadic | true | minor | argument w: stands for all that remain
+/handlers/0/args/0/layout | "row" | - | -
+/handlers/0/args/0/layout | "column" | major | argument x: order of its elements
+/handlers/0/args/1 | null | major | argument
+/handlers/0/args/- | {"name": "more", "kind": "buffer", "dtypes": null, "rank": null, "optional": true} | minor | argument
+/handlers/0/args/- | {"name": "more", "kind": "buffer", "dtypes": null, "rank": null, "optional": false} | major | argument
+/handlers/0/rets/0 | { "name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": null, "inout": true } | major | result y: shares memory with its argument
+/handlers/0/rets/0/dtypes/- | "F64" | major | result y: the type that follows by itself
+/handlers/0/rets/- | {"name": "z", "kind": "buffer", "dtypes": null, "rank": null, "optional": false} | major | result
+/handlers/0/attrs/0 | null | major | attribute
+/handlers/0/attrs/- | {"name": "more", "type": "i64", "optional": true} | minor | attribute
+/handlers/0/attrs/- | {"name": "p", "type": "i64", "optional": false} | major | attribute
+/handlers/0/attrs/1/type | "f64" | major | attribute eps: type
+/handlers/0/attrs/1/type | "any" | minor | attribute eps: type
+/handlers/0/attrs/1/default | 1e-6 | major | attribute eps: default
+/handlers/0/attrs/1/optional | false | major | attribute eps: may be missing
+/handlers/0/attrs/0/optional | true | minor | attribute k: may be missing
+/handlers/0/attrs/1/narrow | true | minor | attribute eps: wider types converted
+/handlers/0/attrs/1/from | "d" | major | attribute
+/handlers/0/open_attrs | true | minor | other attributes
+/handlers/0/shape | "rows k, m? -> rows" | - | -
+/handlers/0/shape | "... n k, m? -> ... n" | minor | shape contract
+/handlers/0/shape | "n k, m? -> n 1" | major | shape contract
+/handlers/0/shape | "n k, n? -> n" | major | shape contract
+/handlers/0/shape | null | major | shape contract
+/handlers/0/attrs/- | {"name": "n", "type": "i64", "optional": true} | major | shape contract
+/handlers/0/attrs/- | {"name": "m", "type": "i64", "optional": true} | major | shape contract
+/handlers/0/platforms | ["Host"] | - | -
+/handlers/0/platforms/- | "HOST" | - | -
+/legacy/0/platforms | ["cuda", "cpu"] | - | -
+/handlers/0/context | [] | minor | taken from its context
+/handlers/0/context/- | "scratch" | major | taken from its context
+/handlers/0/traits | [] | patch | trait
+/handlers/0/traits/- | "nondeterministic" | major | trait
+/handlers/0/gradient/residuals | ["x"] | patch | gradient, residuals
+/handlers/0/args/0/doc | "The input." | patch | argument x: its words
+/handlers/0/attrs/0/doc | "How many." | patch | attribute k: its words
+/handlers/0/gradient | null | major | gradient, vjp
+/handlers/1/gradient | { "linear": true, "transpose": "f" } | minor | gradient, jvp
+/handlers/0/batch | "none" | major | batching
+/handlers/0/batch | "sequential" | patch | batching
+/handlers/0/state/type | "T" | major | type of its state
+/handlers/0/async | true | patch | completes
+/handlers/0/floor | "r6" | major | oldest revision
+/handlers/0/floor | "r2" | minor | oldest revision
+/handlers/1/described | true | minor | operands described
+/legacy/0 | null | major | target
+/legacy/- | { "name": "new", "platforms": ["Host"], "signature": "cpu_unified", "api_version": 3, "symbol": "one" } | minor | target
+/legacy/0/platforms | ["Host"] | major | platforms
+/legacy/1/platforms/- | "CUDA" | minor | platforms
+/legacy/0/symbol | "one" | major | symbol
+/legacy/0/args/0/dims | [129] | major | argument 0
+/legacy/0/rets/0/dtypes | ["F64"] | major | result 0
+/legacy/0/args/0 | null | major | argument 0
+/legacy/0/rets/- | { "dtypes": ["S4"], "dims": [2, 3] } | major | result 1
+/legacy/1/tuples | "roots" | major | tuples
+/legacy/1/structure | "(_, _) -> _" | major | tuples
+/legacy/0/args | null | major | operands described
+"#;
 
 /// Sets, appends (`-`) or, for null in a list or map, takes away.
 pub(crate) fn edit(value: &mut Value, at: &str, with: &Value) {

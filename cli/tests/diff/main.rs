@@ -85,7 +85,7 @@ fn every_edit_of_a_manifest_asks_for_its_step() {
         return skip(name, "gcc is not there");
     };
     assert_eq!(told(&old, &old, &["--no-run"])["differences"], json!([]));
-    for (number, (at, with, step, what)) in edits().into_iter().enumerate() {
+    for (number, (at, with, step, what)) in edits().enumerate() {
         let mut edited = manifest();
         edit(&mut edited, at, &with);
         let new = library(folder.path(), &format!("new{number}"), Some(&edited), &[]).unwrap();

@@ -135,7 +135,6 @@ fn what_nobody_provides_is_named() {
     let library = build(folder.path(), "weak", "gcc", source, &[]).unwrap();
     let told = doctor(&library, &["--no-run"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
-    assert!(told.finding("where there is one").is_some());
 }
 
 #[test]
@@ -155,7 +154,6 @@ fn paths_and_flags_are_looked_at() {
     for what in [
         "/nowhere/at/all",
         "folder in which the program happens to run (\"relative\")",
-        "SONAME is libother.so.1",
         "executable stack",
     ] {
         assert!(told.finding(what).is_some(), "{what}: {:#}", told.value);
