@@ -76,28 +76,6 @@ fn an_answer_past_the_metadata_is_a_proved_risk() {
     assert!(strict.stderr.contains("XF207"), "{}", strict.stderr);
 }
 
-#[test]
-fn an_old_version_threatens_state() {
-    let folder = tempfile::tempdir().unwrap();
-    let flags = ["-DMINOR=1"];
-    let Some(library) = build(folder.path(), "old", "gcc", FIXED, &flags) else {
-        return skip("an_old_version_threatens_state", "gcc is not there");
-    };
-    let told = doctor(&library, &["--handler", "fixed"]);
-    let about = |version: &str| -> Vec<String> {
-        let risks = told.risks(version, "fixed").into_iter();
-        risks
-            .filter(|(_, what)| what.contains("State_Set"))
-            .map(|(level, _)| level)
-            .collect()
-    };
-    assert_eq!(about("0.8.0"), Vec::<String>::new());
-    // 0.2 reads the arguments of 0.1, whose additional field comes last.
-    assert_eq!(about("0.8.1"), Vec::<String>::new());
-    assert_eq!(about("0.9.1"), ["possible"]);
-    assert_eq!(about("0.12.0"), ["possible"]);
-}
-
 const UPSTREAM: &str = r#"
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -140,60 +118,6 @@ fn state_of_upstreams_headers_is_proved() {
         if name == "plain" {
             assert_eq!(told.value["compiled_with"], serde_json::json!(["r4"]));
         }
-    }
-}
-
-#[test]
-fn state_is_found_without_symbols() {
-    // C, stripped: nothing tells of the state but running instantiate, as `run --revision r10` does.
-    let source = r#"
-#include "xla/ffi/api/c_api.h"
-#include <stddef.h>
-struct old { size_t size; void* extension; void* ctx; XLA_FFI_TypeId* id; void* state; void (*deleter)(void*); };
-static XLA_FFI_TypeId id = {7};
-static void drop(void* state) { (void)state; }
-static int answered(XLA_FFI_CallFrame* frame) {
-  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
-  if (!extension || extension->extension_base.type != XLA_FFI_Extension_Metadata) return 0;
-  extension->metadata->api_version.major_version = 0;
-  extension->metadata->api_version.minor_version = 1;
-  extension->metadata->traits = 0;
-  return 1;
-}
-XLA_FFI_Error* work(XLA_FFI_CallFrame* frame) { answered(frame); return 0; }
-XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) {
-  static int state;
-  if (answered(frame)) return 0;
-  struct old args = {sizeof args, 0, frame->ctx, &id, &state, drop};
-  return frame->api->XLA_FFI_State_Set((XLA_FFI_State_Set_Args*)&args);
-}
-"#;
-    let folder = tempfile::tempdir().unwrap();
-    let Some(library) = build(folder.path(), "state", "gcc", source, &["-s", "-O2"]) else {
-        return skip("state_is_found_without_symbols", "gcc is not there");
-    };
-    let on = |version| {
-        let handler = [
-            "--handler",
-            "execute=work,instantiate=make",
-            "--jaxlib",
-            version,
-        ];
-        doctor(&library, &handler)
-    };
-    for version in ["0.9.1", "0.11.2", "0.12.0"] {
-        let told = on(version);
-        assert_eq!(told.code, Some(1), "{version}");
-        assert!(told.stderr.contains("XF204"), "{}", told.stderr);
-    }
-    for version in ["0.6.2", "0.8.2"] {
-        let told = on(version);
-        assert_eq!(told.code, Some(0), "{version}: {}", told.stderr);
-        let risks = told.risks(version, "work");
-        assert!(
-            risks.iter().all(|(_, what)| !what.contains("State_Set")),
-            "{risks:?}"
-        );
     }
 }
 
