@@ -140,24 +140,6 @@ fn the_version_number_and_the_exit_status_follow() {
         "{text}"
     );
     assert!(run(&old, &[]).1.contains("callers notice nothing"));
-    // Targets of the original custom calls are told apart from handlers; a call that says the old version is wrong.
-    let mut edited = manifest();
-    edited["legacy"][1]["signature"] = json!("cpu_status");
-    edited["legacy"][1]["api_version"] = json!(2);
-    let status = library(folder.path(), "status", Some(&edited), &[]).unwrap();
-    let (_, text) = run(&status, &[]);
-    let changed = "legacy target bare\n  major: signature: was cpu (API version 1), is cpu_status (API version 2)";
-    assert!(text.contains(changed), "{text}");
-    // One that lies about its version is not read.
-    edited["legacy"][1]["api_version"] = json!(1);
-    let lies = library(folder.path(), "lies", Some(&edited), &[]).unwrap();
-    let output = diff(&old, &lies, &["--no-run"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let wrong = "legacy target \"bare\": \"api_version\" is 1, and cpu_status is called under 2";
-    assert!(
-        output.status.code() == Some(1) && said.contains(wrong),
-        "{said}"
-    );
     let json = told(
         &old,
         &minor,
