@@ -1,7 +1,7 @@
 //! `cargo xtask abi import --jaxlib X.Y.Z`: what a new jaxlib does to the ABI. The daily job of
 //! whoever maintains this.
 
-use crate::{jaxlibs, wheel};
+use crate::{jaxlibs, uv};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,11 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if std::env::var_os(LIBCLANG).is_none() {
         // libclang is found through the environment, which a program cannot safely change for
         // itself: start over with it set.
-        return again(&wheel::libclang()?);
+        return again(&uv::libclang()?);
     }
     let include = match &args.headers {
         Some(folder) => folder.clone(),
-        None => wheel::headers(&args.jaxlib)?,
+        None => uv::headers(&args.jaxlib)?,
     };
     let out = args
         .out

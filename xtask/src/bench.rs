@@ -8,10 +8,9 @@ mod jax;
 mod plot;
 mod scale;
 
-use crate::cache::Cache;
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::{compile_cost, jaxlibs, ui, wheel};
+use crate::{compile_cost, jaxlibs, ui, uv};
 use anyhow::{Context, Result, bail, ensure};
 use budget::{COLUMNS, Judged, Row, print};
 use serde_json::Value;
@@ -191,7 +190,7 @@ fn handlers(root: &Path) -> Result<PathBuf> {
 /// Builds the handlers in C and C++ with the compilers that are there.
 fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     let ours = root.join("include");
-    let upstream = match wheel::headers(UPSTREAM) {
+    let upstream = match uv::headers(UPSTREAM) {
         Ok(include) => Some(include),
         Err(error) => {
             ui::note(format_args!(
@@ -303,9 +302,9 @@ fn runtime(root: &Path, out: &Path) -> Result<Vec<String>> {
 /// Builds a library of one handler as a user does, from clean; what is over budget, the time too unless `size_only`: the
 /// guard is for machines of any speed.
 fn library(root: &Path, out: &Path, size_only: bool) -> Result<Vec<String>> {
-    let cache = Cache::open()?;
-    let scratch = cache.scratch()?;
-    let place = scratch.path();
+    let place = &out.join("one_handler");
+    let _ = fs::remove_dir_all(place);
+    fs::create_dir_all(place)?;
     // Built as what `xla-ffi new` begins is.
     let template = fs::read_to_string(root.join("cli/templates/rust/Cargo.toml"))?;
     let profile = template.split("[profile.release]\n").nth(1);

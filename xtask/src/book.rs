@@ -7,7 +7,7 @@ use crate::cargo::{cargo, metadata};
 use crate::counts::{Counts, Format};
 use crate::tally::{self, Log};
 use crate::venv::{self, Venv};
-use crate::{checkers, jaxlibs, python, ui};
+use crate::{jaxlibs, python, ui, uv};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
     let mut log = Log::default();
     let venv = venv::newest()?;
-    let counts = build(&root, &venv, &checkers::for_book(&venv)?, &mut log)?;
+    let counts = build(&root, &venv, &uv::for_book(&venv)?, &mut log)?;
     log.show();
     ensure!(counts.failed == 0, "the site was not made");
     let site = root.join("target/book/site");

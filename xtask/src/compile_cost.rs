@@ -1,7 +1,7 @@
 //! What a file of C++ handlers costs to compile: seconds and bytes of the object file, with our
 //! headers and with XLA's own.
 
-use crate::{ui, wheel};
+use crate::{ui, uv};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ struct Cost {
 /// Compiles each source with each compiler and both kinds of headers, in turns; where ours cost more.
 pub(crate) fn run(root: &Path, out: &Path, upstream: &str) -> Result<Vec<String>> {
     let ours = root.join("include");
-    let theirs = match wheel::headers(upstream) {
+    let theirs = match uv::headers(upstream) {
         Ok(include) => include,
         Err(error) => {
             ui::note(format_args!(

@@ -4,7 +4,7 @@
 use crate::cargo::{Package, cargo, metadata};
 use crate::libraries::file_name;
 use crate::python::{self, Python};
-use crate::{install, jaxlibs, ui, wheel};
+use crate::{install, jaxlibs, ui, uv};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -132,8 +132,8 @@ fn build(root: &Path) -> Result<PathBuf> {
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
         "the wheel is built on Linux on x86-64"
     );
-    let zig = wheel::zig()?;
-    let zigbuild = wheel::zigbuild()?;
+    let zig = uv::zig()?;
+    let zigbuild = uv::zigbuild()?;
     let folder = root.join("target/dist-build");
     // zig would give the guard against C++ exceptions a C++ runtime of its own, which does not know the
     // exceptions of handlers that g++ built: the guard is compiled by g++ and linked to the system's.

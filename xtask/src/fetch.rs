@@ -1,7 +1,6 @@
 //! `cargo xtask fetch`: fills the cache ahead of time, and prints where things lie.
 
-use crate::cache::Cache;
-use crate::{checkers, cuda, jaxlibs, venv, wheel};
+use crate::{cache, cuda, jaxlibs, uv, venv};
 use anyhow::Result;
 
 /// Command line of `fetch`.
@@ -28,22 +27,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    println!("cache: {}", Cache::open()?.root().display());
+    println!("cache: {}", cache::root()?.display());
     for version in jaxlibs::expand(&args.headers)? {
-        println!("headers {version}: {}", wheel::headers(&version)?.display());
+        println!("headers {version}: {}", uv::headers(&version)?.display());
     }
     if args.libclang {
-        println!("libclang: {}", wheel::libclang()?.display());
+        println!("libclang: {}", uv::libclang()?.display());
     }
     if args.pjrt {
-        println!("PJRT plugin: {}", wheel::pjrt_plugin()?.display());
+        println!("PJRT plugin: {}", uv::pjrt_plugin()?.display());
     }
     if args.nvcc {
         println!("nvcc: {}", cuda::nvcc()?.display());
     }
     if args.checkers {
         let venv = venv::newest()?;
-        let (checkers, exports) = (checkers::packages(&venv)?, checkers::for_export(&venv)?);
+        let (checkers, exports) = (uv::checkers(&venv)?, uv::for_export(&venv)?);
         println!("type checkers: {}", checkers.display());
         println!("packages of jax.export: {}", exports.display());
     }

@@ -1,7 +1,7 @@
 //! The Rust libraries that run in JAX, and what the tests need in C and C++ besides the examples.
 
 use crate::cargo::{build_examples, cargo};
-use crate::{jaxlibs, ui, wheel};
+use crate::{jaxlibs, ui, uv};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,7 +63,7 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
 pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;
     let newest = jaxlibs::listed().pop().context("no jaxlib is listed")?;
-    let headers = wheel::headers(&newest)?;
+    let headers = uv::headers(&newest)?;
     let mut command = Compiler::Cpp.command();
     // Upstream's headers are not written for our warnings.
     command

@@ -6,8 +6,6 @@ mod bench;
 mod book;
 mod cache;
 mod cargo;
-mod checkers;
-mod circles;
 mod compile_cost;
 mod counts;
 mod cuda;
@@ -32,10 +30,9 @@ mod soak;
 mod tally;
 mod test;
 mod ui;
-mod unsafe_code;
+mod uv;
 mod venv;
 mod verdicts;
-mod wheel;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -75,10 +72,6 @@ enum Task {
     Showcase(showcase::Args),
     /// Make a site of the book, with search, and of the API's documentation: target/book/site.
     Book(book::Args),
-    /// Show which files of each crate import each other in a circle.
-    Circles(circles::Args),
-    /// Write docs/unsafe.md, the list of unsafe code, or check that it is fresh.
-    Unsafe(unsafe_code::Args),
     /// Attack the handlers for as long as there is time, from where the last run ended.
     Soak(soak::Args),
     /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
@@ -102,8 +95,6 @@ fn main() -> ExitCode {
         Task::Ship(args) => ship::run(&args),
         Task::Showcase(args) => showcase::run(&args),
         Task::Book(args) => book::run(&args),
-        Task::Circles(args) => circles::run(&args),
-        Task::Unsafe(args) => unsafe_code::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Verdicts(args) => verdicts::run(&args),
         Task::Fetch(args) => fetch::run(&args),

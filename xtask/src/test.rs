@@ -9,7 +9,7 @@ use crate::cargo::{build_examples, cargo};
 use crate::counts::{Counts, Format};
 use crate::examples::Built;
 use crate::tally::{self, Log, Tally};
-use crate::{book, circles, cuda, features, gpu, jaxlibs, libraries, matrix, python};
+use crate::{book, cuda, features, gpu, jaxlibs, libraries, matrix, python};
 use anyhow::{Context, Result, bail};
 use material::Material;
 use std::path::Path;
@@ -89,8 +89,6 @@ fn debug_lane(root: &Path, shared: &Shared, tally: &Tally) {
     format(root, tally);
     old_python(root, tally);
     clippy(root, tally);
-    tally.work("circles", |_| circles::check(root));
-    tally.work("unsafe code", |_| crate::unsafe_code::check(root));
     tally.work("headers", |log| headers(root, log));
     tally.work("features", |log| features::check(root, log));
     tally.step(
@@ -156,7 +154,6 @@ fn release_lane(root: &Path, shared: &Shared, tally: &Tally) {
 fn quick(root: &Path, tally: &Tally) -> String {
     format(root, tally);
     old_python(root, tally);
-    tally.work("circles", |_| circles::check(root));
     tally.work("headers", |log| headers(root, log));
     clippy(root, tally);
     let mut material = Material::default();

@@ -1,15 +1,10 @@
-//! Virtual environments: with jax, one a (Python, jaxlib) pair, and with another framework.
-//!
-//! An environment is a few kilobytes: its packages are the unpacked wheels of the cache, named by a
-//! `.pth` file, so numpy and scipy lie on the disk once however many jaxlibs use them.
+//! Virtual environments: one per Python and jaxlib, or other framework.
 
-use crate::cache::Cache;
+use crate::cache;
 use crate::jaxlibs;
 use crate::python::{self, Python};
-use crate::ui;
-use crate::wheel::{self, Dependencies, NoWheel};
-use anyhow::{Context, Result};
-use std::fs;
+use crate::uv::{self, NoWheel};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// The package that an environment is made for.
@@ -28,27 +23,6 @@ pub(crate) struct Venv {
     pub(crate) version: String,
 }
 
-/// What an environment is to have.
-#[derive(Clone, Copy, Debug)]
-struct Wanted<'a> {
-    package: &'a str,
-    version: &'a str,
-}
-
-impl<'a> Wanted<'a> {
-    fn jaxlib(version: &'a str) -> Self {
-        Self {
-            package: JAXLIB,
-            version,
-        }
-    }
-
-    /// The name of the environment for Python 3.`minor`.
-    fn name(self, minor: u32) -> String {
-        format!("cp3{minor}-{}-{}", self.package, self.version)
-    }
-}
-
 impl std::fmt::Display for Venv {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (package, version) = (&self.package, &self.version);
@@ -56,26 +30,36 @@ impl std::fmt::Display for Venv {
     }
 }
 
+impl Venv {
+    /// The interpreter that it was made with.
+    pub(crate) fn base(&self) -> Result<Python> {
+        let mut pythons = python::all()?.into_iter();
+        pythons
+            .find(|python| python.minor == self.minor)
+            .with_context(|| format!("no Python 3.{}", self.minor))
+    }
+
+    /// The tags of the package's wheel, which name the oldest glibc that it runs on.
+    pub(crate) fn tags(&self) -> Result<String> {
+        let Self {
+            python,
+            minor,
+            package,
+            version,
+        } = self;
+        let info = format!("lib/python3.{minor}/site-packages/{package}-{version}.dist-info/WHEEL");
+        let place = python.ancestors().nth(2).context("an environment")?;
+        std::fs::read_to_string(place.join(info)).context("the wheel's tags")
+    }
+}
+
 /// The newest listed jaxlib that a Python of this machine can install.
 pub(crate) fn newest() -> Result<Venv> {
-    let cache = Cache::open()?;
-    let pythons = python::all()?;
     let mut last = None;
-    let listed = jaxlibs::listed();
-    for version in listed.iter().rev() {
-        match prepare(&cache, &pythons, Wanted::jaxlib(version)) {
-            Ok(venv) => return Ok(venv),
+    for version in jaxlibs::listed().iter().rev() {
+        match exactly(version) {
             Err(error) if error.is::<NoWheel>() => last = Some(error),
-            // Without the index nobody knows whether this version could be had: take what is at hand.
-            Err(error)
-                if listed
-                    .iter()
-                    .any(|version| is_known(&cache, JAXLIB, version)) =>
-            {
-                ui::note(format_args!("{error:#}"));
-                last = Some(error);
-            }
-            Err(error) => return Err(error),
+            other => return other,
         }
     }
     Err(last.context("no jaxlib is listed")?).context("no listed jaxlib can be installed here")
@@ -83,40 +67,14 @@ pub(crate) fn newest() -> Result<Venv> {
 
 /// The newest jaxlib that the index has, listed or not.
 pub(crate) fn latest() -> Result<Venv> {
-    let cache = Cache::open()?;
-    let pythons = python::all()?;
-    let mut best: Option<(Vec<u32>, String)> = None;
-    for python in &pythons {
-        let wheels = wheel::fetch(
-            &cache,
-            python,
-            &["jaxlib".to_owned()],
-            Dependencies::Without,
-        )?;
-        let name = wheels
-            .first()
-            .and_then(|path| path.file_name())
-            .map(|name| name.to_string_lossy().into_owned());
-        let version = name
-            .as_deref()
-            .and_then(|name| name.split('-').nth(1))
-            .context("pip fetched nothing")?;
-        let numbers = jaxlibs::parts(version)?;
-        if best.as_ref().is_none_or(|(known, _)| *known < numbers) {
-            best = Some((numbers, version.to_owned()));
-        }
-    }
-    let (_, version) = best.context("no Python")?;
-    prepare(&cache, &pythons, Wanted::jaxlib(&version))
+    exactly(&published()?.pop().context("no jaxlib is published")?)
 }
 
 /// Every jaxlib with this ABI that the index has for some Python of this machine, oldest first.
 pub(crate) fn published() -> Result<Vec<String>> {
-    let cache = Cache::open()?;
-    let pythons = python::all()?;
     let mut found = Vec::new();
-    for python in &pythons {
-        found.extend(wheel::published(&cache, python, "jaxlib")?);
+    for python in &python::all()? {
+        found.extend(uv::published(python)?);
     }
     jaxlibs::with_abi(found)
 }
@@ -124,262 +82,84 @@ pub(crate) fn published() -> Result<Vec<String>> {
 /// An environment with exactly this jaxlib.
 ///
 /// # Errors
-/// [`NoWheel`] when none of the machine's Pythons has a wheel of it.
+/// [`NoWheel`] if none of the machine's Pythons has a wheel of it.
 pub(crate) fn exactly(version: &str) -> Result<Venv> {
     jaxlibs::parts(version)?;
-    prepare(&Cache::open()?, &python::all()?, Wanted::jaxlib(version))
+    prepare(python::all()?, JAXLIB, version)
 }
 
-/// An environment with exactly this jaxlib, for one Python.
-///
-/// # Errors
-/// The machine has no such Python; [`NoWheel`] when the jaxlib has no wheel for it.
+/// An environment with exactly this jaxlib, for one Python, such as `3.12`.
 pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
     jaxlibs::parts(version)?;
-    let minor = python
-        .strip_prefix("3.")
-        .and_then(|minor| minor.parse().ok());
     let mut pythons = python::all()?;
-    pythons.retain(|python| Some(python.minor) == minor);
+    pythons.retain(|known| format!("3.{}", known.minor) == python);
     if pythons.is_empty() {
-        anyhow::bail!(
-            "this machine has no Python {python} on PATH or in pyenv that could make an environment"
-        );
+        bail!("this machine has no Python {python} on PATH or in pyenv");
     }
-    prepare(&Cache::open()?, &pythons, Wanted::jaxlib(version))
+    prepare(pythons, JAXLIB, version)
 }
 
 /// An environment with exactly this version of a package, and what it requires.
 ///
 /// # Errors
-/// [`NoWheel`] when none of the machine's Pythons has a wheel of it.
+/// [`NoWheel`] if none of the machine's Pythons has a wheel of it.
 pub(crate) fn with(package: &str, version: &str) -> Result<Venv> {
-    let wanted = Wanted { package, version };
-    prepare(&Cache::open()?, &python::all()?, wanted)
+    prepare(python::all()?, package, version)
 }
 
-/// The file name of the wheel of a jaxlib for which an environment was made; its tags tell the oldest glibc.
-pub(crate) fn wheel_name(version: &str) -> Result<String> {
-    let cache = Cache::open()?;
-    let start = format!("jaxlib-{version}-");
-    for python in python::all()? {
-        if let Ok(text) =
-            fs::read_to_string(resolved_file(&cache, &python, Wanted::jaxlib(version)))
-            && let Some(name) = text.lines().find(|name| name.starts_with(&start))
-        {
-            return Ok(name.to_owned());
-        }
-    }
-    anyhow::bail!("no wheel of jaxlib {version} was fetched")
-}
-
-/// Whether everything that some Python needs for this jaxlib was fetched before.
-pub(crate) fn is_known(cache: &Cache, package: &str, version: &str) -> bool {
-    python::MINORS.iter().any(|minor| {
-        cache
-            .path("resolved")
-            .join(Wanted { package, version }.name(*minor))
-            .is_file()
-    })
-}
-
-fn prepare(cache: &Cache, pythons: &[Python], wanted: Wanted<'_>) -> Result<Venv> {
-    // A Python for which everything is at hand goes first: a warm cache needs no index.
-    let at_hand = |python: &&Python| resolved_file(cache, python, wanted).is_file();
-    let known = pythons.iter().filter(at_hand);
-    let unknown = pythons.iter().filter(|python| !at_hand(python));
-    for python in known.chain(unknown) {
-        match prepare_for(cache, python, wanted) {
-            Ok(venv) => return Ok(venv),
+fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Venv> {
+    const PYTHON: &str = "bin/python";
+    let name = |python: &Python| format!("venvs/cp3{}-{package}-{version}", python.minor);
+    // An environment that exists goes first: a warm cache needs no index.
+    pythons.sort_by_key(|python| cache::find(&name(python), PYTHON).is_none());
+    for python in &pythons {
+        let made = cache::once(&name(python), PYTHON, |place| {
+            uv::environment(python, place)?;
+            fill(python, &place.join(PYTHON), package, version)
+        });
+        match made {
+            Ok(place) => {
+                return Ok(Venv {
+                    python: place.join(PYTHON),
+                    minor: python.minor,
+                    package: package.to_owned(),
+                    version: version.to_owned(),
+                });
+            }
             Err(error) if error.is::<NoWheel>() => {}
             Err(error) => return Err(error),
         }
     }
-    Err(NoWheel::new(&format!("{}=={}", wanted.package, wanted.version), pythons).into())
+    let pythons = pythons.iter().map(|python| format!("3.{}", python.minor));
+    let pythons = pythons.collect::<Vec<_>>().join(", ");
+    Err(NoWheel(format!("{package}=={version} for Python {pythons}")).into())
 }
 
-fn prepare_for(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Venv> {
-    let name = wanted.name(python.minor);
-    let _lock = cache.lock(&format!("venv-{name}"))?;
-    let wheels = resolve(cache, python, wanted)?;
-    let mut folders = Vec::new();
-    for file in &wheels {
-        folders.push(unpack_or_heal(cache, python, wanted, file)?);
+/// Installs the package; with jaxlib the jax of the same number, or the nearest that accepts it.
+fn fill(python: &Python, exe: &Path, package: &str, version: &str) -> Result<()> {
+    let exact = format!("{package}=={version}");
+    if package != JAXLIB {
+        return uv::install(exe, None, &[&exact]);
     }
-    let place = cache.path("venvs").join(&name);
-    let venv = Venv {
-        python: place.join("bin/python"),
-        minor: python.minor,
-        package: wanted.package.to_owned(),
-        version: wanted.version.to_owned(),
-    };
-    let stamp = format!(
-        "{}\n{}\n",
-        python.exe.display(),
-        folders
-            .iter()
-            .map(|folder| folder.display().to_string())
-            .collect::<Vec<_>>()
-            .join("\n")
-    );
-    let stamp_file = place.join("xla-ffi-stamp");
-    if fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp) && venv.python.exists() {
-        return Ok(venv);
-    }
-    ui::note(format_args!("making the environment of {venv}"));
-    let _ = fs::remove_dir_all(&place);
-    fs::create_dir_all(&place).map_err(|error| cache.io(error, &place))?;
-    python::output(
-        Python::command(&python.exe)
-            .args(["-m", "venv", "--without-pip"])
-            .arg(&place),
-        "python -m venv",
-    )?;
-    let site = place.join(format!("lib/python3.{}/site-packages", python.minor));
-    let lines: String = folders.iter().map(|folder| path_lines(folder)).collect();
-    let pth = site.join("xla_ffi_cache.pth");
-    fs::write(&pth, lines).map_err(|error| cache.io(error, &pth))?;
-    // The stamp comes last: without it the environment is made again.
-    fs::write(&stamp_file, stamp).map_err(|error| cache.io(error, &stamp_file))?;
-    Ok(venv)
-}
-
-/// The lines of a `.pth` file by which Python finds the packages in a folder. What they have in such files of their
-/// own (setuptools' stand-in for `distutils`, which TensorFlow 2.18 imports) is read as if they were installed.
-fn path_lines(folder: &Path) -> String {
-    let own = fs::read_dir(folder).is_ok_and(|entries| {
-        entries
-            .flatten()
-            .any(|entry| entry.path().extension().is_some_and(|end| end == "pth"))
-    });
-    if own {
-        return format!(
-            "import site; site.addsitedir({:?})\n",
-            folder.display().to_string()
-        );
-    }
-    format!("{}\n", folder.display())
-}
-
-fn resolved_file(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> PathBuf {
-    cache.path("resolved").join(wanted.name(python.minor))
-}
-
-/// Names of the wheels that the pair needs: from the cache when it knows them, else pip's answer.
-fn resolve(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Vec<String>> {
-    let file = resolved_file(cache, python, wanted);
-    if let Ok(text) = fs::read_to_string(&file) {
-        let names: Vec<String> = text.lines().map(str::to_owned).collect();
-        let there = |name: &String| {
-            wheel::whole(&cache.path("unpacked").join(name.trim_end_matches(".whl")))
-                || wheel::readable(&cache.path("wheels").join(name))
-        };
-        if !names.is_empty() && names.iter().all(there) {
-            return Ok(names);
-        }
-    }
-    let wheels = fetch_set(cache, python, wanted)?;
-    let names: Vec<String> = wheels
-        .iter()
-        .filter_map(|path| path.file_name())
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    let scratch = cache.scratch()?;
-    let made = scratch.path().join("resolved");
-    fs::write(
-        &made,
-        names
-            .iter()
-            .map(|name| format!("{name}\n"))
-            .collect::<String>(),
-    )
-    .map_err(|error| cache.io(error, &made))?;
-    cache.publish(&made, &file)?;
-    Ok(names)
-}
-
-/// Asks pip for what an environment needs.
-fn fetch_set(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Vec<PathBuf>> {
-    if wanted.package == JAXLIB {
-        return fetch_pair(cache, python, wanted.version);
-    }
-    let requirement = format!("{}=={}", wanted.package, wanted.version);
-    wheel::fetch(cache, python, &[requirement], Dependencies::With)
-}
-
-/// Asks pip for jaxlib, the jax of the same number (or the nearest that accepts it) and what both need.
-fn fetch_pair(cache: &Cache, python: &Python, version: &str) -> Result<Vec<PathBuf>> {
-    let jaxlib = format!("jaxlib=={version}");
-    // First the exact wheel alone: it tells "no such wheel" from "no jax that fits".
-    let prefix = format!("jaxlib-{version}-{}-", python.tag());
-    if wheel::cached(cache, |name| name.starts_with(&prefix))?.is_none() {
-        wheel::fetch(
-            cache,
-            python,
-            std::slice::from_ref(&jaxlib),
-            Dependencies::Without,
-        )?;
-    }
+    uv::install(exe, None, &[&exact, "--no-deps"])?;
     let numbers = jaxlibs::parts(version)?;
-    let next_minor = format!("{}.{}", numbers[0], numbers[1] + 1);
-    let jaxes = [
+    // Later releases of numpy and scipy lack names that these releases of jax use.
+    let fitting: &[&str] = match (numbers < vec![0, 13], python.minor) {
+        (true, ..14) => &["numpy==2.2.6", "scipy==1.15.3", "ml_dtypes<0.7"],
+        (true, 14..) => &["numpy>=2.3,<2.5", "scipy>=1.16,<1.18"],
+        (false, _) => &[],
+    };
+    for jax in [
         format!("jax=={version}"),
-        format!("jax>={version},<{next_minor}"),
+        format!("jax>={version},<{}.{}", numbers[0], numbers[1] + 1),
         format!("jax<={version}"),
-    ];
-    let mut last = None;
-    for (jax, fitted) in jaxes.iter().flat_map(|jax| [(jax, true), (jax, false)]) {
-        let mut requirements = vec![jaxlib.clone(), jax.clone()];
-        if fitted {
-            requirements.extend(fitting(python, &numbers));
-        }
-        match wheel::fetch(cache, python, &requirements, Dependencies::With) {
-            Ok(wheels) => return Ok(wheels),
-            Err(error) if error.is::<NoWheel>() => last = Some(error),
-            Err(error) => return Err(error),
+    ] {
+        let requirements = [&[exact.as_str(), &jax], fitting].concat();
+        match uv::install(exe, None, &requirements) {
+            Err(error) if error.is::<NoWheel>() => {}
+            other => return other,
         }
     }
-    // The wheel exists, so this is not "no wheel" for the caller to pass over.
-    let last = last.map_or_else(String::new, |error| error.to_string());
-    anyhow::bail!(
-        "no jax fits jaxlib {version} on Python 3.{}: {last}",
-        python.minor
-    )
-}
-
-/// numpy and scipy for a jaxlib: one pair serves the whole list, since later ones removed names that old jax uses.
-fn fitting(python: &Python, jaxlib: &[u32]) -> Vec<String> {
-    let old = jaxlib < &[0, 13][..];
-    match (old, python.minor) {
-        (true, ..14) => vec![
-            "numpy==2.2.6".into(),
-            "scipy==1.15.3".into(),
-            "ml_dtypes<0.7".into(),
-        ],
-        (true, 14..) => vec!["numpy>=2.3,<2.5".into(), "scipy>=1.16,<1.18".into()],
-        (false, _) => Vec::new(),
-    }
-}
-
-fn unpack_or_heal(
-    cache: &Cache,
-    python: &Python,
-    wanted: Wanted<'_>,
-    file: &str,
-) -> Result<PathBuf> {
-    let place = cache.path("unpacked").join(file.trim_end_matches(".whl"));
-    if wheel::whole(&place) {
-        return Ok(place);
-    }
-    let path = cache.path("wheels").join(file);
-    match wheel::unpack(cache, &path) {
-        Ok(folder) => Ok(folder),
-        // A wheel that turned out damaged is gone now: fetch the set once more.
-        Err(error) if !path.exists() => {
-            ui::note(format_args!("{error:#}"));
-            fetch_set(cache, python, wanted)?;
-            wheel::unpack(cache, &path)
-        }
-        Err(error) => Err(error),
-    }
+    // The wheel of jaxlib exists: callers must not treat this as a missing wheel.
+    bail!("no jax fits jaxlib {version} on Python 3.{}", python.minor)
 }

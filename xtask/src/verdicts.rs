@@ -2,7 +2,7 @@
 //! with which the doctor is compared. It takes half an hour and is run by hand.
 
 use crate::cargo::python_driver;
-use crate::{jaxlibs, ui, venv, wheel};
+use crate::{jaxlibs, ui, uv, venv};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ui::seconds(start.elapsed())
         ));
         let at = place(&table, version)?;
-        table.glibc[at] = glibc(&venv::wheel_name(version)?)?;
+        table.glibc[at] = glibc(&venv::exactly(version)?.tags()?)?;
         for (headers, case, end) in cells {
             enter(&mut table, at, headers, case, end);
         }
@@ -64,7 +64,7 @@ fn libraries(root: &Path) -> Result<Vec<(String, PathBuf)>> {
         let headers = Headers {
             version: version.to_owned(),
             revision: Revision::of_jaxlib(version).context("a listed jaxlib has a revision")?,
-            include: wheel::headers(version)?,
+            include: uv::headers(version)?,
         };
         for kind in Kind::ALL {
             if kind.is_in(headers.revision) {

@@ -2,24 +2,23 @@
 //! `benches/jax/bench.py`; this builds and fetches what it wants.
 
 use super::compile;
-use crate::cache::Cache;
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::wheel::{self, Dependencies};
-use crate::{python, venv};
+use crate::{python, uv, venv};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Who calls functions of TVM's FFI from JAX, and compiles Python to C functions, with what they want.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 6] = [
     "apache-tvm-ffi==0.1.15.post2",
     "jax-tvm-ffi==0.1.3",
     "llvmlite==0.50.0",
     "numba==0.68.1",
     "typing-extensions==4.15.0",
+    "--no-deps",
 ];
 
 /// Builds, measures, and prints; `version` is the jaxlib.
@@ -31,8 +30,8 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
     ensure!(built.success(), "xla-ffi-benches does not build");
     let release = root.join("target/release");
     let environment = venv::exactly(version)?;
-    let packages = fetch(&environment)?;
-    let tvm = packages[0].join("tvm_ffi/include");
+    let packages = uv::for_bench(&environment, &PACKAGES, "tvm_ffi/include")?;
+    let tvm = packages.join("tvm_ffi/include");
     let sources = root.join("benches/jax");
     let build = |name: &str, compiler: &str, source: &str, include: &Path| {
         let library = compile(out, name, compiler, &sources.join(source), include, &[])?;
@@ -42,13 +41,12 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
     let c = build("jax_c", "gcc", "calls.c", &include)?;
     let ours = build("jax_ours", "g++", "calls.cc", &include)?;
     let loops = build("jax_loops", "g++", "loops.cc", &include)?;
-    let upstream = wheel::headers(version)?;
+    let upstream = uv::headers(version)?;
     let upstream = build("jax_upstream", "g++", "calls.cc", &upstream)?;
     let tvm = build("jax_tvm", "gcc", "calls_tvm.c", &tvm)?;
     let report = out.join("jax.json");
-    let path = std::env::join_paths(&packages)?;
     let status = python::keep_bytecode(&mut Command::new(&environment.python))
-        .env("PYTHONPATH", path)
+        .env("PYTHONPATH", packages)
         .env("JAX_PLATFORMS", "cpu")
         .arg(sources.join("bench.py"))
         .arg(&report)
@@ -60,22 +58,6 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
     print(&serde_json::from_str(&fs::read_to_string(&report)?)?)?;
     crate::ui::note(format_args!("as numbers: {}", report.display()));
     Ok(())
-}
-
-/// The folders of [`PACKAGES`], unpacked, in their order.
-fn fetch(environment: &venv::Venv) -> Result<Vec<PathBuf>> {
-    let cache = Cache::open()?;
-    let pythons = python::all()?;
-    let python = pythons
-        .iter()
-        .find(|python| python.minor == environment.minor)
-        .context("the environment's Python is gone")?;
-    let mut folders = Vec::new();
-    for package in PACKAGES {
-        let wheels = wheel::fetch(&cache, python, &[package.to_owned()], Dependencies::Without)?;
-        folders.push(wheel::unpack(&cache, wheels.first().context(package)?)?);
-    }
-    Ok(folders)
 }
 
 fn print(report: &Value) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
-use crate::{cuda, ui, wheel};
+use crate::{cuda, ui, uv};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -191,7 +191,7 @@ impl Pack<'_> {
     fn dispatch(&mut self, jaxlib: &str) -> Result<()> {
         let source = self.root.join("cuda_examples/dispatch.cc");
         let ours = self.root.join("include");
-        let upstream = wheel::headers(jaxlib)?;
+        let upstream = uv::headers(jaxlib)?;
         for (language, include) in [("cpp", &ours), ("upstream", &upstream)] {
             let file = format!("lib/lib{language}_dispatch.so");
             // Upstream's macros do not export: nothing may be hidden.

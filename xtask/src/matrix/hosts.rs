@@ -5,8 +5,8 @@ use super::{Subjects, cells};
 use crate::cargo::cargo;
 use crate::expected::Runtime;
 use crate::python::{self, Python};
+use crate::uv::{self, NoWheel};
 use crate::venv;
-use crate::wheel::{self, NoWheel};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -115,8 +115,13 @@ pub(super) fn asked(text: &str) -> Result<Runtime> {
 pub(super) fn fetch(runtime: &Runtime) {
     let _ = match kind(runtime) {
         Kind::TensorFlow => venv::with(&runtime.host, &runtime.version).map(|_| ()),
-        Kind::Plugin(path) => wheel::plugin(&runtime.host, &runtime.version, path).map(|_| ()),
+        Kind::Plugin(path) => plugin(runtime, path).map(|_| ()),
     };
+}
+
+/// The library of a plugin, which lies at `path` in its package.
+fn plugin(runtime: &Runtime, path: &str) -> Result<PathBuf> {
+    uv::file(&format!("{}=={}", runtime.host, runtime.version), path)
 }
 
 /// The program that runs rows on plugins.
@@ -154,7 +159,7 @@ fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> 
             tensorflow(root, &venv.python, "tf_matrix.py")
         }
         Kind::Plugin(path) => {
-            let plugin = wheel::plugin(&runtime.host, &runtime.version, path)?;
+            let plugin = plugin(runtime, path)?;
             let mut command = Command::new(&subjects.rows);
             command.arg(plugin).stdin(Stdio::null());
             command

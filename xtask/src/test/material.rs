@@ -1,9 +1,9 @@
 //! What the tests read that is not in the checkout.
 
-use crate::cache::Cache;
+use crate::cache;
 use crate::tally::Log;
 use crate::venv::{self, Venv};
-use crate::{checkers, cuda, jaxlibs, wheel};
+use crate::{cuda, jaxlibs, uv};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -33,7 +33,6 @@ pub(super) struct Material {
 impl Material {
     /// Fetches all of it; what is in the cache needs no network.
     pub(super) fn fetch(latest: bool, log: &mut Log) -> Result<Self> {
-        let cache = Cache::open()?;
         let venv = if latest {
             venv::latest()?
         } else {
@@ -49,18 +48,18 @@ impl Material {
             .into_iter()
             .chain(xla_ffi_abi::declared::witnesses(&JAXLIBS))
         {
-            wheel::headers(version)?;
+            uv::headers(version)?;
         }
         Ok(Self {
-            headers: Some(wheel::headers_root(&cache)),
-            libclang: Some(wheel::libclang()?),
+            headers: Some(cache::root()?.join("include")),
+            libclang: Some(uv::libclang()?),
             pjrt_plugin: pjrt_plugin(log)?,
             cmake: cmake(log),
-            zig: optional("zig", wheel::zig(), log),
-            go: optional("go", wheel::go(), log),
-            checkers: optional("type checkers", checkers::packages(&venv), log),
-            for_export: optional("packages for jax.export", checkers::for_export(&venv), log),
-            for_book: optional("mkdocs", checkers::for_book(&venv), log),
+            zig: optional("zig", uv::zig(), log),
+            go: optional("go", uv::go(), log),
+            checkers: optional("type checkers", uv::checkers(&venv), log),
+            for_export: optional("packages for jax.export", uv::for_export(&venv), log),
+            for_book: optional("mkdocs", uv::for_book(&venv), log),
             venv: Some(venv),
             oldest: oldest(log)?,
         })
@@ -114,7 +113,7 @@ impl Material {
 fn oldest(log: &mut Log) -> Result<Option<Venv>> {
     let oldest = jaxlibs::listed().into_iter().next();
     match oldest.map(|version| venv::exactly(&version)) {
-        Some(Err(error)) if error.is::<wheel::NoWheel>() => {
+        Some(Err(error)) if error.is::<uv::NoWheel>() => {
             log.line(format_args!("{error}"));
             Ok(None)
         }
@@ -128,7 +127,8 @@ fn cmake(log: &mut Log) -> Option<PathBuf> {
     if here.is_ok_and(|output| output.status.success()) {
         return None;
     }
-    optional("cmake", wheel::cmake(), log)
+    let program = optional("cmake", uv::cmake(), log)?;
+    program.parent().map(PathBuf::from)
 }
 
 /// A tool from the index; without it its tests are skipped, and say so.
@@ -140,9 +140,9 @@ fn optional(name: &str, found: Result<PathBuf>, log: &mut Log) -> Option<PathBuf
 
 /// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
 fn pjrt_plugin(log: &mut Log) -> Result<Option<PathBuf>> {
-    match wheel::pjrt_plugin() {
+    match uv::pjrt_plugin() {
         Ok(plugin) => Ok(Some(plugin)),
-        Err(error) if error.is::<wheel::NoWheel>() => {
+        Err(error) if error.is::<uv::NoWheel>() => {
             log.line(format_args!("{error}"));
             Ok(None)
         }

