@@ -1,8 +1,6 @@
 //! libFuzzer over the target that `XLA_FFI_FUZZ` names.
 #![no_main]
 
-mod place;
-
 use std::sync::OnceLock;
 use xla_ffi_fuzz::Target;
 

@@ -1,8 +1,5 @@
 //! The inputs that lie beside the targets: what the fuzzer begins with, and what broke a target once.
 
-use flate2::read::GzDecoder;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use xla_ffi_fuzz::{TARGETS, Target};
 
@@ -80,25 +77,6 @@ fn inputs_are_changed_by_their_structure() {
             let input = std::fs::read(&file).unwrap();
             let changed = (0..200).filter(|seed| target.change(&input, *seed).is_some());
             assert!(changed.count() > 20, "{}", file.display());
-        }
-    }
-}
-
-/// What earlier runs found, which the next one begins with.
-#[test]
-fn what_the_fuzzer_found_is_survived() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("grown");
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let target = name.strip_suffix(".tar.gz").and_then(Target::find);
-        let target = target.unwrap_or_else(|| panic!("grown/{name} is no target's"));
-        let mut archive = tar::Archive::new(GzDecoder::new(File::open(&path).unwrap()));
-        for entry in archive.entries().unwrap() {
-            let (mut entry, mut input) = (entry.unwrap(), vec![]);
-            entry.read_to_end(&mut input).unwrap();
-            println!("{name}: {}", entry.path().unwrap().display());
-            target.run(&input);
         }
     }
 }

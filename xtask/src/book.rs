@@ -4,8 +4,7 @@
 //! there works in the site; what they link to besides is copied. A link or an anchor that leads nowhere is an error.
 
 use crate::cargo::{cargo, metadata};
-use crate::counts::{Counts, Format};
-use crate::tally::{self, Log};
+use crate::tally::{self, Counts, Format, Log};
 use crate::venv::{self, Venv};
 use crate::{jaxlibs, python, ui, uv};
 use anyhow::{Context, Result, ensure};
@@ -34,8 +33,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut log = Log::default();
     let venv = venv::newest()?;
     let counts = build(&root, &venv, &uv::for_book(&venv)?, &mut log)?;
-    log.show();
-    ensure!(counts.failed == 0, "the site was not made");
+    ensure!(counts.failures.is_empty(), "the site was not made:\n{log}");
     let site = root.join("target/book/site");
     if !args.no_api {
         let status = cargo(&root)

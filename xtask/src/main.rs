@@ -7,7 +7,6 @@ mod book;
 mod cache;
 mod cargo;
 mod compile_cost;
-mod counts;
 mod cuda;
 mod demo;
 mod dist;

@@ -1,17 +1,15 @@
-//! `cargo xtask showcase`: the libraries under `showcase/` as their users have them: built, tested on the embedded
-//! runtime, packed as a wheel, installed into a fresh environment, and there what their READMEs show, the tests in JAX
-//! and the benchmarks.
+//! `cargo xtask showcase`: the libraries under `showcase/` as their users have them: built, tested on the embedded runtime,
+//! packed as a wheel and installed into a fresh environment; there the examples of the READMEs, the tests in JAX and the
+//! benchmarks run.
 
 use crate::cargo::cargo;
-use crate::counts::{Counts, Format};
 use crate::python::{self, Python};
-use crate::tally::{self, Log, Tally};
-use crate::{jaxlibs, libraries, matrix, ui, uv, venv};
-use anyhow::{Context, Result, bail, ensure};
+use crate::tally::{self, Counts, Format, Log, Tally};
+use crate::{jaxlibs, libraries, matrix, uv, venv};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -19,7 +17,7 @@ pub(crate) struct Args {
     /// What CI runs: the first two, with one small size in place of the benchmark.
     #[arg(long)]
     quick: bool,
-    /// One of the libraries; may be given several times.
+    /// One of the libraries; may be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Draw the pictures of the READMEs anew while the benchmarks run.
@@ -33,10 +31,9 @@ const LIBRARIES: [(&str, Option<&str>); 3] = [
     ("neighbours", Some("docs/neighbours.svg")),
     ("images", None),
 ];
+
 /// How many of them `--quick` takes.
 const QUICK: usize = 2;
-/// What a file with handlers may have: they show how little it takes.
-const LINES: usize = 250;
 
 /// Where all of it happens.
 struct Place {
@@ -52,11 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut chosen: Vec<_> = LIBRARIES.to_vec();
     if !args.only.is_empty() {
         chosen.retain(|(name, _)| args.only.iter().any(|only| only == name));
-        ensure!(
-            chosen.len() == args.only.len(),
-            "the libraries are {}",
-            LIBRARIES.map(|(name, _)| name).join(", ")
-        );
+        let names = LIBRARIES.map(|(name, _)| name).join(", ");
+        ensure!(chosen.len() == args.only.len(), "the libraries are {names}");
     } else if args.quick {
         chosen.truncate(QUICK);
     }
@@ -69,38 +63,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         root,
     };
     let tally = Tally::new();
-    let mut in_jax = false;
-    tally.wide("a fresh environment", |log| {
-        let counts = place.environment(log)?;
-        in_jax = true;
-        Ok(counts)
-    });
+    tally.wide("a fresh environment", |log| place.environment(log));
     for (name, picture) in chosen {
-        let picture = picture.filter(|_| args.pictures);
         tally.wide(&format!("{name}, Rust"), |log| place.rust(name, log));
-        if in_jax {
-            tally.wide(&format!("{name}, wheel"), |log| place.wheel(name, log));
-            tally.wide(&format!("{name}, JAX"), |log| place.jax(name, log));
-            tally.wide(&format!("{name}, times"), |log| {
-                place.bench(name, args.quick, picture, log)
-            });
+        tally.wide(&format!("{name}, wheel"), |log| place.wheel(name, log));
+        tally.wide(&format!("{name}, JAX"), |log| place.jax(name, log));
+        let mut bench = place.python(&place.project(name));
+        bench.arg("bench.py");
+        if args.quick {
+            bench.arg("--quick");
         }
+        if let Some(picture) = picture.filter(|_| args.pictures) {
+            bench.args(["--svg", picture]);
+        }
+        tally.step(&format!("{name}, bench.py"), Format::Whole, &mut bench);
     }
-    if !tally.finish(matrix::in_ci()) {
-        bail!("not all of the showcase is as it should be");
-    }
+    ensure!(tally.finish(matrix::in_ci()), "not all checks passed");
     Ok(())
 }
 
 impl Place {
     fn project(&self, name: &str) -> PathBuf {
         self.root.join("showcase").join(name)
-    }
-
-    fn cargo(&self, name: &str) -> Command {
-        let mut command = cargo(&self.project(name));
-        command.env("CARGO_TARGET_DIR", &self.target);
-        command
     }
 
     fn python(&self, folder: &Path) -> Command {
@@ -126,14 +110,11 @@ impl Place {
         let version = &newest.version;
         let jax = [format!("jax=={version}"), format!("jaxlib=={version}")];
         let tools = ["flatbuffers", "hatchling", "pillow", "pytest", "scipy"];
-        uv::install(
-            &self.python,
-            None,
-            &[&jax.each_ref().map(String::as_str), &tools[..]].concat(),
-        )?;
-        // One of them is measured beside it; not every machine has a wheel.
+        let packages = [&jax.each_ref().map(String::as_str), &tools[..]].concat();
+        uv::install(&self.python, None, &packages)?;
+        // A benchmark compares with it; not every machine has a wheel.
         if let Err(error) = uv::install(&self.python, None, &["klujax"]) {
-            log.line(format_args!("without klujax: {error:#}"));
+            log.push_str(&format!("without klujax: {error:#}\n"));
         }
         let mut loader = self.python(&self.root);
         loader.args(["-m", "pip", "install", "--quiet", "--no-deps", "./python"]);
@@ -141,139 +122,75 @@ impl Place {
         Ok(counts)
     }
 
-    /// Layout, size of the handlers' files, the release build and the tests on the embedded runtime.
+    /// Layout, the release build and the tests on the embedded runtime.
     fn rust(&self, name: &str, log: &mut Log) -> Result<Counts> {
-        let mut counts = tally::run(
-            Format::Whole,
-            &format!("{name}: cargo fmt"),
-            self.cargo(name).args(["fmt", "--check"]),
-            log,
-        )?;
-        let sources = self.project(name).join("src");
-        let mut all = 0;
-        for entry in fs::read_dir(&sources).with_context(|| sources.display().to_string())? {
-            let path = entry?.path();
-            let lines = fs::read_to_string(&path)?.lines().count();
-            all += lines;
-            if let Some(why) = too_long(&path, lines) {
-                counts.failed += 1;
-                counts.failures.push(why);
-            }
+        let mut counts = Counts::default();
+        for (format, arguments) in [
+            (Format::Whole, &["fmt", "--check"][..]),
+            (Format::Whole, &["build", "--release", "--locked"]),
+            (
+                Format::Libtest,
+                &["test", "--release", "--locked", "--test", "embedded"],
+            ),
+        ] {
+            let mut command = cargo(&self.project(name));
+            command
+                .args(arguments)
+                .env("CARGO_TARGET_DIR", &self.target);
+            let of = format!("{name}: cargo {}", arguments[0]);
+            counts.add(tally::run(format, &of, &mut command, log)?);
         }
-        let begun = Instant::now();
-        let built = tally::run(
-            Format::Whole,
-            &format!("{name}: cargo build"),
-            self.cargo(name).args(["build", "--release", "--locked"]),
-            log,
-        )?;
-        ui::note(format_args!(
-            "{name}: {all} lines of Rust, built in {}, {} of processor time",
-            ui::seconds(begun.elapsed()),
-            ui::seconds(built.processor)
-        ));
-        counts.add(built);
-        counts.add(tally::run_some(
-            Format::Libtest,
-            name,
-            // The libraries have no tests inside, and would be compiled again for them.
-            self.cargo(name)
-                .args(["test", "--release", "--locked", "--test", "embedded"]),
-            log,
-        )?);
         Ok(counts)
     }
 
-    /// Packs the wheel and installs it.
+    /// Packs the wheel, installs it and asks the doctor about it.
     fn wheel(&self, name: &str, log: &mut Log) -> Result<Counts> {
         let wheels = self.target.join("wheels").join(name);
-        if wheels.exists() {
-            fs::remove_dir_all(&wheels).with_context(|| wheels.display().to_string())?;
-        }
+        let _ = fs::remove_dir_all(&wheels);
         let project = self.project(name);
-        let pip = |arguments: &[&str], file: &Path, log: &mut Log| {
-            let mut command = self.python(&project);
-            command.args(["-m", "pip"]).args(arguments).arg(file);
-            tally::run(Format::Whole, &format!("{name}: pip"), &mut command, log)
-        };
-        let folder = wheels.to_str().context("a path in UTF-8")?;
-        let build = [
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--no-build-isolation",
-            "-w",
-            folder,
-        ];
-        let mut counts = pip(&build, Path::new("."), log)?;
+        let mut build = self.python(&project);
+        build.args(["-m", "pip", "wheel", "--quiet", "--no-deps"]);
+        build.args(["--no-build-isolation", ".", "-w"]).arg(&wheels);
+        let mut counts = tally::run(Format::Whole, "pip wheel", &mut build, log)?;
         let file = fs::read_dir(&wheels)?.next().context("no wheel")??.path();
-        ui::note(format_args!(
-            "{}: {} bytes",
-            file.file_name().unwrap_or_default().display(),
-            fs::metadata(&file)?.len()
-        ));
-        // Only the wheel is to be found in Python, not what lies beside the sources.
+        // Python is to find only the wheel, not what lies next to the sources.
         let library = libraries::file_name(name);
         fs::remove_file(project.join("python").join(name).join(library))?;
-        counts.add(pip(&["install", "--quiet", "--no-deps"], &file, log)?);
+        let mut install = self.python(&project);
+        install.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
+        counts.add(tally::run(
+            Format::Whole,
+            "pip install",
+            install.arg(&file),
+            log,
+        )?);
         let mut doctor = Command::new(&self.cli);
         doctor.args(["doctor", "--wheel"]).arg(&file);
-        counts.add(tally::run(Format::Whole, name, &mut doctor, log)?);
+        counts.add(tally::run(Format::Whole, "doctor", &mut doctor, log)?);
         Ok(counts)
     }
 
     /// What the README shows, and pytest.
     fn jax(&self, name: &str, log: &mut Log) -> Result<Counts> {
-        let readme = self.project(name).join("README.md");
-        let readme = fs::read_to_string(&readme).with_context(|| readme.display().to_string())?;
+        let readme = fs::read_to_string(self.project(name).join("README.md"))?;
         let (example, shown) = example(&readme).context("README.md has no example")?;
-        let output = self.python(&self.target).args(["-c", example]).output()?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let right = output.status.success() && said.trim() == shown.trim();
-        let mut counts = Counts::one(right);
-        if !right {
-            log.line(format_args!("the README's example says:\n{said}"));
-            log.bytes(&output.stderr);
-            counts
-                .failures
-                .push(format!("{name}: the README's example"));
-        }
+        let mut shows = self.python(&self.target);
+        let said = python::output(shows.args(["-c", example]), "the README's example")?;
+        ensure!(
+            said.trim() == shown.trim(),
+            "the README's example prints:\n{said}"
+        );
         let mut pytest = self.python(&self.project(name));
         pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-        let before = log.text().len();
-        let whole = tally::run(Format::Whole, &format!("{name}: pytest"), &mut pytest, log)?;
-        counts.add(pytest_counts(name, &log.text()[before..], whole));
+        let mut counts = Counts::one();
+        counts.add(tally::run(
+            Format::Whole,
+            &format!("{name}: pytest"),
+            &mut pytest,
+            log,
+        )?);
         Ok(counts)
     }
-
-    fn bench(
-        &self,
-        name: &str,
-        quick: bool,
-        picture: Option<&str>,
-        log: &mut Log,
-    ) -> Result<Counts> {
-        let mut command = self.python(&self.project(name));
-        command.arg("bench.py");
-        if quick {
-            command.arg("--quick");
-        }
-        if let Some(picture) = picture {
-            command.args(["--svg", picture]);
-        }
-        tally::run(
-            Format::Whole,
-            &format!("{name}: bench.py"),
-            &mut command,
-            log,
-        )
-    }
-}
-
-/// What is said of a file that has more lines than handlers should need.
-fn too_long(path: &Path, lines: usize) -> Option<String> {
-    let file = path.display();
-    (lines > LINES).then(|| format!("{file} has {lines} lines, {LINES} are allowed"))
 }
 
 /// The first example of a README in Python, and the text below it that it prints.
@@ -285,48 +202,9 @@ fn example(readme: &str) -> Option<(&str, &str)> {
     Some((program, shown))
 }
 
-/// The tests that pytest's last line counts.
-fn pytest_counts(name: &str, text: &str, whole: Counts) -> Counts {
-    let line = text.lines().rev().find(|line| line.contains(" in "));
-    let words: Vec<&str> = line.unwrap_or_default().split([' ', ',']).collect();
-    let count = |what: &str| {
-        let at = words.iter().position(|word| word.starts_with(what))?;
-        words.get(at.checked_sub(1)?)?.parse::<usize>().ok()
-    };
-    let mut counts = whole;
-    counts.passed = count("passed").unwrap_or(0);
-    if counts.failed == 0 && counts.passed == 0 {
-        counts.failed = 1;
-        counts.failures.push(format!("{name}: pytest ran nothing"));
-    }
-    let skips = count("skipped").unwrap_or(0);
-    counts
-        .skips
-        .extend((0..skips).map(|_| format!("{name}: a test of pytest's")));
-    counts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pytest_is_counted() {
-        let counts = |text, failed: bool| pytest_counts("a", text, Counts::one(!failed));
-        let good = counts("...\n21 passed, 1 skipped in 15.28s\n", false);
-        assert_eq!((good.passed, good.failed, good.skips.len()), (21, 0, 1));
-        let bad = counts("F.\n1 failed, 20 passed in 2.0s\n", true);
-        assert_eq!((bad.passed, bad.failed), (20, 1));
-        assert_eq!(counts("no tests ran in 0.01s\n", false).failed, 1);
-        assert_eq!(counts("", false).failed, 1);
-    }
-
-    #[test]
-    fn files_of_handlers_are_short() {
-        assert_eq!(too_long(Path::new("a.rs"), LINES), None);
-        let said = too_long(Path::new("a.rs"), LINES + 1).unwrap();
-        assert_eq!(said, "a.rs has 251 lines, 250 are allowed");
-    }
 
     /// They are projects as `xla-ffi new` makes them.
     #[test]
@@ -339,12 +217,5 @@ mod tests {
             let hook = fs::read_to_string(hook).unwrap();
             assert_eq!(hook, template.replace("@NAME@", name), "{name}");
         }
-    }
-
-    #[test]
-    fn examples_are_found() {
-        let readme = "# a\n```\npip\n```\n```python\nprint(1)\n```\nsays\n\n```text\n1\n```\n";
-        assert_eq!(example(readme), Some(("print(1)\n", "1\n")));
-        assert_eq!(example("```python\nprint(1)\n```\n"), None);
     }
 }

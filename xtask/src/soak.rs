@@ -1,136 +1,130 @@
-//! `cargo xtask soak`: attacks that go on for as long as one has time. What was tried is kept under
-//! `target/soak`, so that the next run goes on where this one ended.
+//! `cargo xtask soak`: fuzzing for as long as there is time. What it found is kept under `target/soak`, where the next run
+//! goes on.
 
-mod frames;
-mod fuzz;
-mod grown;
-mod leaks;
-
+use crate::cargo::cargo;
 use crate::jaxlibs;
-use anyhow::{Context, Result, bail};
-use frames::Frames;
-use fuzz::Fuzz;
+use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Command line of `soak`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to attack: a test of `tests/hostile`, a folder of `fuzz/corpus`. Everything, where nothing is
-    /// said, in turns of a minute at least.
+    /// What to attack: a test of `tests/hostile`, a folder of `fuzz/corpus`. Default: everything.
     what: Vec<String>,
-    /// How long, in all.
+    /// How long in all; at least one minute per target.
     #[arg(long, default_value_t = 30)]
     minutes: u64,
-    /// Forget what earlier runs tried.
-    #[arg(long)]
-    anew: bool,
-    /// Keep the inputs by which fuzzing found what it has in `fuzz/grown`, where runs on other machines begin.
-    #[arg(long)]
-    keep: bool,
-    /// Call every example 100,000 times and look at the memory, instead of attacking.
-    #[arg(long)]
-    leaks: bool,
 }
 
-/// How long an attack goes on before the next has its turn: as long as there is for it, but not so long that nobody hears
-/// of it, nor so short that it does little but begin.
-fn turn(minutes: u64, attacks: usize) -> Duration {
-    Duration::from_secs((60 * minutes / attacks.max(1) as u64).clamp(60, 600))
-}
+/// The tests of `tests/hostile`: one per library that mutated frames attack.
+const LIBRARIES: [&str; 3] = ["the_rust_library", "the_c_library", "the_cpp_library"];
 
-/// Something that is tried for as long as there is time.
-trait Attack {
-    fn name(&self) -> &str;
+/// Frames at a time: a few seconds' worth.
+const FRAMES: u64 = 100_000;
 
-    /// Makes what it needs, once.
-    fn build(&self, root: &Path) -> Result<()>;
+/// Counters in every branch, comparisons that the fuzzer sees, and the checks of a debug build. Stable compilers have LLVM's
+/// pass too.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
-    /// Goes on for about so long. An error is what broke; it is tried again first.
-    fn go_on(&mut self, root: &Path, turn: Duration) -> Result<()>;
-
-    /// What this run tried, and all runs together.
-    fn report(&self) -> String;
-
-    /// Keeps what it has learnt for runs on other machines, and says what.
-    fn keep(&self, _root: &Path) -> Result<Option<String>> {
-        Ok(None)
-    }
-}
+/// What libFuzzer is told besides the folders: inputs in bytes, seconds for one, MiB.
+const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=600", "-rss_limit_mb=2048"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
-    let folder = root.join("target/soak");
-    std::fs::create_dir_all(&folder).context("making target/soak")?;
-    if args.leaks {
-        let end = Instant::now() + Duration::from_secs(60 * args.minutes);
-        return leaks::run(&root, &folder, end, args.anew);
+    let mut known: Vec<String> = LIBRARIES.map(str::to_owned).into();
+    for entry in std::fs::read_dir(root.join("fuzz/corpus")).context("fuzz/corpus")? {
+        known.push(entry?.file_name().to_string_lossy().into_owned());
     }
-    let mut attacks = chosen(&root, &folder, args)?;
-    for attack in &attacks {
-        attack.build(&root)?;
+    known.sort();
+    if let Some(other) = args.what.iter().find(|name| !known.contains(name)) {
+        bail!(
+            "nothing to attack is called {other:?}; there are {}",
+            known.join(", ")
+        );
     }
-    let end = Instant::now() + Duration::from_secs(60 * args.minutes);
-    let longest = turn(args.minutes, attacks.len());
+    if !args.what.is_empty() {
+        known.clone_from(&args.what);
+    }
+    let turn = Duration::from_secs((60 * args.minutes / known.len() as u64).max(60));
     let mut broken = vec![];
-    while broken.len() < attacks.len() && Instant::now() < end {
-        for attack in &mut attacks {
-            // What broke waits for somebody to look at it, the others go on.
-            if broken.iter().any(|name| name == attack.name()) {
-                continue;
-            }
-            let turn = longest.min(end.saturating_duration_since(Instant::now()));
-            if turn.as_secs() == 0 {
-                break;
-            }
-            match attack.go_on(&root, turn) {
-                Ok(()) => println!("{}: {}", attack.name(), attack.report()),
-                Err(error) => {
-                    println!("{}: {error:#}", attack.name());
-                    broken.push(attack.name().to_owned());
-                }
+    for name in &known {
+        let attacked = match LIBRARIES.contains(&name.as_str()) {
+            true => frames(&root, name, turn),
+            false => fuzz(&root, name, turn),
+        };
+        match attacked {
+            Ok(()) => println!("{name}: held for {} s", turn.as_secs()),
+            Err(error) => {
+                println!("{name}: {error:#}");
+                broken.push(name.as_str());
             }
         }
     }
-    println!("in all:");
-    for attack in &attacks {
-        println!("{}: {}", attack.name(), attack.report());
-    }
-    for attack in attacks.iter().filter(|_| args.keep) {
-        if let Some(kept) = attack.keep(&root)? {
-            println!("{}: {kept}", attack.name());
-        }
-    }
-    if !broken.is_empty() {
-        bail!("{} broke: see above", broken.join(", "));
+    ensure!(broken.is_empty(), "broken: {}", broken.join(", "));
+    Ok(())
+}
+
+/// Attacks a conformance library with mutated frames, from the seed at which the last run ended.
+fn frames(root: &Path, test: &str, turn: Duration) -> Result<()> {
+    let end = Instant::now() + turn;
+    let file = root.join("target/soak").join(format!("{test}.seed"));
+    std::fs::create_dir_all(root.join("target/soak"))?;
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    let mut seed: u64 = text.trim().parse().unwrap_or(0);
+    while Instant::now() < end {
+        let mut command = cargo(root);
+        command.args([
+            "test",
+            "--quiet",
+            "-p",
+            "xla-ffi-tests",
+            "--test",
+            "hostile",
+        ]);
+        command.args(["--", "--exact", test]);
+        command.env("XLA_FFI_SEED", seed.to_string());
+        command.env("XLA_FFI_FRAMES", FRAMES.to_string());
+        ensure!(command.status()?.success(), "failed after seed {seed}");
+        seed += FRAMES;
+        std::fs::write(&file, seed.to_string())?;
     }
     Ok(())
 }
 
-/// The attacks that the command line names.
-fn chosen(root: &Path, folder: &Path, args: &Args) -> Result<Vec<Box<dyn Attack>>> {
-    let mut all: Vec<Box<dyn Attack>> = vec![];
-    let (libraries, targets) = (frames::LIBRARIES, fuzz::targets(root)?);
-    let known: Vec<&str> = libraries
-        .into_iter()
-        .chain(targets.iter().map(String::as_str))
-        .collect();
-    if let Some(other) = args
-        .what
-        .iter()
-        .find(|what| !known.contains(&what.as_str()))
-    {
-        bail!(
-            "no attack is called '{other}'; there are {}",
-            known.join(", ")
-        );
-    }
-    let wanted = |name: &str| args.what.is_empty() || args.what.iter().any(|what| what == name);
-    for library in libraries.into_iter().filter(|name| wanted(name)) {
-        all.push(Box::new(Frames::new(folder, library, args.anew)?));
-    }
-    for target in targets.iter().filter(|name| wanted(name)) {
-        all.push(Box::new(Fuzz::new(root, folder, target, args.anew)?));
-    }
-    Ok(all)
+/// Runs libFuzzer on a target of `fuzz/`.
+fn fuzz(root: &Path, target: &str, turn: Duration) -> Result<()> {
+    let version = Command::new("rustc").arg("-vV").output()?;
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.context("rustc does not print its host")?;
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p", "xla-ffi-fuzz"])
+        .args(["--bin", "fuzz", "--features", "libfuzzer"])
+        // If a target is named, the flags are not those of build scripts.
+        .args(["--target", host, "--target-dir", "target/fuzz"])
+        .env("RUSTFLAGS", FLAGS)
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")
+        .status()?;
+    ensure!(built.success(), "the fuzzer does not build");
+    let folder = root.join("target/soak").join(target);
+    let corpus = folder.join("corpus");
+    std::fs::create_dir_all(&corpus)?;
+    let mut fuzzer = Command::new(root.join("target/fuzz").join(host).join("release/fuzz"));
+    fuzzer
+        .args(LIMITS)
+        .arg(format!("-artifact_prefix={}/", folder.display()))
+        .arg(format!("-max_total_time={}", turn.as_secs()))
+        .arg(corpus)
+        .env("XLA_FFI_FUZZ", target);
+    let committed = ["corpus", "regressions"].map(|name| root.join("fuzz").join(name).join(target));
+    fuzzer.args(committed.iter().filter(|folder| folder.exists()));
+    ensure!(
+        fuzzer.status()?.success(),
+        "copy the input that broke it to fuzz/regressions/{target}; `cargo test -p xla-ffi-fuzz` replays it"
+    );
+    Ok(())
 }

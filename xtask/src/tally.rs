@@ -1,20 +1,17 @@
-//! Steps side by side: what they say is kept until they end, what they find is counted.
+//! Steps side by side: each is timed and counted, and its output is shown if it fails.
 
-use crate::counts::{Counts, Format, Reader};
-use crate::ui;
+use crate::{jaxlibs, ui};
 use anyhow::{Context, Result};
-use std::fmt::Display;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many of the slowest tests are told.
-const SLOWEST: usize = 10;
-
-/// What CI may skip: parts of reasons. Anything else that CI lacks is a failure there.
+/// What CI may skip: parts of reasons. Any other skip is a failure there.
 const CI_MAY_SKIP: &[&str] = &[
-    // What only a GPU can show.
+    // Only a GPU can show it.
     "no GPU",
     "NVIDIA's driver",
     "a CPU has no streams",
@@ -22,13 +19,13 @@ const CI_MAY_SKIP: &[&str] = &[
     "there is nothing of a GPU to check",
     "this machine has one device",
     "its kernel is the host's here",
-    // What another run of the same step shows.
+    // Another run of the same step shows it.
     "command buffers are another run's",
     "the manifest names platform CUDA alone",
-    // Languages of mirrors, whose wheels the index has not for every machine.
+    // Not every machine has wheels of these languages.
     "no zig (set XLA_FFI_ZIG",
     "no go (set XLA_FFI_GO",
-    // What the oldest jaxlib lacks.
+    // The oldest jaxlib lacks it.
     "no state in this jaxlib",
     "no futures in this jaxlib",
     "no tokens in this jax",
@@ -38,9 +35,108 @@ const CI_MAY_SKIP: &[&str] = &[
     "this jaxlib registers no types for Python",
     "this jax has no Explicit axes",
     "this jax exports nothing for an abstract mesh",
-    // What that XLA cannot do; the test itself bounds how much it may be.
+    // That XLA cannot do it; the test itself bounds how much it may be.
     "turn packed arrays, which this XLA's compiler cannot",
 ];
+
+/// What a step printed.
+pub(crate) type Log = String;
+
+/// Counts of one step, or of all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: usize,
+    /// Names of what failed.
+    pub(crate) failures: Vec<String>,
+    /// `NAME: REASON` of skipped tests.
+    pub(crate) skips: Vec<String>,
+}
+
+impl Counts {
+    /// One check that passed.
+    pub(crate) fn one() -> Self {
+        Self {
+            passed: 1,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn failure(name: impl Into<String>) -> Self {
+        Self {
+            failures: vec![name.into()],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn skip(reason: impl Into<String>) -> Self {
+        Self {
+            skips: vec![reason.into()],
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failures.extend(other.failures);
+        self.skips.extend(other.skips);
+    }
+
+    /// Moves tests that skipped themselves from passed to skipped: `text` is what they wrote to the file `XLA_FFI_SKIPS`.
+    pub(crate) fn own_skips(&mut self, text: &str) {
+        for line in text.lines() {
+            self.passed = self.passed.saturating_sub(1);
+            self.skips.push(line.to_owned());
+        }
+    }
+
+    /// The skips that fail in CI: everything can be installed there.
+    fn forbidden_skips(&self) -> impl Iterator<Item = &String> {
+        let may = |skip: &&String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
+        self.skips.iter().filter(move |skip| !may(skip))
+    }
+}
+
+/// How a program's output is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// The exit status is the only result.
+    Whole,
+    /// libtest's lines `test …`.
+    Libtest,
+    /// Lines `ok NAME`, `FAIL NAME: …`, `skipped NAME: …` of our own drivers.
+    Driver,
+}
+
+impl Format {
+    fn count(self, of: &str, text: &str) -> Counts {
+        let mut counts = Counts::default();
+        // libtest lists the names of failed tests last, one per line and indented.
+        let mut in_list = false;
+        for line in text.lines() {
+            let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match (self, first) {
+                (Self::Driver, "ok") => counts.passed += 1,
+                (Self::Driver, "FAIL") => counts.failures.push(format!("{of} {rest}")),
+                (Self::Driver, "skipped") => counts.skips.push(rest.to_owned()),
+                (Self::Libtest, "failures:") => in_list = true,
+                (Self::Libtest, "test") => {
+                    if let Some((name, reason)) = rest.split_once(" ... ignored") {
+                        counts.skips.push(format!("{name}: ignored{reason}"));
+                    }
+                    if let Some((result, _)) = rest.split_once(" passed;") {
+                        let number = result.rsplit(' ').next().and_then(|it| it.parse().ok());
+                        counts.passed += number.unwrap_or(0);
+                    }
+                }
+                (Self::Libtest, "") if in_list && line.starts_with("    ") => {
+                    counts.failures.push(format!("{of} {}", line.trim()));
+                }
+                _ => in_list &= line.is_empty(),
+            }
+        }
+        counts
+    }
+}
 
 /// The steps so far, and how many may run at a time.
 #[derive(Debug)]
@@ -49,6 +145,10 @@ pub(crate) struct Tally {
     free: Mutex<usize>,
     freed: Condvar,
     start: Instant,
+    /// The state of the checkout; `None` outside of git.
+    tree: Option<String>,
+    /// Steps that passed in this state before and need not run again.
+    passed: BTreeSet<String>,
 }
 
 /// The right to keep one processor busy.
@@ -62,60 +162,56 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// What a step says. It is shown when the step ends, so that steps side by side stay readable.
-#[derive(Debug, Default)]
-pub(crate) struct Log(Vec<u8>);
-
-impl Log {
-    pub(crate) fn line(&mut self, line: impl Display) {
-        let _ = writeln!(self.0, "{line}");
-    }
-
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0).into_owned()
-    }
-
-    /// Forgets the lines that say nothing of a test: what passes may print thousands.
-    pub(crate) fn keep_verdicts(&mut self) {
-        let text = self.text();
-        let lines = text.lines();
-        self.0.clear();
-        for line in lines.filter(|line| line.starts_with("test ")) {
-            // Behind the name comes what the test's own children print, where it was not caught.
-            match line.split_once(" ... ") {
-                Some((name, said)) if !said.starts_with("ok") => {
-                    self.line(format_args!("{name} ..."))
-                }
-                _ => self.line(line),
-            }
-        }
-    }
-
-    /// Shows it, undisturbed by others.
-    pub(crate) fn show(&self) {
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(&self.0);
-        let _ = out.flush();
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file with the state of the checkout and, below it, the steps that passed in it.
+const PASSED: &str = "target/xtask/passed";
+
+/// The hash of all files of the checkout that git does not ignore.
+fn tree(root: &Path) -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(arguments).current_dir(root);
+        git.env("GIT_INDEX_FILE", root.join("target/xtask/index"));
+        let output = git.output().ok()?;
+        output.status.success().then_some(output.stdout)
+    };
+    std::fs::create_dir_all(root.join("target/xtask")).ok()?;
+    git(&["add", "--all"])?;
+    String::from_utf8(git(&["write-tree"])?).ok()
 }
 
 impl Tally {
     /// As many steps at a time as there are processors.
     pub(crate) fn new() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             steps: Mutex::default(),
-            free: Mutex::new(cores),
+            free: Mutex::new(std::thread::available_parallelism().map_or(1, usize::from)),
             freed: Condvar::new(),
             start: Instant::now(),
+            tree: None,
+            passed: BTreeSet::new(),
+        }
+    }
+
+    /// The same, and notes which steps passed. If `resume` is set, those noted in the same state of the checkout are
+    /// left out.
+    pub(crate) fn noting(root: &Path, resume: bool) -> Self {
+        let tree = tree(root);
+        let known = std::fs::read_to_string(root.join(PASSED)).unwrap_or_default();
+        let mut known = known.lines().map(str::to_owned);
+        let same = known.next() == tree;
+        if let Some(tree) = &tree
+            && !(same && resume)
+        {
+            let _ = std::fs::write(root.join(PASSED), format!("{tree}\n"));
+        }
+        Self {
+            passed: known.filter(|_| same && resume).collect(),
+            tree,
+            ..Self::new()
         }
     }
 
@@ -127,111 +223,94 @@ impl Tally {
         Slot(self)
     }
 
-    /// Runs a command as a step, counts it, and says how long it took.
+    /// Whether a step has passed before and is left out.
+    pub(crate) fn has_passed(&self, name: &str) -> bool {
+        self.passed.contains(name)
+    }
+
+    /// Runs a command as a step.
     pub(crate) fn step(&self, name: &str, format: Format, command: &mut Command) {
         self.work(name, |log| run(format, name, command, log));
     }
 
-    /// Runs any work as a step, when a processor is free for it. An error is one failure.
+    /// Runs any work as a step when a processor is free. An error is one failure.
     pub(crate) fn work(&self, name: &str, work: impl FnOnce(&mut Log) -> Result<Counts>) {
-        let _slot = self.slot();
-        self.wide(name, work);
+        if !self.has_passed(name) {
+            let _slot = self.slot();
+            self.wide(name, work);
+        }
     }
 
     /// As [`Tally::work`], for work that waits for others or asks for processors itself.
     pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Result<Counts>) {
         ui::note(format_args!("{name}: started"));
         let start = Instant::now();
-        let mut log = Log::default();
-        log.line(format_args!("== {name}"));
-        let mut counts = work(&mut log).unwrap_or_else(|error| {
-            log.line(format_args!("error: {error:#}"));
-            Counts::one(false)
+        let mut log = Log::new();
+        let counts = work(&mut log).unwrap_or_else(|error| {
+            log.push_str(&format!("error: {error:#}\n"));
+            Counts::failure(name)
         });
         let took = start.elapsed();
-        if counts.failed > 0 && counts.failures.is_empty() {
-            counts.failures.push(format!("the step {name}"));
+        let good = counts.failures.is_empty();
+        let (verdict, log) = if good {
+            ("ok", "")
+        } else {
+            ("FAILED", log.as_str())
+        };
+        // Undisturbed by other steps.
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{log}== {name}: {verdict}, {}", ui::seconds(took));
+        drop(out);
+        let mut steps = lock(&self.steps);
+        if good && counts.forbidden_skips().next().is_none() && self.tree.is_some() {
+            let mut file = std::fs::File::options();
+            let file = file.append(true).open(jaxlibs::root().join(PASSED));
+            let _ = file.and_then(|mut file| writeln!(file, "{name}"));
         }
-        let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
-        log.line(format_args!(
-            "== {name}: {verdict}, {}\n",
-            ui::seconds(took)
-        ));
-        log.show();
-        lock(&self.steps).push((name.to_owned(), counts, took));
+        steps.push((name.to_owned(), counts, took));
     }
 
-    /// Prints the steps, every skip, the slowest tests, what failed, and the last line; tells whether
-    /// all is as it must be.
-    pub(crate) fn finish(self, in_ci: bool) -> bool {
+    /// Prints the steps, every skip, what failed, and the counts. Returns whether all passed; if `complete` is set, skips
+    /// for lack of a tool are failures.
+    pub(crate) fn finish(self, complete: bool) -> bool {
         let steps = lock(&self.steps);
         let mut total = Counts::default();
         let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-        println!(
-            "{:width$}  {:>10}  {:>10}  passed  failed  skipped",
-            "step", "time", "processor"
-        );
+        println!("{:width$}  {:>10}  passed  failed  skipped", "step", "time");
         for (name, counts, took) in &*steps {
             println!(
-                "{name:width$}  {:>10}  {:>10}  {:6}  {:6}  {:7}",
+                "{name:width$}  {:>10}  {:6}  {:6}  {:7}",
                 ui::seconds(*took),
-                ui::seconds(counts.processor),
                 counts.passed,
-                counts.failed,
+                counts.failures.len(),
                 counts.skips.len()
             );
             total.add(counts.clone());
         }
         println!("by the clock: {}", ui::seconds(self.start.elapsed()));
-        if let Some(time) = processor_time("self") {
-            println!("processor time: {}", ui::seconds(time));
-        }
-        total
-            .times
-            .sort_by_key(|(time, _)| std::cmp::Reverse(*time));
-        println!("the slowest tests:");
-        for (time, name) in total.times.iter().take(SLOWEST) {
-            println!("  {:>10}  {name}", ui::seconds(*time));
+        if !self.passed.is_empty() {
+            println!("left out: {} steps that passed before", self.passed.len());
         }
         for skip in &total.skips {
             println!("skipped: {skip}");
         }
-        if in_ci {
-            let lacking = lacking_in_ci(&total.skips);
-            total.failed += lacking.len();
-            total.failures.extend(lacking);
+        if complete {
+            let skips = total.forbidden_skips();
+            let skips = skips.map(|skip| format!("skipped, which CI must not: {skip}"));
+            let skips: Vec<_> = skips.collect();
+            total.failures.extend(skips);
         }
         for failure in &total.failures {
             println!("FAILED: {failure}");
         }
+        let failed = total.failures.len();
         println!(
-            "{} passed, {} failed, {} skipped",
+            "{} passed, {failed} failed, {} skipped",
             total.passed,
-            total.failed,
             total.skips.len()
         );
-        total.failed == 0
+        failed == 0
     }
-}
-
-/// The skips that CI must not have: there everything can be had, and a check that nobody runs is none.
-fn lacking_in_ci(skips: &[String]) -> Vec<String> {
-    let may = |skip: &String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
-    let lacking = skips.iter().filter(|skip| !may(skip));
-    lacking
-        .map(|skip| format!("skipped, which CI must not: {skip}"))
-        .collect()
-}
-
-/// The processor time of a process and of its children that ended, where the system tells it.
-pub(crate) fn processor_time(process: &str) -> Option<Duration> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Behind the name, which may hold anything, the third field is the first.
-    let (_, fields) = text.rsplit_once(')')?;
-    let ticks = fields.split_whitespace().skip(11).take(4);
-    let ticks = ticks.map_while(|field| field.parse::<u64>().ok());
-    // Linux shows hundredths of seconds to programs, whatever it counts itself.
-    Some(Duration::from_millis(10 * ticks.sum::<u64>()))
 }
 
 /// Runs a command, keeps what it prints, and counts it as the tests of `of`.
@@ -241,74 +320,28 @@ pub(crate) fn run(
     command: &mut Command,
     log: &mut Log,
 ) -> Result<Counts> {
-    let program = command.get_program().to_string_lossy().into_owned();
     // One pipe for both, so that lines keep their order.
     let (mut reader, writer) = std::io::pipe().context("making a pipe")?;
-    let mut child = command
+    command
         .stdin(Stdio::null())
-        .stdout(writer.try_clone().context("making a pipe")?)
-        .stderr(writer)
-        .spawn()
-        .with_context(|| format!("starting {program}"))?;
+        .stdout(writer.try_clone()?)
+        .stderr(writer);
+    let child = command.spawn();
     // The command holds the pipe's other end as well, which would never close.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut tests = Reader::new(format, of);
-    let mut line = vec![];
-    let mut since = Instant::now();
-    let mut chunk = vec![0; 1 << 16];
-    loop {
-        let read = reader.read(&mut chunk);
-        let read = read.with_context(|| format!("reading what {program} prints"))?;
-        let now = Instant::now();
-        log.bytes(&chunk[..read]);
-        for byte in &chunk[..read] {
-            if line.is_empty() {
-                since = now;
-            }
-            match byte {
-                b'\n' => tests.line(&String::from_utf8_lossy(&std::mem::take(&mut line)), since),
-                byte => line.push(*byte),
-            }
-        }
-        if read == 0 {
-            break;
-        }
-    }
-    if !line.is_empty() {
-        tests.line(&String::from_utf8_lossy(&line), since);
-    }
-    // It closed its output, so that it has ended or is about to; afterwards nobody can ask any more.
-    let processor = processor_time(&child.id().to_string()).unwrap_or_default();
-    let status = child
-        .wait()
-        .with_context(|| format!("waiting for {program}"))?;
-    let mut counts = tests.finish(status.success());
-    counts.processor = processor;
-    // A step that fails without a failed test did not come so far: that is a failure too.
-    if !status.success() && counts.failed == 0 {
-        log.line(format_args!("{program} ended with {status}"));
-        counts.failed += 1;
+    let mut child = child.with_context(|| format!("starting {command:?}"))?;
+    let mut said = Vec::new();
+    reader.read_to_end(&mut said)?;
+    let status = child.wait()?;
+    let said = String::from_utf8_lossy(&said);
+    log.push_str(&said);
+    let mut counts = format.count(of, &said);
+    if !status.success() && counts.failures.is_empty() {
         counts.failures.push(format!("{of} ended with {status}"));
     } else if format == Format::Whole {
         counts.passed += 1;
-    }
-    Ok(counts)
-}
-
-/// As [`run`]; a program that tells of no test at all failed.
-pub(crate) fn run_some(
-    format: Format,
-    of: &str,
-    command: &mut Command,
-    log: &mut Log,
-) -> Result<Counts> {
-    let mut counts = run(format, of, command, log)?;
-    if counts.passed + counts.failed + counts.skips.len() == 0 {
-        log.line(format_args!("{of} reported no test at all"));
-        counts.failed += 1;
-        counts
-            .failures
-            .push(format!("{of} reported no test at all"));
+    } else if format == Format::Driver && counts == Counts::default() {
+        counts.failures.push(format!("{of} reported no test"));
     }
     Ok(counts)
 }
@@ -318,61 +351,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_or_silent_step_is_a_failure() {
-        let sh = |format, script: &str| {
+    fn a_failing_or_silent_program_is_a_failure() {
+        for (format, script, passed, failures) in [
+            (Format::Libtest, "exit 101", 0, 1),
+            (Format::Driver, "true", 0, 1),
+            (Format::Whole, "exit 1", 0, 1),
+            (Format::Whole, "true", 1, 0),
+            (Format::Driver, "echo ok a; exit 1", 1, 1),
+            (
+                Format::Driver,
+                "echo ok a; echo 'FAIL b: why'; echo 'skipped c: old'; exit 1",
+                1,
+                1,
+            ),
+        ] {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            run_some(format, "sh", &mut command, &mut Log::default()).unwrap()
-        };
-        assert_eq!(sh(Format::Libtest, "exit 101").failed, 1);
-        assert_eq!(sh(Format::Libtest, "true").failed, 1);
-        assert_eq!(sh(Format::Whole, "exit 1").failed, 1);
-        assert_eq!(sh(Format::Whole, "true").passed, 1);
-        assert_eq!(sh(Format::Driver, "echo ok a; exit 1").failed, 1);
-        let died = sh(Format::Serial, "printf 'test a ... '; kill -9 $$");
-        assert_eq!(died.failures, ["sh a (did not end)"]);
+            let counts = run(format, "sh", &mut command, &mut Log::new()).unwrap();
+            assert_eq!(
+                (counts.passed, counts.failures.len()),
+                (passed, failures),
+                "{script}"
+            );
+        }
     }
 
     #[test]
-    fn what_a_command_says_is_kept_in_order() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo one; echo two >&2; printf three"]);
-        let mut log = Log::default();
-        run(Format::Whole, "sh", &mut command, &mut log).unwrap();
-        assert_eq!(log.0, b"one\ntwo\nthree");
-    }
-
-    #[test]
-    fn processor_time_is_the_commands_own() {
-        let busy = |turns: &str| {
-            let mut command = Command::new("sh");
-            let script = "i=0; while [ $i -lt $0 ]; do i=$((i + 1)); done; sleep 0.01";
-            command.args(["-c", script, turns]);
-            let counts = run(Format::Whole, "sh", &mut command, &mut Log::default());
-            counts.unwrap().processor
-        };
-        // Where the system tells nothing both are nothing.
-        let (long, short) = (busy("400000"), busy("1"));
-        assert!(
-            long > short || long.is_zero() && !cfg!(target_os = "linux"),
-            "{long:?}"
+    fn libtest_is_counted() {
+        let text = "running 3 tests\ntest a ... ok\ntest b ... ignored, no GPU\ntest c ... FAILED\n\nfailures:\n\n\
+            ---- c stdout ----\n    assertion failed\n\n\nfailures:\n    c\n\n\
+            test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured\ntest result: ok. 12 passed; 0 failed";
+        let mut counts = Format::Libtest.count("here", text);
+        assert_eq!(
+            (counts.passed, &*counts.failures),
+            (13, &["here c".to_owned()][..])
         );
-    }
-
-    #[test]
-    fn ci_has_what_tests_need() {
-        let skips = ["a: no valgrind", "b: this machine has no GPU"].map(str::to_owned);
-        let lacking = lacking_in_ci(&skips);
-        assert_eq!(lacking, ["skipped, which CI must not: a: no valgrind"]);
-    }
-
-    #[test]
-    fn no_more_steps_than_processors() {
-        let tally = Tally::new();
-        let cores = *lock(&tally.free);
-        let slots: Vec<_> = (0..cores).map(|_| tally.slot()).collect();
-        assert_eq!(*lock(&tally.free), 0);
-        drop(slots);
-        drop(tally.slot());
+        assert_eq!(counts.skips, ["b: ignored, no GPU"]);
+        counts.own_skips("one: no clang\n");
+        assert_eq!((counts.passed, counts.skips.len()), (12, 2));
+        assert_eq!(
+            counts.forbidden_skips().collect::<Vec<_>>(),
+            ["one: no clang"]
+        );
     }
 }

@@ -2,78 +2,51 @@
 
 use super::{Args, Shared};
 use crate::cargo::python_driver;
-use crate::counts::{Counts, Format};
 use crate::examples::Built;
-use crate::tally::{self, Log, Tally};
+use crate::tally::{self, Counts, Format, Log, Tally};
 use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
 use crate::{jaxlibs, libraries, matrix, ui};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::path::Path;
 
-/// The drivers, which all run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
-const DRIVERS: [&str; 20] = [
-    "declared.py",
-    "exports.py",
-    "models.py",
-    "needs.py",
-    "inline.py",
-    "given.py",
-    "loader.py",
-    "errors.py",
-    "signatures.py",
-    "values.py",
-    "reload.py",
+/// The drivers of the plain tests.
+const PLAIN: [&str; 6] = [
     "examples.py",
-    "behaviours.py",
+    "loader.py",
+    "errors.py",
+    "signatures.py",
     "gradients.py",
-    "batches.py",
-    "standins.py",
-    "sharding.py",
-    "record.py",
     CHECK,
-    "skew.py",
 ];
 
-/// Those of them that always run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 18] = [
+/// The other drivers, which run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
+const OTHERS: [&str; 14] = [
     "declared.py",
-    "loader.py",
-    "skew.py",
-    CHECK,
-    "record.py",
     "exports.py",
     "models.py",
     "needs.py",
     "inline.py",
+    "given.py",
     "values.py",
     "reload.py",
-    "signatures.py",
-    "errors.py",
-    "given.py",
-    "gradients.py",
+    "behaviours.py",
     "batches.py",
     "standins.py",
     "sharding.py",
+    "record.py",
+    "skew.py",
 ];
 
-/// Those that always run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 16] = [
-    "declared.py",
+/// These do not run on the oldest jaxlib: they test what only newer ones have.
+const NOT_ON_OLDEST: [&str; 2] = ["examples.py", "behaviours.py"];
+
+/// The drivers on a jaxlib between the oldest and the newest: jax's own ways differ there.
+const MIDDLE_DRIVERS: [&str; 5] = [
     "loader.py",
-    "skew.py",
-    CHECK,
-    "record.py",
     "signatures.py",
-    "errors.py",
-    "given.py",
-    "inline.py",
-    "exports.py",
-    "models.py",
-    "needs.py",
     "gradients.py",
     "batches.py",
-    "standins.py",
     "sharding.py",
 ];
 
@@ -97,13 +70,13 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
         "the drivers alone, on {}",
         versions.join(", ")
     ));
-    shared.fetch(false, tally);
+    shared.fetch(false, false, tally);
     tally.wide("libraries", |_| {
         libraries::build_rust(root)?;
         libraries::build_cli(root)?;
         let _ = shared.rust.set(());
         let _ = shared.examples.set(Built::new(root)?.arguments()?);
-        Ok(Counts::one(true))
+        Ok(Counts::one())
     });
     let examples = shared
         .examples
@@ -111,7 +84,7 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
         .context("the libraries were not built")?;
     std::thread::scope(|scope| {
         for version in &versions {
-            for driver in DRIVERS.into_iter().chain([RACES]) {
+            for driver in PLAIN.into_iter().chain(OTHERS).chain([RACES]) {
                 let on = On {
                     jaxlib: version,
                     python: args.python.as_deref(),
@@ -124,56 +97,61 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
     Ok(())
 }
 
-/// The JAX drivers of a whole run, each beside the others.
-pub(super) fn lane(root: &Path, shared: &Shared, tally: &Tally) {
+/// The JAX drivers of a whole run, side by side.
+pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     let Some(venv) = &shared.material.wait().venv else {
-        tally.work("JAX", |_| {
-            bail!("no environment with jax: see the step downloads")
-        });
         return;
     };
     shared.rust.wait();
     let examples = shared.examples.wait();
-    let listed = &jaxlibs::listed();
+    let newest = |driver: &str| {
+        let name = format!("JAX {driver}");
+        tally.work(&name, |log| {
+            let mut command = python_driver(root, venv, driver);
+            command.args(examples);
+            // What inline.py builds with cargo needs the crates that the examples are built of.
+            command.env("CARGO_TARGET_DIR", root.join("target"));
+            shared.material.wait().name_in(&mut command);
+            tally::run(Format::Driver, &name, &mut command, log)
+        });
+    };
+    let on = |driver: &str, jaxlib: &str| {
+        let on = On {
+            jaxlib,
+            python: None,
+            beside: true,
+        };
+        on.run(driver, root, shared, examples, tally);
+    };
+    let listed = jaxlibs::listed();
+    let ends = [
+        &listed[0],
+        &listed[listed.len() / 2],
+        &listed[listed.len() - 1],
+    ];
+    let drivers = || PLAIN.into_iter().chain(OTHERS);
     std::thread::scope(|scope| {
-        for driver in DRIVERS {
-            scope.spawn(move || {
-                let name = format!("JAX {driver}");
-                tally.work(&name, |log| {
-                    let mut command = python_driver(root, venv, driver);
-                    command.args(examples);
-                    // What inline.py builds with cargo needs the crates that the examples are built of.
-                    command.env("CARGO_TARGET_DIR", root.join("target"));
-                    shared.material.wait().name_in(&mut command);
-                    tally::run_some(Format::Driver, &name, &mut command, log)
-                });
-            });
+        for driver in drivers().filter(|driver| all || PLAIN.contains(driver)) {
+            scope.spawn(move || newest(driver));
         }
-        for version in [listed.first(), listed.get(listed.len() / 2), listed.last()] {
-            let version = version.map_or("none", |name| name);
-            let on = On {
-                jaxlib: version,
-                python: None,
-                beside: true,
-            };
-            scope.spawn(move || on.run(RACES, root, shared, examples, tally));
+        if !all {
+            return;
         }
-        scope.spawn(move || {
+        for jaxlib in ends {
+            scope.spawn(move || on(RACES, jaxlib));
+        }
+        for driver in drivers().filter(|driver| !NOT_ON_OLDEST.contains(driver)) {
+            let oldest = ends[0];
+            scope.spawn(move || on(driver, oldest));
+        }
+        for driver in MIDDLE_DRIVERS {
+            scope.spawn(move || on(driver, MIDDLE));
+        }
+        scope.spawn(|| {
             tally.work("TensorFlow tf_loader.py", |log| {
                 tensorflow(root, examples, log)
-            })
+            });
         });
-        let oldest = listed.first().map_or("none", |name| name);
-        let older_ones = OLDEST_DRIVERS.map(|driver| (driver, oldest));
-        let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE));
-        for (driver, jaxlib) in older_ones.into_iter().chain(middle) {
-            let on = On {
-                jaxlib,
-                python: None,
-                beside: true,
-            };
-            scope.spawn(move || on.run(driver, root, shared, examples, tally));
-        }
     });
 }
 
@@ -213,7 +191,7 @@ impl On<'_> {
                 command.arg("--in-jax");
             }
             command.args(examples);
-            tally::run_some(Format::Driver, &name, &mut command, log)
+            tally::run(Format::Driver, &name, &mut command, log)
         });
     }
 }
@@ -223,14 +201,11 @@ fn tensorflow(root: &Path, examples: &[String], log: &mut Log) -> Result<Counts>
     let (package, version) = TENSORFLOW;
     let venv: Venv = match venv::with(package, version) {
         Err(error) if error.is::<NoWheel>() => {
-            return Ok(Counts {
-                skips: vec![format!("TensorFlow tf_loader.py: {error}")],
-                ..Counts::default()
-            });
+            return Ok(Counts::skip(format!("TensorFlow tf_loader.py: {error}")));
         }
         venv => venv?,
     };
     let mut command = matrix::hosts::tensorflow(root, &venv.python, "tf_loader.py");
     command.arg(libraries::rust_folder(root)).args(examples);
-    tally::run_some(Format::Driver, "TensorFlow", &mut command, log)
+    tally::run(Format::Driver, "TensorFlow", &mut command, log)
 }

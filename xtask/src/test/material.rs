@@ -3,8 +3,8 @@
 use crate::cache;
 use crate::tally::Log;
 use crate::venv::{self, Venv};
-use crate::{cuda, jaxlibs, uv};
-use anyhow::Result;
+use crate::{cuda, uv};
+use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::process::Command;
 use xla_ffi_sys::JAXLIBS;
@@ -26,42 +26,41 @@ pub(super) struct Material {
     checkers: Option<PathBuf>,
     /// Packages that `jax.export` imports.
     for_export: Option<PathBuf>,
-    /// Packages that make a site of the book.
-    pub(super) for_book: Option<PathBuf>,
 }
 
 impl Material {
-    /// Fetches all of it; what is in the cache needs no network.
-    pub(super) fn fetch(latest: bool, log: &mut Log) -> Result<Self> {
-        let venv = if latest {
-            venv::latest()?
-        } else {
-            venv::newest()?
+    /// Fetches what the plain tests need, or `all`. What is in the cache needs no network.
+    pub(super) fn fetch(all: bool, latest: bool, log: &mut Log) -> Result<Self> {
+        let venv = match latest {
+            true => venv::latest()?,
+            false => venv::newest()?,
         };
-        log.line(format_args!("JAX tests use {venv}"));
-        // Without it the kernels' tests are skipped, and say so.
-        if let Err(error) = cuda::nvcc() {
-            log.line(format_args!("no nvcc: {error:#}"));
-        }
-        let before = xla_ffi_abi::declared::Edition::BEFORE_R0.last_jaxlib;
-        for version in before
-            .into_iter()
-            .chain(xla_ffi_abi::declared::witnesses(&JAXLIBS))
-        {
-            uv::headers(version)?;
-        }
-        Ok(Self {
+        log.push_str(&format!("JAX tests use {venv}\n"));
+        uv::headers(JAXLIBS.last().context("no jaxlib is listed")?)?;
+        let plain = Self {
             headers: Some(cache::root()?.join("include")),
             libclang: Some(uv::libclang()?),
-            pjrt_plugin: pjrt_plugin(log)?,
+            for_export: optional("packages for jax.export", uv::for_export(&venv), log),
+            venv: Some(venv),
+            ..Self::default()
+        };
+        let Some(venv) = plain.venv.as_ref().filter(|_| all) else {
+            return Ok(plain);
+        };
+        let before = xla_ffi_abi::declared::Edition::BEFORE_R0.last_jaxlib;
+        let witnesses = xla_ffi_abi::declared::witnesses(&JAXLIBS);
+        for version in before.into_iter().chain(witnesses) {
+            uv::headers(version)?;
+        }
+        optional("nvcc", cuda::nvcc(), log);
+        Ok(Self {
+            pjrt_plugin: optional("PJRT plugin", uv::pjrt_plugin(), log),
             cmake: cmake(log),
             zig: optional("zig", uv::zig(), log),
             go: optional("go", uv::go(), log),
-            checkers: optional("type checkers", uv::checkers(&venv), log),
-            for_export: optional("packages for jax.export", uv::for_export(&venv), log),
-            for_book: optional("mkdocs", uv::for_book(&venv), log),
-            venv: Some(venv),
-            oldest: oldest(log)?,
+            checkers: optional("type checkers", uv::checkers(venv), log),
+            oldest: optional("oldest jaxlib", venv::exactly(JAXLIBS[0]), log),
+            ..plain
         })
     }
 
@@ -109,18 +108,6 @@ impl Material {
     }
 }
 
-/// An environment with the oldest listed jaxlib; none where it has no wheel for this machine.
-fn oldest(log: &mut Log) -> Result<Option<Venv>> {
-    let oldest = jaxlibs::listed().into_iter().next();
-    match oldest.map(|version| venv::exactly(&version)) {
-        Some(Err(error)) if error.is::<uv::NoWheel>() => {
-            log.line(format_args!("{error}"));
-            Ok(None)
-        }
-        venv => venv.transpose(),
-    }
-}
-
 /// CMake from the index, where the machine has none.
 fn cmake(log: &mut Log) -> Option<PathBuf> {
     let here = Command::new("cmake").arg("--version").output();
@@ -131,21 +118,8 @@ fn cmake(log: &mut Log) -> Option<PathBuf> {
     program.parent().map(PathBuf::from)
 }
 
-/// A tool from the index; without it its tests are skipped, and say so.
-fn optional(name: &str, found: Result<PathBuf>, log: &mut Log) -> Option<PathBuf> {
-    found
-        .map_err(|error| log.line(format_args!("no {name}: {error:#}")))
-        .ok()
-}
-
-/// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
-fn pjrt_plugin(log: &mut Log) -> Result<Option<PathBuf>> {
-    match uv::pjrt_plugin() {
-        Ok(plugin) => Ok(Some(plugin)),
-        Err(error) if error.is::<uv::NoWheel>() => {
-            log.line(format_args!("{error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+/// What the index may lack for this machine. The tests that use it are skipped, with a reason.
+fn optional<T>(name: &str, found: Result<T>, log: &mut Log) -> Option<T> {
+    let missing = |error| log.push_str(&format!("no {name}: {error:#}\n"));
+    found.map_err(missing).ok()
 }
