@@ -344,7 +344,8 @@ def legacy(library):
     b, c = numbers(128), numbers(2048)
     worst = 0.0
     for version, symbol in ((1, "tiled_add_cpu"), (2, "tiled_add_status")):
-        target = f"{library.prefix}.{symbol}"
+        # The loader registers the names of the list itself.
+        target = f"{library.prefix}.{symbol}.symbol"
         address = own.ffi.pycapsule(getattr(library.image, symbol))
         own.ffi.register_ffi_target(target, address, platform="cpu", api_version=0)
         old = own.ffi_call(target, like(c), custom_call_api_version=version, legacy_backend_config="")

@@ -1,11 +1,11 @@
 //! The table of the examples, `examples/examples.json`, and their libraries.
 
 use crate::cargo::cargo;
-use crate::{libraries, ui};
+use crate::libraries::{self, Compiler};
+use crate::{python, ui};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 /// A language in which there are examples.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -97,85 +97,88 @@ pub(crate) fn table(root: &Path) -> Result<Vec<Example>> {
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// The libraries in C and C++, where the build script of the root package put them.
+/// The libraries of the examples.
 #[derive(Debug)]
 pub(crate) struct Built {
     root: PathBuf,
-    folder: PathBuf,
-    c: bool,
-    cpp: bool,
+    /// The folder of the Rust libraries.
+    rust: PathBuf,
+    /// The folder of those in C and C++; a library is missing if there is no compiler.
+    native: PathBuf,
 }
 
 impl Built {
-    /// Runs the build script, and asks cargo what it said.
-    pub(crate) fn new(root: &Path) -> Result<Self> {
-        let start = Instant::now();
-        let mut command = cargo(root);
-        command.args(["build", "--package", "xla-ffi-tests"]);
-        command.arg("--message-format=json-render-diagnostics");
-        let output = command
-            .stderr(std::process::Stdio::inherit())
-            .output()
-            .context("starting cargo")?;
-        if !output.status.success() {
-            bail!("cargo build of the examples in C and C++ failed");
-        }
-        let mut built = Self {
+    /// Compiles the examples in C and C++ next to the Rust ones, which a debug build made.
+    pub(crate) fn of_demo(root: &Path) -> Result<Self> {
+        let built = Self {
             root: root.to_owned(),
-            folder: PathBuf::new(),
-            c: false,
-            cpp: false,
+            rust: root.join("target/debug/examples"),
+            native: root.join("target/xtask/demo"),
         };
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else {
-                continue;
-            };
-            for pair in message["env"].as_array().into_iter().flatten() {
-                match pair[0].as_str() {
-                    Some("C_EXAMPLES_DIR") => {
-                        built.folder = pair[1].as_str().unwrap_or_default().into();
-                    }
-                    Some("C_COMPILER") => built.c = true,
-                    Some("CPP_COMPILER") => built.cpp = true,
-                    _ => {}
+        std::fs::create_dir_all(&built.native)?;
+        for example in table(root)? {
+            for (language, extension, compiler) in [
+                (Language::C, "c", Compiler::C),
+                (Language::Cpp, "cc", Compiler::Cpp),
+            ] {
+                if !example.languages.contains(&language) {
+                    continue;
+                }
+                let source = format!("c_examples/{}.{extension}", example.name);
+                let mut command = compiler.command();
+                command.args(["-O1", "-shared", "-fPIC", "-fvisibility=hidden"]);
+                command.arg("-I").arg(root.join("include"));
+                command.arg(root.join(&source)).arg("-o");
+                command.arg(built.native.join(Self::file(&example.name, language)));
+                command.args(["-lm", "-pthread"]);
+                if let Err(error) = libraries::compile(&mut command, &source, language.name()) {
+                    ui::note(format_args!("{error:#}"));
                 }
             }
         }
-        if built.folder.as_os_str().is_empty() {
-            bail!("cargo does not say where the build script put the examples");
-        }
-        ui::note(format_args!(
-            "build script of the examples in C and C++: {}",
-            ui::seconds(start.elapsed())
-        ));
         Ok(built)
     }
 
-    /// Whether there is a compiler for a language.
-    pub(crate) fn compiles(&self, language: Language) -> bool {
-        match language {
-            Language::Rust => true,
-            Language::Cpp => self.cpp,
-            Language::C => self.c,
-        }
+    /// Runs the build script of the root package, and asks cargo where it put the libraries.
+    pub(crate) fn new(root: &Path) -> Result<Self> {
+        let mut command = cargo(root);
+        command.args(["build", "--package", "xla-ffi-tests"]);
+        command.arg("--message-format=json-render-diagnostics");
+        let said = python::output(&mut command, "cargo build of the examples in C and C++")?;
+        let messages = said.lines().map(serde_json::from_str::<serde_json::Value>);
+        let folder = messages.flatten().find_map(|message| {
+            let mut env = message["env"].as_array()?.iter();
+            let pair = env.find(|pair| pair[0] == "C_EXAMPLES_DIR")?;
+            pair[1].as_str().map(PathBuf::from)
+        });
+        Ok(Self {
+            root: root.to_owned(),
+            rust: libraries::rust_folder(root),
+            native: folder.context("cargo does not say where the build script put the examples")?,
+        })
     }
 
-    /// The library of an example, `None` where there is no compiler for its language.
+    fn file(name: &str, language: Language) -> String {
+        libraries::file_name(&match language {
+            Language::Rust => name
+                .trim_start_matches(|c: char| c.is_ascii_digit() || c == '_')
+                .to_owned(),
+            Language::Cpp => format!("{name}_cpp"),
+            Language::C => name.to_owned(),
+        })
+    }
+
+    /// The library of an example; `None` if there is no compiler for its language.
     pub(crate) fn library(&self, name: &str, language: Language) -> Result<Option<PathBuf>> {
-        let file = match language {
-            Language::Rust => {
-                let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');
-                return libraries::rust(&self.root, name).map(Some);
-            }
-            _ if !self.compiles(language) => return Ok(None),
-            Language::Cpp => libraries::file_name(&format!("{name}_cpp")),
-            Language::C => libraries::file_name(name),
+        let folder = match language {
+            Language::Rust => &self.rust,
+            _ => &self.native,
         };
-        let path = self.folder.join(file);
-        if !path.is_file() {
+        let path = folder.join(Self::file(name, language));
+        if language == Language::Rust && !path.is_file() {
             bail!("{} was not built", path.display());
         }
-        Ok(Some(path))
+        Ok(path.is_file().then_some(path))
     }
 
     /// Every example as `LANGUAGE:EXAMPLE=LIBRARY`, as the JAX drivers take them; without a library
@@ -190,22 +193,5 @@ impl Built {
             }
         }
         Ok(arguments)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::jaxlibs;
-
-    #[test]
-    fn the_table_is_read() {
-        let table = table(&jaxlibs::root()).unwrap();
-        assert!(table.len() >= 10);
-        for example in &table {
-            assert!(example.languages.contains(&Language::Rust));
-            // The demo shows at least one call of each.
-            assert!(example.calls.iter().any(|call| call.says.is_some()));
-        }
     }
 }

@@ -133,7 +133,8 @@ pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Re
     }
 }
 
-fn run(command: &mut Command, what: &str) -> Result<()> {
+/// Runs a command and notes how long it took.
+pub(crate) fn run(command: &mut Command, what: &str) -> Result<()> {
     let start = std::time::Instant::now();
     let status = command
         .status()
