@@ -5,7 +5,6 @@
 mod budget;
 mod embedded;
 mod jax;
-mod plot;
 mod scale;
 
 use crate::cargo::cargo;
@@ -139,14 +138,8 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
         }
         let path = out.join("decode.json");
         fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
-        let plot = out.join("decode.svg");
-        fs::write(&plot, plot::draw(&report)).with_context(|| plot.display().to_string())?;
         print(&rows);
-        ui::note(format_args!(
-            "as numbers: {}, as a plot: {}",
-            path.display(),
-            plot.display()
-        ));
+        ui::note(format_args!("as numbers: {}", path.display()));
         let judged: Vec<Judged> = rows
             .iter()
             .filter(|row| row.is_judged)

@@ -230,29 +230,4 @@ mod tests {
         assert_eq!(beside(page, "a.md").unwrap(), Path::new("docs/a.md"));
         assert_eq!(beside(page, "../../outside.md"), None);
     }
-
-    #[test]
-    fn code_keeps_its_language() {
-        let text = "a, b\n```rust,ignore\nf(x, y);\n```\n";
-        assert_eq!(with_plain_fences(text), "a, b\n```rust\nf(x, y);\n```\n");
-    }
-
-    #[test]
-    fn chapters_keep_their_order() {
-        let text = settings(
-            "| chapter |\n|---|\n| [C](c.md) and [C++](cpp.md) | for [x](x.rs) |\n| [B](b.md) | |",
-        );
-        let chapters: Vec<_> = text
-            .lines()
-            .filter(|line| line.contains(": docs/"))
-            .collect();
-        assert_eq!(
-            chapters,
-            [
-                "  - \"C\": docs/c.md",
-                "  - \"C++\": docs/cpp.md",
-                "  - \"B\": docs/b.md"
-            ]
-        );
-    }
 }

@@ -79,10 +79,4 @@ mod tests {
         assert_eq!(found.len(), super::listed().len() + 2);
         assert!(super::with_abi(vec!["0.4.31".to_owned()]).is_err());
     }
-
-    #[test]
-    fn the_list_is_sorted() {
-        let versions = super::listed();
-        assert!(versions.is_sorted_by_key(|version| super::parts(version).unwrap()));
-    }
 }

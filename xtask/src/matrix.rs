@@ -1,6 +1,5 @@
 //! `cargo xtask matrix`: every feature of the same libraries on every jaxlib, and on other hosts of XLA.
 
-mod document;
 pub(crate) mod hosts;
 mod table;
 
@@ -10,11 +9,10 @@ use crate::expected::{Cell, Expected, Runtime};
 use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
 use crate::{jaxlibs, libraries, ui};
-use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -33,12 +31,6 @@ pub(crate) struct Args {
     /// version when none is said; may be given several times.
     #[arg(long, value_name = "NAME[=VERSION]", conflicts_with = "all")]
     host: Vec<String>,
-    /// Write what the hosts showed into docs/versions.md, with the date.
-    #[arg(long)]
-    document: bool,
-    /// How many jaxlibs run at a time; as many as there are cores when not given.
-    #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
 }
 
 /// The libraries, in the order of the table.
@@ -51,7 +43,6 @@ const LIBRARIES: [(&str, &str); 4] = [
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
-    let start = Instant::now();
     let versions = if args.all {
         venv::published()?
     } else if args.jaxlib.is_empty() && args.host.is_empty() {
@@ -59,47 +50,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         args.jaxlib.clone()
     };
-    let runtimes = versions
-        .iter()
-        .map(|version| Runtime::of(version))
-        .collect::<Result<Vec<_>>>()?;
-    let path = root.join("tests/jax/expected.txt");
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let expected = Expected::parse(&text).with_context(|| path.display().to_string())?;
-    let path = root.join("tests/hosts/expected.txt");
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let of_hosts = Expected::parse(&text).with_context(|| path.display().to_string())?;
+    let runtimes = versions.iter().map(|version| Runtime::of(version));
+    let runtimes = runtimes.collect::<Result<Vec<_>>>()?;
     let hosts = if args.host.is_empty() && args.jaxlib.is_empty() {
         hosts::usual()
     } else {
         let asked = args.host.iter().map(|text| hosts::asked(text));
         asked.collect::<Result<Vec<_>>>()?
     };
-
-    // The wheels of hosts are large: they come while the compilers work.
-    let subjects = std::thread::scope(|scope| {
-        for host in &hosts {
-            scope.spawn(|| hosts::fetch(host));
-        }
-        Subjects::build(&root, !hosts.is_empty())
-    })?;
-    ui::note(format_args!(
-        "libraries built: {}",
-        ui::seconds(start.elapsed())
-    ));
-    let digests = subjects.digests()?;
+    let expected = |file: &str| {
+        let text = std::fs::read_to_string(root.join(file)).with_context(|| file.to_owned())?;
+        Expected::parse(&text).with_context(|| file.to_owned())
+    };
+    let (of_jaxlibs, of_hosts) = (
+        expected("tests/jax/expected.txt")?,
+        expected("tests/hosts/expected.txt")?,
+    );
+    let subjects = Subjects::build(&root, !hosts.is_empty())?;
     // The hosts take longest.
     let all: Vec<Runtime> = hosts.iter().chain(&runtimes).cloned().collect();
-    let mut columns = columns(args, &root, &all, &subjects)?;
+    let mut columns = columns(&root, &all, &subjects)?;
     let rest = columns.split_off(hosts.len());
-    if subjects.digests()? != digests {
-        bail!("a library changed while it was tested: run this alone");
-    }
     let jaxlibs = Table {
         libraries: &LIBRARIES,
         runtimes,
         columns: rest,
-        expected,
+        expected: of_jaxlibs,
     };
     let others = Table {
         libraries: &LIBRARIES[..3],
@@ -107,30 +83,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         columns,
         expected: of_hosts,
     };
-    let mut good = true;
-    for (table, file) in [(&jaxlibs, "tests/jax"), (&others, "tests/hosts")] {
-        if !table.runtimes.is_empty() && !table.show() {
-            eprintln!("the matrix differs from {file}/expected.txt");
-            good = false;
-        }
-    }
     save(&root, &[jaxlibs.messages(), others.messages()].concat())?;
-    if args.document {
-        document::write(&root, &others)?;
-    }
-    println!("\nthe same libraries in every column:");
-    for (name, digest) in digests {
-        println!("  {digest}  {name}");
-    }
-    println!("matrix: {}", ui::seconds(start.elapsed()));
+    let mut good = true;
     for (table, what) in [(&jaxlibs, "jaxlibs"), (&others, "other hosts")] {
         if !table.runtimes.is_empty() {
+            good &= table.show();
             println!("{}", table.summary(what));
         }
     }
-    if !good {
-        bail!("the matrix is not as expected");
-    }
+    ensure!(good, "the matrix is not as expected.txt says");
     Ok(())
 }
 
@@ -159,18 +120,23 @@ struct Subjects {
 }
 
 impl Subjects {
-    /// The same files in every column, by name: their SHA-256.
-    fn digests(&self) -> Result<Vec<(String, String)>> {
-        let ours = self
-            .libraries
-            .iter()
-            .filter(|(kind, _)| *kind != "upstream");
-        ours.map(|(_, path)| {
-            let data = std::fs::read(path).with_context(|| path.display().to_string())?;
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            Ok((name.into_owned(), format!("{:x}", Sha256::digest(&data))))
-        })
-        .collect()
+    /// Names the libraries on a driver's command line.
+    fn name_in(&self, command: &mut Command, with_upstream: bool) {
+        for (flag, list) in [
+            ("--library", &self.libraries),
+            ("--legacy", &self.legacy),
+            ("--twin", &self.twins),
+        ] {
+            for (kind, path) in list {
+                if *kind == "upstream" && !with_upstream {
+                    continue;
+                }
+                if flag != "--library" {
+                    command.arg(flag);
+                }
+                command.arg(format!("{kind}={}", path.display()));
+            }
+        }
     }
 
     fn build(root: &Path, with_hosts: bool) -> Result<Self> {
@@ -217,14 +183,8 @@ impl Subjects {
 }
 
 /// Runs the hosts side by side.
-fn columns(
-    args: &Args,
-    root: &Path,
-    runtimes: &[Runtime],
-    subjects: &Subjects,
-) -> Result<Vec<Column>> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.unwrap_or(cores).clamp(1, runtimes.len().max(1));
+fn columns(root: &Path, runtimes: &[Runtime], subjects: &Subjects) -> Result<Vec<Column>> {
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let done: Mutex<BTreeMap<usize, Column>> = Mutex::new(BTreeMap::new());
     std::thread::scope(|scope| {
@@ -271,19 +231,7 @@ fn column(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Column {
 
 fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
     let mut command = python_driver(root, venv, "matrix.py");
-    for (kind, path) in &subjects.libraries {
-        command.arg(format!("{kind}={}", path.display()));
-    }
-    for (kind, path) in &subjects.legacy {
-        command
-            .arg("--legacy")
-            .arg(format!("{kind}={}", path.display()));
-    }
-    for (kind, path) in &subjects.twins {
-        command
-            .arg("--twin")
-            .arg(format!("{kind}={}", path.display()));
-    }
+    subjects.name_in(&mut command, true);
     command.arg("--bootstrap").arg(&subjects.bootstrap);
     let output = command
         .stderr(Stdio::piped())

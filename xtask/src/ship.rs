@@ -1,8 +1,6 @@
 //! `cargo xtask ship`: what users do, with the packed packages alone: install, begin a project in each
-//! language, build its wheel, install that into fresh environments with the oldest and the newest jaxlib, run its
-//! tests; then all of it again in a folder that was moved. The checkout cannot be read meanwhile.
-
-mod exceptions;
+//! language, build its wheel, install that into fresh environments with the oldest and the newest jaxlib, run its tests. The
+//! checkout cannot be read meanwhile.
 
 use crate::python::{self, Python};
 use crate::{dist, jaxlibs, ui, uv};
@@ -76,7 +74,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Ship {
     /// The packages in a folder outside the checkout; crates unpacked, for cargo to take in place of the index's.
     fn unpack(&self, packages: &Path) -> Result<()> {
-        exceptions::bring(&self.root, &self.place)?;
+        fs::create_dir_all(&self.place)?;
+        // The checkout cannot be read later.
+        let source = self.root.join("runtime/tests/cxx/misuse.cc");
+        fs::copy(&source, self.place.join("misuse.cc"))?;
         for folder in ["dist", "crates", "cargo", "home", "tmp"] {
             let folder = self.place.join(folder);
             fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -205,10 +206,6 @@ impl Ship {
                 begun,
             );
         }
-        if self.all {
-            self.editable(&work, minor, &jaxlibs)?;
-        }
-        self.moved(&work, &tools, python, &jaxlibs)?;
         self.older(&work, &tools, minor)?;
         self.first_result(&work, python, &jaxlibs)
     }
@@ -299,7 +296,31 @@ impl Ship {
             &["abi", "check", "--header", &header],
         )?;
         self.run(work, tools, "xla-ffi", &["abi", "check", "--snapshots"])?;
-        exceptions::are_known(self, work, tools)
+        self.exceptions(work, tools, include.trim())
+    }
+
+    /// The packed program, linked by zig, reports the exceptions of handlers that g++ built.
+    fn exceptions(&self, work: &Path, tools: &Path, include: &str) -> Result<()> {
+        let (include, source) = (format!("-I{include}"), self.place.join("misuse.cc"));
+        let flags = [
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            &include,
+            path_text(&source)?,
+        ];
+        let arguments = [&flags[..], &["-o", "libmisuse.so"]].concat();
+        self.run(work, tools, "g++", &arguments)?;
+        let output = self
+            .command(work, tools.join("xla-ffi"))
+            .args(["run", "libmisuse.so", "--handler", "throws_standard"])
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            !output.status.success() && said.contains("out of range"),
+            "the packed program does not report an exception: {said}"
+        );
+        Ok(())
     }
 
     /// The way down to the oldest systems, as the projects' README has it: the library asks for no newer glibc.
@@ -320,7 +341,7 @@ impl Ship {
             if language == "cpp" && !self.all {
                 continue;
             }
-            let project = work.join("moved here").join(format!("ship-{language}"));
+            let project = work.join(format!("ship-{language}"));
             for made in ["dist", "build"] {
                 drop(fs::remove_dir_all(project.join(made)));
             }
@@ -351,52 +372,6 @@ impl Ship {
             );
         }
         told(minor, &format!("built for glibc {}", dist::GLIBC), begun);
-        Ok(())
-    }
-
-    /// The projects as their authors install them.
-    fn editable(&self, work: &Path, minor: u32, jaxlibs: &[String]) -> Result<()> {
-        let begun = Instant::now();
-        let newest = jaxlibs.last().context("a jaxlib")?;
-        let bin = work.join(format!("jaxlib-{newest}/bin"));
-        for language in LANGUAGES {
-            let project = work.join(format!("ship-{language}"));
-            self.pip(&project, &bin, &["--no-deps", "--editable", "."])?;
-            self.run(&project, &bin, "python", &["-m", "pytest", "-q"])?;
-        }
-        told(minor, "pip install --editable, tested", begun);
-        Ok(())
-    }
-
-    /// The projects in another place, built and tested anew.
-    fn moved(&self, work: &Path, tools: &Path, python: &Python, jaxlibs: &[String]) -> Result<()> {
-        let begun = Instant::now();
-        let elsewhere = work.join("moved here");
-        fs::create_dir_all(&elsewhere)?;
-        fs::remove_dir_all(work.join("wheels"))?;
-        let newest = jaxlibs.last().context("a jaxlib")?;
-        let bin = work.join(format!("jaxlib-{newest}/bin"));
-        for language in LANGUAGES {
-            let name = format!("ship-{language}");
-            let project = elsewhere.join(&name);
-            fs::rename(work.join(&name), &project)?;
-            // What was configured for the old place is no source.
-            for made in ["dist", "build"] {
-                drop(fs::remove_dir_all(project.join(made)));
-            }
-            let wheel = self.build(work, tools, &project, language)?;
-            self.pip(
-                work,
-                &bin,
-                &["--force-reinstall", "--no-deps", path_text(&wheel)?],
-            )?;
-            self.run(&project, &bin, "python", &["-m", "pytest", "-q"])?;
-        }
-        told(
-            python.minor,
-            "moved: built, installed and tested again",
-            begun,
-        );
         Ok(())
     }
 

@@ -115,21 +115,3 @@ impl Row {
         .collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Row;
-
-    #[test]
-    fn threads_are_held_against_processes_and_a_crowd_against_none() {
-        let row = |threads, crowded| Row {
-            one: 20.0,
-            threads,
-            processes: 25.0,
-            crowded,
-        };
-        assert!(row(29.9, 29.9).misses("x").is_empty());
-        assert_eq!(row(30.1, 20.0).misses("x").len(), 1);
-        assert_eq!(row(25.0, 30.1).misses("x").len(), 1);
-    }
-}

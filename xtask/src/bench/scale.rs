@@ -1,5 +1,5 @@
 //! How the cost of a call grows with its operands, its attributes, and the depth of its dictionaries, in Rust, C and C++ with
-//! our headers: `benches/src/scale.rs` measures, this fits a line and judges.
+//! our headers: `benches/src/scale.rs` measures, this judges.
 
 use super::{compile, handlers};
 use crate::libraries::file_name;
@@ -52,7 +52,7 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     Ok(misses)
 }
 
-/// Adds to each column of a case its fit, prints it, and says which ones grow faster than they may.
+/// Adds to each column of a case how it grows, prints it, and says which ones grow faster than they may.
 fn judge(case: &mut Value) -> Result<Vec<String>> {
     let name = case["case"].as_str().context("no name")?.to_owned();
     let of = case["of"].as_str().context("no unit")?.to_owned();
@@ -72,26 +72,22 @@ fn judge(case: &mut Value) -> Result<Vec<String>> {
         last(&sizes)
     );
     let columns = case["ns"].take();
-    let mut fitted = serde_json::Map::new();
+    let mut judged = serde_json::Map::new();
     for (column, costs) in columns.as_object().context("no costs")? {
         let costs = numbers(costs)?;
-        let fit = Fit::of(&steps, &costs);
         let each = costs.iter().zip(&sizes).map(|(cost, size)| cost / size);
         let each: Vec<String> = each.map(|cost| format!("{cost:8.1}")).collect();
-        println!("  {column:10}{}  {grows}: {fit}", each.join(""));
         let growth = growth(&steps, &costs);
+        println!("  {column:10}{}  {grows}: {growth:.1} times", each.join(""));
         if growth > MOST {
             misses.push(format!(
                 "{name}, {column}: a step of {grows} costs {growth:.1} times as much in the largest call as in the smallest, at \
                  most {MOST}"
             ));
         }
-        fitted.insert(
-            column.clone(),
-            json!({ "ns": costs, "fixed": fit.fixed, "step": fit.step, "off": fit.off, "growth": growth }),
-        );
+        judged.insert(column.clone(), json!({ "ns": costs, "growth": growth }));
     }
-    case["columns"] = fitted.into();
+    case["columns"] = judged.into();
     case.as_object_mut().context("no case")?.remove("ns");
     Ok(misses)
 }
@@ -111,73 +107,4 @@ fn last(list: &[f64]) -> f64 {
 /// What a step costs in the largest call, over what it costs in the smallest.
 fn growth(steps: &[f64], costs: &[f64]) -> f64 {
     (last(costs) / last(steps)) / (costs[0] / steps[0])
-}
-
-/// `cost = fixed + step * steps`, of which each point is off by a part of its cost, and the sum of the squares of these parts
-/// is least.
-struct Fit {
-    fixed: f64,
-    step: f64,
-    /// By which part of its cost the point is off that is off most.
-    off: f64,
-}
-
-impl Fit {
-    fn of(steps: &[f64], costs: &[f64]) -> Self {
-        let points = || steps.iter().zip(costs);
-        let sum = |of: fn(f64, f64) -> f64| -> f64 { points().map(|(x, y)| of(*x, *y)).sum() };
-        let (ww, wwx) = (sum(|_, y| 1.0 / (y * y)), sum(|x, y| x / (y * y)));
-        let wwxx = sum(|x, y| x * x / (y * y));
-        let (w, wx) = (sum(|_, y| 1.0 / y), sum(|x, y| x / y));
-        let determinant = ww * wwxx - wwx * wwx;
-        let step = (ww * wx - wwx * w) / determinant;
-        let fixed = (wwxx * w - wwx * wx) / determinant;
-        let off = points().map(|(x, y)| ((fixed + step * x) / y - 1.0).abs());
-        Self {
-            fixed,
-            step,
-            off: off.fold(0.0, f64::max),
-        }
-    }
-}
-
-impl std::fmt::Display for Fit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { fixed, step, off } = self;
-        let off = 100.0 * off;
-        write!(
-            f,
-            "{fixed:.0} ns and {step:.2} ns a step, off by {off:.0} %"
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_found_again() {
-        let steps = [64.0, 512.0, 4096.0];
-        let fit = Fit::of(&steps, &steps.map(|n| 100.0 + 3.0 * n));
-        assert!((fit.fixed - 100.0).abs() < 1e-6 && (fit.step - 3.0).abs() < 1e-6);
-        assert!(fit.off < 1e-9);
-        assert!(Fit::of(&steps, &steps.map(|n| n * n)).off > 0.5);
-    }
-
-    #[test]
-    fn what_grows_with_the_square_is_told() {
-        let case = |grows: &str, cost: fn(f64) -> f64| {
-            let sizes = [64.0, 512.0, 4096.0];
-            let mut case = json!({
-                "case": "results", "of": "result", "grows": grows, "sizes": sizes,
-                "ns": { "rust": sizes.map(cost) },
-            });
-            judge(&mut case).unwrap().len()
-        };
-        assert_eq!(case("n", |n| 3.0 * n + 50.0), 0);
-        assert_eq!(case("n log n", |n| 3.0 * n * n.log2()), 0);
-        assert_eq!(case("n", |n| n * n), 1);
-        assert_eq!(case("n log n", |n| n * n), 1);
-    }
 }

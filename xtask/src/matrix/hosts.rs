@@ -111,14 +111,6 @@ pub(super) fn asked(text: &str) -> Result<Runtime> {
     Ok(Runtime::of_host(name, version, revision))
 }
 
-/// Fetches what a host needs. What it says is said again when the host runs.
-pub(super) fn fetch(runtime: &Runtime) {
-    let _ = match kind(runtime) {
-        Kind::TensorFlow => venv::with(&runtime.host, &runtime.version).map(|_| ()),
-        Kind::Plugin(path) => plugin(runtime, path).map(|_| ()),
-    };
-}
-
 /// The library of a plugin, which lies at `path` in its package.
 fn plugin(runtime: &Runtime, path: &str) -> Result<PathBuf> {
     uv::file(&format!("{}=={}", runtime.host, runtime.version), path)
@@ -167,17 +159,7 @@ fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> 
     };
     command.arg(root.join("tests/hosts/rows.json"));
     // What upstream's headers made is compared on jaxlibs: hosts run this SDK's.
-    let ours = |list: &[(&'static str, PathBuf)]| {
-        let ours = list.iter().filter(|(kind, _)| *kind != "upstream");
-        ours.map(|(kind, path)| format!("{kind}={}", path.display()))
-            .collect::<Vec<_>>()
-    };
-    command.args(ours(&subjects.libraries));
-    for (flag, list) in [("--twin", &subjects.twins), ("--legacy", &subjects.legacy)] {
-        for pair in ours(list) {
-            command.args([flag, &pair]);
-        }
-    }
+    subjects.name_in(&mut command, false);
     let output = command
         .stderr(Stdio::piped())
         .output()
@@ -199,25 +181,4 @@ pub(crate) fn tensorflow(root: &Path, python: &Path, driver: &str) -> Command {
         .env("TF_CPP_MIN_LOG_LEVEL", "3");
     python::keep_bytecode(&mut command);
     command
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_are_asked_for_by_name() {
-        let label = |text| asked(text).map(|runtime| (runtime.label(), runtime.revision));
-        let newest = ("tensorflow-cpu 2.21.0".to_owned(), Revision::R7);
-        assert_eq!(label("tensorflow-cpu").unwrap(), newest);
-        let other = label("tensorflow-cpu=2.18.1").unwrap();
-        assert_eq!(other.1, Revision::R2);
-        assert_eq!(
-            label("tensorflow-cpu=2.20.0").unwrap().0,
-            "tensorflow-cpu 2.20.0"
-        );
-        let error = asked("jaxlib").unwrap_err().to_string();
-        assert!(error.contains("xla-cpu-pjrt"), "{error}");
-        assert_eq!(usual().len(), 3);
-    }
 }

@@ -80,115 +80,69 @@ impl Table<'_> {
             return ("-", None);
         };
         let wanted = self.expected.cell(&row.0, &row.1, runtime);
-        match (cells.get(row), wanted) {
+        let complaint = match (cells.get(row), wanted) {
             (Some(got), Some((wanted, words))) if got.cell.is_expected(wanted) => {
-                let said = got.message.contains(words);
-                let complaint =
-                    || format!("absent for another reason than {words:?}: {}", got.message);
-                if said {
-                    (got.cell.name(), None)
-                } else {
-                    ("FAIL", Some(complaint()))
+                if got.message.contains(words) {
+                    return (got.cell.name(), None);
                 }
+                format!("absent for another reason than {words:?}: {}", got.message)
             }
-            (Some(got), Some((wanted, _))) => (
-                "FAIL",
-                Some(format!(
-                    "expected {}, got {}: {}",
-                    wanted.name(),
+            (Some(got), wanted) => {
+                let wanted = wanted.map_or("nothing", |(cell, _)| cell.name());
+                format!(
+                    "expected {wanted}, got {}: {}",
                     got.cell.name(),
                     got.message
-                )),
-            ),
-            (Some(got), None) => (
-                "FAIL",
-                Some(format!(
-                    "not in expected.txt; got {}: {}",
-                    got.cell.name(),
-                    got.message
-                )),
-            ),
-            (None, _) => (
-                "FAIL",
-                Some("expected.txt lists it, but no driver ran it".to_owned()),
-            ),
-        }
+                )
+            }
+            (None, _) => "expected.txt lists it, but no driver ran it".to_owned(),
+        };
+        ("FAIL", Some(complaint))
     }
 
-    /// Prints the table and everything that is not as expected; tells whether all is.
+    /// Prints the table and everything that is not as expected; returns whether all is.
     pub(super) fn show(&self) -> bool {
         let rows = self.rows();
-        let width = rows
-            .iter()
-            .map(|(_, feature)| feature.len())
-            .max()
-            .unwrap_or(0);
+        let width = rows.iter().map(|(_, feature)| feature.len()).max();
+        let width = width.unwrap_or(0);
         let mut complaints = Vec::new();
-        let mut absences: BTreeMap<(String, String), String> = BTreeMap::new();
         for (library, title) in self.libraries {
             println!("\n{title}");
-            print!("{:width$}", "");
-            for runtime in &self.runtimes {
-                print!("  {:>1$}", runtime.label(), column_width(runtime));
+            let heads: [fn(&Runtime) -> String; 2] =
+                [Runtime::label, |runtime| runtime.revision.name().to_owned()];
+            for head in heads {
+                print!("{:width$}", "");
+                for runtime in &self.runtimes {
+                    print!("  {:>1$}", head(runtime), column_width(runtime));
+                }
+                println!();
             }
-            print!("\n{:width$}", "");
-            for runtime in &self.runtimes {
-                print!("  {:>1$}", runtime.revision.name(), column_width(runtime));
-            }
-            println!();
             for row in rows.iter().filter(|(of, _)| of.as_str() == *library) {
                 print!("{:width$}", row.1);
                 for (runtime, column) in self.runtimes.iter().zip(&self.columns) {
                     let (shown, complaint) = self.judge(row, runtime, column);
                     print!("  {shown:>0$}", column_width(runtime));
-                    if let Some(complaint) = complaint {
-                        complaints.push(format!(
-                            "{library}, {}, {}: {complaint}",
-                            row.1,
-                            named(runtime)
-                        ));
-                    } else if let Column::Cells { cells, .. } = column
-                        && let Some(outcome) = cells.get(row)
-                        && outcome.cell != Cell::Ok
-                    {
-                        let key = (
-                            format!("{library}, {}", row.1),
-                            outcome.cell.name().to_owned(),
-                        );
-                        let said: String = outcome.message.chars().take(200).collect();
-                        absences
-                            .entry(key)
-                            .or_insert_with(|| format!("{}: {said}", named(runtime)));
-                    }
+                    let place = || format!("{library}, {}, {}", row.1, named(runtime));
+                    complaints.extend(complaint.map(|why| format!("{}: {why}", place())));
                 }
                 println!();
             }
         }
-        println!("\nwhat was said, once a row:");
-        for ((row, cell), said) in &absences {
-            println!("  {row}, {cell} on {said}");
-        }
         for (runtime, column) in self.runtimes.iter().zip(&self.columns) {
             match column {
-                Column::NoWheel(why) => println!("no wheel, {}: {why}", named(runtime)),
-                Column::Failed(why) => println!("FAIL, {}: {why}", named(runtime)),
+                // A developer's machine may lack a Python; CI may not.
+                Column::NoWheel(why) if !in_ci() => println!("{}: {why}", named(runtime)),
+                Column::NoWheel(why) | Column::Failed(why) => {
+                    complaints.push(format!("{}: {why}", named(runtime)));
+                }
                 Column::Cells { .. } => {}
             }
         }
         for complaint in &complaints {
             println!("FAIL: {complaint}");
         }
-        let lost = |column: &Column| match column {
-            Column::Failed(_) => true,
-            // A developer's machine may lack a Python; CI may not.
-            Column::NoWheel(_) => in_ci(),
-            Column::Cells { .. } => false,
-        };
-        let ran = self
-            .columns
-            .iter()
-            .any(|column| matches!(column, Column::Cells { .. }));
-        complaints.is_empty() && ran && !self.columns.iter().any(lost)
+        let mut columns = self.columns.iter();
+        complaints.is_empty() && columns.any(|column| matches!(column, Column::Cells { .. }))
     }
 
     /// One plain line with all counts.
@@ -202,17 +156,14 @@ impl Table<'_> {
             }
         }
         let count = |name: &str| counts.get(name).copied().unwrap_or(0);
+        let names = ["ok", "absent", "moot", "refused", "wrong", "crash"];
+        let names = names.map(|name| format!("{} {name}", count(name)));
         let columns = |wanted: fn(&Column) -> bool| {
             self.columns.iter().filter(|column| wanted(column)).count()
         };
         format!(
-            "{} ok, {} absent, {} moot, {} refused, {} wrong, {} crash, {} FAIL; {} of {} {what} ran, {} without a wheel",
-            count("ok"),
-            count("absent"),
-            count("moot"),
-            count("refused"),
-            count("wrong"),
-            count("crash"),
+            "{}, {} FAIL; {} of {} {what} ran, {} without a wheel",
+            names.join(", "),
             count("FAIL") + columns(|column| matches!(column, Column::Failed(_))),
             columns(|column| matches!(column, Column::Cells { .. })),
             self.columns.len(),
@@ -238,32 +189,6 @@ impl Table<'_> {
             }
         }
         all
-    }
-
-    /// How many cells of a column are what, by name.
-    pub(super) fn counts(
-        &self,
-        runtime: &Runtime,
-        column: &Column,
-    ) -> BTreeMap<&'static str, usize> {
-        let mut counts = BTreeMap::new();
-        for row in self.rows() {
-            *counts
-                .entry(self.judge(&row, runtime, column).0)
-                .or_default() += 1;
-        }
-        counts
-    }
-
-    /// The rows that are absent in a column, each once.
-    pub(super) fn absent(&self, runtime: &Runtime, column: &Column) -> Vec<String> {
-        let mut found = Vec::new();
-        for row in self.rows() {
-            if self.judge(&row, runtime, column).0 == "absent" && !found.contains(&row.1) {
-                found.push(row.1);
-            }
-        }
-        found
     }
 }
 
