@@ -3,7 +3,7 @@
 
 use super::source::Source;
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::spelling::function_type;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
@@ -107,175 +107,125 @@ const REVISIONS: &str = "\
 
 /// The whole text of `header`.
 pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<String>>) -> String {
-    let guard = header.guard();
+    let (guard, file, about) = (header.guard(), header.file(), header.about());
     let ours = guard.replace("XLA_FFI_API_", "XLA_FFI_SDK_");
-    let mut out = String::new();
+    let revisions = match header {
+        Header::Main => format!("//\n{REVISIONS}"),
+        _ => String::new(),
+    };
+    // Ours after upstream's: two definitions of everything, so stop with a reason. Upstream's after ours: its guard is
+    // taken, it adds nothing, and every name it declares is here.
+    let mut out = format!(
+        "{about}
+// Generated from ffi-sys by `cargo xtask headers`; do not edit.
+{revisions}
+#if defined({guard}) && !defined({ours})
+#error \"XLA's own {file} came before this SDK's {file}: keep one of the two include directories\"
+#endif
+
+#ifndef {guard}
+#define {guard}
+#define {ours}
+
+#include <stddef.h>
+#include <stdint.h>
+
+"
+    );
     let text = &mut out;
-    line(text, header.about());
-    line(
-        text,
-        "// Generated from ffi-sys by `cargo xtask headers`; do not edit.",
-    );
-    if header == Header::Main {
-        line(text, "//");
-        text.push_str(REVISIONS);
-    }
-    line(text, "");
-    // Ours after upstream's: two definitions of everything, so stop with a reason. Upstream's
-    // after ours: its guard is taken, it adds nothing, and every name it declares is here.
-    line(text, &format!("#if defined({guard}) && !defined({ours})"));
-    line(
-        text,
-        &format!(
-            "#error \"XLA's own {file} came before this SDK's {file}: keep one of the two include \
-             directories\"",
-            file = header.file()
-        ),
-    );
-    line(text, "#endif");
-    line(text, "");
-    line(text, &format!("#ifndef {guard}"));
-    line(text, &format!("#define {guard}"));
-    line(text, &format!("#define {ours}"));
-    line(text, "");
-    line(text, "#include <stddef.h>");
-    line(text, "#include <stdint.h>");
-    line(text, "");
     match header {
         Header::Main => {
-            supported(text);
-            main_macros(text);
+            text.push_str(SUPPORTED);
+            for (name, value) in [
+                ("XLA_FFI_API_MAJOR", xla_ffi_sys::XLA_FFI_API_MAJOR),
+                ("XLA_FFI_API_MINOR", xla_ffi_sys::XLA_FFI_API_MINOR),
+            ] {
+                let _ = writeln!(text, "#define {name} {value}");
+            }
+            text.push_str(MACROS);
         }
-        Header::Record | Header::Collectives => {
-            line(text, "#include \"xla/ffi/api/c_api.h\"");
-            line(text, "");
-            extension_macros(text, header);
-        }
-    }
-    line(text, "#ifdef __cplusplus");
-    line(text, "extern \"C\" {");
-    line(text, "#endif");
-    line(text, "");
-    for (docs, name) in &body.opaque {
-        text.push_str(docs);
-        line(text, &format!("typedef struct {name} {name};"));
-    }
-    line(text, "");
-    for name in &body.structs {
-        line(text, &format!("typedef struct {name} {name};"));
-    }
-    line(text, "");
-    text.push_str(body.enum_text.trim());
-    line(text, "\n");
-    if header == Header::Main {
-        main_typedefs(text, docs);
-    }
-    if header == Header::Collectives {
-        collectives_functions(text, docs);
-    }
-    text.push_str(body.struct_text.trim());
-    line(text, "\n");
-    let StructLayout { name, size, .. } = header.padded();
-    line(
-        text,
-        "// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.",
-    );
-    line(
-        text,
-        &format!(
-            "typedef char {name}_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof({name}) == {size} ? 1 : -1];"
+        Header::Record => extension_macros(
+            text,
+            "XLA_FFI_Extension_Record",
+            xla_ffi_sys::XLA_FFI_Extension_Record,
+            xla_ffi_sys::XLA_FFI_Extension_Record_MajorVersion,
+            xla_ffi_sys::XLA_FFI_Extension_Record_MinorVersion,
         ),
-    );
-    line(text, "");
-    line(
+        Header::Collectives => extension_macros(
+            text,
+            "XLA_FFI_Extension_Collectives",
+            xla_ffi_sys::XLA_FFI_Extension_Collectives,
+            xla_ffi_sys::XLA_FFI_Extension_Collectives_MajorVersion,
+            xla_ffi_sys::XLA_FFI_Extension_Collectives_MinorVersion,
+        ),
+    }
+    text.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    for (docs, name) in &body.opaque {
+        let _ = writeln!(text, "{docs}typedef struct {name} {name};");
+    }
+    text.push('\n');
+    for name in &body.structs {
+        let _ = writeln!(text, "typedef struct {name} {name};");
+    }
+    let _ = writeln!(text, "\n{}\n", body.enum_text.trim());
+    match header {
+        Header::Main => main_typedefs(text, docs),
+        Header::Collectives => collectives_functions(text, docs),
+        Header::Record => {}
+    }
+    let StructLayout { name, size, .. } = header.padded();
+    let _ = writeln!(text, "{}\n", body.struct_text.trim());
+    let _ = writeln!(
         text,
-        "// Bytes up to the end of the last field that upstream counts, which is not always the last",
+        "// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
+typedef char {name}_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof({name}) == {size} ? 1 : -1];
+"
     );
-    line(text, "// one.");
-    line(text, "enum {");
+    let _ = writeln!(
+        text,
+        "// Bytes up to the end of the last field that upstream counts, which is not always the last\n// one.\nenum {{"
+    );
     for layout in header.layouts() {
         if layout.until == Revision::NEWEST
             && let Some((last, _)) = layout.struct_size
         {
             let name = layout.name;
-            line(
+            let _ = writeln!(
                 text,
-                &format!("  {name}_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE({name}, {last}),"),
+                "  {name}_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE({name}, {last}),"
             );
         }
     }
     // C99 allows the comma after the last enumerator; C++03 did not, C++11 does.
-    line(text, "};");
-    line(text, "");
+    text.push_str("};\n\n");
     if header == Header::Main {
-        line(
-            text,
-            "// The table of the program that this is linked into. No jaxlib exports it: a shared library",
+        text.push_str(
+            "// The table of the program that this is linked into. No jaxlib exports it: a shared library
+// takes the table from the call frame.
+const XLA_FFI_Api* XLA_FFI_GetApi(void);
+
+",
         );
-        line(text, "// takes the table from the call frame.");
-        line(text, "const XLA_FFI_Api* XLA_FFI_GetApi(void);");
-        line(text, "");
     }
-    line(text, "#ifdef __cplusplus");
-    line(text, "}");
-    line(text, "#endif");
-    line(text, "");
-    line(text, &format!("#endif // {guard}"));
+    let _ = writeln!(text, "#ifdef __cplusplus\n}}\n#endif\n\n#endif // {guard}");
     out
 }
 
-fn line(text: &mut String, line: &str) {
-    text.push_str(line);
-    text.push('\n');
-}
-
-fn comment(text: &mut String, docs: Option<&Vec<String>>) {
-    for doc in docs.into_iter().flatten() {
-        let _ = writeln!(text, "//{doc}");
-    }
-}
-
 /// Refuses systems for which there is no jaxlib, and whose layouts nobody has compared.
-fn supported(text: &mut String) {
-    line(
-        text,
-        "#if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu",
-    );
-    line(
-        text,
-        "#error \"XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build\"",
-    );
-    line(text, "#endif");
-    line(
-        text,
-        "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__",
-    );
-    line(
-        text,
-        "#error \"XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build\"",
-    );
-    line(text, "#endif");
-    line(text, "");
-}
+const SUPPORTED: &str = "\
+#if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu
+#error \"XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build\"
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error \"XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build\"
+#endif
 
-fn main_macros(text: &mut String) {
-    line(
-        text,
-        "// The version that a handler written to this header's whole extent would need. It is not the",
-    );
-    line(
-        text,
-        "// version to answer a runtime with: older ones refuse a newer version than their own.",
-    );
-    for (name, value) in [
-        ("XLA_FFI_API_MAJOR", xla_ffi_sys::XLA_FFI_API_MAJOR),
-        ("XLA_FFI_API_MINOR", xla_ffi_sys::XLA_FFI_API_MINOR),
-    ] {
-        line(text, &format!("#define {name} {value}"));
-    }
-    line(text, "");
-    text.push_str(
-        "// Bytes from the start of a struct to the end of one of its fields.
+// The version that a handler written to this header's whole extent would need. It is not the
+// version to answer a runtime with: older ones refuse a newer version than their own.
+";
+
+const MACROS: &str = "
+// Bytes from the start of a struct to the end of one of its fields.
 #ifdef __cplusplus
 #define XLA_FFI_STRUCT_SIZE(struct_type, last_field) \\
   (offsetof(struct_type, last_field) + sizeof(static_cast<struct_type*>(nullptr)->last_field))
@@ -296,60 +246,60 @@ fn main_macros(text: &mut String) {
 #define XLA_FFI_UNKNOWN_TYPE_ID ((XLA_FFI_TypeId){0})
 #endif
 
-",
-    );
+";
+
+fn comment(text: &mut String, docs: Option<&Vec<String>>) {
+    for doc in docs.into_iter().flatten() {
+        let _ = writeln!(text, "//{doc}");
+    }
 }
 
-fn extension_macros(text: &mut String, header: Header) {
-    let (name, id, major, minor) = match header {
-        Header::Record => (
-            "XLA_FFI_Extension_Record",
-            xla_ffi_sys::XLA_FFI_Extension_Record,
-            xla_ffi_sys::XLA_FFI_Extension_Record_MajorVersion,
-            xla_ffi_sys::XLA_FFI_Extension_Record_MinorVersion,
-        ),
-        Header::Main | Header::Collectives => (
-            "XLA_FFI_Extension_Collectives",
-            xla_ffi_sys::XLA_FFI_Extension_Collectives,
-            xla_ffi_sys::XLA_FFI_Extension_Collectives_MajorVersion,
-            xla_ffi_sys::XLA_FFI_Extension_Collectives_MinorVersion,
-        ),
-    };
-    line(text, "// Number and version of the extension.");
-    line(text, &format!("#define {name} {id}"));
-    line(text, &format!("#define {name}_MajorVersion {major}"));
-    line(text, &format!("#define {name}_MinorVersion {minor}"));
-    line(text, "");
+fn extension_macros(
+    text: &mut String,
+    name: &str,
+    id: impl Display,
+    major: impl Display,
+    minor: impl Display,
+) {
+    let _ = writeln!(
+        text,
+        "#include \"xla/ffi/api/c_api.h\"
+
+// Number and version of the extension.
+#define {name} {id}
+#define {name}_MajorVersion {major}
+#define {name}_MinorVersion {minor}
+"
+    );
 }
 
 fn main_typedefs(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
-    comment(text, docs.get("XLA_FFI_ExecutionContext"));
-    line(
-        text,
-        "typedef XLA_FFI_InvokeContext XLA_FFI_ExecutionContext;",
-    );
-    comment(text, docs.get("XLA_FFI_Handler_Traits"));
-    line(text, "typedef uint32_t XLA_FFI_Handler_Traits;");
-    line(text, "");
-    comment(text, docs.get("XLA_FFI_Handler"));
-    line(
-        text,
-        "typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame);",
-    );
-    comment(text, docs.get("XLA_FFI_Task"));
-    line(text, "typedef void XLA_FFI_Task(void* data);");
-    line(text, "");
+    for (name, declared) in [
+        (
+            "XLA_FFI_ExecutionContext",
+            "typedef XLA_FFI_InvokeContext XLA_FFI_ExecutionContext;\n",
+        ),
+        (
+            "XLA_FFI_Handler_Traits",
+            "typedef uint32_t XLA_FFI_Handler_Traits;\n\n",
+        ),
+        (
+            "XLA_FFI_Handler",
+            "typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame);\n",
+        ),
+        ("XLA_FFI_Task", "typedef void XLA_FFI_Task(void* data);\n\n"),
+    ] {
+        comment(text, docs.get(name));
+        text.push_str(declared);
+    }
     let newest = Edition::of_revision(Revision::NEWEST).declared();
     for slot in Slot::ALL {
         let name = slot.name(Revision::NEWEST);
         comment(text, docs.get(&format!("XLA_FFI_Api.{name}")));
         let declared = function_type(&newest.functions[name], name);
-        line(
-            text,
-            &format!("{};", declared.replace("_Args*)", "_Args* args)")),
-        );
+        let _ = writeln!(text, "{};", declared.replace("_Args*)", "_Args* args)"));
     }
-    line(text, "");
+    text.push('\n');
 }
 
 fn collectives_functions(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
@@ -359,19 +309,14 @@ fn collectives_functions(text: &mut String, docs: &BTreeMap<String, Vec<String>>
         ("XLA_FFI_Window_Request", "request_window"),
         ("XLA_FFI_Window_Get", "get_window"),
     ] {
-        comment(
+        let field = format!("XLA_FFI_Collectives_Extension.{field}");
+        comment(text, docs.get(&field));
+        let _ = writeln!(
             text,
-            docs.get(&format!("XLA_FFI_Collectives_Extension.{field}")),
-        );
-        line(
-            text,
-            &format!(
-                "typedef XLA_FFI_Error* {name}(const XLA_FFI_Collectives_Extension* self,\n    \
-                 {name}_Args* args);"
-            ),
+            "typedef XLA_FFI_Error* {name}(const XLA_FFI_Collectives_Extension* self,\n    {name}_Args* args);"
         );
     }
-    line(text, "");
+    text.push('\n');
 }
 
 /// All docstrings of all files in one map.
