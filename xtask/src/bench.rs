@@ -9,7 +9,7 @@ mod scale;
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::{compile_cost, jaxlibs, ui, uv};
+use crate::{compile_cost, jaxlibs, python, ui, uv};
 use anyhow::{Context, Result, bail, ensure};
 use budget::{COLUMNS, Judged, Row, print};
 use serde_json::Value;
@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::cost;
 
 /// Command line of `bench`.
@@ -117,16 +118,8 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
     );
     let mut misses: Option<Vec<Judged>> = None;
     for seed in 1..=if check { TRIES } else { 1 } {
-        let output = Command::new(release.join("decode"))
-            .arg(seed.to_string())
-            .args(&libraries)
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "the comparison failed: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let mut report: Value = serde_json::from_slice(&output.stdout)?;
+        let mut decode = Command::new(release.join("decode"));
+        let mut report = report(decode.arg(seed.to_string()).args(&libraries))?;
         let mut rows = Vec::new();
         for row in report["cases"].as_array_mut().context("no cases")? {
             for column in COLUMNS {
@@ -136,10 +129,8 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
             }
             rows.push(Row::read(row)?);
         }
-        let path = out.join("decode.json");
-        fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
+        save(out, "decode.json", &report)?;
         print(&rows);
-        ui::note(format_args!("as numbers: {}", path.display()));
         let judged: Vec<Judged> = rows
             .iter()
             .filter(|row| row.is_judged)
@@ -171,37 +162,47 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
     Ok(misses.iter().map(ToString::to_string).collect())
 }
 
+/// Runs a program that prints its measurements as JSON.
+fn report(command: &mut Command) -> Result<Value> {
+    Ok(serde_json::from_str(&python::output(
+        command,
+        "the measurement",
+    )?)?)
+}
+
+fn save(out: &Path, name: &str, report: &Value) -> Result<()> {
+    let path = out.join(name);
+    fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
+    ui::note(format_args!("as numbers: {}", path.display()));
+    Ok(())
+}
+
+/// Builds a package in release mode; the folder of its programs.
+fn build(root: &Path, package: &str) -> Result<PathBuf> {
+    let mut cargo = cargo(root);
+    cargo.args(["build", "--release", "-p", package]);
+    python::output(&mut cargo, "cargo build")?;
+    Ok(root.join("target/release"))
+}
+
 /// Builds the handlers in Rust and the programs that time them; the folder of both.
 fn handlers(root: &Path) -> Result<PathBuf> {
-    let built = cargo(root)
-        .args(["build", "--quiet", "--release", "-p", "xla-ffi-benches"])
-        .status()?;
-    ensure!(built.success(), "xla-ffi-benches does not build");
-    Ok(root.join("target/release"))
+    build(root, "xla-ffi-benches")
 }
 
 /// Builds the handlers in C and C++ with the compilers that are there.
 fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     let ours = root.join("include");
-    let upstream = match uv::headers(UPSTREAM) {
-        Ok(include) => Some(include),
-        Err(error) => {
-            ui::note(format_args!(
-                "upstream: no headers of jaxlib {UPSTREAM}: {error:#}"
-            ));
-            None
-        }
-    };
-    let cpp = ours.join("xla/ffi/api/ffi.h").is_file();
-    if !cpp {
-        ui::note("cpp: include/xla/ffi/api/ffi.h is not there");
+    let upstream = uv::headers(UPSTREAM);
+    if let Err(error) = &upstream {
+        ui::note(format_args!("no headers of jaxlib {UPSTREAM}: {error:#}"));
     }
     let languages = [
         ("c", "decode.c", Some(&ours)),
         ("unchecked", "decode.c", Some(&ours)),
         ("header", "header.c", Some(&ours)),
-        ("cpp", "decode.cc", cpp.then_some(&ours)),
-        ("upstream", "decode.cc", upstream.as_ref()),
+        ("cpp", "decode.cc", Some(&ours)),
+        ("upstream", "decode.cc", upstream.as_ref().ok()),
     ];
     let mut libraries = Vec::new();
     for (name, c, cxx) in [("gcc", "gcc", "g++"), ("clang", "clang", "clang++")] {
@@ -233,42 +234,27 @@ fn compile(
 ) -> Result<Option<PathBuf>> {
     let library = out.join(file_name(name));
     let is_c = source.extension().is_some_and(|it| it == "c");
-    let status = Command::new(compiler)
+    if !works(compiler) {
+        ui::note(format_args!("{name}: {compiler} is not installed"));
+        return Ok(None);
+    }
+    let mut command = Command::new(compiler);
+    command
         .args(flags)
         .args(["-O3", "-fPIC", "-shared"])
         .args([if is_c { "-std=c11" } else { "-std=c++17" }, "-isystem"])
         .arg(include)
         .arg(source)
         .arg("-o")
-        .arg(&library)
-        .status();
-    match status {
-        Ok(status) => {
-            ensure!(
-                status.success(),
-                "{compiler} cannot build {}",
-                source.display()
-            );
-            Ok(Some(library))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            ui::note(format_args!("{name}: {compiler} is not installed"));
-            Ok(None)
-        }
-        Err(error) => Err(error).context(compiler.to_owned()),
-    }
+        .arg(&library);
+    python::output(&mut command, compiler)?;
+    Ok(Some(library))
 }
 
 /// Runs the calls on the embedded runtime, which are built with the comparison; what is over budget.
 fn runtime(root: &Path, out: &Path) -> Result<Vec<String>> {
-    let output = Command::new(root.join("target/release/calls")).output()?;
-    ensure!(
-        output.status.success(),
-        "the calls on the embedded runtime failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let report: Value = serde_json::from_slice(&output.stdout)?;
-    fs::write(out.join("runtime.json"), format!("{report:#}\n"))?;
+    let report = report(&mut Command::new(root.join("target/release/calls")))?;
+    save(out, "runtime.json", &report)?;
     let cost = |name: &str| {
         report[name]
             .as_f64()
@@ -315,8 +301,7 @@ fn library(root: &Path, out: &Path, size_only: bool) -> Result<Vec<String>> {
     fs::copy(root.join("benches/one_handler.rs"), place.join("lib.rs"))?;
     // The versions that the project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
-    let fetched = cargo(place).args(["fetch", "--quiet"]).status()?;
-    ensure!(fetched.success(), "cargo cannot fetch what xla-ffi needs");
+    python::output(cargo(place).arg("fetch"), "cargo fetch")?;
     let (built, cost) = cost::shell(
         "\"${CARGO:-cargo}\" build --quiet --release --jobs 2",
         &[],
@@ -343,7 +328,7 @@ fn library(root: &Path, out: &Path, size_only: bool) -> Result<Vec<String>> {
         "seconds": cost.clock.as_secs_f64(),
         "processor_seconds": cost.computed.as_secs_f64(),
     });
-    fs::write(out.join("library.json"), format!("{report:#}\n"))?;
+    save(out, "library.json", &report)?;
     let mut misses = Vec::new();
     if bytes > LIBRARY_BYTES {
         misses.push(format!(

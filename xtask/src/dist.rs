@@ -23,8 +23,6 @@ pub(crate) const GLIBC: &str = "2.17";
 /// What pip calls systems with that glibc.
 const PLATFORM: &str = "manylinux_2_17_x86_64.manylinux2014_x86_64";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// Bytes that the wheel may have without the static runtime, of which most is Rust's standard library.
-const WHEEL_LIMIT: u64 = 15_000_000;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -67,11 +65,7 @@ pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
             fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
             fs::copy(built.join(from), &to).with_context(|| to.display().to_string())?;
         }
-        for name in pack(root, &prefix, &dist)? {
-            if name.ends_with(".whl") {
-                check_size(&dist.join(name))?;
-            }
-        }
+        pack(root, &prefix, &dist)?;
     }
     checksums(&dist)?;
     Ok(dist)
@@ -164,72 +158,33 @@ fn build(root: &Path) -> Result<PathBuf> {
             .env("CXXSTDLIB", "dylib:+verbatim=libstdc++.so.6")
             .env("RUSTFLAGS", format!("-L native={}", libraries.display()))
             .env_remove("CARGO_MANIFEST_DIR");
-        ensure!(
-            command
-                .status()
-                .context("starting cargo-zigbuild")?
-                .success(),
-            "what the wheel brings does not build: {}",
-            packages.join(", ")
-        );
+        python::output(&mut command, "cargo-zigbuild")?;
     }
     Ok(folder.join(TARGET).join("release"))
 }
 
 /// The C++ runtime of this system's g++.
 fn system_libstdcxx() -> Result<PathBuf> {
-    let output = Command::new("g++")
-        .arg("-print-file-name=libstdc++.so.6")
-        .output()
-        .context("the wheel's runtime needs g++")?;
-    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    let mut ask = Command::new("g++");
+    let path = python::output(ask.arg("-print-file-name=libstdc++.so.6"), "g++")?;
+    let path = PathBuf::from(path.trim());
     path.canonicalize()
         .with_context(|| format!("g++ has no libstdc++.so.6 ({})", path.display()))
 }
 
-/// Packs the wheel and the sources; gives their names.
-fn pack(root: &Path, prefix: &Path, dist: &Path) -> Result<Vec<String>> {
+/// Packs the wheel and the sources.
+fn pack(root: &Path, prefix: &Path, dist: &Path) -> Result<()> {
     const PROGRAM: &str = "import sys, build_backend as b\n\
          print(b.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
          print(b.build_sdist(sys.argv[1]))";
-    let pythons = python::all()?;
-    let output = Python::command(&pythons.first().context("no Python")?.exe)
-        .args(["-c", PROGRAM])
+    let mut pack = Python::command(&python::all()?[0].exe);
+    pack.args(["-c", PROGRAM])
         .arg(dist)
         .arg(prefix)
         .arg(PLATFORM)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .current_dir(root.join("python"))
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "the wheel was not packed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let names = String::from_utf8(output.stdout).context("the backend's answer")?;
-    Ok(names.lines().map(str::to_owned).collect())
-}
-
-/// Tells the wheel's size; without the static runtime it has a limit.
-fn check_size(wheel: &Path) -> Result<()> {
-    let whole = fs::metadata(wheel)?.len();
-    let mut archive = zip::ZipArchive::new(fs::File::open(wheel)?).context("the wheel")?;
-    let mut archives = 0;
-    for at in 0..archive.len() {
-        let file = archive.by_index(at)?;
-        if file.name().ends_with(".a") {
-            archives += file.compressed_size();
-        }
-    }
-    ui::note(format_args!(
-        "the wheel has {whole} bytes, {} without the static runtime",
-        whole - archives
-    ));
-    ensure!(
-        whole - archives <= WHEEL_LIMIT,
-        "the wheel may have {WHEEL_LIMIT} bytes without the static runtime"
-    );
-    Ok(())
+        .current_dir(root.join("python"));
+    python::output(&mut pack, "packing the wheel").map(drop)
 }
 
 /// Writes SHA256SUMS, which `sha256sum --check` reads.
@@ -239,12 +194,8 @@ fn checksums(dist: &Path) -> Result<()> {
         .map(|entry| entry.file_name())
         .collect();
     names.sort();
-    let output = Command::new("sha256sum")
-        .args(&names)
-        .current_dir(dist)
-        .output()
-        .context("starting sha256sum")?;
-    ensure!(output.status.success(), "sha256sum failed");
-    fs::write(dist.join("SHA256SUMS"), output.stdout)?;
+    let mut sums = Command::new("sha256sum");
+    let sums = python::output(sums.args(&names).current_dir(dist), "sha256sum")?;
+    fs::write(dist.join("SHA256SUMS"), sums)?;
     Ok(())
 }

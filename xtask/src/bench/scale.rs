@@ -1,12 +1,10 @@
 //! How the cost of a call grows with its operands, its attributes, and the depth of its dictionaries, in Rust, C and C++ with
 //! our headers: `benches/src/scale.rs` measures, this judges.
 
-use super::{compile, handlers};
+use super::{compile, handlers, report, save};
 use crate::libraries::file_name;
-use crate::ui;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -32,23 +30,13 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
             libraries.push(format!("{column}={}", library.display()));
         }
     }
-    let output = Command::new(release.join("scale"))
-        .arg("1")
-        .args(&libraries)
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "the measurement of how costs grow failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let mut report: Value = serde_json::from_slice(&output.stdout)?;
+    let mut scale = Command::new(release.join("scale"));
+    let mut report = report(scale.arg("1").args(&libraries))?;
     let mut misses = vec![];
     for case in report["cases"].as_array_mut().context("no cases")? {
         misses.extend(judge(case)?);
     }
-    let path = out.join("scale.json");
-    fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
-    ui::note(format_args!("as numbers: {}", path.display()));
+    save(out, "scale.json", &report)?;
     Ok(misses)
 }
 
