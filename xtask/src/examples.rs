@@ -30,25 +30,17 @@ impl Language {
 
 /// One example.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Example {
     /// The stem of its files.
     #[serde(rename = "example")]
     pub(crate) name: String,
-    /// What it shows; for readers.
-    #[serde(rename = "shows")]
-    _shows: String,
     #[serde(default = "every_language")]
     pub(crate) languages: Vec<Language>,
-    /// The oldest revision that runs it; for the tests.
-    #[serde(rename = "since")]
-    _since: Option<String>,
     pub(crate) calls: Vec<Call>,
 }
 
-/// One call of a handler.
+/// One call of a handler, as far as the demo reads it.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Call {
     pub(crate) handler: String,
     #[serde(default = "every_language")]
@@ -56,10 +48,7 @@ pub(crate) struct Call {
     /// The stages besides execute; their symbols are `HANDLER_STAGE`.
     #[serde(default)]
     pub(crate) stages: Vec<String>,
-    /// The oldest revision that takes the call, where it is not the example's; for the tests.
-    #[serde(rename = "since")]
-    _since: Option<String>,
-    /// What is computed, where the demo shows the call.
+    /// What is computed, if the demo shows the call.
     pub(crate) says: Option<String>,
     /// Arguments as on the command line.
     #[serde(default)]
@@ -69,21 +58,6 @@ pub(crate) struct Call {
     /// The results, likewise.
     #[serde(default)]
     pub(crate) expect: Vec<String>,
-    /// Types of the results where an error is expected.
-    #[serde(default, rename = "rets")]
-    _rets: Vec<String>,
-    /// Parts of the error.
-    #[serde(default, rename = "error")]
-    _error: Vec<String>,
-    /// The results of further executions of the same call site.
-    #[serde(default, rename = "then")]
-    _then: Vec<Vec<String>>,
-    /// Pairs of an argument and the result that shares its memory.
-    #[serde(default, rename = "aliases")]
-    _aliases: Vec<[usize; 2]>,
-    /// Whether each execution counts, as with state.
-    #[serde(default, rename = "effect")]
-    _effect: bool,
 }
 
 fn every_language() -> Vec<Language> {

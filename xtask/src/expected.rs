@@ -11,7 +11,7 @@
 //! none does, the cell is `ok`. What is absent says so in these words: another lack is another cell.
 
 use crate::jaxlibs;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use xla_ffi_sys::Revision;
 
@@ -116,121 +116,69 @@ impl Runtime {
 }
 
 #[derive(Clone, Debug)]
-enum Bound {
-    Revision(Revision),
-    Jaxlib(Vec<u32>),
-    /// A host by its name, of any version or of one.
-    Host(String, Option<String>),
-}
-
-impl Bound {
-    fn parse(text: &str, jaxlib: bool) -> Result<Self> {
-        if jaxlib {
-            return Ok(Self::Jaxlib(jaxlibs::parts(text)?));
-        }
-        Ok(Self::Revision(
-            Revision::from_name(text).with_context(|| format!("{text:?} is no revision"))?,
-        ))
-    }
-
-    /// How a runtime compares to it.
-    fn compare(&self, runtime: &Runtime) -> std::cmp::Ordering {
-        match self {
-            Self::Revision(revision) => runtime.revision.cmp(revision),
-            Self::Jaxlib(numbers) => runtime.numbers.cmp(numbers),
-            Self::Host(name, version) => {
-                let other = runtime.host.as_str().cmp(name);
-                let version = version.as_ref().map(|version| runtime.version.cmp(version));
-                other.then(version.unwrap_or(std::cmp::Ordering::Equal))
-            }
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
 struct Rule {
     cell: Cell,
     /// What the message has to contain.
-    words: Option<String>,
-    from: Option<Bound>,
-    to: Option<Bound>,
-    before: Option<Bound>,
+    words: String,
+    /// Where it holds, as written.
+    place: String,
 }
 
 impl Rule {
     fn parse(text: &str) -> Result<Self> {
-        let (text, said) = match text.split_once('"') {
-            Some((text, said)) => {
-                let said = said.strip_suffix('"').context("words end with a quote")?;
-                (text, Some(said.to_owned()))
+        let (text, words) = match text.split_once('"') {
+            Some((text, words)) => {
+                let words = words.strip_suffix('"');
+                (text.trim(), words.context("words end with a quote")?)
             }
-            None => (text, None),
+            None => (text, ""),
         };
-        let mut words = text.split_whitespace().peekable();
-        let word = words.next().context("a rule is empty")?;
-        let cell = Cell::parse(word).with_context(|| format!("{word:?} is no cell"))?;
-        if (cell == Cell::Absent) != said.is_some() {
-            bail!("{text:?}: what is absent, and that alone, says so in some words");
-        }
-        let mut rule = Self {
-            cell,
-            words: said,
-            from: None,
-            to: None,
-            before: None,
+        let (cell, place) = text.split_once(' ').unwrap_or((text, ""));
+        let rule = Self {
+            cell: Cell::parse(cell).with_context(|| format!("{cell:?} is no cell"))?,
+            words: words.to_owned(),
+            place: place.to_owned(),
         };
-        let Some(mut next) = words.next() else {
-            return Ok(rule);
-        };
-        if next == "on" {
-            let name = words.next().context("`on` which host?")?.to_owned();
-            let bound = Bound::Host(name, words.next().map(str::to_owned));
-            (rule.from, rule.to) = (Some(bound.clone()), Some(bound));
-            return Ok(rule);
-        }
-        let place = if matches!(next, "before" | "from") {
-            Some(next)
-        } else {
-            None
-        };
-        if place.is_some() {
-            next = words
-                .next()
-                .with_context(|| format!("{text:?} ends early"))?;
-        }
-        let jaxlib = next == "jaxlib";
-        if jaxlib {
-            next = words
-                .next()
-                .with_context(|| format!("{text:?} ends early"))?;
-        }
-        match place {
-            Some("before") => rule.before = Some(Bound::parse(next, jaxlib)?),
-            Some(_) => rule.from = Some(Bound::parse(next, jaxlib)?),
-            None => {
-                let (from, to) = next.split_once("..").unwrap_or((next, next));
-                rule.from = Some(Bound::parse(from, jaxlib)?);
-                rule.to = Some(Bound::parse(to, jaxlib)?);
-            }
-        }
-        if let Some(more) = words.next() {
-            bail!("{text:?}: {more:?} is not understood");
-        }
+        ensure!(
+            (rule.cell == Cell::Absent) != words.is_empty(),
+            "{text:?}: what is absent, and that alone, says so in some words"
+        );
+        // What cannot be read is an error of the file.
+        rule.holds(&Runtime::of("0.4.31")?)?;
         Ok(rule)
     }
 
-    fn holds(&self, runtime: &Runtime) -> bool {
-        self.from
-            .as_ref()
-            .is_none_or(|bound| bound.compare(runtime).is_ge())
-            && self
-                .to
-                .as_ref()
-                .is_none_or(|bound| bound.compare(runtime).is_le())
-            && self
-                .before
-                .as_ref()
-                .is_none_or(|bound| bound.compare(runtime).is_lt())
+    fn holds(&self, runtime: &Runtime) -> Result<bool> {
+        let words: Vec<&str> = self.place.split_whitespace().collect();
+        let (place, rest) = match *words.as_slice() {
+            [] => return Ok(true),
+            ["on", host] => return Ok(runtime.host == host),
+            ["on", host, version] => {
+                return Ok(runtime.host == host && runtime.version == version);
+            }
+            [place @ ("before" | "from"), ref rest @ ..] => (place, rest),
+            ref rest => ("", rest),
+        };
+        let (own, rest, in_jaxlibs) = match *rest {
+            ["jaxlib", rest] => (runtime.numbers.clone(), rest, true),
+            [rest] => (vec![runtime.revision as u32], rest, false),
+            _ => bail!("{:?} is not understood", self.place),
+        };
+        let number = |text: &str| match in_jaxlibs {
+            true => jaxlibs::parts(text),
+            false => {
+                let revision = Revision::from_name(text);
+                let revision = revision.with_context(|| format!("{text:?} is no revision"))?;
+                Ok(vec![revision as u32])
+            }
+        };
+        let (first, last) = rest.split_once("..").unwrap_or((rest, rest));
+        let (first, last) = (number(first)?, number(last)?);
+        Ok(match place {
+            "before" => own < first,
+            "from" => own >= first,
+            _ => own >= first && own <= last,
+        })
     }
 }
 
@@ -286,10 +234,9 @@ impl Expected {
         runtime: &Runtime,
     ) -> Option<(Cell, &str)> {
         let rules = self.rules.get(&(library.to_owned(), feature.to_owned()))?;
-        let rule = rules.iter().find(|rule| rule.holds(runtime));
-        Some(rule.map_or((Cell::Ok, ""), |rule| {
-            (rule.cell, rule.words.as_deref().unwrap_or_default())
-        }))
+        let holds = |rule: &&Rule| rule.holds(runtime).unwrap_or(false);
+        let rule = rules.iter().find(holds);
+        Some(rule.map_or((Cell::Ok, ""), |rule| (rule.cell, &*rule.words)))
     }
 
     /// Every feature listed for a library.

@@ -21,9 +21,6 @@ pub(crate) struct Args {
     /// nvcc, which compiles the GPU examples without a GPU.
     #[arg(long)]
     nvcc: bool,
-    /// Type checkers for Python and the packages of `jax.export`, for the newest environment.
-    #[arg(long)]
-    checkers: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -40,17 +37,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.nvcc {
         println!("nvcc: {}", cuda::nvcc()?.display());
     }
-    if args.checkers {
-        let venv = venv::newest()?;
-        let (checkers, exports) = (uv::checkers(&venv)?, uv::for_export(&venv)?);
-        println!("type checkers: {}", checkers.display());
-        println!("packages of jax.export: {}", exports.display());
-    }
     for version in jaxlibs::expand(&args.venv)? {
-        let venv = if version == "newest" {
-            venv::newest()?
-        } else {
-            venv::exactly(&version)?
+        let venv = match version.as_str() {
+            "newest" => venv::newest()?,
+            version => venv::exactly(version)?,
         };
         println!("{venv}: {}", venv.python.display());
     }

@@ -11,11 +11,6 @@ pub(crate) fn rust_folder(root: &Path) -> PathBuf {
     root.join("target/release/examples")
 }
 
-/// Folder of what this module compiles.
-pub(crate) fn c_folder(root: &Path) -> PathBuf {
-    root.join("target/xtask/c")
-}
-
 /// Builds the Rust examples.
 pub(crate) fn build_rust(root: &Path) -> Result<()> {
     run(&mut build_examples(root), "cargo build of the examples")
@@ -45,44 +40,33 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
 
 /// Compiles a C source of ours against `include/`.
 pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
-    let out = c_library(root, source)?;
-    let mut command = Compiler::C.command();
-    command.args(["-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"]);
-    command
-        .arg("-I")
-        .arg(root.join("include"))
-        .arg(root.join(source))
-        .arg("-o")
-        .arg(&out)
-        .args(["-pthread", "-lm"]);
-    compile(&mut command, source, "C")?;
-    Ok(out)
+    let flags = ["-std=c99", "-O2", "-fvisibility=hidden"];
+    library(root, source, Compiler::C, &flags, &root.join("include"))
 }
 
-/// Compiles a C++ source against upstream's headers of the newest listed jaxlib.
+/// Compiles a C++ source against upstream's headers of the newest listed jaxlib, which are not written for our warnings.
 pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
-    let out = c_library(root, source)?;
     let newest = jaxlibs::listed().pop().context("no jaxlib is listed")?;
-    let headers = uv::headers(&newest)?;
-    let mut command = Compiler::Cpp.command();
-    // Upstream's headers are not written for our warnings.
-    command
-        .args(["-std=c++17", "-O2", "-w", "-shared", "-fPIC"])
-        .arg("-I")
-        .arg(headers);
-    command
-        .arg(root.join(source))
-        .arg("-o")
-        .arg(&out)
-        .arg("-pthread");
-    compile(&mut command, source, "C++")?;
-    Ok(out)
+    let flags = ["-std=c++17", "-O2", "-w"];
+    library(root, source, Compiler::Cpp, &flags, &uv::headers(&newest)?)
 }
 
-fn c_library(root: &Path, source: &str) -> Result<PathBuf> {
-    let folder = c_folder(root);
+fn library(
+    root: &Path,
+    source: &str,
+    compiler: Compiler,
+    flags: &[&str],
+    include: &Path,
+) -> Result<PathBuf> {
+    let folder = root.join("target/xtask/c");
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    Ok(folder.join(file_name(&source.replace(['/', '.'], "_"))))
+    let out = folder.join(file_name(&source.replace(['/', '.'], "_")));
+    let mut command = compiler.command();
+    command.args(flags).args(["-shared", "-fPIC", "-I"]);
+    command.arg(include).arg(root.join(source)).arg("-o");
+    command.arg(&out).args(["-pthread", "-lm"]);
+    compile(&mut command, source, "C or C++")?;
+    Ok(out)
 }
 
 /// What this system calls the file of a library: `libNAME.so`, `libNAME.dylib`, `NAME.dll`.

@@ -2,10 +2,9 @@
 //! with which the doctor is compared. It takes half an hour and is run by hand.
 
 use crate::cargo::python_driver;
-use crate::{jaxlibs, ui, uv, venv};
-use anyhow::{Context, Result, bail};
+use crate::{jaxlibs, python, ui, uv, venv};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Instant;
 use xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::Headers;
@@ -89,20 +88,9 @@ fn measure(
     for (name, path) in libraries {
         command.arg(format!("{name}={}", path.display()));
     }
-    let output = command
-        .stderr(Stdio::piped())
-        .output()
-        .context("starting the driver")?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "the driver ended with {} on jaxlib {version}: {}",
-            output.status,
-            errors.lines().next_back().unwrap_or_default()
-        );
-    }
+    let said = python::output(&mut command, "the driver")?;
     let mut cells = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in said.lines() {
         let data: serde_json::Value =
             serde_json::from_str(line).with_context(|| format!("the driver printed {line:?}"))?;
         let text = |key: &str| data[key].as_str().unwrap_or_default();
@@ -155,18 +143,4 @@ fn enter(table: &mut Table, at: usize, headers: String, case: String, end: End) 
         rows.len() - 1
     });
     rows[row].ends[at] = Some(end);
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn wheels_name_their_glibc() {
-        for (wheel, expected) in [
-            ("jaxlib-0.7.0-cp312-cp312-manylinux2014_x86_64.whl", "2.17"),
-            ("jaxlib-0.7.1-cp312-cp312-manylinux_2_27_x86_64.whl", "2.27"),
-        ] {
-            assert_eq!(super::glibc(wheel).unwrap(), expected);
-        }
-        assert!(super::glibc("jaxlib-0.7.1-cp312-none-any.whl").is_err());
-    }
 }

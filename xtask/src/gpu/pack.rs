@@ -3,7 +3,7 @@
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
-use crate::{cuda, ui, uv};
+use crate::{cuda, python, uv};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -14,9 +14,6 @@ use xla_ffi_testing::cuda_driver;
 /// The jaxlib whose header the C++ handler of the comparison is built with: old enough for the JAX that
 /// GPU machines have.
 pub(super) const UPSTREAM: &str = "0.11.1";
-
-/// What the folder may weigh: it has to be carried.
-const LIMIT: u64 = 64 << 20;
 
 /// The examples with kernels: name and C++ source.
 const EXAMPLES: [(&str, &str); 6] = [
@@ -37,6 +34,10 @@ const DRIVERS: [(&str, &str); 6] = [
     ("gpu_runtime.py", "gpu_runtime.py"),
     ("checks.py", "checks.py"),
 ];
+
+/// How nvcc compiles the C++ libraries.
+const NVCC: &str = "-x cu -std=c++17 -O3 -shared -cudart static -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
+    -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90";
 
 /// Makes the folder anew.
 pub(super) fn build(root: &Path, folder: &Path, jaxlib: &str) -> Result<()> {
@@ -65,16 +66,6 @@ pub(super) fn build(root: &Path, folder: &Path, jaxlib: &str) -> Result<()> {
     pack.stand_ins()?;
     pack.programs()?;
     fs::write(folder.join("libraries.txt"), &pack.list)?;
-    let bytes = weigh(folder)?;
-    ui::note(format_args!(
-        "{}: {:.1} MiB",
-        folder.display(),
-        bytes as f64 / f64::from(1 << 20)
-    ));
-    ensure!(
-        bytes <= LIMIT,
-        "the folder has {bytes} bytes, more than {LIMIT}"
-    );
     Ok(())
 }
 
@@ -120,8 +111,7 @@ impl Pack<'_> {
         command.args(["build", "--release", "--examples"]);
         command.args(["-p", "xla-ffi-cuda-examples"]);
         command.env("XLA_FFI_NVCC", &self.nvcc);
-        let status = command.status().context("starting cargo")?;
-        ensure!(status.success(), "the GPU examples do not build");
+        python::output(&mut command, "cargo build of the GPU examples")?;
         let names = EXAMPLES.iter().map(|(name, _)| *name);
         for name in names.chain(["dispatch", "probe"]) {
             let file = format!("lib/libcuda_{name}.so");
@@ -141,47 +131,21 @@ impl Pack<'_> {
         for (name, source) in EXAMPLES {
             let file = format!("lib/libcpp_{name}.so");
             let mut nvcc = Command::new(&self.nvcc);
-            nvcc.args([
-                "-x",
-                "cu",
-                "-std=c++17",
-                "-O3",
-                "-shared",
-                "-cudart",
-                "static",
-            ])
-            .args(["-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall"])
-            .args(["-gencode", "arch=compute_75,code=compute_75"])
-            .args(["-gencode", "arch=compute_90,code=sm_90"])
-            .arg("-I")
-            .arg(&include);
+            nvcc.args(NVCC.split(' ')).arg("-I").arg(&include);
             if let Some(libraries) = cuda::libraries(&self.nvcc) {
                 nvcc.arg("-L").arg(libraries);
             }
-            nvcc.arg(examples.join(source))
-                .arg("-o")
-                .arg(self.folder.join(&file));
-            quietly(&mut nvcc, source)?;
+            nvcc.arg(examples.join(source)).arg("-o");
+            quietly(nvcc.arg(self.folder.join(&file)), source)?;
             self.note("cuda", &format!("cpp:{name}"), &file);
 
             let file = format!("cpu/libcpp_{name}.so");
             let mut host = Compiler::Cpp.command();
-            host.args([
-                "-std=c++17",
-                "-O1",
-                "-shared",
-                "-fPIC",
-                "-fvisibility=hidden",
-            ])
-            .arg("-include")
-            .arg(self.root.join("tests/cuda/emulator.h"))
-            .arg("-I")
-            .arg(&include)
-            .arg(examples.join(source))
-            .arg("-o")
-            .arg(self.folder.join(&file))
-            .arg("-pthread");
-            libraries::compile(&mut host, source, "C++")?;
+            host.args("-std=c++17 -O1 -shared -fPIC -fvisibility=hidden -pthread".split(' '));
+            let emulator = self.root.join("tests/cuda/emulator.h");
+            host.arg("-include").arg(emulator).arg("-I").arg(&include);
+            host.arg(examples.join(source)).arg("-o");
+            libraries::compile(host.arg(self.folder.join(&file)), source, "C++")?;
             self.note("cpu", &format!("cpp:{name}"), &file);
         }
         Ok(())
@@ -196,16 +160,20 @@ impl Pack<'_> {
             let file = format!("lib/lib{language}_dispatch.so");
             // Upstream's macros do not export: nothing may be hidden.
             let mut compiler = Compiler::Cpp.command();
+            compiler.args([
+                "-std=c++17",
+                "-O2",
+                "-w",
+                "-shared",
+                "-fPIC",
+                "-pthread",
+                "-I",
+            ]);
             compiler
-                .args(["-std=c++17", "-O2", "-w", "-shared", "-fPIC"])
-                .arg(format!("-DHANDLER={language}_dispatch"))
-                .arg("-I")
                 .arg(include)
-                .arg(&source)
-                .arg("-o")
-                .arg(self.folder.join(&file))
-                .arg("-pthread");
-            libraries::compile(&mut compiler, "dispatch.cc", "C++")?;
+                .arg(format!("-DHANDLER={language}_dispatch"));
+            compiler.arg(&source).arg("-o");
+            libraries::compile(compiler.arg(self.folder.join(&file)), "dispatch.cc", "C++")?;
             self.note("all", &format!("{language}:dispatch"), &file);
         }
         Ok(())
@@ -217,14 +185,21 @@ impl Pack<'_> {
             .context("a C++ compiler, for the stand-in of the driver")?;
         fs::copy(&driver, self.folder.join("cpu/libcuda.so"))
             .with_context(|| driver.display().to_string())?;
+        let source = "tests/cuda/device_host.c";
         let mut host = Compiler::C.command();
-        host.args(["-std=c11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"])
-            .arg("-I")
-            .arg(self.root.join("include"))
-            .arg(self.root.join("tests/cuda/device_host.c"))
-            .arg("-o")
+        host.args([
+            "-std=c11",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-I",
+        ]);
+        host.arg(self.root.join("include"))
+            .arg(self.root.join(source));
+        host.arg("-o")
             .arg(self.folder.join("cpu/libdevice_host.so"));
-        libraries::compile(&mut host, "tests/cuda/device_host.c", "C")
+        libraries::compile(&mut host, source, "C")
     }
 
     /// The command line program and the embedded runtime's tests, which need no cargo there. Their symbols stay here.
@@ -250,13 +225,7 @@ fn unit_tests(root: &Path, package: &str, feature: &str) -> Result<PathBuf> {
     let mut command = cargo(root);
     command.args(["test", "--no-run", "--lib", "--message-format", "json"]);
     command.args(["-p", package, "--features", feature]);
-    let output = command.output().context("starting cargo")?;
-    ensure!(
-        output.status.success(),
-        "the tests of {package} do not build: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = python::output(&mut command, "cargo test --no-run")?;
     let mut programs = said
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
@@ -276,18 +245,4 @@ fn quietly(tool: &mut Command, of: &str) -> Result<()> {
         bail!("{of}: {name} is not content:\n{said}");
     }
     Ok(())
-}
-
-fn weigh(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-        let entry = entry?;
-        let data = entry.metadata()?;
-        bytes += if data.is_dir() {
-            weigh(&entry.path())?
-        } else {
-            data.len()
-        };
-    }
-    Ok(bytes)
 }

@@ -7,7 +7,7 @@ use crate::expected::Runtime;
 use crate::python::{self, Python};
 use crate::uv::{self, NoWheel};
 use crate::venv;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use xla_ffi_sys::Revision;
@@ -21,93 +21,88 @@ enum Kind {
     Plugin(&'static str),
 }
 
-/// A host, as the package index has it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Host {
-    /// The package.
-    pub(super) name: &'static str,
-    /// The version that is taken when none is asked for.
-    version: &'static str,
-    kind: Kind,
-    revision: Revision,
-    /// Whether CI runs it. The others are other people's builds, which may vanish.
-    in_ci: bool,
-}
+/// A host: package, version, how it is reached, revision, and whether CI runs it. The others are other people's builds,
+/// which may vanish.
+type Host = (&'static str, &'static str, Kind, Revision, bool);
 
-/// The hosts, beside the jaxlibs that `ffi-sys` lists.
-pub(super) const HOSTS: [Host; 5] = [
-    Host {
-        name: "tensorflow-cpu",
-        version: "2.21.0",
-        kind: Kind::TensorFlow,
-        revision: Revision::R7,
-        in_ci: true,
-    },
-    Host {
-        name: "tensorflow-cpu",
-        version: "2.18.1",
-        kind: Kind::TensorFlow,
-        revision: Revision::R2,
-        in_ci: true,
-    },
-    Host {
-        name: "xla-cpu-pjrt",
-        version: "0.0.1",
-        kind: Kind::Plugin("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"),
-        revision: Revision::R7,
-        in_ci: true,
-    },
-    Host {
-        name: "fastatomstruct-xla-cpu",
-        version: "2026.6.23",
-        kind: Kind::Plugin("fastatomstruct_xla_cpu/libpjrt_cpu.so"),
-        revision: Revision::R8,
-        in_ci: false,
-    },
-    Host {
-        name: "lammps-jax-pjrt-cpu",
-        version: "0.11.2",
-        kind: Kind::Plugin("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"),
-        revision: Revision::R9,
-        in_ci: false,
-    },
+/// The hosts besides the jaxlibs that `ffi-sys` lists; of each package the newest first.
+const HOSTS: [Host; 7] = [
+    (
+        "tensorflow-cpu",
+        "2.21.0",
+        Kind::TensorFlow,
+        Revision::R7,
+        true,
+    ),
+    (
+        "tensorflow-cpu",
+        "2.20.0",
+        Kind::TensorFlow,
+        Revision::R5,
+        false,
+    ),
+    (
+        "tensorflow-cpu",
+        "2.19.1",
+        Kind::TensorFlow,
+        Revision::R4,
+        false,
+    ),
+    (
+        "tensorflow-cpu",
+        "2.18.1",
+        Kind::TensorFlow,
+        Revision::R2,
+        true,
+    ),
+    (
+        "xla-cpu-pjrt",
+        "0.0.1",
+        Kind::Plugin("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"),
+        Revision::R7,
+        true,
+    ),
+    (
+        "fastatomstruct-xla-cpu",
+        "2026.6.23",
+        Kind::Plugin("fastatomstruct_xla_cpu/libpjrt_cpu.so"),
+        Revision::R8,
+        false,
+    ),
+    (
+        "lammps-jax-pjrt-cpu",
+        "0.11.2",
+        Kind::Plugin("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"),
+        Revision::R9,
+        false,
+    ),
 ];
 
 /// Those that run when nothing is asked for.
 pub(super) fn usual() -> Vec<Runtime> {
-    HOSTS
-        .iter()
-        .filter(|host| host.in_ci)
-        .map(|host| Runtime::of_host(host.name, host.version, host.revision))
+    let usual = HOSTS.iter().filter(|(.., in_ci)| *in_ci);
+    usual
+        .map(|(name, version, _, revision, _)| Runtime::of_host(name, version, *revision))
         .collect()
 }
 
-/// The host that `--host NAME[=VERSION]` asks for. The revision of another version is that of the nearest listed one
-/// below it, of TensorFlow by what its releases speak.
+/// The host that `--host NAME[=VERSION]` asks for. A version that is not listed has the revision of the newest listed one
+/// that is not newer.
 pub(super) fn asked(text: &str) -> Result<Runtime> {
     let (name, version) = match text.split_once('=') {
         Some((name, version)) => (name, Some(version)),
         None => (text, None),
     };
-    let listed = |host: &&Host| host.name == name && version.is_none_or(|v| v == host.version);
-    if let Some(host) = HOSTS.iter().find(listed) {
-        return Ok(Runtime::of_host(name, host.version, host.revision));
-    }
-    let Some(version) = version.filter(|_| HOSTS.iter().any(|host| host.name == name)) else {
-        let mut names: Vec<_> = HOSTS.iter().map(|host| host.name).collect();
-        names.dedup();
-        bail!("there is no host {name:?}: they are {}", names.join(", "));
-    };
-    let revision = match name {
-        // Read off the tables of 2.18.1, 2.19.1, 2.20.0 and 2.21.0.
-        "tensorflow-cpu" if version < "2.19" => Revision::R2,
-        "tensorflow-cpu" if version < "2.20" => Revision::R4,
-        "tensorflow-cpu" if version < "2.21" => Revision::R5,
-        _ => HOSTS
-            .iter()
-            .find(|host| host.name == name)
-            .map_or(Revision::R7, |host| host.revision),
-    };
+    let mut known = HOSTS.iter().filter(|host| host.0 == name).peekable();
+    let newest = known.peek().with_context(|| {
+        let names = HOSTS.map(|(name, ..)| name).join(", ");
+        format!("there is no host {name:?}: they are {names}")
+    })?;
+    let version = version.unwrap_or(newest.1);
+    let newest = newest.3;
+    let revision = known
+        .find(|host| host.1 <= version)
+        .map_or(newest, |host| host.3);
     Ok(Runtime::of_host(name, version, revision))
 }
 
@@ -121,10 +116,7 @@ pub(super) fn build(root: &Path) -> Result<PathBuf> {
     let mut command = cargo(root);
     command.args(["build", "--quiet", "--package", "xla-ffi-tests"]);
     command.args(["--example", "pjrt_rows"]);
-    let status = command.status().context("starting cargo")?;
-    if !status.success() {
-        bail!("cargo build of tests/hosts/pjrt_rows.rs failed");
-    }
+    python::output(&mut command, "cargo build of tests/hosts/pjrt_rows.rs")?;
     Ok(root.join("target/debug/examples/pjrt_rows"))
 }
 
@@ -138,10 +130,8 @@ pub(super) fn column(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Col
 }
 
 fn kind(runtime: &Runtime) -> Kind {
-    HOSTS
-        .iter()
-        .find(|host| host.name == runtime.host)
-        .map_or(Kind::TensorFlow, |host| host.kind)
+    let known = HOSTS.iter().find(|host| host.0 == runtime.host);
+    known.map_or(Kind::TensorFlow, |host| host.2)
 }
 
 fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> {
