@@ -6,7 +6,6 @@ use crate::cargo::cargo;
 use crate::libraries::file_name;
 use crate::{python, uv, venv};
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -23,11 +22,11 @@ const PACKAGES: [&str; 6] = [
 
 /// Builds, measures, and prints; `version` is the jaxlib.
 pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
-    let built = cargo(root)
-        .args(["build", "--quiet", "--release", "-p", "xla-ffi-benches"])
-        .args(["--example", "jax_calls", "--bin", "jax_embedded"])
-        .status()?;
-    ensure!(built.success(), "xla-ffi-benches does not build");
+    let mut build = cargo(root);
+    build
+        .args(["build", "--release", "-p", "xla-ffi-benches"])
+        .args(["--example", "jax_calls", "--bin", "jax_embedded"]);
+    python::output(&mut build, "cargo build")?;
     let release = root.join("target/release");
     let environment = venv::exactly(version)?;
     let packages = uv::for_bench(&environment, &PACKAGES, "tvm_ffi/include")?;
@@ -55,44 +54,6 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
         .arg(release.join("jax_embedded"))
         .status()?;
     ensure!(status.success(), "benches/jax/bench.py failed");
-    print(&serde_json::from_str(&fs::read_to_string(&report)?)?)?;
-    crate::ui::note(format_args!("as numbers: {}", report.display()));
-    Ok(())
-}
-
-fn print(report: &Value) -> Result<()> {
-    for (key, title) in [
-        ("loop_ns", "ns a call inside a compiled loop"),
-        ("dispatch_ns", "ns a dispatch"),
-    ] {
-        println!("{title}");
-        for row in report["calls"].as_array().context("no calls")? {
-            let operands = &row["operands"];
-            print!("{operands} + {operands}, {} elements:", row["elements"]);
-            for (way, cost) in row[key].as_object().context("no costs")? {
-                print!("  {way} {:.0}", cost.as_f64().unwrap_or(f64::NAN));
-            }
-            println!();
-        }
-    }
-    println!("GB a second, read once and written once");
-    for row in report["bandwidth"].as_array().context("no bandwidth")? {
-        print!("{} of {}:", row["function"], row["shape"]);
-        for (way, speed) in row["gb_per_s"].as_object().context("no speeds")? {
-            print!("  {way} {:.2}", speed.as_f64().unwrap_or(f64::NAN));
-        }
-        println!();
-    }
-    println!("us a dispatch of a loop, by whose threads run it");
-    for row in report["threads"].as_array().context("no threads")? {
-        print!("{} of {} elements:", row["body"], row["elements"]);
-        for (way, time) in row["us"].as_object().context("no times")? {
-            print!("  {way} {:.1}", time.as_f64().unwrap_or(f64::NAN));
-        }
-        println!();
-    }
-    for (way, why) in report["absent"].as_object().context("no list")? {
-        println!("absent: {way}: {why}");
-    }
+    print!("{}", fs::read_to_string(&report)?);
     Ok(())
 }
