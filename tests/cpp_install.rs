@@ -218,7 +218,7 @@ fn a_pkg_config_project() {
     }
     let (prefix, build) = (fresh("pc_prefix"), fresh("pc_build"));
     install(&prefix);
-    let project = root().join("c_examples/pkgconfig_project");
+    let project = root().join("c_examples/cmake_project");
     for file in ["Makefile", "my_calls.cc", "my_calls_c.c"] {
         std::fs::copy(project.join(file), build.join(file)).expect(file);
     }
