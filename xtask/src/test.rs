@@ -124,7 +124,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         }
         binaries::build(command, &mut built, log)
     });
-    tally.work("examples in C and C++", |_| {
+    tally.wide("examples in C and C++", |_| {
         shared.rust.wait();
         let _ = shared.examples.set(Built::new(root)?.arguments()?);
         Ok(Counts::one())
@@ -175,7 +175,7 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         return;
     }
     let mut runs = Vec::new();
-    tally.work("GPU examples", |_| {
+    tally.wide("GPU examples", |_| {
         runs = gpu::dry_runs(root)?;
         Ok(Counts::one())
     });
