@@ -20,7 +20,7 @@ pub(super) const PLAIN: [&str; 16] = [
     "rules",
     "misuse",
     "open",
-    "declarations",
+    "before_r0",
     "inspect",
     "run",
     "c_functions",
