@@ -7,7 +7,9 @@ use crate::declare::counts::{Counts, counts_matter, operands};
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
 use crate::declare::kind::Presence;
 use crate::declare::param::Param;
+use crate::entry::diagnose::overlaps;
 use crate::entry::handler::Stage;
+use crate::entry::problems::Problems;
 
 /// For the macros: whether the numbers of operands and attributes are as declared.
 #[doc(hidden)]
@@ -68,7 +70,7 @@ pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -
         return true;
     }
     if const { N > MOST_PAIRED || has_variadic(H::PARAMS) } {
-        return !any_clash(*frame, H::PARAMS);
+        return !any_clash_of_many(*frame, H::PARAMS);
     }
     let args = const { operands(H::PARAMS, true) };
     let compared = const { compared::<N>(H::PARAMS) };
@@ -211,10 +213,19 @@ pub(crate) fn placed(frame: &Frame<'_>, params: &[Param]) -> Vec<Placed> {
     all
 }
 
-/// Whether a result starts where another operand starts. Sorts them.
+/// Returns true if a result starts where another operand starts.
 #[cold]
 #[inline(never)]
 fn any_clash(frame: Frame<'_>, params: &[Param]) -> bool {
+    let mut text = String::new();
+    let mut problems = Problems::new(&mut text, "");
+    overlaps(&frame, params, &mut problems);
+    !problems.is_empty()
+}
+
+/// The same for many operands: sorts them.
+#[inline(never)]
+fn any_clash_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
     let mut all = placed(&frame, params);
     all.sort_unstable_by_key(|operand| operand.start);
     all.windows(2)

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Error, Result};
 
@@ -11,13 +11,13 @@ thread_local! {
     static LAST_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-static INSTALLED: Once = Once::new();
+static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Makes panics remember their place for [`describe`], once in a process; the hook that was there
 /// goes on to run.
 #[inline]
 pub(crate) fn install() {
-    if !INSTALLED.is_completed() {
+    if !INSTALLED.load(Ordering::Relaxed) {
         install_now();
     }
 }
@@ -26,20 +26,18 @@ pub(crate) fn install() {
 #[inline(never)]
 fn install_now() {
     // The hook cannot be changed while this thread unwinds.
-    if std::thread::panicking() {
+    if std::thread::panicking() || INSTALLED.swap(true, Ordering::Relaxed) {
         return;
     }
-    INSTALLED.call_once(|| {
-        let previous = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if let Some(place) = info.location() {
-                let place = place.to_string();
-                // A thread that ends may have none any more; a panic in here would end the process.
-                let _ = LAST_PLACE.try_with(|last| last.replace(Some(place)));
-            }
-            previous(info);
-        }));
-    });
+    let previous = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if let Some(place) = info.location() {
+            let place = place.to_string();
+            // A thread that ends may have none any more; a panic in here would end the process.
+            let _ = LAST_PLACE.try_with(|last| last.replace(Some(place)));
+        }
+        previous(info);
+    }));
 }
 
 /// A panic as text: who, what and where. What was thrown is destroyed.
