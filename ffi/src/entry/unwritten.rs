@@ -3,6 +3,7 @@
 //! Release builds do not have this module.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
@@ -10,7 +11,7 @@ use crate::declare::handler_info::HandlerInfo;
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::entry::flow::Flow;
-use crate::future::ledger::{Entry, HERE, Ledger, Results, watch};
+use crate::future::ledger::{Entry, HERE, Ledger, Results};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// How a call went that is over, unless it left results unwritten.
@@ -48,13 +49,13 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             if args.any(|(arg, _)| arg == start) {
                 continue;
             }
-            if let Some(slot) = watch(start, bytes) {
-                entries.push(Entry {
-                    slot,
-                    name: param.name,
-                    number: variadic.then_some(index - first),
-                });
-            }
+            entries.push(Entry {
+                start,
+                bytes,
+                touched: AtomicBool::new(false),
+                name: param.name,
+                number: variadic.then_some(index - first),
+            });
         }
     }
     Ledger { info, entries }
@@ -74,8 +75,8 @@ impl Scope {
         params: &[Param],
         stage: u32,
     ) -> Self {
-        let own = (stage == XLA_FFI_ExecutionStage::EXECUTE.0)
-            .then(|| Arc::new(open(frame, info, params)));
+        let own =
+            (stage == XLA_FFI_ExecutionStage::EXECUTE.0).then(|| open(frame, info, params).watch());
         let here = own.as_ref().map_or(std::ptr::null(), Arc::as_ptr);
         Self {
             _own: own,

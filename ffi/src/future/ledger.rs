@@ -4,90 +4,60 @@
 //! builds do not have this module.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::entry::problems;
 use crate::error::{Error, Result};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// A result of a call under way: where it lies, and whether it was touched.
-struct Slot {
-    // FREE, TAKEN while the rest is written, or the first address.
-    start: AtomicUsize,
-    end: AtomicUsize,
-    touched: AtomicBool,
-}
-
-const FREE: usize = 0;
-const TAKEN: usize = 1;
-
-// Neither locks nor memory of its own: handlers run in forked processes, too.
-static SLOTS: [Slot; 256] = [const {
-    Slot {
-        start: AtomicUsize::new(FREE),
-        end: AtomicUsize::new(0),
-        touched: AtomicBool::new(false),
-    }
-}; 256];
-/// Slots behind this one have never been taken.
-static USED: AtomicUsize = AtomicUsize::new(0);
-
-/// Watches the bytes in a slot of their own: those from `start` on; `None` when there are too many results to look
-/// after.
-pub(crate) fn watch(start: usize, bytes: usize) -> Option<usize> {
-    for (index, slot) in SLOTS.iter().enumerate() {
-        let taken = slot
-            .start
-            .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
-        if taken.is_ok() {
-            slot.end.store(start.wrapping_add(bytes), Ordering::Relaxed);
-            slot.touched.store(false, Ordering::Relaxed);
-            slot.start.store(start, Ordering::Release);
-            USED.fetch_max(index + 1, Ordering::AcqRel);
-            return Some(index);
-        }
-    }
-    None
-}
-
-/// Word that memory is handed out for writing, from this address on.
-pub(crate) fn touched(data: *const u8) {
-    let address = data.addr();
-    // All of them: a promise that was forgotten leaves its slots behind.
-    for slot in &SLOTS[..USED.load(Ordering::Acquire)] {
-        let start = slot.start.load(Ordering::Acquire);
-        if start > TAKEN && start <= address && address < slot.end.load(Ordering::Relaxed) {
-            slot.touched.store(true, Ordering::Release);
-        }
-    }
-}
-
-/// A result by its place among the slots and by its name.
+/// A result that has to be written.
 pub(crate) struct Entry {
-    pub(crate) slot: usize,
+    pub(crate) start: usize,
+    pub(crate) bytes: usize,
+    pub(crate) touched: AtomicBool,
     pub(crate) name: &'static str,
     /// Which one of those that a parameter takes.
     pub(crate) number: Option<usize>,
 }
 
+/// The results of a call under way.
 pub(crate) struct Ledger {
     pub(crate) info: &'static HandlerInfo,
     pub(crate) entries: Vec<Entry>,
 }
 
-impl Drop for Ledger {
-    fn drop(&mut self) {
-        for entry in &self.entries {
-            SLOTS[entry.slot].start.store(FREE, Ordering::Release);
+/// Those of all calls under way.
+static LEDGERS: Mutex<Vec<Weak<Ledger>>> = Mutex::new(Vec::new());
+
+fn ledgers() -> MutexGuard<'static, Vec<Weak<Ledger>>> {
+    LEDGERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Word that memory is handed out for writing, from this address on.
+pub(crate) fn touched(data: *const u8) {
+    for ledger in ledgers().iter().filter_map(Weak::upgrade) {
+        for entry in &ledger.entries {
+            if (entry.start..entry.start + entry.bytes).contains(&data.addr()) {
+                entry.touched.store(true, Ordering::Relaxed);
+            }
         }
     }
 }
 
 impl Ledger {
+    /// Watches the results until this is dropped.
+    pub(crate) fn watch(self) -> Arc<Self> {
+        let this = Arc::new(self);
+        let mut ledgers = ledgers();
+        ledgers.retain(|ledger| ledger.strong_count() > 0);
+        ledgers.push(Arc::downgrade(&this));
+        this
+    }
+
     fn check(&self) -> Result<()> {
-        let is_left = |entry: &&Entry| !SLOTS[entry.slot].touched.load(Ordering::Acquire);
+        let is_left = |entry: &&Entry| !entry.touched.load(Ordering::Relaxed);
         if !self.entries.iter().any(|entry| is_left(&entry)) {
             return Ok(());
         }

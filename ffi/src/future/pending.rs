@@ -6,7 +6,6 @@
 //! speaks first: a call that is complete when its handler returns needs none.
 
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
@@ -19,43 +18,7 @@ use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Condvar, Mutex, UnsafeCell};
 use xla_ffi_sys::XLA_FFI_Future;
 
-/// A number that no other living thread has.
-///
-/// In a shared library a `thread_local!` is a call of the loader's: asked twice a call, as here, it
-/// took 3.8 ns where the register takes 2.4, and the exchange that all this avoids takes 8.
-#[inline(always)]
-fn thread() -> usize {
-    #[cfg(all(target_arch = "x86_64", target_os = "linux", not(loom)))]
-    {
-        let thread: usize;
-        // SAFETY: the ABI keeps the thread's own address at `fs:0`; reading it changes nothing.
-        unsafe {
-            std::arch::asm!(
-                "mov {}, fs:0",
-                out(reg) thread,
-                options(pure, readonly, nostack, preserves_flags)
-            );
-        }
-        thread
-    }
-    #[cfg(not(any(all(target_arch = "x86_64", target_os = "linux"), loom)))]
-    {
-        thread_local!(static PLACE: u8 = const { 0 });
-        PLACE.with(|place| std::ptr::from_ref(place).addr())
-    }
-    // A model's threads share one of the system's.
-    #[cfg(loom)]
-    {
-        loom::thread_local!(static PLACE: Box<u8> = Box::new(0));
-        PLACE.with(|place| std::ptr::from_ref(&**place).addr())
-    }
-}
-
 struct Call {
-    // The thread of the return. A completion on this thread is before the return or behind it, never
-    // beside it, and need not exchange the state with another processor, which takes 8 ns. A return
-    // has spoken before its thread ends, and a later thread of the same number is started after that.
-    thread: usize,
     // OPEN until a party speaks: then LEFT by the return, or DONE by the completion.
     state: AtomicU8,
     // Why the call failed, if it did: the completion's until it speaks, then the other party's.
@@ -119,41 +82,15 @@ impl Gate {
 /// The two parties of a call under way.
 #[inline]
 pub(crate) fn pair() -> (Completion, Return) {
-    // Field by field: what is copied from the stack as a whole is slow to be read back in parts.
-    let mut call = Box::<Call>::new_uninit();
-    let place = call.as_mut_ptr();
-    // SAFETY: within the box.
-    let owner = unsafe { &raw mut (*place).thread };
-    // SAFETY: as above.
-    let state = unsafe { &raw mut (*place).state };
-    // SAFETY: as above.
-    let failure = unsafe { &raw mut (*place).failure };
-    // SAFETY: as above.
-    let left = unsafe { &raw mut (*place).left };
-    #[cfg(debug_assertions)]
-    {
-        // SAFETY: as above.
-        let results = unsafe { &raw mut (*place).results };
-        // SAFETY: as above.
-        unsafe { results.write(Results::of_this_call()) };
-    }
-    #[cfg(loom)]
-    {
-        // SAFETY: as above.
-        let alive = unsafe { &raw mut (*place).alive };
-        // SAFETY: as above.
-        unsafe { alive.write(loom::alloc::Track::new(())) };
-    }
-    // SAFETY: as above.
-    unsafe { owner.write(thread()) };
-    // SAFETY: as above.
-    unsafe { state.write(AtomicU8::new(OPEN)) };
-    // SAFETY: as above.
-    unsafe { failure.write(UnsafeCell::new(None)) };
-    // SAFETY: as above.
-    unsafe { left.write(UnsafeCell::new(Left::Nothing)) };
-    // SAFETY: all fields are written.
-    let call = NonNull::from(Box::leak(unsafe { call.assume_init() }));
+    let call = NonNull::from(Box::leak(Box::new(Call {
+        state: AtomicU8::new(OPEN),
+        failure: UnsafeCell::new(None),
+        left: UnsafeCell::new(Left::Nothing),
+        #[cfg(debug_assertions)]
+        results: Results::of_this_call(),
+        #[cfg(loom)]
+        alive: loom::alloc::Track::new(()),
+    })));
     (Completion { call: Some(call) }, Return { call })
 }
 
@@ -199,15 +136,7 @@ impl Completion {
                 .failure
                 .with_mut(|place| unsafe { place.write(Some(error)) });
         }
-        let before = if shared.thread == thread() {
-            let before = shared.state.load(Ordering::Acquire);
-            if before == OPEN {
-                shared.state.store(DONE, Ordering::Release);
-            }
-            before
-        } else {
-            shared.state.swap(DONE, Ordering::AcqRel)
-        };
+        let before = shared.state.swap(DONE, Ordering::AcqRel);
         if before == LEFT {
             // SAFETY: the return has spoken before.
             unsafe { answer_late(call) };
@@ -288,25 +217,11 @@ impl Return {
             return Err(self);
         }
         #[cfg(debug_assertions)]
-        {
-            if shared.results.check().is_err() {
-                return Err(self);
-            }
-            // SAFETY: within the box, which is this party's alone by now.
-            let results = unsafe { &raw mut (*self.call.as_ptr()).results };
-            // SAFETY: as above, and dropped once.
-            unsafe { results.drop_in_place() };
+        if shared.results.check().is_err() {
+            return Err(self);
         }
-        #[cfg(loom)]
-        {
-            // SAFETY: as above.
-            let alive = unsafe { &raw mut (*self.call.as_ptr()).alive };
-            // SAFETY: as above, and dropped once.
-            unsafe { alive.drop_in_place() };
-        }
-        // SAFETY: made by `pair`, and this party's alone by now. Nothing else in it is to be dropped:
-        // there is no failure, and only the return writes `left`.
-        drop(unsafe { Box::from_raw(self.call.as_ptr().cast::<MaybeUninit<Call>>()) });
+        // SAFETY: the completion has spoken.
+        drop(unsafe { end(self.call) });
         std::mem::forget(self);
         Ok(())
     }
@@ -496,17 +411,6 @@ mod loom_tests {
             thread.join().unwrap();
         });
     }
-
-    /// On the thread of the return there is no exchange: the completion comes before it or behind it.
-    #[test]
-    fn loom_one_thread_speaks_twice() {
-        models(loom_host::both(), |host, end| {
-            let (completion, back) = pair();
-            end.come(completion);
-            let flow = back.settle(host, None);
-            assert_eq!(loom_host::went_well(flow), end == End::Well);
-        });
-    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -552,15 +456,6 @@ mod tests {
         completion.complete(Err(Error::internal("late")));
         let flow = back.try_end().unwrap_err().settle(bare(), None);
         assert!(matches!(flow, Flow::Failed(error) if error.message() == "late"));
-    }
-
-    #[test]
-    fn threads_are_told_apart() {
-        let here = thread();
-        assert_eq!(here, thread());
-        let there = std::thread::spawn(thread).join().unwrap();
-        // The other thread has ended, but this one lived all the while.
-        assert_ne!(here, there);
     }
 
     #[test]
