@@ -245,7 +245,10 @@ pub(crate) fn spoilt(case: &Case, host: &Host) -> Vec<(String, Frame)> {
             let result = buffers[good.args.len() + ret];
             // SAFETY: as above.
             unsafe { (*result).data = data };
-            all.push((format!("result {ret} in the place of operand {other}"), frame));
+            all.push((
+                format!("result {ret} in the place of operand {other}"),
+                frame,
+            ));
         }
     }
     all
