@@ -8,7 +8,6 @@ pub(crate) mod copies;
 pub(crate) mod counts;
 pub(crate) mod given;
 pub(crate) mod handler_info;
-pub(crate) mod kind;
 pub(crate) mod layout;
 pub(crate) mod library_check;
 pub(crate) mod manifest;

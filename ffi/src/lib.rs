@@ -88,9 +88,8 @@ pub use context::{
 };
 pub use declare::at::At;
 pub use declare::attr_type::AttrType;
-pub use declare::kind::{Kind, Presence};
 pub use declare::layout::Layout;
-pub use declare::param::Param;
+pub use declare::param::{Kind, Param, Presence};
 #[doc(hidden)]
 pub use declare::types::KnownType;
 pub use declare::types::{HostType, State, UserType};
@@ -101,13 +100,12 @@ pub use future::{Detach, Future, Kept, Later, Promise};
 pub use operand::buffer::Buffer;
 pub use operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 pub use operand::element::{
-    DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
-    F8E8M0FNU, Pred, bit_width,
+    ANY_RANK, DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
+    F8E5M2FNUZ, F8E8M0FNU, Pred, bit_width,
 };
 pub use operand::inout::InOut;
 pub use operand::out::Out;
 pub use operand::packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
-pub use operand::rank::ANY_RANK;
 pub use operand::rows::{Rows, RowsMut};
 pub use operand::token::{Token, TokenOut};
 pub use operand::untyped::AnyBuffer;
@@ -456,10 +454,10 @@ pub mod prelude {
 pub mod __private {
     pub use crate::context::load_state;
     pub use crate::declare::contract_check::{entry_fits, is_operand, takes_batch};
+    pub use crate::entry::Flow;
     pub use crate::entry::entry;
-    pub use crate::entry::flow::Flow;
-    pub use crate::entry::handler::{Handler, Stage};
     pub use crate::entry::operands::{are_apart, counts};
+    pub use crate::entry::{Handler, Stage};
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
         pub use crate::legacy::descriptor::Opaque;

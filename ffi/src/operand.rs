@@ -8,7 +8,6 @@ pub(crate) mod element;
 pub(crate) mod inout;
 pub(crate) mod out;
 pub(crate) mod packed;
-pub(crate) mod rank;
 pub(crate) mod rows;
 pub(crate) mod token;
 pub(crate) mod uninit;

@@ -3,8 +3,7 @@
 use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 
 /// The parameter that a type is made from: one that is only read, since types are made before it is

@@ -7,14 +7,12 @@ use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 use crate::error::Result;
 use crate::operand::buffer::Buffer;
-use crate::operand::element::{DataTypes, Element};
+use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::operand::out::Out;
-use crate::operand::rank::{ANY_RANK, rank};
 use crate::operand::untyped::AnyBuffer;
 use crate::operand::untyped::AnyOut;
 

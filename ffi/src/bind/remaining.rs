@@ -4,8 +4,7 @@ use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 use crate::operand::buffer::Buffer;
@@ -342,7 +341,7 @@ impl<'f> RemainingRets<'f> {
     ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
         if let Some(wrong) =
-            crate::operand::untyped::unlike::<T>(raw, crate::operand::rank::rank(RANK))
+            crate::operand::untyped::unlike::<T>(raw, crate::operand::element::rank(RANK))
         {
             return Err(named("result", index, &wrong));
         }

@@ -1,7 +1,6 @@
 //! Whether a shape contract and a handler's parameters agree, told when the handler is compiled.
 
-use crate::declare::kind::Presence;
-use crate::declare::param::Param;
+use crate::declare::param::{Param, Presence};
 use crate::declare::text::same;
 use xla_ffi_contract::{Declared, Form};
 

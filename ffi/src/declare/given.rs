@@ -5,8 +5,7 @@ use crate::attribute::{AttrValue, Attribute};
 use crate::call::frame::Frame;
 use crate::declare::attr_type::AttrType;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::Presence;
-use crate::declare::param::Param;
+use crate::declare::param::{Param, Presence};
 use crate::declare::text::same;
 use xla_ffi_sys::XLA_FFI_DataType;
 

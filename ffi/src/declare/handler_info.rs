@@ -1,7 +1,6 @@
 //! A handler, its stages and its attributes, as constant data.
 
-use crate::declare::kind::Presence;
-use crate::declare::param::Param;
+use crate::declare::param::{Param, Presence};
 use crate::declare::text::{order, same};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 

@@ -4,9 +4,8 @@
 use crate::declare::about::{Batch, Gradient};
 use crate::declare::counts::operands;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::Presence;
 use crate::declare::manifest::Library;
-use crate::declare::param::Param;
+use crate::declare::param::{Param, Presence};
 use crate::declare::text::{Text, same};
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::{ELEMENT_TYPES, ElementClass};

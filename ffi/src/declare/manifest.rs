@@ -6,7 +6,7 @@ mod params;
 
 use crate::declare::about::{About, Batch, Gradient};
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::Kind;
+use crate::declare::param::Kind;
 use crate::declare::text::Text;
 use crate::entry::device_check::uses_host_memory;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};

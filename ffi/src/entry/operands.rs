@@ -5,10 +5,9 @@ use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::counts::{Counts, counts_matter, operands};
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
-use crate::declare::kind::Presence;
-use crate::declare::param::Param;
+use crate::declare::param::{Param, Presence};
+use crate::entry::Stage;
 use crate::entry::diagnose::overlaps;
-use crate::entry::handler::Stage;
 use crate::entry::problems::Problems;
 
 /// For the macros: whether the numbers of operands and attributes are as declared.
@@ -81,11 +80,12 @@ pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -
         // Absent, or not compared: a number that no other operand has.
         _ => index as u32,
     };
-    for index in 0..args {
-        starts[index] = start(index, frame.arg(index));
+    let (of_args, of_rets) = starts.split_at_mut(args);
+    for (index, place) in of_args.iter_mut().enumerate() {
+        *place = start(index, frame.arg(index));
     }
-    for index in args..N {
-        starts[index] = start(index, frame.ret(index - args));
+    for (index, place) in of_rets.iter_mut().enumerate() {
+        *place = start(args + index, frame.ret(index));
     }
     !may_clash(&starts, args) || !any_clash(*frame, H::PARAMS)
 }
@@ -103,6 +103,10 @@ fn may_clash<const N: usize>(starts: &[u32; N], args: usize) -> bool {
 /// The same four by four: 8 arguments beside 8 results take half the time. Two arguments among the four that the first
 /// result is in are compared, too.
 #[cfg(target_arch = "x86_64")]
+#[expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "one reason for all: SSE2"
+)]
 #[inline(always)]
 fn may_clash_by_fours<const N: usize>(starts: &[u32; N], args: usize) -> bool {
     use std::arch::x86_64::{_mm_cmpeq_epi32, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi32};

@@ -3,7 +3,7 @@
 use crate::call::frame::Frame;
 use crate::context::store_state;
 use crate::declare::types::State;
-use crate::entry::flow::Flow;
+use crate::entry::Flow;
 use crate::error::{Error, Result};
 use crate::future::Future;
 

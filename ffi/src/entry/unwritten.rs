@@ -8,9 +8,8 @@ use std::sync::atomic::AtomicBool;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::{Kind, Presence};
-use crate::declare::param::Param;
-use crate::entry::flow::Flow;
+use crate::declare::param::{Kind, Param, Presence};
+use crate::entry::Flow;
 use crate::future::ledger::{Entry, HERE, Ledger, Results};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::call::host::Host;
-use crate::entry::flow::Flow;
+use crate::entry::Flow;
 use crate::sync::{Condvar, Mutex};
 use xla_ffi_sys::*;
 

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
 use crate::call::host::Host;
-use crate::entry::flow::Flow;
+use crate::entry::Flow;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
 use crate::future::ledger::Results;

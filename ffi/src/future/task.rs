@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::call::frame::Frame;
 use crate::call::frame_copy::OwnedFrame;
-use crate::entry::flow::Flow;
+use crate::entry::Flow;
 use crate::entry::panics;
 use crate::error::{Error, Result};
 use crate::future::executor;

@@ -3,8 +3,7 @@
 
 use crate::declare::counts::Counts;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::Presence;
-use crate::declare::param::Param;
+use crate::declare::param::{Param, Presence};
 use crate::declare::text::same;
 use xla_ffi_sys::XLA_FFI_DataType;
 

@@ -9,8 +9,8 @@ use super::staging::{Device, Staging};
 use super::table::{self, Failure};
 use super::tuples::{OnDevice, Tuples, on_host};
 use crate::declare::attr_type::AttrType;
+use crate::entry::Stage;
 use crate::entry::entry;
-use crate::entry::handler::Stage;
 use crate::error::{Error, Result};
 use xla_ffi_sys::*;
 

@@ -6,13 +6,11 @@ use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
-use crate::operand::element::{DataTypes, Element};
-use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// The pointer and the shape of an operand whose elements this process cannot reach.

@@ -6,11 +6,9 @@ use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::Typed;
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
-use crate::operand::element::{DataTypes, Element};
-use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::wording;
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.

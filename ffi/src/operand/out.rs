@@ -6,14 +6,12 @@ use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
-use crate::operand::element::{DataTypes, Element};
-use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::operand::rows::RowsMut;
 use crate::operand::uninit;
 use crate::operand::writer::Writer;

@@ -6,16 +6,14 @@ use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::at::At;
-use crate::declare::kind::Kind;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
 use crate::operand::buffer::Buffer;
-use crate::operand::element::{DataTypes, Element, byte_size};
+use crate::operand::element::{DataTypes, Element, byte_size, rank};
 use crate::operand::out::Out;
-use crate::operand::rank::rank;
 use crate::operand::uninit;
 use xla_ffi_sys::XLA_FFI_DataType;
 

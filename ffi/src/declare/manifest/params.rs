@@ -1,9 +1,8 @@
 //! Operands and attributes in a manifest.
 
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::{Kind, Presence};
 use crate::declare::layout::Layout as Order;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param, Presence};
 use crate::declare::text::Text;
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::ELEMENT_TYPES;
