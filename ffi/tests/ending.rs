@@ -209,41 +209,6 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
     runtime.shutdown(Duration::ZERO).unwrap();
 }
 
-/// Whatever thread calls at the time of a shutdown: what the program lent is its own afterwards.
-#[test]
-fn no_call_is_under_way_after_a_shutdown() {
-    static INSIDE: AtomicUsize = AtomicUsize::new(0);
-
-    #[xla_ffi::handler]
-    fn busy() -> Result<()> {
-        INSIDE.fetch_add(1, Ordering::SeqCst);
-        std::hint::black_box(std::time::Instant::now());
-        INSIDE.fetch_sub(1, Ordering::SeqCst);
-        Ok(())
-    }
-
-    for _ in 0..50 {
-        let runtime = Runtime::default();
-        let prepared = call(&runtime, "busy", bundle::<busy>()).prepare().unwrap();
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                let mut own = prepared.try_clone().unwrap();
-                scope.spawn(move || {
-                    let error = loop {
-                        if let Err(error) = own.invoke() {
-                            break error;
-                        }
-                    };
-                    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
-                });
-            }
-            std::thread::sleep(Duration::from_micros(300));
-            runtime.shutdown(LONG).unwrap();
-            assert_eq!(INSIDE.load(Ordering::SeqCst), 0);
-        });
-    }
-}
-
 #[test]
 fn calls_are_counted_by_handler_when_asked() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -302,56 +267,4 @@ fn tasks_run_on_the_programs_own_threads() {
     assert!(ran > 0);
     call().run().unwrap();
     assert_eq!(threads.0.load(Ordering::SeqCst), ran);
-}
-
-/// Takes a task, and does with it what the number says, before it panics.
-struct Panics(usize, Mutex<Vec<Box<dyn FnOnce() + Send>>>);
-
-impl Executor for Panics {
-    fn execute(&self, task: Box<dyn FnOnce() + Send>) {
-        match self.0 {
-            0 => drop(task),
-            1 => task(),
-            _ => self.1.lock().unwrap().push(task),
-        }
-        panic!("no threads today");
-    }
-
-    fn num_threads(&self) -> usize {
-        2
-    }
-}
-
-static LEFT: AtomicUsize = AtomicUsize::new(0);
-
-#[xla_ffi::handler]
-fn leaves_tasks(pool: ThreadPool) -> Result<()> {
-    for _ in 0..3 {
-        let owned = vec![1_usize; 100];
-        pool.spawn(move || {
-            LEFT.fetch_add(owned.iter().sum(), Ordering::SeqCst);
-        })?;
-    }
-    Ok(())
-}
-
-/// A task that is handed over is not the handler's any more, whatever becomes of the executor, and each runs once.
-#[test]
-fn an_executor_that_panics_has_the_task_all_the_same() {
-    for what in 0..3 {
-        LEFT.store(0, Ordering::SeqCst);
-        let runtime = Runtime::default();
-        let executor = Arc::new(Panics(what, Mutex::default()));
-        let call = call(&runtime, "leaves_tasks", bundle::<leaves_tasks>());
-        let given: Arc<dyn Executor> = executor.clone();
-        call.executor(given).run().unwrap();
-        let kept: Vec<_> = executor.1.lock().unwrap().drain(..).collect();
-        assert_eq!(kept.len(), if what == 2 { 3 } else { 0 });
-        kept.into_iter().for_each(|task| task());
-        assert_eq!(LEFT.load(Ordering::SeqCst), 300, "{what}");
-        let findings = runtime.take_findings();
-        assert_eq!(findings.len(), 1, "told once: {findings:?}");
-        let told = |text: &str| findings.iter().all(|found| found.message.contains(text));
-        assert!(told("no threads today") && told("executor"), "{findings:?}");
-    }
 }

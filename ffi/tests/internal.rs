@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use xla_ffi::internal::{Code, Error, Invocation, Status, bundle};
 use xla_ffi::prelude::*;
-use xla_ffi::{Future, Later};
 use xla_ffi_runtime::{
     Attributes, Bundle, CpuStream, DType, HostAllocator, Revision, Runtime, Shape, Stage, Tensor,
 };
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_InternalApi};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
 #[derive(Debug, thiserror::Error)]
 #[error("the disk is on fire")]
@@ -40,31 +39,6 @@ fn rich(mut y: Out<i64, 1>, call: Invocation) -> Result<(), Status> {
 #[xla_ffi::handler]
 fn failing(_y: Out<f32>, _call: Invocation) -> Result<(), Status> {
     Err(Error::new(Code::DataLoss, "the file cannot be read").with_source(Cause))?
-}
-
-/// A cause whose destructor panics.
-#[derive(Debug, thiserror::Error)]
-#[error("a bomb")]
-struct Bomb;
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        panic!("the destructor of a cause");
-    }
-}
-
-#[xla_ffi::handler]
-fn fails_behind_its_promise(later: Later) -> Result<Future, Status> {
-    let (promise, _future) = later.promise(());
-    promise.complete(Ok(()));
-    Err(Error::new(Code::DataLoss, "the file is gone").with_source(Bomb))?
-}
-
-#[test]
-fn what_a_status_owns_may_panic_when_it_is_destroyed() {
-    let call = xla_ffi::internal::call::<fails_behind_its_promise>("{}").expect("a call");
-    let error = call.run().expect_err("it fails");
-    assert!(error.message().contains("the file is gone"), "{error}");
 }
 
 #[test]
@@ -235,73 +209,4 @@ fn an_error_keeps_its_cause() {
         cause = error.source();
     }
     panic!("the cause is lost: {error:?}");
-}
-
-#[test]
-fn another_hosts_frame_is_refused_untouched() {
-    // A host that is not the runtime: its own table with the runtime's functions, and a private
-    // table at another address. The context is a pointer that faults when it is followed.
-    let runtime = Runtime::new(Revision::R10);
-    // SAFETY: a whole table, copied.
-    let mut api: XLA_FFI_Api = unsafe { runtime.api().read() };
-    let private = 0_u64;
-    api.internal_api = std::ptr::from_ref(&private).cast::<XLA_FFI_InternalApi>();
-    let mut y = [0.0_f32; 4];
-    let mut dims = [4_i64];
-    let mut buffer = xla_ffi_sys::XLA_FFI_Buffer {
-        struct_size: 48,
-        extension_start: std::ptr::null_mut(),
-        dtype: xla_ffi_sys::XLA_FFI_DataType::F32,
-        data: y.as_mut_ptr().cast(),
-        rank: 1,
-        dims: dims.as_mut_ptr(),
-    };
-    let mut types = [xla_ffi_sys::XLA_FFI_RetType::BUFFER];
-    let mut rets = [std::ptr::from_mut(&mut buffer).cast()];
-    let mut frame = XLA_FFI_CallFrame {
-        struct_size: 168,
-        extension_start: std::ptr::null_mut(),
-        api: &raw const api,
-        ctx: std::ptr::null_mut(),
-        stage: xla_ffi_sys::XLA_FFI_ExecutionStage::EXECUTE,
-        args: xla_ffi_sys::XLA_FFI_Args {
-            struct_size: 40,
-            extension_start: std::ptr::null_mut(),
-            size: 0,
-            types: std::ptr::null_mut(),
-            args: std::ptr::null_mut(),
-        },
-        rets: xla_ffi_sys::XLA_FFI_Rets {
-            struct_size: 40,
-            extension_start: std::ptr::null_mut(),
-            size: 1,
-            types: types.as_mut_ptr(),
-            rets: rets.as_mut_ptr(),
-        },
-        attrs: xla_ffi_sys::XLA_FFI_Attrs {
-            struct_size: 48,
-            extension_start: std::ptr::null_mut(),
-            size: 0,
-            types: std::ptr::null_mut(),
-            names: std::ptr::null_mut(),
-            attrs: std::ptr::null_mut(),
-        },
-        future: std::ptr::null_mut(),
-    };
-    // SAFETY: a whole frame.
-    let answer = unsafe { xla_ffi_runtime::internal::Invocation::from_frame(&raw const frame) };
-    let error = answer.expect_err("the address is not this image's");
-    assert_eq!(error.code(), Code::FailedPrecondition);
-    assert!(error.message().contains("another host"));
-    // SAFETY: as above.
-    let raised = unsafe { xla_ffi::__private::entry::<failing, 3>(&raw mut frame) };
-    assert!(!raised.is_null(), "the handler refuses");
-    let mut args = xla_ffi_sys::XLA_FFI_Error_Destroy_Args {
-        struct_size: 24,
-        extension_start: std::ptr::null_mut(),
-        error: raised,
-    };
-    let destroy = api.XLA_FFI_Error_Destroy.expect("the runtime has it");
-    // SAFETY: the error that was just made.
-    unsafe { destroy(&raw mut args) };
 }

@@ -2,7 +2,7 @@
 //! device whose streams are threads.
 
 use std::ffi::c_void;
-use xla_ffi::legacy::{CpuStreams, Device, Leaf, Shapes, Staging};
+use xla_ffi::legacy::{CpuStreams, Shapes, Staging};
 use xla_ffi::sys::XlaFfiLegacyTarget;
 use xla_ffi::{DataType, DeviceBuffer, DeviceOut, prelude::*};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, TupleForm};
@@ -80,79 +80,6 @@ fn sizes(opaque: &[u8]) -> Result<Shapes> {
 
 static TUPLES: Staging<CpuStreams> = Staging::new(CpuStreams::new(), 2);
 
-/// A platform that reads no tuples.
-struct Writes(CpuStreams);
-
-// SAFETY: as the streams'.
-unsafe impl Device for Writes {
-    type Event = <CpuStreams as Device>::Event;
-
-    fn device_of(&self, stream: *mut c_void) -> Result<u64> {
-        self.0.device_of(stream)
-    }
-    fn event(&self, stream: *mut c_void) -> Result<Self::Event> {
-        self.0.event(stream)
-    }
-    fn record(&self, event: &mut Self::Event, stream: *mut c_void) -> Result<()> {
-        self.0.record(event, stream)
-    }
-    fn is_complete(&self, event: &Self::Event) -> Result<bool> {
-        self.0.is_complete(event)
-    }
-    fn wait(&self, event: &Self::Event) -> Result<()> {
-        self.0.wait(event)
-    }
-    unsafe fn copy(
-        &self,
-        to: *mut *mut c_void,
-        from: &[*mut c_void],
-        stream: *mut c_void,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.copy(to, from, stream) }
-    }
-}
-
-static WRITES: Staging<Writes> = Staging::new(Writes(CpuStreams::new()), 2);
-
-/// A platform that panics.
-struct Panics(CpuStreams);
-
-// SAFETY: it never says that an event is complete.
-unsafe impl Device for Panics {
-    type Event = ();
-
-    fn device_of(&self, _: *mut c_void) -> Result<u64> {
-        panic!("no device here")
-    }
-    fn event(&self, _: *mut c_void) -> Result<()> {
-        Ok(())
-    }
-    fn record(&self, (): &mut (), _: *mut c_void) -> Result<()> {
-        Ok(())
-    }
-    fn is_complete(&self, (): &()) -> Result<bool> {
-        Ok(false)
-    }
-    fn wait(&self, (): &()) -> Result<()> {
-        Ok(())
-    }
-    unsafe fn copy(
-        &self,
-        to: *mut *mut c_void,
-        from: &[*mut c_void],
-        at: *mut c_void,
-    ) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { self.0.copy(to, from, at) }
-    }
-    unsafe fn resolve(&self, _: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
-        leaf.address().ok_or_else(|| Error::internal("no address"))
-    }
-}
-
-static PANICS: Staging<Panics> = Staging::new(Panics(CpuStreams::new()), 2);
-
 xla_ffi::legacy! {
     roots = cpu_status(mix), tuples = "roots":
         (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
@@ -168,10 +95,6 @@ xla_ffi::legacy! {
     device_leaves = gpu_status(mix_later), tuples = "leaves":
         (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
     device_roots = gpu_status(mix_later), tuples = "roots", pool = TUPLES:
-        (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
-    device_writes = gpu_status(mix_later), tuples = "roots", pool = WRITES:
-        (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
-    device_panics = gpu_status(mix_later), tuples = "roots", pool = PANICS:
         (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
     // SAFETY: as above.
     device_told = gpu_status(mix_later), shapes = unsafe sizes, structure = "(_, ((), _)), _ -> ((_), _)",
@@ -190,8 +113,6 @@ xla_ffi::library! {
     legacy told_leaves,
     legacy device_leaves,
     legacy device_roots,
-    legacy device_writes,
-    legacy device_panics,
     legacy device_told,
 }
 
@@ -380,8 +301,6 @@ fn both_forms_on_a_device() {
         ("device_roots", nodes(false), b""),
         ("device_roots", nodes(true), b""),
         ("device_told", nodes(true), &[2]),
-        // It needs no tuple of an operand here.
-        ("device_writes", nodes(false), b""),
     ] {
         let target = runtime
             .find_legacy(name, "CUDA", StatusReturning)
@@ -397,22 +316,4 @@ fn both_forms_on_a_device() {
         }
     }
     assert!(TUPLES.slots() <= 2);
-    for (name, part) in [
-        (
-            "device_writes",
-            "this platform reads no tuples in device memory",
-        ),
-        ("device_panics", "no device here"),
-    ] {
-        let target = runtime
-            .find_legacy(name, "CUDA", StatusReturning)
-            .expect(name);
-        let mut operands = Operands::new(100);
-        let (args, result) = operands.trees();
-        let form = nodes(name == "device_writes");
-        let call = Invocation::new(&target, &args, &result).form(form);
-        // SAFETY: the buffers outlive the call.
-        let error = unsafe { call.stream(device.stream.stream()).run() }.expect_err("refused");
-        assert!(error.message().contains(part), "{name}: {error}");
-    }
 }

@@ -8,7 +8,6 @@ pub mod cost;
 pub mod cuda_driver;
 pub mod damage;
 pub mod examples;
-pub mod frames;
 pub mod headers;
 pub mod once;
 pub mod plugin;

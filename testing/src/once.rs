@@ -140,38 +140,3 @@ pub fn precompiled(
     compile(&mut command, inputs, Some(&out))?;
     Ok(vec!["-include".to_owned(), header.display().to_string()])
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_compiler_runs_again_when_a_file_changed() {
-        let folder = crate::target_folder().join("tmp/once");
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        let (source, output) = (folder.join("source"), folder.join("output"));
-        let runs = folder.join("runs");
-        let go = |text: &str, script: &str| {
-            std::fs::write(&source, text).unwrap();
-            let mut command = Command::new("sh");
-            command.args(["-c", script, "sh"]).current_dir(&folder);
-            compile(&mut command, &[&source], Some(&output))
-        };
-        // Its arguments are `-o` and the file.
-        let script = "echo run >> runs; cat source > \"$2\"; ! grep -q bad source";
-        let count = || std::fs::read_to_string(&runs).unwrap().lines().count();
-        go("one", script).unwrap();
-        go("one", script).unwrap();
-        assert_eq!(count(), 1);
-        go("two", script).unwrap();
-        assert_eq!(count(), 2);
-        go("bad", script).unwrap_err();
-        go("bad", script).unwrap_err();
-        assert_eq!(count(), 4, "a failure is not kept");
-        go("two", script).unwrap();
-        std::fs::remove_file(&output).unwrap();
-        go("two", script).unwrap();
-        assert_eq!(count(), 6);
-    }
-}

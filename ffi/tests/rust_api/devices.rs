@@ -127,38 +127,6 @@ fn one_body_makes_and_updates_commands() {
     }
 }
 
-#[test]
-fn recorders_refuse_what_they_have_no_room_for() {
-    let mut call = prepared(on::<Taped>(Revision::R10, "{steps = 5 : i64}"));
-    let mut small = xla_ffi_runtime::Recorder::new(Revision::R10, 3).unwrap();
-    let error = call.record(&mut small).unwrap_err();
-    assert_eq!(error.code(), Code::ResourceExhausted);
-    assert!(error.message().contains("room for 3"), "{error}");
-    let mut call = prepared(on::<Taped>(Revision::R10, "{steps = -1 : i64}"));
-    let mut recorder = xla_ffi_runtime::Recorder::new(Revision::R10, 8).unwrap();
-    call.record(&mut recorder).unwrap();
-    let error = call.record(&mut recorder).unwrap_err();
-    assert_eq!(error.code(), Code::FailedPrecondition);
-    assert!(
-        error.message().contains("more of them than were made, 3"),
-        "{error}"
-    );
-
-    let mut call = prepared(on::<Captured>(Revision::R9, "{}"));
-    let mut recorder = xla_ffi_runtime::Recorder::new(Revision::R9, 1).unwrap();
-    call.record(&mut recorder).unwrap();
-    assert!(recorder.wants_stream_capture() && recorder.commands().is_empty());
-
-    let mut call = prepared(on::<ByAddress>(Revision::R9, "{}"));
-    let error = call.record(&mut recorder).unwrap_err();
-    assert_eq!(error.code(), Code::Unimplemented);
-    assert!(error.message().contains("0.12.0"), "{error}");
-    let mut call = prepared(on::<ByAddress>(Revision::R10, "{}"));
-    let mut recorder = xla_ffi_runtime::Recorder::new(Revision::R10, 1).unwrap();
-    call.record(&mut recorder).unwrap();
-    assert_eq!(recorder.commands().len(), 1);
-}
-
 const PAIR: Group = Group {
     mode: Mode::FLATTENED_ID,
     groups: &[&[0, 1], &[2, 3]],

@@ -1,12 +1,11 @@
 //! Call frames that no decent host makes: short structs, null and misaligned data, negative and
 //! overflowing dimensions, unknown tags, duplicates. Each is an error that names what is wrong.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
 use xla_ffi::__private::Handler;
 use xla_ffi::prelude::*;
 use xla_ffi::sys::*;
-use xla_ffi::{AttrValue, Pred};
 
 /// The errors that handlers made, by number: an error is its position plus one.
 static ERRORS: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
@@ -311,40 +310,6 @@ fn operands_that_cannot_be_slices_are_refused() {
     );
 }
 
-/// Nothing of a size that is not known is looked at.
-#[test]
-fn untyped_operands_are_checked_too() {
-    let spoil: [(Spoil, &str); 4] = [
-        (
-            |s| s.args[0].dtype = XLA_FFI_DataType(77),
-            "any (execute): argument `x`: element type 77[2] has elements of a size that this SDK (",
-        ),
-        (
-            |s| s.rets[0].dtype = XLA_FFI_DataType(0),
-            "any (execute): result `y`: element type 0[2] has elements of a size",
-        ),
-        (
-            |s| s.args[1].dtype = XLA_FFI_DataType(77),
-            "any (execute): argument `rest` (argument 1): element type 77[2] has",
-        ),
-        (
-            |s| s.args[1].data = std::ptr::null_mut(),
-            "any (execute): argument `rest` (argument 1): F32[2] has a null data pointer",
-        ),
-    ];
-    for (spoil, text) in spoil {
-        let (mut x, mut y, mut z) = ([1.0; 4], [0.0; 4], [0.0; 4]);
-        let args = vec![
-            (buffer(F32, &mut x), vec![2]),
-            (buffer(F32, &mut z), vec![2]),
-        ];
-        let mut spoilt = Spoilt::new(args, vec![(buffer(F32, &mut y), vec![2])]);
-        spoil(&mut spoilt);
-        let refusal = spoilt.refused::<any>();
-        assert!(refusal.starts_with(text), "{refusal}");
-    }
-}
-
 /// Buffers without elements may be null or lie anywhere, and their dimensions may be huge.
 #[test]
 fn empty_operands_need_no_memory() {
@@ -391,14 +356,6 @@ fn leak<T>(value: T) -> *mut c_void {
     std::ptr::from_mut(Box::leak(Box::new(value))).cast()
 }
 
-fn scalar<T>(dtype: XLA_FFI_DataType, value: T) -> (XLA_FFI_AttrType, *mut c_void) {
-    let value = leak(value);
-    (
-        XLA_FFI_AttrType::SCALAR,
-        leak(XLA_FFI_Scalar { dtype, value }),
-    )
-}
-
 fn array(
     dtype: XLA_FFI_DataType,
     size: usize,
@@ -432,41 +389,6 @@ fn fixed(v: [f32; 2]) -> Result<()> {
 async fn kept(v: [f32; 2]) -> Result<()> {
     assert_eq!(v, [1.0, 2.0]);
     Ok(())
-}
-
-#[xla_ffi::handler]
-fn flags(flag: bool, v: &[Pred]) -> Result<()> {
-    assert!(flag && v.iter().all(|v| v.get()));
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn whatever(v: AttrValue) -> Result<()> {
-    Err(Error::aborted(v.describe()))
-}
-
-/// The function behind [`adapted`]: how many opaque bytes it was given.
-unsafe extern "C" fn opaque_bytes(
-    _out: *mut c_void,
-    _ins: *mut *const c_void,
-    _opaque: *const c_char,
-    length: usize,
-    status: *mut XlaCustomCallStatus,
-) {
-    // SAFETY: the status of the call.
-    unsafe { xla_ffi::legacy::set_failure(status, format!("{length} bytes")) };
-}
-
-xla_ffi::adapt! { adapted = unsafe cpu_unified(opaque_bytes), opaque = "v" }
-
-trait Aborted {
-    fn aborted(text: String) -> Error;
-}
-
-impl Aborted for Error {
-    fn aborted(text: String) -> Error {
-        Error::new(ErrorCode::Aborted, text)
-    }
 }
 
 fn attr<H: Handler>(
@@ -515,66 +437,6 @@ fn arrays_that_cannot_be_slices() {
     );
 }
 
-#[test]
-fn opaque_bytes_of_arrays() {
-    let bytes = leak([0_u8; 16]);
-    for (dtype, size, data, told) in [
-        (F32, 2, bytes, "8 bytes"),
-        (XLA_FFI_DataType::S4, 5, bytes, "3 bytes"),
-        (F32, 0, std::ptr::null_mut(), "0 bytes"),
-        (F32, 2, std::ptr::null_mut(), "attribute `v`"),
-        (F32, usize::MAX / 2, bytes, "attribute `v`"),
-        (XLA_FFI_DataType::INVALID, 2, bytes, "attribute `v`"),
-    ] {
-        let text = attr::<adapted>(&[("v", array(dtype, size, data))]).unwrap_err();
-        assert!(text.contains(told), "{dtype:?} {size}: {text}");
-    }
-}
-
-#[test]
-fn booleans_of_any_byte() {
-    let v = leak([1_u8, 2, 255]);
-    let bools = array(XLA_FFI_DataType::PRED, 3, v);
-    let seven = scalar(XLA_FFI_DataType::PRED, 7_u8);
-    attr::<flags>(&[("flag", seven), ("v", bools)]).unwrap();
-}
-
-/// Tags that this SDK has not seen, values that are not there, names that come twice.
-#[test]
-fn strange_dictionaries() {
-    let unknown = (XLA_FFI_AttrType(99), leak(0_u64));
-    let text = attr::<whatever>(&[("v", unknown)]).unwrap_err();
-    assert_eq!(text, "a value of a kind that is not known");
-    let text = attr::<slice>(&[("v", unknown)]).unwrap_err();
-    assert!(text.ends_with("expected an array of F32, got a value of a kind that is not known"));
-    for kind in [
-        XLA_FFI_AttrType::SCALAR,
-        XLA_FFI_AttrType::ARRAY,
-        XLA_FFI_AttrType::STRING,
-        XLA_FFI_AttrType::DICTIONARY,
-    ] {
-        let null = (kind, std::ptr::null_mut());
-        let text = attr::<whatever>(&[("v", null)]).unwrap_err();
-        assert_eq!(text, "a value of a kind that is not known");
-    }
-    let scalar_of = |value: u8| scalar(XLA_FFI_DataType::PRED, value);
-    let text = attr::<flags>(&[("flag", scalar_of(1)), ("flag", scalar_of(1))]).unwrap_err();
-    assert_eq!(text, "flags (execute): attribute `v` is missing");
-    let short = leak(XLA_FFI_Attrs {
-        struct_size: 40,
-        extension_start: std::ptr::null_mut(),
-        size: 0,
-        types: std::ptr::null_mut(),
-        names: std::ptr::null_mut(),
-        attrs: std::ptr::null_mut(),
-    });
-    let text = attr::<whatever>(&[("v", (XLA_FFI_AttrType::DICTIONARY, short))]).unwrap_err();
-    assert_eq!(text, "a value of a kind that is not known");
-    let odd = scalar(XLA_FFI_DataType(55), 1_u64);
-    let text = attr::<whatever>(&[("v", odd)]).unwrap_err();
-    assert_eq!(text, "a scalar of type element type 55");
-}
-
 #[xla_ffi::handler]
 fn status() -> std::result::Result<(), xla_ffi::internal::Status> {
     use xla_ffi::internal::{Code, Error, Status};
@@ -594,5 +456,5 @@ fn a_status_reaches_other_hosts_as_their_own_error() {
 xla_ffi::library! {
     name = "frames";
     status,
-    copy, any, in_out, slice, vec, fixed, kept, flags, whatever,
+    copy, any, in_out, slice, vec, fixed, kept,
 }

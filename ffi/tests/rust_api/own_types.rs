@@ -1,7 +1,6 @@
 //! Parameters of users' own types.
 
 use crate::kit::{array, call, first, refused, shape, vector};
-use std::sync::atomic::{AtomicBool, Ordering};
 use xla_ffi::{At, Bind, Frame, OutlivesCall, Param, Problems, prelude::*};
 use xla_ffi_runtime::DType;
 
@@ -118,55 +117,6 @@ fn types_made_from_parameters() {
     );
 }
 
-/// A vector that is made once: who tries again gets nothing.
-#[derive(Bind)]
-#[bind(from = Buffer<'f, f32, 1>)]
-struct Once<'f>(Buffer<'f, f32, 1>);
-
-static MADE: AtomicBool = AtomicBool::new(false);
-
-impl<'f> TryFrom<Buffer<'f, f32, 1>> for Once<'f> {
-    type Error = &'static str;
-
-    fn try_from(from: Buffer<'f, f32, 1>) -> std::result::Result<Self, &'static str> {
-        match MADE.swap(true, Ordering::Relaxed) {
-            false => Ok(Self(from)),
-            true => Err("made already"),
-        }
-    }
-}
-
-/// A type that is made from one that is made.
-#[derive(Bind)]
-#[bind(from = Once<'f>)]
-struct Outer<'f>(Once<'f>);
-
-impl<'f> From<Once<'f>> for Outer<'f> {
-    fn from(once: Once<'f>) -> Self {
-        Self(once)
-    }
-}
-
-#[xla_ffi::handler]
-fn overwritten(x: Outer, mut y: Out<f32, 1>) -> Result<()> {
-    let before = x.0.0[0];
-    y.fill(7.0);
-    assert!(x.0.0[0] == before, "what is borrowed has changed");
-    Ok(())
-}
-
-/// Where an operand lies is no matter of what its types are made by.
-#[test]
-fn types_made_from_made_ones_overlap_nothing() {
-    let call = call::<overwritten>("{}").arg(vector(&[1.0_f32, 2.0]));
-    // Who asks for the reason makes the type again.
-    let text = refused(call.ret_alias(0));
-    assert_eq!(text, "overwritten (execute): argument `x`: made already");
-    MADE.store(false, Ordering::Relaxed);
-    let call = self::call::<overwritten>("{}").arg(vector(&[1.0_f32, 2.0]));
-    assert_eq!(first::<f32>(call.ret(shape(DType::F32, &[2]))), [7.0; 2]);
-}
-
 /// What is made from an operand or an attribute may be kept as that may.
 #[xla_ffi::handler]
 async fn later(x: Square<'_>, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<()> {
@@ -228,4 +178,4 @@ fn types_bound_by_hand() {
     assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
 }
 
-xla_ffi::library! { name = "own_types"; trace, copied, overwritten, later, pair }
+xla_ffi::library! { name = "own_types"; trace, copied, later, pair }

@@ -1,7 +1,7 @@
 //! Stages, state and its end.
 
-use crate::kit::{bundle, call, failed, handler, load, ret, shape};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use crate::kit::{bundle, failed, handler, load, ret, shape};
+use std::sync::atomic::{AtomicI64, Ordering};
 use xla_ffi::{Initialized, Prepared, State, prelude::*};
 use xla_ffi_runtime::{Attributes, Bundle, Code, DType, Hazard, Revision, Runtime, Stage, Stages};
 
@@ -159,59 +159,6 @@ fn every_stage_leaves_state_for_the_later_ones() {
     assert!(metadata.is_command_buffer_compatible());
 }
 
-/// Stages without state of their own, and a handler without any.
-struct Checked;
-
-static PREPARED: AtomicUsize = AtomicUsize::new(0);
-
-#[xla_ffi::stateful(name = "checked")]
-impl Checked {
-    fn prepare(x: Buffer<f32, 1>) -> Result<()> {
-        PREPARED.fetch_add(x.len(), Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn execute(_x: Buffer<f32, 1>, mut y: Out<u64, 0>) -> Result<()> {
-        y.fill(PREPARED.load(Ordering::Relaxed) as u64);
-        Ok(())
-    }
-}
-
-#[test]
-fn stages_that_leave_nothing() {
-    let call = call::<Checked>("{}")
-        .arg(crate::kit::vector(&[1.0_f32, 2.0]))
-        .ret(shape(DType::U64, &[]));
-    assert_eq!(crate::kit::first::<u64>(call), [2]);
-}
-
-/// A destructor that panics is told and goes no further.
-struct Fragile;
-
-#[xla_ffi::stateful]
-impl Fragile {
-    fn instantiate() -> Self {
-        Self
-    }
-
-    fn execute(&self) {}
-}
-
-impl Drop for Fragile {
-    fn drop(&mut self) {
-        panic!("the end");
-    }
-}
-
-#[test]
-fn destructors_of_state_may_panic() {
-    for revision in [Revision::R1, Revision::R7, Revision::R10] {
-        let executable = load::<Fragile>(&Runtime::new(revision), "{}").unwrap();
-        assert!(executable.call().run().is_ok());
-        drop(executable);
-    }
-}
-
 /// A function registered for another stage than its own.
 #[test]
 fn wrong_stages_are_told() {
@@ -246,4 +193,4 @@ fn wrong_stages_are_told() {
     assert!(!text.is_empty(), "{text}");
 }
 
-xla_ffi::library! { name = "stages"; Counter, Staged, Checked, Fragile }
+xla_ffi::library! { name = "stages"; Counter, Staged }

@@ -1,12 +1,10 @@
 //! Calls whose work is done in parts.
 
 use super::f32s;
-use crate::kit::{array, call, failed, on, ret, shape, vector};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::kit::{array, call, failed, ret, shape, vector};
 use std::thread;
-use std::time::Duration;
 use xla_ffi::{Future, Later, prelude::*};
-use xla_ffi_runtime::{Call, Code, DType, Revision};
+use xla_ffi_runtime::{Call, Code, DType};
 
 #[xla_ffi::handler]
 fn in_parts(later: Later, parts: i64, how: &str) -> Result<Future> {
@@ -171,75 +169,6 @@ fn a_part_that_fails_fails_the_call() {
     );
 }
 
-/// An operand of one's own that panics when it is destroyed whole; its pieces take their time.
-struct Whole {
-    piece: bool,
-}
-
-static PIECES_GONE: AtomicUsize = AtomicUsize::new(0);
-
-impl Drop for Whole {
-    fn drop(&mut self) {
-        if self.piece {
-            thread::sleep(Duration::from_millis(20));
-            PIECES_GONE.fetch_add(1, Ordering::Release);
-        } else {
-            panic!("an operand's destructor");
-        }
-    }
-}
-
-impl xla_ffi::Kept for Whole {
-    type At<'a> = ();
-
-    fn at(&mut self) {}
-}
-
-// SAFETY: nothing is reached.
-unsafe impl xla_ffi::Detach for Whole {
-    type Kept = Self;
-
-    unsafe fn detach(self, _call: &xla_ffi::Frame<'_>) -> Self {
-        self
-    }
-}
-
-// SAFETY: as above.
-unsafe impl xla_ffi::Divide for Whole {
-    type Shared = ();
-
-    fn rows(&self) -> Result<Option<usize>> {
-        Ok(None)
-    }
-
-    unsafe fn piece(&self, _rows: std::ops::Range<usize>) -> Result<Self> {
-        Ok(Self { piece: true })
-    }
-
-    unsafe fn shared(&self) {}
-}
-
-#[xla_ffi::handler]
-fn unwinds(later: Later, parts: i64) -> Result<Future> {
-    let (promise, future) = later.promise(Whole { piece: false });
-    thread::spawn(move || {
-        drop(promise.count_down(parts as usize));
-    });
-    Ok(future)
-}
-
-/// Operands go before their call is completed, also where a destructor unwinds.
-#[test]
-fn a_call_ends_after_its_pieces_have_gone() {
-    for revision in Revision::ALL {
-        PIECES_GONE.store(0, Ordering::Release);
-        let call = on::<unwinds>(revision, "{parts = 2 : i64}");
-        let (code, _) = failed(call);
-        assert_eq!(code, Code::Internal);
-        assert_eq!(PIECES_GONE.load(Ordering::Acquire), 2, "{revision}");
-    }
-}
-
 /// Results that cannot be divided; the handler does not even say so.
 #[xla_ffi::handler]
 fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<Future> {
@@ -351,26 +280,4 @@ fn shares_are_gathered_at_the_end() {
     assert_eq!(text, "a call in no parts would never complete");
 }
 
-#[xla_ffi::handler]
-fn cleared(y: AnyOut, parts: i64, later: Later) -> Result<Future> {
-    let (promise, future) = later.promise(y);
-    for part in promise.count_down(parts as usize)? {
-        part.complete_with(|mut y| {
-            y.fill_bytes(0);
-            Ok(())
-        });
-    }
-    Ok(future)
-}
-
-/// A part without rows begins nowhere.
-#[test]
-fn parts_of_packed_elements_may_be_empty() {
-    for (dims, parts, bytes) in [(&[1, 3][..], 2, 2), (&[3], 2, 2), (&[0, 3], 3, 0)] {
-        let call = call::<cleared>(&format!("{{parts = {parts} : i64}}"));
-        let outcome = call.ret(shape(DType::S4, dims)).run().unwrap();
-        assert_eq!(outcome.rets[0].bytes(), vec![0; bytes], "{dims:?}");
-    }
-}
-
-xla_ffi::library! { name = "asynchronous_parts"; cleared, divided, gathered, in_parts, indivisible }
+xla_ffi::library! { name = "asynchronous_parts"; divided, gathered, in_parts, indivisible }

@@ -1,13 +1,12 @@
 //! Promises of one piece.
 
 use super::f32s;
-use crate::kit::{array, call, failed, first, load, on, ret, shape, vector};
+use crate::kit::{call, failed, first, load, on, ret, vector};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 use xla_ffi::{Future, KeptAnyOut, KeptBuffer, KeptOut, Later, Promise, prelude::*};
-use xla_ffi_runtime::{Code, DType, Revision, Runtime};
+use xla_ffi_runtime::{Code, Revision, Runtime};
 
 #[xla_ffi::handler(shape = "n -> n")]
 fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result<Future> {
@@ -94,95 +93,6 @@ fn promises_are_broken_with_an_error() {
     }
 }
 
-static SLOW_DONE: AtomicUsize = AtomicUsize::new(0);
-
-/// Makes a promise and then does not return its future.
-#[xla_ffi::handler]
-fn careless(y: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
-    let (promise, future) = later.promise(y);
-    let quick = how.ends_with("quick");
-    let work = move || {
-        promise.complete_with(|mut y| {
-            y.fill(1.0);
-            SLOW_DONE.fetch_add(1, Ordering::Release);
-            Ok(())
-        });
-    };
-    if quick {
-        work();
-    } else {
-        thread::spawn(move || {
-            thread::sleep(Duration::from_millis(30));
-            work();
-        });
-    }
-    let _ = future;
-    match how.split(' ').next() {
-        Some("error") => Err(Error::not_found("on second thoughts")),
-        Some("panic") => panic!("after the promise"),
-        _ => Ok(()),
-    }
-}
-
-/// A promise owns its operands until it is kept, whatever the handler returns meanwhile: the host
-/// may not take their memory back.
-#[test]
-fn a_call_with_a_promise_is_pending_whatever_the_handler_returns() {
-    for revision in Revision::ALL {
-        for when in ["slow", "quick"] {
-            let run = |how: &str| {
-                let before = SLOW_DONE.load(Ordering::Acquire);
-                let attrs = format!("{{how = \"{how} {when}\"}}");
-                let result = on::<careless>(revision, &attrs).ret(f32s(&[2])).run();
-                assert_eq!(
-                    SLOW_DONE.load(Ordering::Acquire),
-                    before + 1,
-                    "{revision} {how}"
-                );
-                result
-            };
-            assert_eq!(ret::<f32>(&run("fine").unwrap(), 0), [1.0, 1.0]);
-            let error = run("error").unwrap_err();
-            assert_eq!(error.message(), "on second thoughts");
-            assert_eq!(error.findings(), [], "{revision} {when}");
-            let error = run("panic").unwrap_err();
-            assert_eq!(error.code(), Code::Internal);
-            assert!(
-                error
-                    .message()
-                    .starts_with("careless panicked: after the promise")
-            );
-        }
-    }
-}
-
-#[xla_ffi::handler]
-fn untyped(x: AnyBuffer, y: AnyOut, z: InOut<i32, 1>, later: Later) -> Result<Future> {
-    let (promise, future) = later.promise((x, y, z));
-    thread::spawn(move || {
-        promise.complete_with(|(x, mut y, mut z)| {
-            assert_eq!(x.dims(), [2, 1]);
-            y.copy_from_bytes(x.bytes())?;
-            z[0] += 1;
-            Ok(())
-        });
-    });
-    Ok(future)
-}
-
-#[test]
-fn promises_of_operands_of_any_kind() {
-    let outcome = call::<untyped>("{}")
-        .arg(array(&[2, 1], &[1.0_f64, 2.0]))
-        .arg(vector(&[1_i32]))
-        .ret(shape(DType::F64, &[2]))
-        .ret_alias(1)
-        .run()
-        .unwrap();
-    assert_eq!(ret::<f64>(&outcome, 0), [1.0, 2.0]);
-    assert_eq!(ret::<i32>(&outcome, 1), [2]);
-}
-
 /// Many futures at once, completed on many threads while their calls return (FutureRace).
 #[test]
 fn completions_race_with_returns() {
@@ -202,7 +112,7 @@ fn completions_race_with_returns() {
     });
 }
 
-xla_ffi::library! { name = "asynchronous_promises"; add_one, careless, fail_later, untyped }
+xla_ffi::library! { name = "asynchronous_promises"; add_one, fail_later }
 
 /// What is lent of another call's operands.
 type Lent = (KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut);
