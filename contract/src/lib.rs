@@ -16,7 +16,6 @@
 #![forbid(unsafe_code)]
 
 mod computed;
-mod covers;
 mod form;
 mod infer;
 
@@ -113,6 +112,47 @@ impl Contract {
         contract.args = contract.side(args, false)?;
         contract.rets = contract.side(rets, true)?;
         Ok(contract)
+    }
+
+    /// Returns true if both contracts mean the same, whatever their sizes are called. `attributes` are the names that
+    /// stand for attributes' values in this one, `others` those in `other`.
+    ///
+    /// ```
+    /// use xla_ffi_contract::Contract;
+    ///
+    /// let same = |a: &str, b: &str| {
+    ///     Contract::parse(a).unwrap().is_same_as(&Contract::parse(b).unwrap(), &["k"], &["k"])
+    /// };
+    /// assert!(same("n k -> 2*n", "m k -> 2*m"));
+    /// assert!(!same("n k -> n", "n m -> n") && !same("n -> n", "n -> 1") && !same("n, m -> n", "n, n -> n"));
+    /// ```
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self, attributes: &[&str], others: &[&str]) -> bool {
+        let form = |entries: &[Entry]| -> Vec<_> {
+            let dims = |entry: &Entry| {
+                let mut dims = entry.dims.clone();
+                for dim in &mut dims {
+                    if let Dim::Computed(computed) = dim {
+                        computed.text.clear();
+                    }
+                }
+                dims
+            };
+            let entries = entries.iter();
+            let form =
+                entries.map(|entry| (entry.repeats, entry.optional, entry.token, dims(entry)));
+            form.collect()
+        };
+        // Only attributes have names that mean something outside.
+        let given = |names: &[String], attributes: &[&str]| -> Vec<_> {
+            let names = names
+                .iter()
+                .map(|name| attributes.contains(&name.as_str()).then(|| name.clone()));
+            names.collect()
+        };
+        form(&self.args) == form(&other.args)
+            && form(&self.rets) == form(&other.rets)
+            && given(&self.names, attributes) == given(&other.names, others)
     }
 
     /// The first entry that takes no further leading dimension, out of the arguments that `leads` names by their index and

@@ -25,16 +25,8 @@ pub(crate) fn attack(input: &[u8]) {
         }
         results.ok()
     };
-    let wides = results(&wide);
-    let Some(narrow) = narrow else { return };
-    if let (true, Some(narrows)) = (wide.covers(&narrow, &["k"], &["k"]), results(&narrow)) {
-        assert_eq!(
-            wides,
-            Some(narrows),
-            "'{}' covers '{}': {shapes:?}",
-            wide.text,
-            narrow.text
-        );
+    for contract in [Some(wide), narrow].into_iter().flatten() {
+        let _ = results(&contract);
     }
 }
 

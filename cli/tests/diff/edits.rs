@@ -84,7 +84,7 @@ const EDITS: &str = r#"
 /handlers/0/attrs/1/from | "d" | major | attribute
 /handlers/0/open_attrs | true | minor | other attributes
 /handlers/0/shape | "rows k, m? -> rows" | - | -
-/handlers/0/shape | "... n k, m? -> ... n" | minor | shape contract
+/handlers/0/shape | "... n k, m? -> ... n" | major | shape contract
 /handlers/0/shape | "n k, m? -> n 1" | major | shape contract
 /handlers/0/shape | "n k, n? -> n" | major | shape contract
 /handlers/0/shape | null | major | shape contract

@@ -156,29 +156,18 @@ fn shape(was: &Handler, now: &Handler, about: &mut About<'_>) {
         return;
     };
     let (names, others) = (attribute_names(was), attribute_names(now));
-    let narrower = before.covers(&after, &names, &others);
-    match (after.covers(&before, &others, &names), narrower) {
-        (true, true) => {}
-        // One contract in both builds, and another meaning.
-        (false, _) if old == new => {
-            let mut sizes = after.names.iter().map(String::as_str);
-            let is_one = |name: &&str| names.contains(name) != others.contains(name);
-            let name = sizes.find(is_one).unwrap_or_default();
-            let why = format!(
-                "the attribute '{name}' is the size of that name in one build and not in the other: shapes that were taken \
-                 are refused, or results have another shape"
-            );
-            about.changed(Step::Major, what, old, new, &why);
-        }
-        (true, false) => {
-            let why = "more shapes are taken; those that were taken give the same result shapes";
-            about.changed(Step::Minor, what, old, new, why);
-        }
-        (false, _) => {
-            let why = "shapes that were taken are refused, or results have another shape";
-            about.changed(Step::Major, what, old, new, why);
-        }
+    if before.is_same_as(&after, &names, &others) {
+        return;
     }
+    let why = if old == new {
+        let mut sizes = after.names.iter().map(String::as_str);
+        let is_one = |name: &&str| names.contains(name) != others.contains(name);
+        let name = sizes.find(is_one).unwrap_or_default();
+        format!("the attribute '{name}' is the size of that name in one build and not in the other")
+    } else {
+        "shapes that were taken may be refused, or results may have other shapes".to_owned()
+    };
+    about.changed(Step::Major, what, old, new, &why);
 }
 
 fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_>) {
