@@ -34,7 +34,7 @@ def main(arguments=None):
 
 
 def _run_stubs(given):
-    from . import _stubs, _text_file
+    from . import _stubs
 
     text = _stubs.of(os.fspath(given.library))
     if given.output is None:
@@ -42,41 +42,16 @@ def _run_stubs(given):
         return
     if os.path.exists(given.output) and os.path.samefile(given.output, given.library):
         raise LibraryError(f"{given.output} is the library: write to another file")
-    _text_file.write(given.output, text)
+    with open(given.output, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _run_needs(given):
-    def work():
-        from . import _misfits
+    from . import _misfits
 
-        text, good = _misfits.report(given.model, given.lib)
-        _say(text)
-        return 0 if good else 1
-
-    return _apart(work, f"jaxlib's reader, which read {given.model}")
-
-
-def _apart(work, who):
-    """What ``work`` gives, in a process of its own where the system forks: ``who`` may end it.
-
-    jaxlib's reader of StableHLO overflows its stack on what is nested some thousand deep. A process that has loaded jax has
-    threads, which a fork would lose.
-    """
-    if not hasattr(os, "fork") or "jax" in sys.modules:
-        return work()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            status = _guarded(work)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status < 0:
-        raise LibraryError(f"{who}, crashed its process with signal {-status}: a model nested thousands deep does that")
-    return status
+    text, good = _misfits.report(given.model, given.lib)
+    _say(text)
+    return 0 if good else 1
 
 
 def _guarded(work):

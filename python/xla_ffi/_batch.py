@@ -17,31 +17,7 @@ METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", 
 
 
 def declared(spec, contract):
-    """What a handler's manifest says of its batching; a ValueError where its contract says otherwise."""
-    words = ["leading"] * len(spec.args) if spec.batch == "leading" else spec.batch if isinstance(spec.batch, tuple) else []
-    if contract is not None and words:
-        args = list(zip(spec.args, contract.args, words))
-        leading = [(arg, entry) for arg, entry, word in args if word == "leading"]
-        for operand, entry in [*leading, *zip(spec.rets, contract.rets)]:
-            if not entry.token and entry.dims[:1] != ("...",):
-                raise ValueError(
-                    f"its batch has one more leading dimension in {operand.name}, which its shape contract {spec.shape!r} does not take: "
-                    "let the contract begin with '...' there, or say batch = \"sequential\""
-                )
-        for operand, entry, word in args:
-            if word == "shared" and "..." in entry.dims and not all(entry.token for _, entry in leading):
-                raise ValueError(
-                    f"its batch is shared by {operand.name}, and in its shape contract {spec.shape!r} '...' stands for one dimension more in "
-                    "the operands that are \"leading\": let the contract have no '...' there, say \"leading\" of it too, or say "
-                    "batch = \"sequential\""
-                )
-    led = [arg for arg, word in zip(spec.args, words) if word == "leading" and not arg.token]
-    for operand in [*led, *(spec.rets if led else ())]:
-        if operand.rank is not None and not operand.token:
-            raise ValueError(
-                f"its batch has one more leading dimension in {operand.name}, which is declared with rank {operand.rank}: "
-                "let the handler take every rank, or say batch = \"sequential\""
-            )
+    """What a handler's manifest says of its batching."""
     # What is of one rank takes no dimension more.
     fixed = any(operand.rank is not None and not operand.token for operand in (*spec.args, *spec.rets))
     if spec.batch == "leading" or (spec.batch is None and contract is not None and contract.batchable and not fixed):

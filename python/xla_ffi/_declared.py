@@ -1,6 +1,6 @@
 """What a handler's manifest says of other handlers of its library: which compute its derivatives, which batches it.
 
-All is checked when the library is loaded: names, and whether the signatures fit.
+The names are checked when the library is loaded; whether the signatures fit, ``xla-ffi doctor`` judges.
 """
 
 import dataclasses
@@ -8,9 +8,6 @@ from typing import Any
 
 from . import _attributes, _signature
 from ._errors import ManifestError
-
-_FLOATS = ("F", "BF", "C")
-
 
 @dataclasses.dataclass(frozen=True)
 class Other:
@@ -123,16 +120,11 @@ def resolve(path, handlers):
     for handler in handlers.values():
         spec = handler.spec
         if isinstance(spec.batch, dict):
-            name = spec.batch["handler"]
-            other = _named(path, spec, handlers, "batch", name)
-            problem = _mismatch(spec.args, other.spec.args, "argument", 1)
-            problem = problem or _mismatch(spec.rets, other.spec.rets, "result", 1)
-            problem = problem or _missing(spec, other.spec)
-            if problem:
-                raise ManifestError(f"{path}: handler {spec.name!r} is batched by {name!r}, but {problem}")
-            handler.batch = Other(other, spec)
+            handler.batch = Other(_named(path, spec, handlers, "batch", spec.batch["handler"]), spec)
         if spec.gradient is not None:
-            handler.gradient = _gradient(path, handler, handlers)
+            names = {key: getattr(spec.gradient, key) for key in ("vjp", "forward", "jvp", "transpose")}
+            found = {name: _named(path, spec, handlers, key, name) for key, name in names.items() if name is not None}
+            handler.gradient = Gradient(handler, found)
 
 
 def _named(path, spec, handlers, key, name):
@@ -142,79 +134,3 @@ def _named(path, spec, handlers, key, name):
             f"it has {', '.join(sorted(handlers))}"
         )
     return handlers[name]
-
-
-def _gradient(path, handler, handlers):
-    spec, gradient = handler.spec, handler.spec.gradient
-    names = {key: getattr(gradient, key) for key in ("vjp", "forward", "jvp", "transpose") if getattr(gradient, key) is not None}
-    found = {name: _named(path, spec, handlers, key, name) for key, name in names.items()}
-    result = Gradient(handler, found)
-    args, rets = spec.args, spec.rets
-    more = () if result.forward is None else result.forward.spec.rets[len(rets) :]
-    if not any(map(_may_vary, args)) or not any(map(_may_vary, rets)):
-        side = "argument" if not any(map(_may_vary, args)) else "result"
-        raise ManifestError(f"{path}: handler {spec.name!r} has a gradient, but no {side} of a float or complex type")
-    if gradient.residuals is None:
-        saved = [arg for arg in args if not gradient.linear or not _may_vary(arg)]
-    else:
-        known = {operand.name: operand for operand in (*more, *rets, *args)}
-        unknown = [name for name in gradient.residuals if name not in known]
-        if unknown:
-            raise ManifestError(
-                f"{path}: handler {spec.name!r} has the residual {unknown[0]!r}, but its operands are {', '.join(known)}"
-            )
-        saved = [known[name] for name in gradient.residuals]
-    linear_args, linear_rets = [arg for arg in args if _may_vary(arg)], [ret for ret in rets if _may_vary(ret)]
-    takes = {
-        "vjp": ([*saved, *linear_rets], linear_args),
-        "transpose": ([*saved, *linear_rets], linear_args),
-        "jvp": ([*saved, *linear_args], linear_rets),
-        "forward": (args, [*rets, *more]),
-    }
-    certain = all(_is_certain(operand) for operand in (*args, *rets))
-    for key, name in names.items():
-        other = found[name].spec
-        problem = _missing(spec, other)
-        if certain or key == "forward":
-            wanted, given = takes[key]
-            problem = problem or _mismatch(wanted, other.args, "argument") or _mismatch(given, other.rets, "result")
-        if problem:
-            raise ManifestError(f"{path}: handler {spec.name!r} says {key} = {name!r}, but {problem}")
-    return result
-
-
-def _may_vary(operand):
-    """Whether an operand may be of a type that has tangents."""
-    return not operand.token and (operand.dtypes is None or any(name.startswith(_FLOATS) for name in operand.dtypes))
-
-
-def _is_certain(operand):
-    """Whether a declaration alone says how many tangents belong to it."""
-    if operand.variadic or operand.optional:
-        return False
-    kinds = {name.startswith(_FLOATS) for name in operand.dtypes or ()}
-    return operand.token or len(kinds) == 1
-
-
-def _mismatch(wanted, given, noun, deeper=0):
-    """Why operands do not fit, ``deeper`` being how many more dimensions they have, tokens apart; the names are the author's business."""
-    if any(operand.variadic or operand.optional for operand in (*wanted, *given)):
-        return None
-    if len(wanted) != len(given):
-        names = ", ".join(operand.name for operand in wanted) or "none"
-        return f"that has {len(given)} {noun}s where {len(wanted)} are due ({names})"
-    for want, have in zip(wanted, given):
-        if want.token != have.token:
-            return f"its {noun} {have.name!r} is for {want.name!r}, and only one of them is a token"
-        if want.dtypes is not None and have.dtypes is not None and not set(want.dtypes) & set(have.dtypes):
-            return f"its {noun} {have.name!r} ({'|'.join(have.dtypes)}) is for {want.name!r} ({'|'.join(want.dtypes)})"
-        rank = want.rank if want.rank is None or want.token else want.rank + deeper
-        if rank is not None and have.rank not in (None, rank):
-            return f"its {noun} {have.name!r} of rank {have.rank} is for {want.name!r}, here of rank {rank}"
-    return None
-
-
-def _missing(spec, other):
-    mine = {attr.name for attr in spec.attrs if attr.inside is None}
-    missing = [attr.name for attr in other.attrs if attr.inside is None and not attr.optional and attr.name not in mine]
-    return f"that needs the attribute {missing[0]!r}, which the call does not have" if missing and not spec.open_attrs else None

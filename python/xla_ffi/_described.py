@@ -4,39 +4,9 @@ import itertools
 import operator
 from collections.abc import Mapping
 
-from . import _attributes, _dtypes, _names, _shapes, _signature, _values
+from . import _attributes, _dtypes, _shapes, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError
-
-
-def _contract(spec):
-    """The handler's shape contract, None where it has none. A ValueError says that it is none, or not for its operands."""
-    if spec.shape is None:
-        return None
-    contract = Contract(spec.shape)
-    for side, entries, operands in ("argument", contract.args, spec.args), ("result", contract.rets, spec.rets):
-        if not spec.described:
-            break
-        if len(entries) != len(operands):
-            raise ValueError(f"shape contract {spec.shape!r}: it has {len(entries)} {side}s, and the handler {len(operands)}")
-        for entry, operand in zip(entries, operands):
-            why = _clash(entry, operand)
-            if why:
-                raise ValueError(f"shape contract {spec.shape!r}: its entry for the {side} {operand.name!r} {why}")
-    return contract
-
-
-def _clash(entry, operand):
-    """Why an entry of a contract is not for an operand; the crate ``xla-ffi-contract`` has the same rule."""
-    token = True if operand.token else None if operand.dtypes is None else operand.dtypes == ("TOKEN",)
-    if token not in (None, entry.token):
-        return "is one for an array" if token else "is a token"
-    if (entry.repeats, entry.optional) != (operand.variadic, operand.optional):
-        return "has '?' where the operand may be absent and '*' where it stands for all that are left, and nowhere else"
-    fixed = len(entry.dims) - ("..." in entry.dims)
-    if operand.rank is not None and (operand.rank < fixed if "..." in entry.dims else operand.rank != fixed):
-        return f"has {fixed} dimensions, and its rank is {operand.rank}"
-    return None
 
 
 class Single:
@@ -62,9 +32,8 @@ class Described(Single):
         self.__name__ = _signature.printable(spec.name)
         self.__qualname__ = _signature.printable(f"{spec.library}.{spec.name}")
         self.__doc__ = _signature.describe(spec)
-        self._alike = _names.alike(attr.name for attr in spec.attrs if attr.inside is None)
         try:
-            self._contract = _contract(spec)
+            self._contract = None if spec.shape is None else Contract(spec.shape)
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
 
@@ -75,12 +44,6 @@ class Described(Single):
         """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"{self.__qualname__}: attrs= is to be a dict, got {_values.shown(given)}")
-        for name in sorted(set(self._alike) & set(more)):
-            others = self._alike[name]
-            declared = [attr.name for attr in self.spec.attrs if attr.inside is None and attr.name in (name, *others)]
-            ways = ", ".join(f"{each!a}: …" for each in sorted(declared))
-            read = f"Python reads {', '.join(map(ascii, others))} as {name!a}"
-            raise TypeError(f"{self.__qualname__}: {read}, which may not be what is meant: write attrs={{{ways}}}")
         both = sorted(set(given or {}) & set(more))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")

@@ -28,10 +28,3 @@ def no_handler(path, name, known, shown):
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(shown)}"
     return AttributeError(f"{path} has no handler {name!r}: {hint}")
-
-
-def read_alike(path, name, others, known):
-    """What to raise where a program writes an attribute of a library, and may mean each of several handlers."""
-    # Such names may look alike.
-    ways = " or ".join(f"lib[{each!a}]" for each in (name, *others) if each in known)
-    return AttributeError(f"{path}: Python reads {', '.join(map(ascii, others))} as {name!a}, which may not be what is meant: write {ways}")

@@ -14,7 +14,7 @@ from ._errors import FileMissingError, LibraryError, ManifestError
 # Opening a pipe would wait for a writer. Windows has neither word, and changes line ends unless told not to.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
-#: How much of a library's name, in bytes, is in that of its copy.
+#: How much of a library's name is in that of its copy.
 _LONGEST = 64
 
 #: What an x86-64 library can address, twice: more is no library but a mistake.
@@ -77,7 +77,7 @@ def load(contents, private):
     image = _dlopen(path, path)
     if stamp(path) != contents.stamp:
         raise LibraryError(f"{path} was changed while it was being loaded: load it again")
-    return image if _is_of(image, contents) else _load_copy(contents)
+    return image
 
 
 def _load_copy(contents):
@@ -87,25 +87,15 @@ def _load_copy(contents):
     """
     path = contents.path
     folder, name = os.path.split(path)
-    image = _image.read(contents.data, path)
-    data = image.without_unique_symbols()
-    suffix = os.path.splitext(name)[1] or ".so"
-    # A name may be as long as names may be: with what is added to it, it would be none.
-    name, suffix = os.fsdecode(os.fsencode(name)[:_LONGEST]), suffix if len(os.fsencode(suffix)) < _LONGEST else ".so"
+    data = _image.read(contents.data, path).without_unique_symbols()
+    names = {"prefix": f".{name[:_LONGEST]}.", "suffix": os.path.splitext(name)[1] or ".so"}
     try:
-        handle, copy = tempfile.mkstemp(prefix=f".{name}.", suffix=suffix, dir=folder)
-    except OSError as error:
-        needs = image.origin_paths()
-        if needs:
-            raise LibraryError(
-                f"{path} has changed since this process loaded it, and a copy of the new one cannot be written to {folder} "
-                f"({error.strerror}), where its dependencies are looked for ({', '.join(needs)}): make the folder writable, "
-                "or start a new process"
-            ) from error
         try:
-            handle, copy = tempfile.mkstemp(prefix=f"{name}.", suffix=suffix)
-        except OSError as second:
-            raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {second}") from second
+            handle, copy = tempfile.mkstemp(dir=folder, **names)
+        except OSError:  # elsewhere, then: the loader names dependencies that it does not find from there
+            handle, copy = tempfile.mkstemp(**names)
+    except OSError as error:
+        raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {error}") from error
     try:
         with open(handle, "wb") as file:
             file.write(data)
@@ -131,38 +121,6 @@ def address(image, path, symbol):
         return ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
     except (AttributeError, ValueError) as error:
         raise LibraryError(f"{path} does not export {symbol!r}, which its manifest or its caller names") from error
-
-
-class _LinkMap(ctypes.Structure):
-    """What the system's loader tells of an image (``link.h``): as much as is asked for."""
-
-    _fields_ = (("address", ctypes.c_void_p), ("name", ctypes.c_char_p), ("dynamic", ctypes.c_void_p))
-
-
-def _is_of(image, contents):
-    """Whether a loaded library is the file that was read. The loader knows an image by the name under which it was first
-    opened, by whomever: that file may be gone or lie elsewhere since, and another in its place. One without a name never
-    is: a copy of it is loaded."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            # First and last address, rights, offset, device, inode, and the file as it is called now, if it is one.
-            lines = [line.rstrip("\n").split(maxsplit=5) for line in maps]
-        place = _LinkMap.from_address(_link_map(image)).dynamic
-    except (OSError, AttributeError):
-        return True
-    for addresses, *_, name in (line for line in lines if len(line) == 6):
-        start, end = (int(each, 16) for each in addresses.split("-"))
-        if start <= place < end:
-            found = stamp(name.replace("\\012", "\n"))
-            return found is not None and found[:2] == contents.stamp[:2]
-    return True
-
-
-def _link_map(image):
-    found = ctypes.c_void_p()
-    if ctypes.CDLL(None).dlinfo(ctypes.c_void_p(image._handle), 2, ctypes.byref(found)) != 0:  # RTLD_DI_LINKMAP
-        raise OSError("the loader does not tell")
-    return found.value
 
 
 def _stamp(status):

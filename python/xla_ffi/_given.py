@@ -14,6 +14,7 @@ from . import _facts, _manifest, _signature, _values
 from ._errors import LibraryError
 from ._legacy_list import LegacySpec
 
+_KIND = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
 _OPERAND = re.compile(r"(?P<kind>[\w|]+)\s*(\[(?P<dims>[^\]]*)\])?\s*(?P<layout>row|column|layout\([\d ]+\))?")
 _NAME = re.compile(r"(?P<stars>\*{0,2})(?P<inout>inout\s+)?(?P<name>[^\s:*]+)\s*(:(?P<rest>.*))?", re.DOTALL)
 _SIZE = re.compile(r"[0-9]{1,18}")  # digits of other scripts, which \d takes, are none of a size
@@ -73,7 +74,7 @@ def complete(path, libraries, handlers, legacy):
         if known is not None and known.described:
             raise LibraryError(f"{path}: {key} describes itself, as {_signature.text(known)}: leave it out of handlers=")
         try:
-            specs[key] = _spec(path, owners[0], key, given, known)
+            specs[key] = _spec(owners[0], key, given, known)
         except ValueError as error:
             raise LibraryError(f"{path}: handlers[{key!r}], {given.text!r}: {error}") from error
     for key, text in (legacy or {}).items():
@@ -151,16 +152,14 @@ def _stem(path):
     return name.removeprefix("lib") or name
 
 
-def _spec(path, library, name, given, known):
+def _spec(library, name, given, known):
     args, attrs, open_attrs, rets, shape = parse(given.text)
-    where, reader = f"handler {name!r}", _manifest._Reader(path)
     stages = given.stages or (known.stages if known else {"execute": name})
     for stage in stages:
         if stage not in _facts.STAGES:
             raise ValueError(f"there is no stage {stage!r}, but {', '.join(_facts.STAGES)}")
     if "execute" not in stages:
         raise ValueError("its stages lack 'execute'")
-    about = {"gradient": given.gradient and dict(given.gradient), "batch": list(given.batch) if isinstance(given.batch, tuple) else given.batch}
     return _manifest.HandlerSpec(
         library=library,
         name=name,
@@ -173,8 +172,8 @@ def _spec(path, library, name, given, known):
         shape=shape,
         floor=known.floor if known else 0,
         traits=tuple(given.traits or ()) or (known.traits if known else ()),
-        gradient=_manifest._gradient(reader, where, about),
-        batch=_manifest._batch(reader, where, about, args),
+        gradient=_manifest.gradient_of(given.gradient) if given.gradient else None,
+        batch=_manifest.batch_of(given.batch, args),
         doc=given.doc or (known.doc if known else ""),
         states_defaults=True,
     )
@@ -211,7 +210,7 @@ def parse(text):
         if twice:
             raise ValueError(f"{twice[0]!r} occurs twice")
     taken, given = ([operand for operand, _ in side] for side in (args, rets))
-    wrong = _manifest.fault(taken, given, attrs)
+    wrong = _fault(taken, given, attrs)
     if wrong is not None:
         raise ValueError(wrong)
     # In a manifest results alone say it; here a result without it would be memory that nobody has written.
@@ -333,9 +332,9 @@ def _attribute(found, inside):
     bounds = [None if bound is None else _literal(name, bound) for bound in (low, high)]
     if not all(bound is None or (type(bound) in (int, float) and kind.strip("[")[0] in "iuf") for bound in bounds):
         raise ValueError(f"the attribute {name!r} has a min or a max that is not a number, or is not a number itself")
-    if not _manifest._ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
+    if not _KIND.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
         raise ValueError(f"the attribute {name!r} is of the type {kind!r}: it is one of bool, i8 … u64, f32, f64, str, [T], dict, any")
-    if default is not None and not _manifest.is_of_type(kind, default):
+    if default is not None and not _is_of_type(kind, default):
         raise ValueError(f"the attribute {name!r} is of type {kind}, and its default is {default!r}")
     return [_manifest.Attribute(name, kind, optional, default, inside, minimum=bounds[0], maximum=bounds[1]), *members]
 
@@ -387,3 +386,44 @@ def _legacy(name, text):
         return tuple(made)
 
     return LegacySpec(name, found["kind"], shapes(found["args"]), shapes(found["rets"]))
+
+
+def _fault(args, rets, attrs):
+    """What operands and attributes of a handler cannot say together, in words, or None."""
+    for side in (args, rets):
+        for operand in side[:-1]:
+            if operand.variadic:
+                return f"{operand.name!r} takes all operands that are left, and one stands behind it"
+    for ret in rets:
+        if ret.inout and not any(arg.name == ret.name for arg in args):
+            return f"the result {ret.name!r} is an argument's memory, and no argument is called so"
+    known, listed = set(), {attr.name: attr.type for attr in attrs if attr.inside is None}
+    for attr in attrs:
+        if attr.inside is not None and listed.get(attr.inside, "dict") != "dict":
+            return f"the attribute {attr.name!r} is in {attr.inside!r}, which is of type {listed[attr.inside]} and no dictionary"
+        if (attr.inside, attr.name) in known:
+            place = f" of {attr.inside!r}" if attr.inside is not None else ""
+            return f"the attribute {attr.name!r}{place} is described twice"
+        known.add((attr.inside, attr.name))
+    return None
+
+
+#: From here on numbers are none of the type: they would be rounded to infinity.
+_BEYOND = {"f32": 2**128 - 2**103, "f64": 2**1024 - 2**970}
+
+
+def _is_of_type(kind, value):
+    """Whether a value of JSON, or one that Python writes so, is a value of an attribute's type."""
+    if kind == "any":
+        return True
+    if kind.startswith("["):
+        return isinstance(value, list) and all(_is_of_type(kind[1:-1], item) for item in value)
+    if kind in ("bool", "str", "dict"):
+        return isinstance(value, {"bool": bool, "str": str, "dict": dict}[kind])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    if kind.startswith(("i", "u")):
+        bits, signed = int(kind[1:]), kind.startswith("i")
+        return isinstance(value, int) and -(2 ** (bits - 1)) * signed <= value < 2 ** (bits - signed)
+    beyond = _BEYOND.get(kind, math.inf)
+    return abs(value) < beyond or (isinstance(value, float) and not math.isfinite(value))

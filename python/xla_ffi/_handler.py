@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
 from ._described import Described, checked
-from ._errors import ManifestError, UnsupportedRuntimeError
+from ._errors import UnsupportedRuntimeError
 
 
 #: How many compiled calls with different keywords each handler keeps for callers outside of ``jax.jit``.
@@ -48,10 +48,7 @@ class Handler(Described):
         self._given = given or {}
         self.__signature__ = _signature.signature(spec, options(), jax.Array)
         #: What the author declared: see ``_batch.py`` and ``_declared.Gradient``. The library fills in other handlers.
-        try:
-            self.batch = _batch.declared(spec, self._contract)
-        except ValueError as error:
-            raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
+        self.batch = _batch.declared(spec, self._contract)
         self.gradient = None
         has_tokens = any(operand.token for operand in (*spec.args, *spec.rets))
         self._can_be_compiled = refusal is None and spec.described and not has_tokens

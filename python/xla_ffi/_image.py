@@ -1,12 +1,10 @@
-"""A library's file in the form of whichever system it is for."""
+"""What is read in a library's file before it is loaded: which system it is for, its manifest, and which symbols are functions."""
 
 import platform
+import struct
 import sys
 
-from ._elf import Elf
 from ._errors import LibraryError, ManifestError
-from ._mach_o import MachO
-from ._pe import Pe
 
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
@@ -18,22 +16,202 @@ def file_name(name):
     return prefix + name + {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 
+def processor():
+    """This machine's processor, as the classes below call it."""
+    return _PROCESSORS.get(platform.machine().lower(), platform.machine())
+
+
 def read(data, path):
-    """What ``data`` is by its first bytes."""
-    if data[:4] == b"\x7fELF":
-        return Elf(data, path)
-    if bytes(data[:4]) in (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf"):
-        return MachO(data, path)
-    if data[:2] == b"MZ":
-        return Pe(data, path)
-    raise ManifestError(f"{path}: it is no ELF, Mach-O or PE library")
+    """The library file with these bytes, by its first bytes: an :class:`Elf`, a :class:`MachO` or a :class:`Pe`."""
+    formats = {b"\x7fELF": Elf, b"\xcf\xfa\xed\xfe": MachO, b"\xca\xfe\xba\xbe": MachO, b"\xca\xfe\xba\xbf": MachO}
+    kind = formats.get(bytes(data[:4]), Pe if data[:2] == b"MZ" else None)
+    if kind is None:
+        raise ManifestError(f"{path}: it is no ELF, Mach-O or PE library")
+    try:
+        return kind(data)
+    except (struct.error, ValueError, IndexError) as error:
+        raise ManifestError(f"{path}: it is no 64-bit little-endian library, or a damaged one: {error}") from error
 
 
 def refuse_foreign(data, path):
-    """Raises where a library is for another system or processor than this one, before anything else is said of it."""
+    """Raises if a library is for a different system or processor than this one."""
     image = read(data, path)
     system = _SYSTEMS.get(sys.platform, sys.platform)
-    processor = _PROCESSORS.get(platform.machine().lower(), platform.machine())
-    if image.system != system or processor not in image.processors:
+    if image.system != system or processor() not in image.processors:
         built = " and ".join(image.processors)
-        raise LibraryError(f"{path} is built for {image.system} on {built}; this is {system} on {processor}: nothing of it runs here")
+        raise LibraryError(f"{path} is built for {image.system} on {built}; this is {system} on {processor()}: nothing of it runs here")
+
+
+class _File:
+    """A library's bytes."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def bytes(self, offset, size):
+        """So many bytes; a ValueError if the file ends before."""
+        if offset + size > len(self.data):
+            raise ValueError("it ends too early")
+        return self.data[offset : offset + size]
+
+    def structs(self, kind, offset, count):
+        """A list of structures."""
+        return list(kind.iter_unpack(self.bytes(offset, count * kind.size)))
+
+    @staticmethod
+    def text(names, offset=0):
+        """The text that begins there and ends with a NUL."""
+        end = names.find(b"\0", offset)
+        return bytes(names[offset : end if end >= 0 else len(names)]).decode("utf-8", "replace")
+
+    def without_unique_symbols(self):
+        """The file's bytes without symbols that a process has only one of; most systems have no such symbols."""
+        return bytes(self.data)
+
+
+class Elf(_File):
+    """A 64-bit little-endian ELF file."""
+
+    system = "Linux"
+    _SECTION = struct.Struct("<IIQQQQIIQQ")  # name type flags addr offset size link info align entsize
+    _SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
+    _SYMTAB, _NOBITS, _DYNSYM = 2, 8, 11
+    _GLOBAL, _UNIQUE, _FUNCTION = 1, 10, 2
+
+    def __init__(self, data):
+        super().__init__(data)
+        if data[4:6] != b"\2\1":
+            raise ValueError("its head says so")
+        (machine,) = struct.unpack_from("<H", data, 18)
+        self.processors = [{62: "x86_64", 183: "arm64"}.get(machine, f"ELF machine {machine}")]
+        (table,) = struct.unpack_from("<Q", data, 40)
+        count, names = struct.unpack_from("<HH", data, 60)
+        self._sections = self.structs(self._SECTION, table, count)
+        names = self._content(self._sections[names]) if count else b""
+        found = [each for each in self._sections if self.text(names, each[0]) == ".xla_ffi_manifest"]
+        self.manifest = self._content(found[0]) if found else None
+
+    def _content(self, section):
+        return self.bytes(section[4], 0 if section[1] == self._NOBITS else section[5])
+
+    def functions(self):
+        """The names of the exported functions."""
+        found = set()
+        for section in self._sections:
+            if section[1] == self._DYNSYM:
+                names = self._content(self._sections[section[6]])
+                entries = self.structs(self._SYMBOL, section[4], section[5] // self._SYMBOL.size)
+                found |= {self.text(names, entry[0]) for entry in entries if entry[1] & 15 == self._FUNCTION and entry[3]}
+        return found
+
+    def without_unique_symbols(self):
+        """The file's bytes, its symbols none of those that a process has only one of (STB_GNU_UNIQUE).
+
+        C++ compilers make inline variables and the like so: a second library would use the first one's.
+        """
+        data = bytearray(self.data)
+        for section in self._sections:
+            if section[1] in (self._SYMTAB, self._DYNSYM):
+                end = min(section[4] + section[5], len(data))
+                for at in range(section[4], end - self._SYMBOL.size + 1, self._SYMBOL.size):
+                    if data[at + 4] >> 4 == self._UNIQUE:
+                        data[at + 4] = self._GLOBAL << 4 | data[at + 4] & 15
+        return bytes(data)
+
+
+class MachO(_File):
+    """A 64-bit Mach-O file; of a fat one the part for this machine, or its first one."""
+
+    system = "macOS"
+    _SECTION = struct.Struct("<16s16sQQIIIIIIII")  # name segment addr size offset align reloff nreloc flags reserved
+    _SYMBOL = struct.Struct("<IBBHQ")  # name type sect desc value
+    _CODE = 0x80000400  # instructions alone, or some
+
+    def __init__(self, data):
+        super().__init__(data)
+        self.processors = self._choose_part()
+        magic, _cpu, _subtype, _kind, count, _size = struct.unpack_from("<IIIIII", self.data)
+        if magic != 0xFEEDFACF:
+            raise ValueError("its head says so")
+        self._sections, self._symbols, at = [], [], 32
+        for _ in range(count):
+            command, length = struct.unpack_from("<II", self.data, at)
+            if length < 8:
+                raise ValueError("a load command is too short")
+            if command == 0x19:  # LC_SEGMENT_64
+                (sections,) = struct.unpack_from("<I", self.data, at + 64)
+                self._sections += self.structs(self._SECTION, at + 72, sections)
+            elif command == 0x2:  # LC_SYMTAB
+                self._symbols.append(struct.unpack_from("<IIII", self.data, at + 8))
+            at += length
+        # A section's name has at most 16 bytes.
+        found = [each for each in self._sections if self.text(each[0]) == "__xla_ffi"]
+        self.manifest = self.bytes(found[0][4], found[0][3]) if found else None
+
+    def _choose_part(self):
+        """Leaves one part of a fat file; returns the processors of all parts."""
+        name = lambda number: {0x01000007: "x86_64", 0x0100000C: "arm64"}.get(number, f"processor {number:#x}")
+        if self.data[:1] != b"\xca":
+            return [name(struct.unpack_from("<I", self.data, 4)[0])]
+        entry = struct.Struct(">IIIII" if self.data[3] == 0xBE else ">IIQQII")
+        (count,) = struct.unpack_from(">I", self.data, 4)
+        parts = {name(fields[0]): self.bytes(fields[2], fields[3]) for fields in self.structs(entry, 8, count)}
+        if not parts:
+            raise ValueError("it is a fat file without a part")
+        self.data = parts.get(processor(), next(iter(parts.values())))
+        return list(parts)
+
+    def functions(self):
+        """The names of the defined functions, as C has them."""
+        found = set()
+        for at, count, strings, size in self._symbols:
+            names = self.bytes(strings, size)
+            for name, kind, section, _desc, _value in self.structs(self._SYMBOL, at, count):
+                # Defined in a section, and not of a debugger.
+                if kind & 0xEE == 0x0E and 0 < section <= len(self._sections) and self._sections[section - 1][8] & self._CODE:
+                    found.add(self.text(names, name).removeprefix("_"))
+        return found
+
+
+class Pe(_File):
+    """A 64-bit DLL."""
+
+    system = "Windows"
+    _SECTION = struct.Struct("<8sIIIIIIHHI")  # name size addr raw_size raw … characteristics
+    _EXECUTABLE = 0x20000000
+
+    def __init__(self, data):
+        super().__init__(data)
+        (at,) = struct.unpack_from("<I", data, 60)
+        machine, count = struct.unpack_from("<HH", data, at + 4)
+        (size,) = struct.unpack_from("<H", data, at + 20)
+        if data[at : at + 4] != b"PE\0\0" or data[at + 24 : at + 26] != b"\x0b\x02":
+            raise ValueError("its head says so")
+        self.processors = [{0x8664: "x86_64", 0xAA64: "arm64"}.get(machine, f"processor {machine:#x}")]
+        (self._exports,) = struct.unpack_from("<I", data, at + 24 + 112) if size >= 120 else (0,)
+        self._sections = self.structs(self._SECTION, at + 24 + size, count)
+        # A section's name has at most 8 bytes.
+        found = [each for each in self._sections if self.text(each[0]) == ".xla_ffi"]
+        self.manifest = self.bytes(found[0][4], min(found[0][1], found[0][3])) if found else None
+
+    def functions(self):
+        """The names of the exported functions."""
+        if not self._exports:
+            return set()
+        _, count, functions, names, ordinals = struct.unpack("<IIIII", self.bytes(self._at(self._exports) + 16, 20))
+        addresses, number = self._at(functions), struct.Struct("<I")
+        names, ordinals = self.structs(number, self._at(names), count), self.structs(struct.Struct("<H"), self._at(ordinals), count)
+        found = set()
+        for (name,), (ordinal,) in zip(names, ordinals):
+            (address,) = number.unpack(self.bytes(addresses + 4 * ordinal, 4))
+            if self._home(address)[9] & self._EXECUTABLE:
+                found.add(self.text(self.data, self._at(name)))
+        return found
+
+    def _home(self, address):
+        return next(each for each in self._sections if 0 <= address - each[2] < max(each[1], each[3]))
+
+    def _at(self, address):
+        """Where in the file an address of the loaded library is."""
+        section = self._home(address)
+        return section[4] + address - section[2]

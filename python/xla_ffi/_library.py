@@ -3,15 +3,15 @@
 import contextlib
 import itertools
 import os
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _names, _record, _signature, _types, _values
+from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
 from ._described import Single
-from ._errors import LibraryError, no_handler, read_alike
-from ._lock import Lock
+from ._errors import LibraryError, no_handler
 
-_lock = Lock()
+_lock = threading.RLock()
 # Libraries stay loaded as long as the process.
 _loaded = {}  # (real path, prefix, what is given): (stamp, Library), the latest
 _libraries = {}  # (real path, prefix, what is given, digest): Library
@@ -54,7 +54,7 @@ def load(
     if "\0" in os.fsdecode(path) or not os.fsdecode(path):
         raise LibraryError(f"{path!r} names no file")
     key = (_file.real(os.fsdecode(path)), prefix, given)
-    with _lock.held():
+    with _lock:
         if key in _loaded:
             before, library = _loaded[key]
             if _file.stamp(key[0]) == before:
@@ -69,13 +69,13 @@ def load(
 
 def loaded():
     """The libraries of this process."""
-    with _lock.held():
+    with _lock:
         return list(_libraries.values())
 
 
 def owners(targets):
     """``(path, digest)`` of each file that has registered one of these targets."""
-    with _lock.held():
+    with _lock:
         return {owner[:2] for (target, _platform), owner in _targets.items() if target in targets}
 
 
@@ -141,7 +141,6 @@ class Library(Single):
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
-        self._alike = _names.alike(names)
 
     @staticmethod
     def _registered(plans):
@@ -216,9 +215,6 @@ class Library(Single):
 
         def __getattr__(self, name):
             handlers = self.__dict__.get("handlers", {})
-            others = self.__dict__.get("_alike", {}).get(name)
-            if others:
-                raise read_alike(self.path, name, others, handlers)
             if name in handlers:
                 return handlers[name]
             short = [handler for handler in handlers if "." not in handler]

@@ -13,11 +13,11 @@ import itertools
 import operator
 import os
 import pathlib
+import threading
 import warnings
 
 from . import _image, _values
 from ._errors import LibraryError
-from ._lock import Lock
 
 #: The version of the functions of ``libxla_ffi_record`` that this module calls.
 _VERSION = 1
@@ -26,7 +26,7 @@ _NAME = _image.file_name("xla_ffi_record")
 LIMIT = 1 << 30
 _SUFFIX = ".xlacall"
 
-_lock = Lock()
+_lock = threading.RLock()
 _handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
 _recorded = set()  # the targets that have a twin that records
 _current = None
@@ -91,8 +91,6 @@ class Recording:
         return self
 
     def __exit__(self, *_exception):
-        if self._process not in (None, os.getpid()):
-            return  # a child that was forked meanwhile: it has no part in the recording, and jax may never answer it
         try:
             self._end()
         finally:
@@ -114,7 +112,7 @@ class Recording:
             raise LibraryError(f"{folder} holds recorded calls already: give an empty directory, or a new one")
         if _jax.REVISION < 0:
             raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
-        with _lock.held():
+        with _lock:
             if _current is not None and _current._process == os.getpid():
                 raise _under_way()
             host = f"jaxlib {_jax.JAXLIB}"
@@ -140,7 +138,7 @@ class Recording:
     def _stop(self):
         global _current, _on
         try:
-            with _lock.held():
+            with _lock:
                 _current = None
         finally:
             counts = _recorder().xla_ffi_record_stop(10_000)
@@ -175,7 +173,7 @@ def _turn_on(recorder, *arguments):
 
 def know(target, path, handler, symbols, addresses):
     """Notes a handler that is registered: ``addresses`` is ``{platform: {stage: address}}``."""
-    with _lock.held():
+    with _lock:
         _handlers[target] = (path, handler, symbols, addresses)
 
 
@@ -195,7 +193,7 @@ def target_now(target, platforms=("cpu",)):
         return target
     from . import _jax
 
-    with _lock.held():
+    with _lock:
         if _current is None:
             return target
         elsewhere = [platform for platform in platforms if not _jax.is_cpu(platform)]
@@ -251,7 +249,7 @@ _library = None
 
 def _recorder():
     global _library
-    with _lock.held():
+    with _lock:
         if _library is not None:
             return _library
         path = _recorder_path()

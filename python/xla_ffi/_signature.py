@@ -89,7 +89,7 @@ def operand_names(spec):
 def attributes(spec, options):
     """The attributes that can be given as keywords; ``attrs=`` takes those called like an option, and those that are no keywords."""
     known = [attr for attr in spec.attrs if attr.inside is None]
-    taken = {*options, "options", "self", *_names.alike(attr.name for attr in known)}
+    taken = {*options, "options", "self"}
     return [attr for attr in known if _names.plain(attr.name) and attr.name not in taken]
 
 

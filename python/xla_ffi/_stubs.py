@@ -9,7 +9,7 @@ from . import _handler, _library, _manifest, _names, _signature
 from ._errors import LibraryError
 
 #: What an object of the library has besides its class's; a test compares them.
-_FIELDS = ("path", "prefix", "digest", "handlers", "legacy", "_owner", "_given", "_image", "_generation", "_alike")
+_FIELDS = ("path", "prefix", "digest", "handlers", "legacy", "_owner", "_given", "_image", "_generation")
 _SCALARS = {"bool": "t.Bool", "str": "str", "dict": "typing.Mapping[str, typing.Any]", "any": "typing.Any"}
 
 
@@ -25,7 +25,7 @@ def of(path):
     names = [spec.name for spec in every]
     # As in a loaded library: a name that two libraries have is no attribute, and neither is one of the library's own, nor
     # what Python makes of another handler's.
-    own = {*dir(_library.Library), *_FIELDS, *_names.alike(names)}
+    own = {*dir(_library.Library), *_FIELDS}
     several = {name for name in names if names.count(name) > 1}
     usable = lambda spec: spec.name not in several and _names.plain(spec.name) and spec.name not in own
     specs = [spec for spec in every if usable(spec)]

@@ -3,13 +3,13 @@
 import collections
 import ctypes
 import re
+import threading
 from collections.abc import Mapping
 
 from . import _image, _jax
 from ._errors import LibraryError, UnsupportedRuntimeError
-from ._lock import Lock
 
-_lock = Lock()
+_lock = threading.RLock()
 _infos = {}  # (address of the id, platform): the address of the info; XLA knows an id once
 _named = collections.Counter()  # (name, platform): the types that a caller calls so; XLA knows a name once, too
 
@@ -49,7 +49,7 @@ def register(path, contents, image, types: Mapping[str, tuple], platforms, prefi
         number = _address(path, image, functions, id_symbol)
         info = info_symbol and _address(path, image, functions, info_symbol)
         for platform in platforms:
-            with _lock.held():
+            with _lock:
                 if _jax.TYPES_HAVE_INFO and _infos.get((number, platform), info) != info:
                     raise LibraryError(f"{path}: the type {id_symbol!r} is registered with another info than {info_symbol!r} already")
                 if (number, platform) not in _infos:

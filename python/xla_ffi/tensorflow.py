@@ -15,17 +15,16 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _names, _signature, _values
+from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
 from ._described import Described, Single, checked
-from ._errors import LibraryError, UnsupportedRuntimeError, no_handler, read_alike
-from ._lock import Lock
+from ._errors import LibraryError, UnsupportedRuntimeError, no_handler
 from ._tf_host import Host
 
 __all__ = ["Handler", "Library", "load"]
 
 _FORMAT = 9  # of XlaCallModule: TensorFlow 2.18 knows no newer one
 
-_lock = Lock()
+_lock = threading.RLock()
 _host = None
 _libraries = {}  # (real path, digest): Library; libraries stay loaded as long as the process
 _targets = {}  # handler: path of the library that registered it
@@ -43,7 +42,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     """
     global _host
     path = _file.real(os.fsdecode(path))
-    with _lock.held():
+    with _lock:
         contents = _file.read(path)
         if (path, contents.digest) not in _libraries:
             if _host is None:
@@ -71,7 +70,6 @@ class Library(Single):
         for library in dict.fromkeys(spec.library for spec in specs):
             self._register(host, image, [spec for spec in specs if spec.library == library], refused)
         self.handlers: dict[str, Handler] = {spec.name: Handler(spec, path, refused[spec.name]) for spec in specs}
-        self._alike = _names.alike(self.handlers)
         for library in dict.fromkeys(spec.library for spec in specs):
             mine = {spec.name: self.handlers[spec.name] for spec in specs if spec.library == library}
             _declared.resolve(path, mine)
@@ -108,9 +106,6 @@ class Library(Single):
 
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})
-        others = self.__dict__.get("_alike", {}).get(name)
-        if others:
-            raise read_alike(self.path, name, others, handlers)
         if name in handlers:
             return handlers[name]
         raise no_handler(self.__dict__.get("path"), name, handlers, handlers)

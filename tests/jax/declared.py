@@ -253,22 +253,9 @@ def in_place(lib):
         raise AssertionError("a stub file of what is no attribute")
 
 
-def misplaced():
-    """What C's macros let stand where nobody reads it, or would read one of two."""
-    vjp = 'XFFI_VJP("square_backward")'
-    for instead, text in [
-        (f'{vjp}, XFFI_RESIDUALS("x")', "'residuals' outside its gradient"),
-        ("XFFI_LINEAR", "'linear' outside its gradient"),
-        (f'{vjp}, XFFI_JVP("square_backward")', "'gradient' is there twice"),
-        (f'{vjp}, XFFI_SHAPE("n -> n")', "'shape' is there twice"),
-    ]:
-        raises(xla_ffi.ManifestError, lambda instead=instead: xla_ffi.load_inline(c=C.replace(vjp, instead)), text)
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
-        check("C: misplaced", misplaced)
         for language in ("c", "cpp"):
             path = build(folder, language)
             lib = xla_ffi.load(path, prefix=language)

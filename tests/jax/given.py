@@ -135,19 +135,15 @@ def parses():
 
 
 def defaults():
-    """A default is a value of its attribute's type, which the doctor judges alike: doctor/src/description.rs."""
+    """A default is a value of its attribute's type."""
     for kind, fit, others in [
         ("bool", [True], [1, "true"]), ("str", ["1"], [1, True, ["1"]]), ("dict", [{}], [[], "{}"]), ("any", [1, "a", [{}]], []),
         ("i8", [-128, 127], [-129, 128, 1.0, True, "1"]), ("u8", [0, 255], [-1, 256]), ("i64", [-(2**63), 2**63 - 1], [2**63]),
         ("u64", [2**64 - 1], [2**64, -1]), ("f32", [1, -3.4e38], [3.5e38, -1e39, 2**128, "inf", False]), ("f64", [1e308, 0], [10**400, "1"]),
         ("c64", [1], ["1"]), ("[i8]", [[], [1, 2]], [1, [128], [[1]]]), ("[f32]", [[1.5, 2]], [[1e39], ["1"]]),
     ]:  # fmt: skip
-        if not all(_manifest.is_of_type(kind, value) for value in fit) or any(_manifest.is_of_type(kind, value) for value in others):
+        if not all(_given._is_of_type(kind, value) for value in fit) or any(_given._is_of_type(kind, value) for value in others):
             raise AssertionError((kind, fit, others))
-    read = lambda kind, default: _manifest._attribute(_manifest._Reader("f.so"), "handler 'h'", {"name": "k", "type": kind, "default": default})
-    if read("u8", 255).default != 255 or read("u8", None).default is not None:
-        raise AssertionError("defaults that are none")
-    raises(xla_ffi.ManifestError, lambda: read("u8", 256), "handler 'h', attribute 'k' is of type u8, and its default is 256")
 
 
 def shown(path):
@@ -255,11 +251,8 @@ def ranges():
     """The loader refuses attributes out of their range itself, in dictionaries and defaults too."""
     text = "(*, bins: i64 min 1 max 8, p: f32 max 0.1 = 0.1, w: [f32] min 0 = None, o: {k: u8 min 2} = None) -> ()"
     attrs = _given.parse(text)[1]
-    reader, where = _manifest._Reader("f.so"), "handler 'h'"
-    told = {"name": "bins", "type": "i64", "min": 1, "max": 8}
-    if dataclasses.replace(_manifest._attribute(reader, where, told), optional=False) != attrs[0]:
+    if _manifest._attribute({"name": "bins", "type": "i64", "min": 1, "max": 8}) != attrs[0]:
         raise AssertionError(attrs[0])
-    raises(xla_ffi.ManifestError, lambda: _manifest._attribute(reader, where, {**told, "min": "1"}), "'bins'", "'min'")
     spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), attrs, False, None, 0, states_defaults=True)
     if _signature.text(spec) != text:
         raise AssertionError(_signature.text(spec))

@@ -480,32 +480,6 @@ def interrupted_exit():
         raise AssertionError(done.stdout + done.stderr)
 
 
-FORKS = """
-import os, signal, sys, jax, jax.numpy as jnp, xla_ffi
-lib = xla_ffi.load(sys.argv[1])
-x = jnp.arange(3, dtype=jnp.float32)
-child, recording = None, xla_ffi.record(sys.argv[2])
-with recording:
-    lib.scale(x, factor=2.0).block_until_ready()
-    child = os.fork()
-    if not child:
-        signal.alarm(20)
-        jax.clear_caches = lambda: os._exit(3)
-if not child:
-    os._exit(int(recording.calls is not None))
-_, status = os.waitpid(child, 0)
-print("child", status, "calls", recording.calls)
-"""
-
-
-def forked():
-    """A child that is forked in a block and comes out of it ends nothing, and waits for nothing."""
-    directory = os.fspath(folder())
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, conformance(), directory], capture_output=True, text=True)
-    if "child 0 calls 1" not in done.stdout:
-        raise AssertionError(done.stdout + done.stderr)
-
-
 def without_cpu():
     """Where JAX has no CPU backend there is nothing to wait for: what the block raised is what comes out."""
     body = "import sys, xla_ffi\nwith xla_ffi.record(sys.argv[1]):\n    raise KeyError('of the block')\n"
@@ -616,7 +590,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, containers, interrupted, interrupted_exit, forked, without_cpu, refusals, upstream):
+    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, containers, interrupted, interrupted_exit, without_cpu, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "11_legacy":

@@ -1,4 +1,4 @@
-"""Manifests of other days: yesterday's reader and today's loader and command line, with yesterday's, today's and
+"""Manifests of other days: today's loader and command line, with yesterday's, today's and
 tomorrow's libraries.
 
 usage: skew.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
@@ -6,7 +6,6 @@ usage: skew.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 A library of another day is one of today whose manifest is written over in its file.
 """
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -28,16 +27,6 @@ CLI = os.environ.get("XLA_FFI_CLI") or os.fspath(pathlib.Path(__file__).resolve(
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 #: What format 2 brought.
 SECOND = ("traits", "gradient", "batch", "described", "doc", "layout")
-
-
-def old_reader():
-    """The reader from before format 2, over the parts of the package that it shares with today's."""
-    place = os.path.join(os.path.dirname(os.path.abspath(__file__)), "format_1.py")
-    spec = importlib.util.spec_from_file_location("xla_ffi._manifest_of_format_1", place)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def of_another_day(path, target, version, change=None):
@@ -77,15 +66,6 @@ def command(*arguments):
 
 def run(path):
     return command("run", path, "--handler", "rms_norm", "--arg", "f32[2,3]=0,1,2,3,4,5", "--attrs", "{eps = 1.0e-3 : f32}")
-
-
-def old_reader_new_library(old, path, folder):
-    """It refuses, and says why and what helps; of its own format it reads all."""
-    raises(xla_ffi.ManifestError, lambda: old.read(path), path, "manifest format 2", "reads format 1", "update it")
-    yesterday = of_another_day(path, folder / "libold.so", 1, lambda root: without(root, SECOND))
-    (handlers,) = old.read(yesterday).values()
-    if [arg.name for arg in handlers["rms_norm"].args] != ["x"]:
-        raise AssertionError(handlers)
 
 
 def old_library(language, path, folder):
@@ -143,8 +123,6 @@ def main():
     paths = {library.language: library.path for library in built(sys.argv[1:]) if library.example == "02_rms_norm"}
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(os.path.realpath(folder))
-        old = old_reader()
-        check("yesterday's reader, today's library", lambda: old_reader_new_library(old, paths["Rust"], folder))
         for language in ("Rust", "C"):
             check(f"yesterday's library, {language}", lambda language=language: old_library(language, paths[language], folder))
         check("tomorrow's format", lambda: tomorrows_format(paths["Rust"], folder))
