@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from . import _attributes, _dtypes, _jax, _values
+from . import _attributes, _dtypes, _jax, _mlir, _values
 from ._handler import Handler
 from ._report import Line, Report
 
@@ -209,7 +209,7 @@ def _embedded(folder, handler, values, more, deadline, time_limit):
         for ret in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
             command += ["--ret", _type(np.dtype(ret.dtype), ret.shape)]
         cast = _attributes.cast_all(handler.spec, attributes)
-        text = _mlir(cast)
+        text = _mlir.attribute(cast)
     except TypeError as error:
         return [Line("embedded", "skipped", f"this call cannot be written on a command line: {error}")]
     if cast:
@@ -245,38 +245,3 @@ def _spec(path, array):
         plain = array.astype(np.float32) if array.dtype.itemsize > 2 else array.view(f"u{array.dtype.itemsize}")
     np.save(path, np.ascontiguousarray(plain).reshape(array.shape))
     return f"{_type(array.dtype, array.shape)}=@{path}"
-
-
-def _mlir(value):
-    """An attribute as MLIR writes it."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(name)} = {_mlir(item)}" for name, item in value.items()) + "}"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, (bool, np.bool_)):
-        return "true" if value else "false"
-    array = np.asarray(value)
-    kind = {"f": "f", "i": "i", "u": "ui"}.get(array.dtype.kind)
-    if kind is None:
-        raise TypeError(f"an attribute of {array.dtype}")
-    kind = f"{kind}{8 * array.dtype.itemsize}"
-
-    def number(item):
-        if array.dtype.kind != "f":
-            return str(int(item))
-        if not np.isfinite(item):
-            return hex(int(np.asarray(item).view(f"u{array.dtype.itemsize}")))
-        return repr(float(item)) if "." in repr(float(item)) else repr(float(item)).replace("e", ".0e")
-
-    if array.ndim == 0:
-        return f"{number(array[()])} : {kind}"
-    listed = ", ".join(number(item) for item in array.ravel())
-    if kind.startswith("u"):
-        # XLA knows unsigned arrays in this spelling alone.
-        return f"dense<{'[' + listed + ']' if array.size else ''}> : tensor<{array.size}x{kind}>"
-    return f"array<{kind}{': ' if array.size else ''}{listed}>"
-
-
-def _quoted(text):
-    inner = "".join(c if " " <= c <= "~" and c not in '"\\' else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in text)
-    return f'"{inner}"'

@@ -160,6 +160,10 @@ def _spec(library, name, given, known):
             raise ValueError(f"there is no stage {stage!r}, but {', '.join(_facts.STAGES)}")
     if "execute" not in stages:
         raise ValueError("its stages lack 'execute'")
+    batch = _manifest.batch_of(given.batch, args)
+    wrong = _batch_fault(batch, args, shape)
+    if wrong:
+        raise ValueError(f"its batch has one more leading dimension, which {wrong!r} of its contract does not take: begin it with '...'")
     return _manifest.HandlerSpec(
         library=library,
         name=name,
@@ -173,10 +177,20 @@ def _spec(library, name, given, known):
         floor=known.floor if known else 0,
         traits=tuple(given.traits or ()) or (known.traits if known else ()),
         gradient=_manifest.gradient_of(given.gradient) if given.gradient else None,
-        batch=_manifest.batch_of(given.batch, args),
+        batch=batch,
         doc=given.doc or (known.doc if known else ""),
         states_defaults=True,
     )
+
+
+def _batch_fault(batch, args, shape):
+    """The first entry of the contract that takes no leading dimension more, though ``batch`` says that its operand has one."""
+    words = ["leading"] * len(args) if batch == "leading" else batch if isinstance(batch, tuple) else ()
+    if shape is None or "leading" not in words:
+        return None
+    taken, given = ([entry.strip() for entry in side.split(",")] for side in shape.split("->"))
+    led = [entry for entry, word in zip(taken, words) if word == "leading"]
+    return next((entry for entry in [*led, *given] if entry not in ("", "token") and not entry.startswith("...")), None)
 
 
 def parse(text):

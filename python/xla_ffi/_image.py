@@ -198,7 +198,7 @@ class Pe(_File):
         """The names of the exported functions."""
         if not self._exports:
             return set()
-        _, count, functions, names, ordinals = struct.unpack("<IIIII", self.bytes(self._at(self._exports) + 16, 20))
+        _, count, functions, names, ordinals = struct.unpack("<IIIII", self.bytes(self._at(self._exports) + 20, 20))
         addresses, number = self._at(functions), struct.Struct("<I")
         names, ordinals = self.structs(number, self._at(names), count), self.structs(struct.Struct("<H"), self._at(ordinals), count)
         found = set()
@@ -209,7 +209,10 @@ class Pe(_File):
         return found
 
     def _home(self, address):
-        return next(each for each in self._sections if 0 <= address - each[2] < max(each[1], each[3]))
+        for section in self._sections:
+            if 0 <= address - section[2] < max(section[1], section[3]):
+                return section
+        raise ValueError("an address is in no section")
 
     def _at(self, address):
         """Where in the file an address of the loaded library is."""

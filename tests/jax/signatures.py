@@ -182,6 +182,7 @@ def names(lib):
 
 USER = """
 from norm import lib
+import numpy as np
 
 x = np.ones((2, 3), np.float32)
 y = lib.{handler}(x, eps=1e-3)
