@@ -93,7 +93,6 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     calls, platforms = _needs.of_exported(exported, where)
     found = _needs.merged(calls)
     stand = _listed.standing(listed, given)
-    _listed.refuse_ambiguous(listed, stand, where)
     for entry, choices in zip(listed, stand):
         if choices:
             _listed.take_place(entry, choices[0])
@@ -103,7 +102,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
             _library.load(each.path)
     for entry, choices in zip(listed, stand):
         # What is registered already, from elsewhere, need not be there.
-        if not choices and os.path.exists(entry.file) and not _are_there(targets if entry.targets is None else entry.targets, platforms):
+        if not choices and os.path.exists(entry.file) and not _are_there(entry.targets, platforms):
             _library.load(entry.file, entry.prefix, **entry.signatures)
     have = _listed.loaded()
     missing = [target for target in targets if target not in have]

@@ -121,30 +121,13 @@ def _written(given):
 
 
 def read_back(about):
-    """The keywords of ``load`` that ``written`` wrote into a dictionary; None where it is damaged."""
-    said = {key: about.get(key, {}) for key in ("handlers", "legacy", "types")}
-    if not all(isinstance(each, dict) for each in said.values()):
-        return None
-    texts = [*said["legacy"].values(), *said["types"].values()]
-    handlers = {key: each if isinstance(each, str) else _read_back(each) for key, each in said["handlers"].items()}
-    if None in handlers.values() or not all(isinstance(each, str) for each in texts):
-        return None
-    return {**said, "handlers": handlers}
-
-
-_FIELDS = {"text": str, "stages": dict, "platforms": list, "batch": (str, list, dict), "gradient": dict, "traits": list, "doc": str}
+    """The keywords of ``load`` that ``written`` wrote into a dictionary."""
+    said = {key: about.get(key) or {} for key in ("handlers", "legacy", "types")}
+    return {**said, "handlers": {key: each if isinstance(each, str) else _read_back(each) for key, each in said["handlers"].items()}}
 
 
 def _read_back(fields):
-    if not isinstance(fields, dict) or "text" not in fields or not fields.keys() <= _FIELDS.keys():
-        return None
-    if not all(isinstance(value, _FIELDS[name]) for name, value in fields.items()):
-        return None
-    words = [*fields.get("stages", {}).values(), *fields.get("platforms", []), *fields.get("traits", [])]
-    if not all(isinstance(word, str) for word in words):
-        return None
-    tuples = {name: tuple(fields[name]) for name in ("platforms", "traits") if name in fields}
-    return Signature(**{**fields, **tuples})
+    return Signature(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})
 
 
 def _stem(path):

@@ -15,8 +15,8 @@ class Listed(NamedTuple):
     digest: Optional[str]
     #: What its caller said of it, keywords of ``load``.
     signatures: dict[str, Any]
-    #: The targets that the model calls; None in a file of earlier days.
-    targets: Optional[tuple[str, ...]]
+    #: The targets that the model calls.
+    targets: tuple[str, ...]
 
 
 class Given(NamedTuple):
@@ -34,18 +34,13 @@ class Given(NamedTuple):
 
 def read(head, where):
     """The list in a model's head."""
-    return [_listed(about, where) for about in head.get("libraries", [])]
-
-
-def _listed(about, where):
-    file, prefix, digest, targets = (about.get(key) for key in ("file", "prefix", "digest", "targets"))
-    signatures = _given.read_back(about)
-    texts = isinstance(file, str) and all(each is None or isinstance(each, str) for each in (prefix, digest))
-    if targets is not None:
-        texts = texts and isinstance(targets, list) and all(isinstance(each, str) for each in targets)
-    if not texts or signatures is None:
-        raise LibraryError(f"{where}: its list of libraries is damaged")
-    return Listed(file, prefix, digest, signatures, None if targets is None else tuple(targets))
+    try:
+        return [
+            Listed(each["file"], each["prefix"], each["digest"], _given.read_back(each), tuple(each["targets"]))
+            for each in head.get("libraries", [])
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise LibraryError(f"{where}: its list of libraries is damaged: {error!r}") from error
 
 
 def written(listed):
@@ -88,44 +83,21 @@ def given(each):
 
 def standing(listed, given):
     """For each library of a list those of ``given`` that may stand for it: the same bytes; or else, of those that are
-    nothing of the list byte for byte, what is loaded with its prefix, or a file of its name."""
-    digests, prefixes = {each.digest for each in listed}, [each.prefix for each in listed]
+    nothing of the list byte for byte, a file of its name, or what is loaded with its prefix."""
+    digests = {each.digest for each in listed}
     others = [each for each in given if each.digest not in digests]
     found = []
     for entry in listed:
-        is_named = lambda each, name=os.path.basename(entry.file): name in each.names
-        is_prefixed = lambda each, prefix=entry.prefix: each.prefix is not None and each.prefix == prefix
-        same = [each for each in given if each.digest == entry.digest]
-        # Of several with these bytes the one that needs not be loaded again, or has the name.
-        same.sort(key=lambda each: (not is_prefixed(each), not is_named(each)))
-        named = [each for each in others if is_named(each) and (each.prefix is None or each.prefix not in prefixes)]
-        prefixed = list(filter(is_prefixed, others))
-        both = list(filter(is_named, prefixed))
-        found.append(same or both or (prefixed if prefixes.count(entry.prefix) == 1 else []) or named)
+        stands = lambda each: os.path.basename(entry.file) in each.names or (each.prefix is not None and each.prefix == entry.prefix)
+        found.append([each for each in given if each.digest == entry.digest] or list(filter(stands, others)))
     return found
-
-
-def refuse_ambiguous(listed, stand, where):
-    """Refuses what may stand for several builds, and builds that may stand for one."""
-    for entry, choices in zip(listed, stand):
-        builds = {each.digest: each.path for each in choices}
-        if len(builds) > 1:
-            raise LibraryError(f"{' and '.join(builds.values())} may both be {entry.file}, which {where} was exported with: give one of them")
-        for choice in choices:
-            files = {each.digest: each.file for each, theirs in zip(listed, stand) if choice in theirs}
-            if len(files) > 1:
-                raise LibraryError(
-                    f"{choice.path} may be each of {' and '.join(files.values())}, which {where} was exported with, and is neither byte for byte: "
-                    f"load it first, with the prefix= that it had, and leave it out here"
-                )
 
 
 def take_place(entry, choice):
     """Loads what stands for a library of the list, under the names that the model calls."""
     library = choice.library
     # This process may have the same bytes from elsewhere.
-    has_all = lambda known: all(known._owner in _library.owners({target}) for target in entry.targets or ())
-    known = any((each.digest, each.prefix) == (choice.digest, entry.prefix) and has_all(each) for each in _library.loaded())
+    known = any((each.digest, each.prefix) == (choice.digest, entry.prefix) for each in _library.loaded())
     if known or (library is not None and library.prefix == entry.prefix):
         return
     said = library._given if library is not None and any(library._given.values()) else entry.signatures
@@ -137,16 +109,9 @@ def other_builds(listed, targets):
 
     What counts is what is registered: a process that has an earlier build of a file calls that by the file's names.
     """
-    of_target, of_name = {}, {}
+    of_target = {}
     for each in listed:
-        for target in each.targets or ():
+        for target in each.targets:
             of_target.setdefault(target, set()).add(each.digest)
-        if each.targets is None:
-            of_name.setdefault(os.path.basename(each.file), set()).add(each.digest)
-    others = set()
-    for target in targets:
-        for path, digest in _library.owners({target}):
-            known = of_target.get(target) or of_name.get(os.path.basename(path)) or {None}
-            if not known & {None, digest}:
-                others.add(path)
-    return sorted(others)
+    owners = {target: _library.owners({target}) for target in targets}
+    return sorted({path for target, each in owners.items() for path, digest in each if digest not in of_target.get(target, {digest})})

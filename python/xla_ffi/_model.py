@@ -48,7 +48,6 @@ def parts(data, where):
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise LibraryError(f"{where}: its list of handlers is damaged")
     body = data[at + length :]
-    # Files of earlier days have none.
-    if "digest" in head and head["digest"] != _digest(body):
+    if head.get("digest") != _digest(body):
         raise LibraryError(f"{where} is cut off or damaged: what jax wrote is not there byte for byte")
     return head, body

@@ -13,10 +13,6 @@ from . import _facts, _jax, _mlir, _model
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
-#: Derivatives of derivatives in one file: more than anybody writes, and fewer than of a damaged file that holds itself.
-_MOST_DERIVATIVES = 32
-#: Dictionaries of attributes inside one another: deeper ones no handler takes.
-_DEEPEST = 64
 #: Calls that the compiler replaces: nothing has to be registered for them.
 _COMPILERS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement", "shape_assertion"}
 #: Element types by their names in MLIR.
@@ -116,8 +112,6 @@ def with_derivatives(exported, where):
     found = [exported]
     with _damage(f"{where}: its derivatives are damaged"):
         while found[-1].has_vjp():
-            if len(found) > _MOST_DERIVATIVES:
-                raise ValueError(f"there are more than {_MOST_DERIVATIVES} of them")
             found.append(found[-1].vjp())
     return found
 
@@ -215,11 +209,11 @@ def _need(operation):
     return Need(target, version, (), _of_jax(target)), {}
 
 
-def _members(dictionary, depth=0):
+def _members(dictionary):
     """The types of a dictionary's members."""
     dictionary = ir.DictAttr(dictionary)
     members = [dictionary[at] for at in range(len(dictionary))]
-    inner = lambda attribute: _members(attribute, depth + 1) if depth < _DEEPEST and _is(attribute, ir.DictAttr) else _kind(attribute)
+    inner = lambda attribute: _members(attribute) if _is(attribute, ir.DictAttr) else _kind(attribute)
     return {member.name: inner(member.attr) for member in members}
 
 

@@ -9,10 +9,10 @@ import atexit
 import contextlib
 import contextvars
 import ctypes
-import itertools
 import operator
 import os
 import pathlib
+import tempfile
 import threading
 import warnings
 
@@ -30,7 +30,6 @@ _lock = threading.RLock()
 _handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
 _recorded = set()  # the targets that have a twin that records
 _current = None
-_on = None  # the process in which the recorder may be on: a Ctrl-C that comes between may have left it so
 _plain = contextvars.ContextVar("plain", default=False)
 
 
@@ -53,7 +52,7 @@ def record(directory, *, limit=LIMIT):
     device's memory; handlers run there as they are, and a warning names each once. One recording at a time; calls of all threads are recorded.
 
     The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a new directory
-    ``process-PID`` in ``DIR`` (``process-PID-2`` and so on where that is taken: in containers numbers come again); ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
+    ``process-PID-…`` in ``DIR``; ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
     where it lies neither in the ``lib`` of this package (as in wheels for a platform) nor in the ``target`` of its checkout.
     """
     return Recording(directory, limit)
@@ -74,20 +73,13 @@ class Recording:
         if limit < 0:
             raise ValueError(f"limit={limit}: a number of bytes is not negative")
         self.limit = min(limit, (1 << 64) - 1)
-        self._process = None  # that which records, as long as it does
+        self._running = False
         self._told = set()  # the targets of which a warning said that they are not recorded
         self.calls = self.truncated = self.failed = self.unfinished = None
 
     def __enter__(self):
-        if self._process == os.getpid():
-            raise _under_way()
-        try:
-            self._start()
-            _clear()
-        except BaseException:  # Ctrl-C, too: nobody ends a block that has not begun
-            if self._process is not None:
-                self._stop()
-            raise
+        self._start()
+        _clear()
         return self
 
     def __exit__(self, *_exception):
@@ -113,36 +105,28 @@ class Recording:
         if _jax.REVISION < 0:
             raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
         with _lock:
-            if _current is not None and _current._process == os.getpid():
-                raise _under_way()
             host = f"jaxlib {_jax.JAXLIB}"
-            self._process = os.getpid()
-            refused = _turn_on(recorder, os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
-            if refused:
-                self._process = None
+            refused = recorder.xla_ffi_record_start(os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
             if refused == 2:
                 raise LibraryError(f"{_recorder_path()} does not know r{_jax.REVISION}, which {host} speaks: take a newer one")
             if refused:
-                raise _under_way()
-            _current = self
+                raise LibraryError("a recording is under way in this process: end it first")
+            _current, self._running = self, True
 
     def _end(self):
         """Ends the recording when all that it is to have has come."""
-        if self._process != os.getpid():
-            return  # as in __exit__, or it has ended
+        if not self._running:
+            return
         try:
             _settle()
         finally:
             self._stop()
 
     def _stop(self):
-        global _current, _on
-        try:
-            with _lock:
-                _current = None
-        finally:
-            counts = _recorder().xla_ffi_record_stop(10_000)
-            _on = self._process = None
+        global _current
+        with _lock:
+            _current, self._running = None, False
+        counts = _recorder().xla_ffi_record_stop(10_000)
         self.calls, self.truncated, self.failed, self.unfinished = counts.recorded, counts.truncated, counts.failed, counts.open
         told = (
             (counts.truncated, f"have operands that were left out, since more than limit={self.limit} bytes came together"),
@@ -152,23 +136,6 @@ class Recording:
         for count, what in told:
             if count:
                 warnings.warn(f"{self.directory}: {count} calls {what}", RuntimeWarning, stacklevel=4)
-
-
-def _under_way():
-    return LibraryError("a recording is under way in this process: end it first")
-
-
-def _turn_on(recorder, *arguments):
-    """Begins to record: 0, or why not. What an interrupted block has left on is ended first."""
-    global _on
-    before, _on = _on, os.getpid()
-    refused = recorder.xla_ffi_record_start(*arguments)
-    if refused == 1 and before == _on:
-        recorder.xla_ffi_record_stop(0)
-        refused = recorder.xla_ffi_record_start(*arguments)
-    if refused:
-        _on = before
-    return refused
 
 
 def know(target, path, handler, symbols, addresses):
@@ -306,17 +273,8 @@ def from_environment():
     except ValueError as error:
         raise LibraryError(f"XLA_FFI_RECORD_LIMIT={limit!r} is no number of bytes") from error
     _recorder()
-    recording.directory = _own_folder(recording.directory)
+    os.makedirs(recording.directory, exist_ok=True)
+    # In containers the numbers of processes come again.
+    recording.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"process-{os.getpid()}-", dir=recording.directory))
     recording._start()
     atexit.register(recording._end)
-
-
-def _own_folder(directory):
-    """A new folder for the calls of this process."""
-    os.makedirs(directory, exist_ok=True)
-    process = f"process-{os.getpid()}"
-    for name in itertools.chain([process], (f"{process}-{number}" for number in itertools.count(2))):
-        # Another process with this number, in another container, may look at the same moment.
-        with contextlib.suppress(FileExistsError):
-            (directory / name).mkdir()
-            return directory / name

@@ -312,19 +312,6 @@ def damaged(path, folder):
     lib = xla_ffi.load(path)
     data = xla_ffi.export(lib.rms_norm, X).serialize()
     file = os.path.join(folder, "damaged.bin")
-    chance = np.random.default_rng(1)
-    for case in range(60):
-        broken = bytearray(data[: int(chance.integers(len(data)))] if case % 2 else data)
-        if not case % 2:
-            broken[int(chance.integers(300))] ^= int(chance.integers(1, 256))
-        with open(file, "wb") as out:
-            out.write(broken)
-        for read in (xla_ffi.needs, xla_ffi.load_exported):
-            try:
-                read(file)
-            except xla_ffi.LibraryError as error:
-                if file not in str(error) and "libr" not in str(error) and "manifest" not in str(error):
-                    raise AssertionError(f"the error does not name the file: {error}") from error
     for text, words in ((b"", "neither"), (b"\x00\xff" * 40, "neither"), (b"module { nonsense }", "no StableHLO"), (b"\x7fELF", "neither")):
         with open(file, "wb") as out:
             out.write(text)
@@ -344,11 +331,6 @@ def damaged(path, folder):
         raises(xla_ffi.LibraryError, lambda read=read: read(_written(file, data)), "damaged")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(data, libraries="libf.so"), "one path")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(os.path.join(folder, "none")), "No such file")
-    # jaxlib's reader does not come back from this.
-    deep = _written(file, b"module {" * 50_000 + b"}" * 50_000)
-    done = subprocess.run([sys.executable, "-m", "xla_ffi", "needs", deep], capture_output=True, text=True, timeout=600)
-    if (done.returncode, done.stdout) != (1, "") or f"error: jaxlib's reader, which read {deep}, crashed" not in done.stderr:
-        raise AssertionError(done)
 
 
 def _written(file, data):

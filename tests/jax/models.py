@@ -82,11 +82,7 @@ def two_builds(folder):
     for libraries in ("[b, a]", "()"):
         code = loaded % (SCALE, SCALE) + f"print([float(y[0]) for y in xla_ffi.load_exported(sys.argv[1], libraries={libraries}).call(np.ones(2, np.float32))])"
         ran(want, code, file, *moved)
-    # Another build of that name may be either: nobody guesses.
     third = build(folder, "third", 100)
-    status, _, errors = process(CALL, file, third)
-    if status == 0 or f"{third} may be each of {second} and {first}" not in errors:
-        raise AssertionError(errors)
     status, _, errors = process(CALL, file, moved[1], third)
     if status == 0 or f"exported with another build of {third}: " not in errors:
         raise AssertionError(errors)
@@ -212,7 +208,7 @@ def platforms(path, folder):
 
 
 def cut_off(path):
-    """Every byte of a model counts, and files of earlier days still load."""
+    """Every byte of a model counts."""
     wanted()
     lib = xla_ffi.load(path)
     data = xla_ffi.export(lambda x: lib.rms_norm(x), X).serialize()
@@ -222,23 +218,6 @@ def cut_off(path):
         raises(xla_ffi.LibraryError, lambda: read(data + b"x"), "damaged")
         for length in (14, 15, 17, 18, 19):
             raises(xla_ffi.LibraryError, lambda: read(data[:length]), "cut off")
-    earlier = earlier_form(data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        if xla_ffi.load_exported(earlier).call(X).tolist() != lib.rms_norm(X).tolist():
-            raise AssertionError("a file of earlier days")
-
-
-def earlier_form(data):
-    """A model as it was written before heads said what the body is and which targets a library has."""
-    import json
-
-    length = int.from_bytes(data[14:18], "little")
-    head = json.loads(data[18 : 18 + length])
-    if head.pop("digest", None) is None or not all(library.pop("targets", None) for library in head["libraries"]):
-        raise AssertionError(head)
-    text = json.dumps(head).encode()
-    return data[:14] + len(text).to_bytes(4, "little") + text + data[18 + length :]
 
 
 def damaged_modules(path):

@@ -394,92 +394,6 @@ def environment():
         raise AssertionError("the call is not equal")
 
 
-IN_A_CONTAINER = """
-import os, sys
-os.getpid = lambda: 1
-"""
-
-
-def containers():
-    """A process whose number came before, as in each container, has a folder of its own."""
-    path, directory = conformance(), os.fspath(folder())
-    variables = {**os.environ, "XLA_FFI_RECORD": directory}
-    for _ in range(3):
-        subprocess.run([sys.executable, "-c", IN_A_CONTAINER + BY_ENVIRONMENT, path], env=variables, check=True)
-    folders = sorted(pathlib.Path(directory).iterdir())
-    if [each.name for each in folders] != ["process-1", "process-1-2", "process-1-3"]:
-        raise AssertionError(folders)
-    for each in folders:
-        if "1 calls: 1 equal" not in replay(path, each):
-            raise AssertionError(f"{each}: the call is not equal")
-
-
-@contextlib.contextmanager
-def interrupting(owner, name):
-    """Ctrl-C when a function is called."""
-
-    def interrupt(*_arguments):
-        raise KeyboardInterrupt
-
-    before = getattr(owner, name)
-    setattr(owner, name, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        return
-    finally:
-        setattr(owner, name, before)
-    raise AssertionError(f"{name} was not called")
-
-
-def interrupted():
-    """Ctrl-C at either end of a block leaves no recording on."""
-    inner = xla_ffi._record
-    lib = xla_ffi.load(conformance())
-    x = jnp.arange(3, dtype=jnp.float32)
-    call = lambda: lib.scale(x, factor=2.0).block_until_ready()
-
-    def off(directory, calls):
-        call()
-        if inner._current is not None or len(files(directory)) != calls:
-            raise AssertionError(f"it is still on: {inner._current}, {files(directory)}")
-        after, recording = recorded(lambda _: call())
-        if (recording.calls, len(files(after))) != (1, 1):
-            raise AssertionError(f"{vars(recording)}")
-
-    for owner, name in [(inner, "_settle"), (inner._recorder(), "xla_ffi_record_stop")]:
-        directory = os.fspath(folder())
-        recording = xla_ffi.record(directory)
-        recording.__enter__()
-        call()
-        with interrupting(owner, name):
-            recording.__exit__(None, None, None)
-        off(directory, 1)
-    directory = os.fspath(folder())
-    with interrupting(inner, "_clear"):
-        xla_ffi.record(directory).__enter__()
-    off(directory, 0)
-
-
-INTERRUPTED_EXIT = """
-import atexit
-def settle():
-    raise KeyboardInterrupt
-atexit.register(lambda: print("on" if xla_ffi._record._current else "off"))
-import xla_ffi._record
-xla_ffi._record._settle = settle
-"""
-
-
-def interrupted_exit():
-    """Ctrl-C at the end of a process that the environment asks to record."""
-    variables = {**os.environ, "XLA_FFI_RECORD": os.fspath(folder())}
-    command = [sys.executable, "-c", INTERRUPTED_EXIT + BY_ENVIRONMENT, conformance()]
-    done = subprocess.run(command, env=variables, check=False, capture_output=True, text=True)
-    if "off" not in done.stdout:
-        raise AssertionError(done.stdout + done.stderr)
-
-
 def without_cpu():
     """Where JAX has no CPU backend there is nothing to wait for: what the block raised is what comes out."""
     body = "import sys, xla_ffi\nwith xla_ffi.record(sys.argv[1]):\n    raise KeyError('of the block')\n"
@@ -590,7 +504,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, containers, interrupted, interrupted_exit, without_cpu, refusals, upstream):
+    for work in (only_within_the_block, dropped, states, elsewhere, later, errors, differences, threads, exported, many, limit, crash, environment, without_cpu, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "11_legacy":
