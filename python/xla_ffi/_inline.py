@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import shlex
 import shutil
 import subprocess
@@ -16,9 +15,6 @@ from typing import Any, Optional
 from . import _attributes, _given, _image, _library, _values
 from ._errors import CompileError, LibraryError
 from ._places import checkout, include
-
-#: In a folder of the cache: the files that its library was compiled with, and what was in them.
-_INCLUDED = "included.json"
 
 #: How many lines of a compiler's words an error shows.
 _LINES = 60
@@ -61,8 +57,7 @@ def load_inline(
     :func:`load`. ``flags`` go to the compiler (``cc`` and ``c++``, or ``CC`` and ``CXX``; for Rust to ``cargo build``, for which a checkout of the SDK is
     needed: ``XLA_FFI_SDK``, or the one that this package lies in).
 
-    What was compiled before, of the same text, name, flags, SDK and compiler, and in C and C++ of the same included files
-    (those of the system aside), is taken from the cache (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under
+    What was compiled before, of the same text with all that it includes, name, flags, SDK and compiler, is taken from the cache (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under
     ``inline``). Targets are called ``NAME-DIGEST.HANDLER``, so an edited text, or file that it includes, gives new
     targets, and what was jitted before keeps the old code. Raises :class:`CompileError` with the compiler's words, its
     lines being those of the text.
@@ -85,9 +80,10 @@ def load_inline(
             raise ValueError(f"{what} has a NUL, or half of a character, which no compiler reads")
     build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
     digest = build.digest(text)
-    file = _image.file_name(name)
-    folder = _current(_cache() / digest, file) or _build(build, text, _cache() / digest)
-    return _library.load(folder / file, f"{name}-{_digest(digest, folder.name)[:12]}", handlers=handlers, legacy=legacy, types=types)
+    path = _cache() / digest / _image.file_name(name)
+    if not path.is_file():
+        _build(build, text, path.parent)
+    return _library.load(path, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy, types=types)
 
 
 def _cache():
@@ -95,33 +91,8 @@ def _cache():
     return pathlib.Path(root) / "inline"
 
 
-def _current(folder, file):
-    """Where a library lies whose included files are what they were when it was compiled, or None; ``folder`` has one for each
-    edition of them."""
-    try:
-        editions = sorted(folder.iterdir())
-    except OSError:
-        return None
-    for edition in editions:
-        try:
-            included = json.loads((edition / _INCLUDED).read_text(encoding="utf-8")).items()
-        except (OSError, ValueError, AttributeError):  # it is damaged, or on its way out
-            continue
-        if (edition / file).is_file() and all(_contents(path) == contents for path, contents in included):
-            return edition
-    return None
-
-
-def _contents(path):
-    """What names a file's contents; None for one that cannot be read."""
-    try:
-        return hashlib.blake2b(pathlib.Path(path).read_bytes(), digest_size=16).hexdigest()
-    except OSError:
-        return None
-
-
 def _build(build, text, folder):
-    """Compiles into a folder of its own, which gets its place in ``folder`` when it is whole; returns that."""
+    """Compiles into a folder of its own, which becomes ``folder`` when it is whole."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
@@ -129,27 +100,24 @@ def _build(build, text, folder):
         raise LibraryError(f"{folder.parent} cannot be written: {error.strerror}; XLA_FFI_CACHE names another folder") from error
     try:
         build.run(text, made)
-        included = {path: _contents(path) for path in build.included(made)}
-        (made / _INCLUDED).write_text(json.dumps(included), encoding="utf-8")
-        edition = folder / _digest(sorted(included.items()))
         # Another process may have been faster.
         with contextlib.suppress(OSError):
-            folder.mkdir(exist_ok=True)
-            os.rename(made, edition)
+            os.rename(made, folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    return edition
 
 
-def _compiled(command, folder, what):
+def _compiled(command, folder, what, text=None):
+    """Runs a compiler; returns what it writes."""
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(command, cwd=folder, input=text, capture_output=True, encoding="utf-8", errors="replace", check=False)
     except OSError as error:
         raise CompileError(f"{what}: {command[0]} cannot be started: {error.strerror}") from error
     if done.returncode:
         lines = (done.stderr + done.stdout).strip().split("\n")
         more = [f"… and {len(lines) - _LINES} lines more"] if len(lines) > _LINES else []
         raise CompileError("\n".join([f"{what} does not compile:", *lines[:_LINES], *more]))
+    return done.stdout
 
 
 def _stamps(*folders):
@@ -179,34 +147,22 @@ class _Compiler:
 
     def __init__(self, language, name, flags):
         self._file = f"{name}.{'c' if language == 'c' else 'cc'}"
-        self._rule = f"{name}.d"
         self._name, self._flags = name, flags
-        self._include = pathlib.Path(include())
         variable, other = ("CC", "cc") if language == "c" else ("CXX", "c++")
         self._words, self._compiler = _program(os.environ.get(variable) or other, self._file)
-        self._standard = "-std=c11" if language == "c" else "-std=c++17"
+        self._options = ["-std=c11" if language == "c" else "-std=c++17", "-O2", "-fPIC", "-shared", "-pthread", f"-I{include()}"]
+        self._language = "c" if language == "c" else "c++"
 
     def digest(self, text):
-        searched = [os.environ.get(name) for name in ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")]
-        return _digest(text, self._file, self._flags, self._compiler, self._standard, _stamps(self._include), searched)
+        # The text with all that it includes, which other macros may change.
+        command = [*self._words, *self._options, *self._flags, "-E", "-P", "-x", self._language, "-"]
+        whole = _compiled(command, include(), self._file, f'#line 1 "{self._file}"\n{text}')
+        return _digest(text, whole, self._file, self._flags, self._compiler, self._options)
 
     def run(self, text, folder):
         (folder / self._file).write_text(text, encoding="utf-8")
-        options = [self._standard, "-O2", "-fPIC", "-shared", "-pthread", f"-I{self._include}", "-MMD", "-MF", self._rule]
         file = [self._file, "-o", _image.file_name(self._name)]
-        _compiled([*self._words, *options, *file, *self._flags, "-lm"], folder, self._file)
-
-    def included(self, folder):
-        """The files that the text includes, without those of the system and of the SDK, which the digest has."""
-        try:
-            rule = (folder / self._rule).read_text(encoding="utf-8", errors="surrogateescape")
-        except OSError:  # the caller's flags say something else of it
-            return []
-        # A rule of make: after the colon what the file is made of, blanks in names behind a backslash.
-        words = re.findall(r"(?:\\.|\S)+", rule.partition(":")[2].replace("\\\n", " "))
-        names = [re.sub(r"\\([ #\\])", r"\1", word).replace("$$", "$") for word in words]
-        paths = [pathlib.Path(os.path.abspath(folder / name)) for name in names]
-        return [str(path) for path in paths if self._include not in path.parents and folder not in path.parents]
+        _compiled([*self._words, *self._options, *file, *self._flags, "-lm"], folder, self._file)
 
 
 class _Rust:
@@ -240,9 +196,6 @@ class _Rust:
             _compiled(command, folder, f"{self._name}.rs")
             file = _image.file_name(self._name)
             shutil.copy(target / "release" / file, folder / file)
-
-    def included(self, _folder):
-        return []
 
 
 def _digest(text, *rest):

@@ -53,10 +53,7 @@ def _misfits(call, spec, platforms):
         wrong.append(f"it is for {' and '.join(spec.platforms) or 'no platform'}, and the model for {' and '.join(platforms)}")
     if not spec.described:
         return wrong
-    wrong += _misfit_attributes(spec, call.attributes)
-    for what, operands, arrays in (("argument", spec.args, call.args), ("result", spec.rets, call.rets)):
-        wrong += _misfit_arrays(what, operands, arrays)
-    return wrong
+    return wrong + _misfit_attributes(spec, dict(call.need.attributes))
 
 
 def is_for(platforms, platform):
@@ -65,60 +62,21 @@ def is_for(platforms, platform):
     return platform.lower() in names or ("gpu" in names and platform.lower() in ("cuda", "rocm"))
 
 
-def _misfit_attributes(spec, given, inside=None):
-    """What is wrong with the attributes of a call, or with the members of the dictionary ``inside``."""
-    declared = {attr.name: attr for attr in spec.attrs if attr.inside == inside}
-    if inside is not None and not declared:
-        return []
-    it, its, one = "it", "its attribute", "attribute"
-    if inside is not None:
-        it, its, one = f"its attribute {inside}", f"in its attribute {inside} the member", "member"
+def _misfit_attributes(spec, given):
+    """What is wrong with the attributes of a call: their names, and their types where the handler takes but one."""
+    declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
     unknown = [] if spec.open_attrs else [name for name in given if name not in declared]
     lacking = [name for name, attr in declared.items() if not attr.optional and name not in given]
-    wrong = [f"{it} has no {one} {', '.join(unknown)}"] * bool(unknown) + [f"{it} wants the {one} {', '.join(lacking)}"] * bool(lacking)
+    wrong = [f"it has no attribute {', '.join(unknown)}"] * bool(unknown) + [f"it wants the attribute {', '.join(lacking)}"] * bool(lacking)
     for name, attr in declared.items():
-        has = given.get(name)
-        kind = "dict" if isinstance(has, dict) else has and _declared_kind(has)
-        if kind is not None and attr.type not in ("any", kind) and not (attr.narrow and _narrows(kind, attr.type)):
-            wrong.append(f"{its} {name} is of type {attr.type}, not {kind if isinstance(has, dict) else has}")
-        elif isinstance(has, dict) and attr.type == "dict" and inside is None:
-            wrong += _misfit_attributes(spec, has, name)
+        kind = _declared_kind(given[name]) if name in given else None
+        if kind is not None and attr.type not in ("any", kind) and not attr.narrow:
+            wrong.append(f"its attribute {name} is of type {attr.type}, not {kind}")
     return wrong
-
-
-def _misfit_arrays(what, declared, have):
-    least = sum(not (operand.optional or operand.variadic) for operand in declared)
-    variadic = any(operand.variadic for operand in declared)
-    if len(have) < least or (len(have) > len(declared) and not variadic):
-        more = " or more" if variadic or len(declared) > least else ""
-        return [f"it has {least}{more} {what}{'s' if more or least != 1 else ''}, not {len(have)}"]
-    wrong = []
-    for at, array in enumerate(have):
-        operand = declared[min(at, len(declared) - 1)]
-        if array is None:
-            continue
-        dtype, rank = array
-        if operand.dtypes is not None and dtype is not None and dtype not in operand.dtypes and not (operand.token and dtype == "TOKEN"):
-            wrong.append(f"its {what} {operand.name} is no {dtype}")
-        elif operand.rank is not None and rank != operand.rank:
-            wrong.append(f"its {what} {operand.name} has {operand.rank} dimensions, not {rank}")
-    return wrong
-
-
-def _narrows(given, kind):
-    """Whether a handler that narrows makes a number of a type, or an array of such, one of another; not for every value."""
-    if given.startswith("[") != kind.startswith("["):
-        return False
-    given, kind = given.strip("[]"), kind.strip("[]")
-    is_integer = lambda name: re.fullmatch(r"[iu]\d+", name) is not None
-    is_float = lambda name: re.fullmatch(r"f\d+", name) is not None
-    return (is_integer(given) and (is_integer(kind) or is_float(kind))) or (is_float(given) and is_float(kind))
 
 
 def _declared_kind(kind):
     """The type of an attribute as a manifest has it; None for one that no manifest has."""
     kind = re.sub(r"^tensor<(?:\d+x)+(\w+)>$", r"[\1]", kind)
-    bare = kind.strip("[]")
-    plain = bare.replace("ui", "u", 1) if bare.startswith("ui") else bare
-    kind = kind.replace(bare, plain) if bare else kind
-    return kind if plain in (*_dtypes.ATTRIBUTES, "str", "dict") else None
+    kind = re.sub(r"^(\[?)ui", r"\1u", kind)
+    return kind if kind.strip("[]") in (*_dtypes.ATTRIBUTES, "str", "dict") else None

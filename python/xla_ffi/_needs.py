@@ -9,14 +9,12 @@ from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
 
 # With _jax the effect is registered that jax reads in a model.
-from . import _facts, _jax, _mlir, _model
+from . import _jax, _model
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
 #: Calls that the compiler replaces: nothing has to be registered for them.
 _COMPILERS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement", "shape_assertion"}
-#: Element types by their names in MLIR.
-_ELEMENTS = {_mlir.element(name): name for name, (kind, _bits) in _facts.ELEMENT_TYPES.items() if kind != "token"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,11 +57,6 @@ class Call(NamedTuple):
     """One call of a target."""
 
     need: Need
-    #: Its attributes by name: the type, or of a dictionary its members, by name likewise.
-    attributes: dict[str, Any]
-    #: Element type, as the ABI has it, and rank of each operand and result; None where it is no array, or one of unknown rank.
-    args: tuple
-    rets: tuple
     #: Whether it is compiled whenever the model is: not so where jax has several for XLA to choose from.
     always: bool = True
 
@@ -143,7 +136,7 @@ def _calls(text, where):
             for operation, function, chosen in _operations(module.operation):
                 attributes = operation.attributes
                 if operation.name in ("stablehlo.custom_call", "mhlo.custom_call"):
-                    found.append((_call(operation), function, chosen))
+                    found.append((_need(operation), function, chosen))
                 elif operation.name == "func.func" and _text(attributes, "sym_visibility") != "private":
                     entries.add(_text(attributes, "sym_name"))
                 elif operation.name == "func.call" and not chosen:
@@ -159,7 +152,7 @@ def _calls(text, where):
             always.add(function)
             open_ += [callee.removeprefix("@").strip('"') for callee in callees.get(function, ())]
     return [
-        call._replace(always=not chosen and function in always) for call, function, chosen in found if call.need.target not in _COMPILERS
+        Call(need, not chosen and function in always) for need, function, chosen in found if need.target not in _COMPILERS
     ]
 
 
@@ -180,51 +173,18 @@ def _text(attributes, name):
     return ir.StringAttr(attributes[name]).value if name in attributes else None
 
 
-def _call(operation):
-    sizes = _shape_operands(operation.attributes)
-    args = [operand for at, operand in enumerate(operation.operands) if at not in sizes]
-    need, attributes = _need(operation)
-    return Call(need, attributes, *(tuple(_array(value.type) for value in side) for side in (args, operation.results)))
-
-
-def _shape_operands(attributes):
-    """Which operands of a call are the sizes of its results, which a handler does not get: where those are symbolic."""
-    name = "indices_of_shape_operands"
-    if name not in attributes or not _is(attributes[name], ir.DenseIntElementsAttr):
-        return ()
-    return {int(at) for at in ir.DenseIntElementsAttr(attributes[name])}
-
-
 def _need(operation):
-    """The target of a call as a need, and its attributes."""
+    """The target of a call as a need."""
     attributes = operation.attributes
     target = _text(attributes, "call_target_name")
     # Exported modules keep the dictionary of XLA FFI beside a call of an older version.
     version = int(ir.IntegerAttr(attributes["api_version"]).value) if "api_version" in attributes else 1
     config = next((attributes[key] for key in ("mhlo.backend_config", "backend_config") if key in attributes), None)
-    if config is not None and _is(config, ir.DictAttr):
-        kinds = _members(config)
-        names = tuple((name, "dict" if isinstance(kind, dict) else kind) for name, kind in kinds.items())
-        return Need(target, 4, names, _of_jax(target)), kinds
-    return Need(target, version, (), _of_jax(target)), {}
-
-
-def _members(dictionary):
-    """The types of a dictionary's members."""
-    dictionary = ir.DictAttr(dictionary)
+    if config is None or not _is(config, ir.DictAttr):
+        return Need(target, version, (), _of_jax(target))
+    dictionary = ir.DictAttr(config)
     members = [dictionary[at] for at in range(len(dictionary))]
-    inner = lambda attribute: _members(attribute) if _is(attribute, ir.DictAttr) else _kind(attribute)
-    return {member.name: inner(member.attr) for member in members}
-
-
-def _array(of):
-    """Element type and rank of an array, ``("TOKEN", 0)`` for a token, None for anything else."""
-    if str(of) == "!stablehlo.token":
-        return "TOKEN", 0
-    if not _is(of, ir.RankedTensorType):
-        return None
-    array = ir.RankedTensorType(of)
-    return _ELEMENTS.get(str(array.element_type)), array.rank
+    return Need(target, 4, tuple((member.name, _kind(member.attr)) for member in members), _of_jax(target))
 
 
 def _is(attribute, kind):
