@@ -117,37 +117,22 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     return Model(exported[0], found, _listed.used(targets, given), len(exported) - 1)
 
 
-def _registered_for(target, have):
-    """The platforms that a target is registered for, as manifests have them; None where that is not known."""
-    handlers = [handler for library in have.get(target, ()) for handler in library.handlers.values() if handler.target == target]
-    return [platform for handler in handlers for platform in handler.spec.platforms] if handlers else None
-
-
-def _lacks(target, platforms, have):
-    """Those of a model's platforms that a target is not registered for."""
-    registered = _registered_for(target, have)
-    return [] if registered is None else [platform for platform in platforms if not _misfits.is_for(registered, platform)]
-
-
 def _are_there(targets, platforms):
     """Whether targets are registered, for all of a model's platforms."""
     have = _listed.loaded()
     return all(target in have and not _lacks(target, platforms, have) for target in targets)
 
 
+def _lacks(target, platforms, have):
+    """Those of a model's platforms that a target is not registered for; of a legacy target they are not known."""
+    handlers = [handler for library in have.get(target, ()) for handler in library.handlers.values() if handler.target == target]
+    registered = [platform for handler in handlers for platform in handler.spec.platforms]
+    return [platform for platform in platforms if handlers and not _misfits.is_for(registered, platform)]
+
+
 def _refuse_other_platforms(calls, platforms, where):
-    """Refuses a model whose calls are registered, but not for the platform that it would run on."""
+    """Refuses a model whose calls are registered, but for none of its platforms."""
     have = _listed.loaded()
-    # What jax may choose another for is its matter. Which platform it runs on is asked where that matters: jax's devices are not needed before.
-    lacks = {call.need.target: _lacks(call.need.target, platforms, have) for call in calls if call.always}
-    if not any(lacks.values()):
-        return
-    here = jax.default_backend()
-    run = [platform for platform in platforms if _misfits.is_for([here], platform)] or list(platforms)
-    for target, lacking in lacks.items():
-        if set(run) <= set(lacking):
-            has = " and ".join(dict.fromkeys(_registered_for(target, have)))
-            raise LibraryError(
-                f"{where} calls {target} for {' or '.join(run)}, and the loaded library has it for {has or 'no platform'}: "
-                f"build the library for {run[0]}, or give another with libraries="
-            )
+    for target in dict.fromkeys(call.need.target for call in calls if call.always):
+        if platforms and set(_lacks(target, platforms, have)) == set(platforms):
+            raise LibraryError(f"{where} calls {target} for {' or '.join(platforms)}, and the loaded library does not have it for that")

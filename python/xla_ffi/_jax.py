@@ -123,28 +123,6 @@ def check_platforms(target, context):
                 f"{target} is a handler for {' and '.join(sorted(platforms))}, and the program is for {platform}: "
                 f"run it where jax has a device of {' or '.join(sorted(platforms))}, or build the library for {platform}"
             )
-        why = _not_taken(target, platform)
-        if why:
-            raise UnsupportedRuntimeError(f"{target} is not registered for {platform} yet: {why}")
-
-
-def _not_taken(target, platform):
-    """Why jaxlib keeps a registration back, or None. It waits for the platform's plugin, which programs can be
-    exported without."""
-    try:
-        from jax._src import xla_bridge
-        from jaxlib import xla_client
-
-        name = xla_client.xla_platform_names.get(_PLATFORMS.get(platform, platform), _PLATFORMS.get(platform, platform))
-        waiting = {entry[0] for entry in xla_client._custom_callback.get(name, ())}
-        taken, live = name in xla_client._custom_callback_handler, platform in xla_bridge.backends()
-    except (ImportError, AttributeError):
-        return None
-    if target not in waiting:
-        return None
-    if taken:
-        return f"jax's plugin for {platform} refused a registration when it was loaded: see its error in the log"
-    return f"jax's plugin for {platform} takes no custom calls" if live else None
 
 
 def is_cpu(platform):

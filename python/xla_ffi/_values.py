@@ -173,20 +173,11 @@ def _of_others(value):
     try:
         array = np.asarray(value)
     except Exception as error:
-        raise TypeError(f"it is no array but {shown(value)}: {_why_none(value, error)}") from error
+        raise TypeError(f"it is no array but {shown(value)}: {first_line(error)}") from error
     if array.dtype == object and array.dtype != getattr(value, "dtype", object):
-        raise TypeError(f"it is no array but {shown(value)}: {_why_none(value)}")
+        how = "write numpy.from_dlpack(…)" if hasattr(value, "__dlpack__") else "it has no elements"
+        raise TypeError(f"it is no array but {shown(value)}: {how}")
     return array
-
-
-def _why_none(value, error=None):
-    """Why NumPy makes no array of a value: what it stands for is known, else the library's own words."""
-    if not type(value).__module__.startswith(("jax", "xla_ffi")):
-        if error is not None:
-            return f"NumPy takes none: {first_line(error)}"
-        if hasattr(value, "__dlpack__"):
-            return "write numpy.from_dlpack(…)"
-    return "of a Ref write ref[...], for types alone jax.eval_shape(…)"
 
 
 def first_line(error):
@@ -222,24 +213,12 @@ def _kind(dtype):
 
 
 def _same_type(array, dtype, name):
-    """An array of jax inside a list: its elements may not be known, so its type decides, and where that is weak, as that of
-    a Python number is, those of them that are."""
-    weak = getattr(getattr(array, "aval", None), "weak_type", False)
+    """An array of jax inside a list: its elements may not be known, so its type decides. NumPy takes float64 for a type that
+    holds all integers of 64 bits."""
     have = array.dtype
-    fits = have == dtype or (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe") and _holds_integers(dtype, have))
-    if fits:
-        return
-    if not (weak and _kind(have) == _kind(dtype)):
+    exact = _kind(have) not in "iu" or _kind(dtype) not in "fc" or max(map(abs, _limits(have))) <= 2 ** _digits(_part(dtype))
+    if have != dtype and not (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe") and exact):
         raise TypeError(f"expected {name}, got an array of {have}: convert it with .astype({dtype.name!r})")
-    if getattr(array, "is_fully_addressable", False) and not isinstance(array, sys.modules["jax"].core.Tracer):
-        _array(np.asarray(array), dtype, name, False)
-
-
-def _holds_integers(dtype, have):
-    """Whether a type holds each integer of another type, if that has integers; to NumPy float64 holds those of 64 bits."""
-    if _kind(have) not in "iu" or _kind(dtype) not in "fc":
-        return True
-    return max(map(abs, _limits(have))) <= 2 ** _digits(_part(dtype))
 
 
 def _array(value, dtype, name, strict):

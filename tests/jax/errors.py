@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises
-from jaxlib import xla_client
 from xla_ffi import _manifest
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -114,27 +113,6 @@ def platforms(path):
         raise AssertionError("a choice by platform")
 
 
-def pending(path):
-    """A registration that jax keeps until a plugin comes, or that a plugin refused, says so."""
-    jax.devices()
-    handler = xla_client._custom_callback_handler.pop("Host")
-    try:
-        norm = xla_ffi.load(path, prefix="pending").rms_norm
-        raises(xla_ffi.UnsupportedRuntimeError, lambda: norm(X), "pending.rms_norm is not registered for cpu", "takes no custom calls")
-
-        def refuses(*_):
-            raise RuntimeError("refused")
-
-        raises(RuntimeError, lambda: xla_client.register_custom_call_handler("cpu", refuses), "refused")
-        raises(xla_ffi.UnsupportedRuntimeError, lambda: norm(X), "not registered for cpu", "refused a registration")
-        del xla_client._custom_callback_handler["Host"]
-    finally:
-        xla_client._custom_callback_handler.pop("Host", None)
-        xla_client.register_custom_call_handler("cpu", handler)
-    if norm(X).shape != (2, 3):
-        raise AssertionError("registered in the end")
-
-
 def newer(path):
     with described(floor=11):
         norm = xla_ffi.load(path, prefix="newer").rms_norm
@@ -149,7 +127,6 @@ def main():
     check("results", lambda: results(norm))
     check("options", lambda: options(norm))
     check("other platforms", lambda: platforms(path))
-    check("registrations that wait or were refused", lambda: pending(path))
     check("handlers of a newer revision", lambda: newer(path))
     finish()
 
