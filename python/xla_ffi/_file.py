@@ -17,9 +17,6 @@ _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 #: How much of a library's name is in that of its copy.
 _LONGEST = 64
 
-#: What an x86-64 library can address, twice: more is no library but a mistake.
-_LARGEST = 4 << 30
-
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
@@ -33,13 +30,6 @@ class Contents:
     def digest(self):
         """Names the contents."""
         return hashlib.blake2b(self.data, digest_size=16).hexdigest()
-
-
-def real(path):
-    """A path without links. What this process has open (``/proc/self/fd/N``) may have no other: of a file in memory, or of
-    one that is deleted, the link is a text that names no file, or another."""
-    found, given = os.path.realpath(path), stamp(path)
-    return found if given is None or given == stamp(found) else os.path.abspath(path)
 
 
 def stamp(path):
@@ -57,11 +47,7 @@ def read(path, wanted="a shared library"):
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise ManifestError(f"{path} is {_kind(before.st_mode)}, expected {wanted}")
-            if before.st_size > _LARGEST:
-                raise ManifestError(f"{path} has {before.st_size} bytes, more than any library")
-            data = file.read(_LARGEST)
-            if _stamp(os.fstat(file.fileno())) != _stamp(before):
-                raise LibraryError(f"{path} is being written: load it when that is done")
+            data = file.read()
     except FileNotFoundError as error:
         raise FileMissingError(error.errno, error.strerror, path) from error
     except OSError as error:
@@ -72,12 +58,21 @@ def read(path, wanted="a shared library"):
 def load(contents, private):
     """The library of these contents, loaded. A ``private`` one is loaded beside what this process has of the path."""
     path = contents.path
-    if private:
+    if private or _is_replaced(path):
         return _load_copy(contents)
     image = _dlopen(path, path)
     if stamp(path) != contents.stamp:
         raise LibraryError(f"{path} was changed while it was being loaded: load it again")
     return image
+
+
+def _is_replaced(path):
+    """Whether this process has loaded an earlier file of this name, which the loader of the system would hand out again."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            return f"{path} (deleted)\n" in maps.read()
+    except OSError:
+        return False
 
 
 def _load_copy(contents):

@@ -53,7 +53,7 @@ def load(
         raise TypeError(f"prefix= is to be a str, got {_values.shown(prefix)}")
     if "\0" in os.fsdecode(path) or not os.fsdecode(path):
         raise LibraryError(f"{path!r} names no file")
-    key = (_file.real(os.fsdecode(path)), prefix, given)
+    key = (os.path.realpath(os.fsdecode(path)), prefix, given)
     with _lock:
         if key in _loaded:
             before, library = _loaded[key]

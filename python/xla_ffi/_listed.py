@@ -77,7 +77,7 @@ def given(each):
     if isinstance(each, _library.Library):
         return Given(each.path, {os.path.basename(each.path)}, each.digest, each)
     path = os.fsdecode(each)
-    real = _file.real(path)
+    real = os.path.realpath(path)
     return Given(real, {os.path.basename(path), os.path.basename(real)}, _file.read(real).digest)
 
 

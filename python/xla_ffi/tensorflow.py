@@ -41,7 +41,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     subclass, :class:`UnsupportedRuntimeError` where this TensorFlow has no such XLA.
     """
     global _host
-    path = _file.real(os.fsdecode(path))
+    path = os.path.realpath(os.fsdecode(path))
     with _lock:
         contents = _file.read(path)
         if (path, contents.digest) not in _libraries:

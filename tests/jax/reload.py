@@ -227,26 +227,16 @@ def pickled(folder):
 
 
 def loaded_by_others(folder):
-    """Another part of the process has the old file loaded already: it is gone, or lies elsewhere, or under another name, too."""
+    """Another part of the process has loaded the file that was replaced."""
     path = os.path.join(folder, "libothers.so")
     build(path, 1)
-    images = [ctypes.CDLL(path)]
-    for amount, away in enumerate((None, os.rename, os.link), 2):
-        if away is not None:
-            away(path, f"{path}.{amount}")
-        build(path, amount)
-        adds(xla_ffi.load(path, prefix="others").add, amount)
-        images.append(ctypes.CDLL(path))
-    # A second name of a file that is loaded is the same file.
-    os.link(path, f"{path}.same")
-    before = set(os.listdir(folder))
-    adds(xla_ffi.load(f"{path}.same", prefix="linked").add, 4)
-    if set(os.listdir(folder)) != before:
-        raise AssertionError("it was copied")
+    _image = ctypes.CDLL(path)
+    build(path, 2)
+    adds(xla_ffi.load(path, prefix="others").add, 2)
 
 
 def dependencies(folder):
-    """A dependency by $ORIGIN is found from a rebuilt library, or the error says why not."""
+    """A dependency by $ORIGIN is found from a rebuilt library."""
     dependency = os.path.join(folder, "libdependency.so")
     with open(f"{dependency}.c", "w") as file:
         file.write("float from_dependency(void) { return 40.0f; }\n")
@@ -259,75 +249,6 @@ def dependencies(folder):
     adds(xla_ffi.load(path, prefix="dependent").add, 41)
     rebuild(2)
     adds(xla_ffi.load(path, prefix="dependent").add, 42)
-    rebuild(3)
-    make = tempfile.mkstemp
-
-    def read_only(*args, dir=None, **more):
-        if dir is not None:
-            raise PermissionError(13, "Permission denied")
-        return make(*args, **more)
-
-    tempfile.mkstemp = read_only
-    try:
-        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, prefix="dependent"), path, "changed", "$ORIGIN", "Permission denied", "writable")
-        # Without such dependencies any folder will do.
-        plain = os.path.join(folder, "libplain.so")
-        build(plain, 1)
-        xla_ffi.load(plain, prefix="plain")
-        build(plain, 2)
-        adds(xla_ffi.load(plain, prefix="plain").add, 2)
-    finally:
-        tempfile.mkstemp = make
-    adds(xla_ffi.load(path, prefix="dependent").add, 43)
-
-
-def long_names(folder):
-    """The copy of a rebuilt library has a name of its own, which is no longer than names may be."""
-    for number, name in enumerate(("l" * 252 + ".so", "x." + "l" * 253, "\u00e9" * 126 + ".so")):
-        path = os.path.join(folder, name)
-        for amount in (1, 2):
-            build(os.path.join(folder, "short"), amount)
-            os.replace(os.path.join(folder, "short"), path)
-            adds(xla_ffi.load(path, prefix=f"long{number}").add, amount)
-
-    def nowhere(*args, **more):
-        raise OSError(28, "No space left on device")
-
-    before, tempfile.mkstemp = tempfile.mkstemp, nowhere
-    build(os.path.join(folder, "short"), 3)
-    os.replace(os.path.join(folder, "short"), path)
-    try:
-        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, prefix=f"long{number}"), "its copy cannot be written", "No space left")
-    finally:
-        tempfile.mkstemp = before
-
-
-def open_files(folder):
-    """What this process has open, and has no other name: a file in memory, and one that is deleted."""
-    if not os.path.isdir("/proc/self/fd"):
-        skip("no /proc/self/fd")
-    path = os.path.join(folder, "libopen.so")
-    build(path, 1)
-    with open(path, "rb") as file:
-        whole = xla_ffi.load(path, prefix="open")
-        # The link of a file that is there is a link like others.
-        if xla_ffi.load(f"/proc/self/fd/{file.fileno()}", prefix="open") is not whole:
-            raise AssertionError("another one")
-        os.unlink(path)
-        name = f"/proc/self/fd/{file.fileno()}"
-        adds(xla_ffi.load(name, prefix="deleted").add, 1)
-        # What has the name that the link reads as is another file.
-        build(os.path.join(folder, "libother.so"), 2)
-        os.replace(os.path.join(folder, "libother.so"), f"{path} (deleted)")
-        adds(xla_ffi.load(name, prefix="deleted again").add, 1)
-    if hasattr(os, "memfd_create"):
-        build(path, 3)
-        with open(os.memfd_create("in_memory"), "r+b") as file:
-            with open(path, "rb") as built:
-                file.write(built.read())
-            file.flush()
-            adds(xla_ffi.load(f"/proc/self/fd/{file.fileno()}", prefix="memory").add, 3)
-    raises(xla_ffi.LibraryError, lambda: xla_ffi.load("/proc/self/fd/9999"), "No such file")
 
 
 def broken_build(folder):
@@ -349,7 +270,7 @@ def main():
         folder = os.path.realpath(folder)
         check("rebuilt ten times, C", lambda: many_times(folder, "c", 10))
         check("rebuilt three times, C++", lambda: many_times(folder, "cc", 3))
-        for work in (manifests, same_contents, other_stages, wrong_loops, pickled, loaded_by_others, dependencies, long_names, open_files, broken_build):
+        for work in (manifests, same_contents, other_stages, wrong_loops, pickled, loaded_by_others, dependencies, broken_build):
             check(f"rebuilt: {work.__name__}", lambda work=work: work(folder))
     finish()
 
