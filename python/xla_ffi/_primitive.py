@@ -7,7 +7,6 @@ devices in ``_sharding.py``.
 import functools
 import re
 
-import jax
 import numpy as np
 from jax._src import dispatch
 from jax._src.interpreters import mlir as internal
@@ -140,7 +139,7 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
         "has_side_effect": has_side_effect,
         "operand_output_aliases": dict(aliases),
     }
-    version, config = legacy or (4, {name: _ir_attribute(frozen.value) for name, frozen in attributes})
+    version, config = legacy or (4, {name: ir.Attribute.parse(_mlir.attribute(frozen.value)) for name, frozen in attributes})
     if version < 4 or _jax.LOSES_LAYOUTS:
         # The public rule takes no earlier version's text in every jax.
         shapes = [aval.shape for aval in context.avals_out]
@@ -202,32 +201,3 @@ def _key(value):
         return (type(value).__name__, value.dtype.name, value.dtype.str, value.shape, value.tobytes())
     # Zeros differ by their sign, and no NaN equals itself.
     return (type(value).__name__, value.hex() if isinstance(value, float) else value)
-
-
-def _ir_attribute(value):
-    if isinstance(value, dict):
-        return ir.DictAttr.get({name: _ir_attribute(item) for name, item in value.items()})
-    if isinstance(value, str):
-        return ir.StringAttr.get(value)
-    if isinstance(value, (bool, np.bool_)):
-        return ir.BoolAttr.get(bool(value))
-    if isinstance(value, int):
-        return mlir.i64_attr(value)
-    if isinstance(value, float):
-        return ir.FloatAttr.get_f64(value)
-    if isinstance(value, np.ndarray):
-        dense = {
-            "int8": ir.DenseI8ArrayAttr, "int16": ir.DenseI16ArrayAttr, "int32": ir.DenseI32ArrayAttr,
-            "int64": ir.DenseI64ArrayAttr, "float32": ir.DenseF32ArrayAttr, "float64": ir.DenseF64ArrayAttr,
-        }.get(value.dtype.name)  # fmt: skip
-        if dense is not None:
-            return dense.get(value.reshape(-1).tolist())
-        element = mlir.dtype_to_ir_type(value.dtype)
-        return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=element)
-    if isinstance(value, np.generic):
-        element = mlir.dtype_to_ir_type(value.dtype)
-        if isinstance(element, ir.IntegerType):
-            # The function takes what fits 64 bits with a sign.
-            return ir.Attribute.parse(f"{int(value)} : {element}") if value > 2**63 - 1 else ir.IntegerAttr.get(element, int(value))
-        return ir.FloatAttr.get(element, float(value))
-    raise TypeError(f"JAX {jax.__version__} takes no {type(value).__name__} as an attribute")

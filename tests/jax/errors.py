@@ -88,7 +88,7 @@ def options(norm):
     for call in (lambda: norm(huge), lambda: norm([huge]), lambda: norm(X, eps=huge), lambda: norm(X, shapes=(huge, 3)), say_any(norm, (huge,), np.float32)):
         raises(TypeError, call, "rms_norm")
     for wrong in (jax.ShapeDtypeStruct((2, 3), np.float32), jax.core.ShapedArray((2, 3), np.float32)):
-        raises(TypeError, lambda wrong=wrong: norm(wrong), "x is to be F32: it is no array but Shape", "jax.eval_shape")
+        raises(TypeError, lambda wrong=wrong: norm(wrong), "x is to be F32: it is no array but Shape")
     if np.longdouble(0).itemsize > 8:
         raises(TypeError, lambda: norm(X, eps=np.longdouble("1e4000")), "1e+4000")
     for path in ("", "a\0b"):
