@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import os
 import pickle
-import random
 import shutil
 import subprocess
 import sys

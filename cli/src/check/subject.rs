@@ -87,7 +87,9 @@ impl Subject {
             Ret::Alias(_) => None,
         });
         if let Some(why) = too_large.filter(|_| are_made_up) {
-            return Ok(Err(format!("{why}: give --arg SPEC for each operand")));
+            return Ok(Err(format!(
+                "a result, {why}: give --arg SPEC for each operand"
+            )));
         }
         let shapes = shapes(&args)?;
         let names = manifest
