@@ -12,9 +12,6 @@ import numpy as np
 
 from . import _dtypes, _values
 
-#: Attribute dictionaries inside one another: more than anybody writes, and fewer than exhaust a stack.
-_DEEPEST = 64
-
 #: The libraries whose arrays may stand for what is not known before the program runs.
 _TRACING = ("jax", "tensorflow")
 
@@ -100,13 +97,13 @@ def _dictionary(spec, name, value):
         if key not in inner:
             if inner and not spec.open_attrs:
                 raise TypeError(f"it has no {key!r}, but {', '.join(inner)}")
-            result[key] = _untyped(item, 1)
+            result[key] = _untyped(item)
             continue
         try:
             kind = inner[key].type
             if kind == "dict" and not isinstance(item, Mapping):
                 raise TypeError(f"expected a dict, got {_values.shown(item)}")
-            result[key] = _untyped(item, 1) if kind == "dict" else _in_range(inner[key], _value(kind, item))
+            result[key] = _untyped(item) if kind == "dict" else _in_range(inner[key], _value(kind, item))
         except (TypeError, ValueError) as error:
             raise TypeError(f"its {key!r}: {error}") from error
     missing = [key for key, attr in inner.items() if key not in value and not attr.optional]
@@ -122,7 +119,7 @@ def _value(kind, value):
     if kind == "str":
         if not isinstance(value, str):
             raise TypeError(f"expected a str, got {_values.shown(value)}")
-        return _text(value)
+        return value
     if kind.startswith("["):
         return _array(kind[1:-1], value)
     if kind in ("c64", "c128"):
@@ -156,7 +153,7 @@ def _array(kind, value):
 def _elements(kind, value):
     """``value`` as the NumPy type of ``kind``, if that changes nothing but the digits of floats."""
     to = _dtypes.ATTRIBUTES[kind]
-    value = _constant(value, 0)
+    value = _constant(value)
     _values.check(value, to, kind, strict=True)
     try:
         return _values.convert(value, to)
@@ -164,29 +161,27 @@ def _elements(kind, value):
         raise TypeError(f"expected {kind}, got no array: {error}") from error
 
 
-def _constant(value, depth):
+def _constant(value):
     """A value with NumPy's arrays in place of jax's and others', in lists too."""
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("it is a masked array, and attributes have no masks: write .filled(...)")
-    if isinstance(value, (list, tuple)) and depth < _DEEPEST:
-        return [_constant(item, depth + 1) for item in value]
+    if isinstance(value, (list, tuple)):
+        return [_constant(item) for item in value]
     if isinstance(value, (range, memoryview)) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
         return _known(value)
     return value
 
 
-def _untyped(value, depth=0):
+def _untyped(value):
     """A value whose type nobody declares, as JAX too decides it: an int becomes S64, a float F64."""
     if isinstance(value, Mapping):
-        if depth == _DEEPEST:
-            raise TypeError(f"its dictionaries are nested more than {_DEEPEST} deep, or one contains itself")
         for key in value:
             _key(key)
-        return {key: _untyped(item, depth + 1) for key, item in value.items()}
+        return {key: _untyped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
         raise TypeError(f"no list is passed, got {_values.shown(value)}: write numpy.array(..., dtype)")
     if isinstance(value, str):
-        return _text(value)
+        return value
     if hasattr(value, "__array__"):
         return _array_of_its_own(value)
     if not isinstance(value, (bool, int, float)):
@@ -201,25 +196,10 @@ def _untyped(value, depth=0):
 def _array_of_its_own(value):
     """An array, or a scalar of NumPy, as one that nobody else changes. Other libraries have no scalars but arrays without
     dimensions."""
-    value = _constant(value, 0) if isinstance(value, (np.ndarray, np.generic)) else _known(value)[()]
+    value = _constant(value) if isinstance(value, (np.ndarray, np.generic)) else _known(value)[()]
     if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
         raise TypeError(f"XLA passes no {value.dtype.name} as an attribute, got {_values.shown(value)}: write float(x), or x.astype(…)")
     return value if isinstance(value, np.generic) else np.array(value, dtype=value.dtype.newbyteorder("="))
-
-
-def _text(value):
-    if not is_text(value):
-        raise TypeError(f"{value!a} has surrogates, which are no characters")
-    return value
-
-
-def is_text(value):
-    """Whether a str is one in UTF-8, too: surrogates are no characters."""
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _key(key):
@@ -227,7 +207,6 @@ def _key(key):
         raise TypeError(f"its keys are to be str, got {_values.shown(key)}")
     if not key:
         raise TypeError("it has the key '', and XLA passes no attribute without a name")
-    _text(key)
 
 
 def _refuse_traced(value):

@@ -5,14 +5,10 @@ import ctypes
 import dataclasses
 import hashlib
 import os
-import stat
 import tempfile
 
 from . import _image
 from ._errors import FileMissingError, LibraryError, ManifestError
-
-# Opening a pipe would wait for a writer. Windows has neither word, and changes line ends unless told not to.
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 #: How much of a library's name is in that of its copy.
 _LONGEST = 64
@@ -40,19 +36,15 @@ def stamp(path):
         return None
 
 
-def read(path, wanted="a shared library"):
-    """The contents of a regular file, which is to be what is ``wanted``; a pipe or a device would never end."""
+def read(path):
+    """The contents of a file."""
     try:
-        with open(os.open(path, _READ), "rb") as file:
-            before = os.fstat(file.fileno())
-            if not stat.S_ISREG(before.st_mode):
-                raise ManifestError(f"{path} is {_kind(before.st_mode)}, expected {wanted}")
-            data = file.read()
+        with open(path, "rb") as file:
+            return Contents(path, file.read(), _stamp(os.fstat(file.fileno())))
     except FileNotFoundError as error:
         raise FileMissingError(error.errno, error.strerror, path) from error
     except OSError as error:
         raise ManifestError(f"{path}: {error.strerror or error}") from error
-    return Contents(path, data, _stamp(before))
 
 
 def load(contents, private):
@@ -121,8 +113,3 @@ def address(image, path, symbol):
 def _stamp(status):
     # The inode's own time too: tools that copy a file's time with it leave the others as they were.
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
-def _kind(mode):
-    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe (FIFO)"), (stat.S_ISSOCK, "a socket"))
-    return next((kind for test, kind in kinds if test(mode)), "a device")

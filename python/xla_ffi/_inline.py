@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from . import _attributes, _given, _image, _library, _values
+from . import _given, _image, _library, _values
 from ._errors import CompileError, LibraryError
 from ._places import checkout, include
 
@@ -75,9 +75,6 @@ def load_inline(
     # A str is a sequence of str, too, and each letter would be a flag.
     if isinstance(flags, str) or not isinstance(flags, Sequence) or not all(isinstance(flag, str) for flag in flags):
         raise TypeError(f"flags= is to be a list of str, as in ['-DN=3'], got {_values.shown(flags)}")
-    for what, each in ((f"{language}=", text), *(("a flag", flag) for flag in flags)):
-        if "\0" in each or not _attributes.is_text(each):
-            raise ValueError(f"{what} has a NUL, or half of a character, which no compiler reads")
     build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
     digest = build.digest(text)
     path = _cache() / digest / _image.file_name(name)

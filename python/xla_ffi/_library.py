@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
+from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
 from ._described import Single
 from ._errors import LibraryError, no_handler
 
@@ -152,9 +152,6 @@ class Library(Single):
         functions: its caller has said other stages."""
         for self._generation in itertools.count(1):
             names = [(self._target(spec), platform, addresses) for spec, platform, addresses in self._registered(plans)]
-            wrong = [name for name, *_ in names if not _attributes.is_text(name)]
-            if wrong:
-                raise LibraryError(f"{self.path}: {wrong[0]!a} has surrogates, which are no characters")
             names += [(self._legacy_target(name), _legacy_platform(platform), address) for name, platform, address, _ in listed]
             mine = [(*self._owner, what) for *_, what in names]
             owners = [_targets.get((name, platform), own) for (name, platform, _), own in zip(names, mine)]

@@ -17,7 +17,7 @@ def read(model):
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), "the model"
     path = os.fspath(model)
-    return _file.read(path, "a model").data, path
+    return _file.read(path).data, path
 
 
 def written(head, body):

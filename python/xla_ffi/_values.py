@@ -13,9 +13,6 @@ import numpy as np
 
 from . import _dtypes
 
-#: As many dimensions as NumPy has.
-_DEEPEST = 64
-
 
 def check(value, dtype, name, strict=False):
     """Raises TypeError where ``value`` as ``dtype``, which the text calls ``name``, would be another value.
@@ -25,7 +22,7 @@ def check(value, dtype, name, strict=False):
     """
     dtype = np.dtype(dtype)
     groups = {}
-    for leaf in _leaves(value, 0):
+    for leaf in _leaves(value):
         groups.setdefault(type(leaf), []).append(leaf)
     for kind, found in groups.items():
         if is_jax(found[0]):
@@ -76,7 +73,7 @@ def operand(value, only=None, name="its type"):
         return result
     if isinstance(value, range):
         value = list(value)
-    leaves = list(_leaves(value, 0))
+    leaves = list(_leaves(value))
     if any(is_jax(leaf) and not isinstance(leaf.dtype, np.dtype) for leaf in leaves):
         raise TypeError("it is a list with random keys: write jnp.stack(...), or jax.random.key_data(...) of each")
     if only is None:
@@ -97,13 +94,13 @@ def operand(value, only=None, name="its type"):
 
 def refuse_masked(value):
     """Raises TypeError for arrays with masks, in lists, too: what is under a mask would be an element like others."""
-    if any(isinstance(leaf, np.ma.MaskedArray) for leaf in _leaves(value, 0)):
+    if any(isinstance(leaf, np.ma.MaskedArray) for leaf in _leaves(value)):
         raise TypeError("it is a masked array, and handlers take no masks: write .filled(…)")
 
 
 def is_list_of_numbers(value):
     """Whether a value is a list, nested as one likes, of Python's numbers alone."""
-    return isinstance(value, (list, tuple)) and all(isinstance(leaf, (int, float, complex)) for leaf in _leaves(value, 0))
+    return isinstance(value, (list, tuple)) and all(isinstance(leaf, (int, float, complex)) for leaf in _leaves(value))
 
 
 def native(array):
@@ -195,14 +192,12 @@ def _asarray(value, dtype=None):
         raise TypeError(f"jax takes no {shown(value)}: {str(error).splitlines()[0]}") from error
 
 
-def _leaves(value, depth):
+def _leaves(value):
     if not isinstance(value, (list, tuple)):
         yield value
         return
-    if depth == _DEEPEST:
-        raise TypeError(f"its lists are nested more than {_DEEPEST} deep, or one contains itself")
     for item in value:
-        yield from _leaves(item, depth + 1)
+        yield from _leaves(item)
 
 
 def _kind(dtype):

@@ -139,8 +139,7 @@ def wrong():
     text = C % {"amount": "1."}
     for more, kind, words in [
         ({"flags": None}, TypeError, "a list of str, as in ['-DN=3'], got None"), ({"flags": "-DVAL=3"}, TypeError, "got str '-DVAL=3'"), ({"flags": [1]}, TypeError, "flags= is to be"),
-        ({"flags": ["-D\0"]}, ValueError, "a flag has a NUL"), ({"c": b"int x;"}, TypeError, "c= is to be a str, the text of a file, got bytes"), ({"c": "int x;\0"}, ValueError, "c= has a NUL"),
-        ({"c": "\ud800"}, ValueError, "half of a character"), ({"name": 3}, TypeError, "name= is to be a str, got int 3"),
+        ({"c": b"int x;"}, TypeError, "c= is to be a str, the text of a file, got bytes"), ({"name": 3}, TypeError, "name= is to be a str, got int 3"),
     ]:  # fmt: skip
         raises(kind, lambda more=more: xla_ffi.load_inline(**{"c": text, "handlers": ADD, **more}), words)
     compiler = os.environ.get("CC")

@@ -159,7 +159,6 @@ def messages(folder, path):
     """What is no model is told as that."""
     wanted()
     for read in (xla_ffi.needs, xla_ffi.load_exported):
-        raises(xla_ffi.LibraryError, lambda: read(os.devnull), "is a device, expected a model")
         raises(xla_ffi.LibraryError, lambda: read(b"XLAFFIMODEL\x00\x01\n"), "the model is cut off")
     lib = xla_ffi.load(path)
     data = bytes(xla_ffi.export(lib.rms_norm, X, platforms="cpu").exported.serialize())
