@@ -87,18 +87,9 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         Format::Whole,
         cargo(root).args(["fmt", "--all", "--check"]),
     );
-    let clippy = |name: &str, more: &[&str]| {
-        let mut command = cargo(root);
-        command
-            .args(["clippy", "--quiet", "--workspace"])
-            .args(more);
-        command.args(["--", "-D", "warnings"]);
-        tally.step(name, Format::Whole, &mut command);
-    };
-    match all {
-        true => clippy("clippy, tests too", &["--all-targets"]),
-        false => clippy("clippy", &[]),
-    }
+    let mut clippy = cargo(root);
+    clippy.args(["clippy", "--quiet", "--workspace", "--", "-D", "warnings"]);
+    tally.step("clippy", Format::Whole, &mut clippy);
     tally.work("headers", |log| {
         let mut command = Command::new(std::env::current_exe().context("finding this program")?);
         command.current_dir(root).args(["headers", "--check"]);

@@ -38,23 +38,21 @@ const OTHERS: [&str; 14] = [
     "skew.py",
 ];
 
-/// These do not run on the oldest jaxlib: they test what only newer ones have.
-const NOT_ON_OLDEST: [&str; 2] = ["examples.py", "behaviours.py"];
-
-/// The drivers on a jaxlib between the oldest and the newest: jax's own ways differ there.
-const MIDDLE_DRIVERS: [&str; 5] = [
+/// The drivers on the oldest listed jaxlib: what they test depends on jax. `cargo xtask matrix` runs each feature on each
+/// jaxlib.
+const ON_OLDEST: [&str; 9] = [
     "loader.py",
     "signatures.py",
+    "values.py",
+    "exports.py",
     "gradients.py",
     "batches.py",
     "sharding.py",
+    "record.py",
+    "skew.py",
 ];
 
-/// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
-const MIDDLE: &str = "0.5.1";
-
-/// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
-/// listed jaxlib.
+/// First calls of many threads depend on the copy of XLA: these run on the oldest and the newest listed jaxlib.
 const RACES: &str = "races.py";
 
 /// `xla_ffi.check`, which says much that is the same on every jaxlib.
@@ -124,28 +122,18 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         on.run(driver, root, shared, examples, tally);
     };
     let listed = jaxlibs::listed();
-    let ends = [
-        &listed[0],
-        &listed[listed.len() / 2],
-        &listed[listed.len() - 1],
-    ];
-    let drivers = || PLAIN.into_iter().chain(OTHERS);
+    let (oldest, newest_jaxlib) = (&listed[0], &listed[listed.len() - 1]);
+    let drivers = PLAIN.into_iter().chain(OTHERS);
     std::thread::scope(|scope| {
-        for driver in drivers().filter(|driver| all || PLAIN.contains(driver)) {
+        for driver in drivers.filter(|driver| all || PLAIN.contains(driver)) {
             scope.spawn(move || newest(driver));
         }
         if !all {
             return;
         }
-        for jaxlib in ends {
-            scope.spawn(move || on(RACES, jaxlib));
-        }
-        for driver in drivers().filter(|driver| !NOT_ON_OLDEST.contains(driver)) {
-            let oldest = ends[0];
+        scope.spawn(|| on(RACES, newest_jaxlib));
+        for driver in ON_OLDEST.into_iter().chain([RACES]) {
             scope.spawn(move || on(driver, oldest));
-        }
-        for driver in MIDDLE_DRIVERS {
-            scope.spawn(move || on(driver, MIDDLE));
         }
         scope.spawn(|| {
             tally.work("TensorFlow tf_loader.py", |log| {
