@@ -110,7 +110,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         let mut command = cargo(root);
         command.args(["test", "--workspace"]);
         if !all {
-            command.args(["--lib", "--bins"]);
+            command.args(["--lib", "--bin", "xla-ffi", "--bin", "xtask"]);
             command.args(binaries::PLAIN.iter().flat_map(|name| ["--test", name]));
         }
         binaries::build(command, &mut built, log)
