@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The integration tests that run without `--all`, besides the unit tests: each covers one part of the project in little
 /// time.
-pub(super) const PLAIN: [&str; 16] = [
+pub(super) const PLAIN: [&str; 15] = [
     "rust_api",
     "frames",
     "executor",
@@ -19,7 +19,6 @@ pub(super) const PLAIN: [&str; 16] = [
     "registry",
     "rules",
     "misuse",
-    "open",
     "before_r0",
     "inspect",
     "run",
