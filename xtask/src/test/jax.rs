@@ -11,17 +11,17 @@ use anyhow::{Context, Result};
 use std::path::Path;
 
 /// The drivers of the plain tests.
-const PLAIN: [&str; 6] = [
+const PLAIN: [&str; 5] = [
     "examples.py",
     "loader.py",
     "errors.py",
     "signatures.py",
     "gradients.py",
-    CHECK,
 ];
 
 /// The other drivers, which run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
-const OTHERS: [&str; 14] = [
+const OTHERS: [&str; 15] = [
+    CHECK,
     "declared.py",
     "exports.py",
     "models.py",
