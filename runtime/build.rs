@@ -1,5 +1,5 @@
 //! Builds the one C++ file, which contains exceptions that leave a handler. Without a C++ compiler
-//! the crate works all the same: such calls are isolated in a child process then.
+//! the crate works all the same: an exception that leaves a handler ends the process then.
 
 fn main() {
     println!("cargo::rerun-if-changed=src/process/guard.cc");
@@ -18,8 +18,8 @@ fn main() {
     match built {
         Ok(()) => println!("cargo::rustc-cfg=xla_ffi_cxx"),
         Err(error) => println!(
-            "cargo::warning=no C++ compiler ({error}): calls are isolated in a child process \
-             instead of containing C++ exceptions; install g++ or clang++ to change that"
+            "cargo::warning=no C++ compiler ({error}): a C++ exception that leaves \
+             a handler ends the process; install g++ or clang++ to contain it"
         ),
     }
 }

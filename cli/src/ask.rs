@@ -1,13 +1,19 @@
 //! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
 //! that kills its process or hangs is a finding.
 
-use crate::orphans::isolated;
 use crate::run::UserType;
+use crate::supervise;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use xla_ffi_doctor::{Answer, Candidate, Finding, Level, Outcome, Problem, Subject, Weight};
 use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage};
+
+/// How long loading and each answer may take, unless the command line says otherwise.
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 /// A library that is to be asked.
 pub(crate) struct Asking<'a> {
@@ -25,14 +31,9 @@ impl Asking<'_> {
     /// Loads the library in a child process: what is found where that does not end well.
     pub(crate) fn loading(&self) -> Option<Finding> {
         let Self { path, limit, .. } = *self;
-        let loaded = isolated(limit, || match Runtime::new(Revision::NEWEST).open(path) {
-            Ok(_library) => Vec::new(),
-            Err(error) => error.to_string().into_bytes(),
-        });
-        let why = match loaded {
-            Ok(said) if said.is_empty() => return None,
-            Ok(said) => String::from_utf8_lossy(&said).into_owned(),
-            Err(error) => error.to_string(),
+        let why = match answer(limit, path, &Question::Load) {
+            Ok(said) => said.as_str()?.to_owned(),
+            Err(error) => crate::words::error_text(&error),
         };
         let finding = Finding::new(
             Level::Proved,
@@ -90,9 +91,7 @@ impl Asking<'_> {
     /// Asks one handler as each revision from r1 on asks, `first` before the others. One that did not answer in time
     /// is not asked on: every other answer could cost as much.
     pub(crate) fn one(&self, candidate: &mut Candidate) {
-        let Self {
-            path, limit, types, ..
-        } = *self;
+        let Self { limit, types, .. } = *self;
         let first = self.wanted.first().copied();
         let stages: Vec<(Stage, &str)> = candidate
             .stages
@@ -105,18 +104,14 @@ impl Asking<'_> {
         let mut answers = Vec::new();
         for (at, revision) in revisions.iter().enumerate() {
             let start = Instant::now();
-            let outcome = match isolated(limit, || {
-                ask(path, *revision, &candidate.name, &stages, types)
-                    .to_string()
-                    .into_bytes()
-            }) {
+            let outcome = match self.answer(*revision, candidate, &stages, false) {
                 Ok(said) => {
                     let outcome = outcome(&said);
                     self.with_state(outcome, *revision, candidate, &stages)
                 }
                 Err(error) => Outcome::Broke {
                     overran: false,
-                    how: error.to_string(),
+                    how: crate::words::error_text(&error),
                 },
             };
             let hung = matches!(outcome, Outcome::Broke { .. }) && start.elapsed() >= limit;
@@ -133,6 +128,26 @@ impl Asking<'_> {
         candidate.has_types |= !types.is_empty();
         answers.sort_by_key(|answer| Revision::from_name(answer.revision));
         candidate.answers = answers;
+    }
+
+    fn answer(
+        &self,
+        revision: Revision,
+        candidate: &Candidate,
+        stages: &[(Stage, &str)],
+        state: bool,
+    ) -> anyhow::Result<Value> {
+        let stages = stages.iter();
+        let question = Question::Handler {
+            revision: revision.name().to_owned(),
+            name: candidate.name.clone(),
+            stages: stages
+                .map(|(stage, symbol)| (stage.name().to_owned(), (*symbol).to_owned()))
+                .collect(),
+            types: self.types.iter().map(|ty| (*ty).clone()).collect(),
+            state,
+        };
+        answer(self.limit, self.path, &question)
     }
 
     /// Adds what the instantiate stage shows of the state's layout. It is called without attributes, so what
@@ -156,13 +171,10 @@ impl Asking<'_> {
         let makes_state = stages.iter().any(|(stage, _)| *stage == Stage::Instantiate);
         let misread = (makes_state && candidate.floor.is_none())
             .then(|| {
-                let said = isolated(self.limit, || {
-                    misread(self.path, revision, &candidate.name, stages, self.types).into_bytes()
-                });
-                said.ok().and_then(|said| String::from_utf8(said).ok())
+                let said = self.answer(revision, candidate, stages, true).ok()?;
+                said.as_str().map(str::to_owned)
             })
-            .flatten()
-            .filter(|said| !said.is_empty());
+            .flatten();
         Outcome::Accepted {
             version,
             traits,
@@ -170,6 +182,68 @@ impl Asking<'_> {
             misread,
         }
     }
+}
+
+/// What a child process asks a library.
+#[derive(Serialize, Deserialize)]
+enum Question {
+    /// Whether it loads: null, or why not.
+    Load,
+    /// A handler's metadata; or how the runtime misreads the state that instantiate sets, or null.
+    Handler {
+        revision: String,
+        name: String,
+        stages: Vec<(String, String)>,
+        types: Vec<UserType>,
+        state: bool,
+    },
+}
+
+/// Command line of a child process that asks.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    lib: PathBuf,
+    question: String,
+    #[arg(long)]
+    supervised: i32,
+}
+
+/// Asks, in the child process.
+pub(crate) fn child(args: &Args) -> ExitCode {
+    supervise::child(args.supervised, || {
+        supervise::calls(format_args!("the library"));
+        let said = match serde_json::from_str(&args.question)? {
+            Question::Load => {
+                let error = Runtime::new(Revision::NEWEST).open(&args.lib).err();
+                json!(error.map(|error| error.to_string()))
+            }
+            Question::Handler {
+                revision,
+                name,
+                stages,
+                types,
+                state,
+            } => {
+                let revision = Revision::from_name(&revision).unwrap_or(Revision::NEWEST);
+                let stages = stages.iter();
+                let stages: Vec<_> = stages
+                    .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
+                    .collect();
+                match state {
+                    true => misread(&args.lib, revision, &name, &stages, &types),
+                    false => ask(&args.lib, revision, &name, &stages, &types),
+                }
+            }
+        };
+        crate::output::json(&said)
+    })
+}
+
+/// The answer of a child process.
+fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<Value> {
+    let question = serde_json::to_string(question)?;
+    let arguments: [OsString; 3] = ["ask".into(), path.into(), question.into()];
+    Ok(supervise::ask(limit, arguments.into())?.unwrap_or_default())
 }
 
 /// Of what was found, that which keeps the library as a whole from loading.
@@ -205,7 +279,7 @@ fn open(
     revision: Revision,
     name: &str,
     stages: &[(Stage, &str)],
-    types: &[&UserType],
+    types: &[UserType],
 ) -> xla_ffi_runtime::Result<Handler> {
     let library = Runtime::new(revision).open(path)?;
     for user_type in types {
@@ -225,13 +299,13 @@ fn misread(
     revision: Revision,
     name: &str,
     stages: &[(Stage, &str)],
-    types: &[&UserType],
-) -> String {
+    types: &[UserType],
+) -> Value {
     let made = open(path, revision, name, stages, types)
         .and_then(|handler| handler.instantiate(&Attributes::default()));
     match made {
-        Err(error) if error.has(Hazard::StateLayout) => error.to_string(),
-        _ => String::new(),
+        Err(error) if error.has(Hazard::StateLayout) => json!(error.to_string()),
+        _ => Value::Null,
     }
 }
 
@@ -241,7 +315,7 @@ fn ask(
     revision: Revision,
     name: &str,
     stages: &[(Stage, &str)],
-    types: &[&UserType],
+    types: &[UserType],
 ) -> Value {
     match open(path, revision, name, stages, types) {
         Ok(handler) => match handler.metadata() {
@@ -276,14 +350,10 @@ fn ask(
 
 /// What the child said. A library can write into the pipe whatever it likes, so nothing is taken
 /// for granted.
-fn outcome(said: &[u8]) -> Outcome {
+fn outcome(value: &Value) -> Outcome {
     let broke = |how: &str, overran| Outcome::Broke {
         overran,
         how: how.to_owned(),
-    };
-    let nonsense = || broke("its child process answered nonsense", false);
-    let Ok(value) = serde_json::from_slice::<Value>(said) else {
-        return nonsense();
     };
     let number = |key: &str| value[key].as_i64().and_then(|n| i32::try_from(n).ok());
     if let Some(why) = value["refused"].as_str() {
@@ -303,7 +373,7 @@ fn outcome(said: &[u8]) -> Outcome {
             misread: None,
         }
     } else {
-        nonsense()
+        broke("its child process answered nonsense", false)
     }
 }
 
@@ -313,18 +383,14 @@ mod tests {
 
     #[test]
     fn nonsense_is_told() {
-        for said in [&b""[..], b"\xff", b"{}", b"[1]", b"{\"major\": 1e99}"] {
-            assert!(matches!(outcome(said), Outcome::Broke { .. }));
+        for said in [json!(null), json!({}), json!([1]), json!({"major": 1e99})] {
+            assert!(matches!(outcome(&said), Outcome::Broke { .. }));
         }
+        let accepted = outcome(&json!({"major": 0, "minor": 3}));
+        let version = (0, 3);
+        assert!(matches!(accepted, Outcome::Accepted { version: found, .. } if found == version));
         assert!(matches!(
-            outcome(b"{\"major\": 0, \"minor\": 3}"),
-            Outcome::Accepted {
-                version: (0, 3),
-                ..
-            }
-        ));
-        assert!(matches!(
-            outcome(b"{\"refused\": \"no\"}"),
+            outcome(&json!({"refused": "no"})),
             Outcome::Refused { .. }
         ));
     }

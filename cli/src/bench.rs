@@ -2,7 +2,6 @@
 
 use crate::engine;
 use crate::output;
-use crate::pipe;
 use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
 use anyhow::{Context, Result, bail};
@@ -37,13 +36,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
-    if let Some(supervisor) = &args.call.supervised {
-        let done = if args.json {
-            supervise::Done::Answered
-        } else {
-            supervise::Done::Told
-        };
-        return Ok(supervise::child(supervisor, || here(args).map(|()| done)));
+    if let Some(pipe) = args.call.supervised {
+        return Ok(supervise::child(pipe, || here(args)));
     }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));
@@ -65,27 +59,22 @@ fn here(args: &Args) -> Result<()> {
     })?;
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
-    let limit = Duration::from_secs(args.call.time_limit);
-    let begun = pipe::begins("the handler", limit);
+    supervise::calls(format_args!("the handler"));
     let mut call = prepared.call().prepare()?;
-    begun.ends()?;
     drop(prepared);
     crate::progress::at(format!("measuring {} calls", args.calls));
-    pipe::calls(format_args!("the handler"));
+    supervise::calls(format_args!("the handler"));
     let mut beat = Instant::now();
     // The time limit is of one call, not of all of them.
-    let mut goes_on = |start: Instant, end: Instant| {
-        if end.duration_since(beat) > BEAT {
-            pipe::within("the handler", limit, end.duration_since(start))?;
-            beat = end;
-            pipe::calls(format_args!("the handler"));
+    let mut goes_on = |now: Instant| {
+        if now.duration_since(beat) > BEAT {
+            beat = now;
+            supervise::calls(format_args!("the handler"));
         }
-        anyhow::Ok(())
     };
     for _ in 0..args.warmup {
-        let start = Instant::now();
         call.invoke()?;
-        goes_on(start, Instant::now())?;
+        goes_on(Instant::now());
     }
     for _ in 0..calls {
         let start = Instant::now();
@@ -93,9 +82,9 @@ fn here(args: &Args) -> Result<()> {
         let end = Instant::now();
         nanoseconds.push(end.duration_since(start).as_nanos() as u64);
         outcome?;
-        goes_on(start, end)?;
+        goes_on(end);
     }
-    pipe::enters(format_args!("the handler, after its last call,"));
+    supervise::enters(format_args!("the handler, after its last call,"));
     call.into_rets()?;
     check(&runtime)?;
     let Some(summary) = Summary::of(nanoseconds, clock()) else {

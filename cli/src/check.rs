@@ -5,11 +5,11 @@ mod subject;
 
 use crate::device::Device;
 use crate::engine;
-use crate::orphans::isolated;
 use crate::output;
 use crate::run::CallArgs;
+use crate::supervise;
 use crate::target::{HandlerName, Target};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use checks::{CHECKS, Verdict};
 use serde_json::json;
 use std::process::ExitCode;
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// The check that this child process makes.
+    #[arg(long, hide = true)]
+    only: Option<String>,
 }
 
 /// What a check has found.
@@ -44,6 +47,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         output::keep_apart()?;
     }
     let target = Target::read(&args.call.lib)?;
+    if let (Some(pipe), Some(name)) = (args.call.supervised, &args.only) {
+        return Ok(supervise::child(pipe, || check_here(args, &target, name)));
+    }
     let names: Vec<HandlerName> = match &args.call.handler {
         Some(name) => vec![name.clone()],
         None => target
@@ -119,21 +125,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     })
 }
 
+/// One check of the handler that the command line names.
+fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
+    let handler = args.call.handler.as_ref().context("no handler is named")?;
+    let subject = Subject::new(&args.call, target, handler)?.map_err(anyhow::Error::msg)?;
+    let check = CHECKS.iter().find(|(known, _)| *known == name);
+    let (_, check) = check.context("no check has this name")?;
+    supervise::enters(format_args!("the handler"));
+    output::json(&check(&subject).json())
+}
+
 /// All checks of one handler, each in a child process of its own.
-fn one(args: &CallArgs, target: &Target, name: &HandlerName) -> Result<Vec<Line>> {
-    let subject = match Subject::new(args, target, name)? {
-        Ok(subject) => subject,
-        Err(why) => {
-            let verdict = Verdict::Skipped(why);
-            return Ok(vec![Line {
-                name: "runs",
-                verdict,
-            }]);
-        }
-    };
+fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Line>> {
+    if let Err(why) = Subject::new(args, target, handler)? {
+        let verdict = Verdict::Skipped(why);
+        return Ok(vec![Line {
+            name: "runs",
+            verdict,
+        }]);
+    }
     let mut lines: Vec<Line> = vec![];
     let (begun, all) = (Instant::now(), Duration::from_secs(args.time_limit));
-    for (name, check) in CHECKS {
+    for (name, _) in CHECKS {
         crate::progress::at(format!("checking: {name}"));
         let limit = all.saturating_sub(begun.elapsed());
         if limit.is_zero() {
@@ -144,10 +157,13 @@ fn one(args: &CallArgs, target: &Target, name: &HandlerName) -> Result<Vec<Line>
             lines.push(Line { name, verdict });
             continue;
         }
-        let came = isolated(limit, || check(&subject).to_bytes());
-        let verdict = match came {
-            Ok(bytes) => Verdict::from_bytes(&bytes),
-            Err(crash) => Verdict::Fail(crash.message().to_owned()),
+        let mut options = vec![format!("--only={name}")];
+        if let (None, HandlerName::Name(name)) = (&args.handler, handler) {
+            options.push(format!("--handler={name}"));
+        }
+        let verdict = match supervise::ask_again(limit, &options) {
+            Ok(answer) => Verdict::read(&answer.unwrap_or_default()),
+            Err(crash) => Verdict::Fail(crate::words::error_text(&crash)),
         };
         let goes_on = *name != "runs" || !matches!(verdict, Verdict::Fail(_));
         lines.push(Line { name, verdict });

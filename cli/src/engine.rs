@@ -1,8 +1,8 @@
 //! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
 
 use crate::device::Device;
-use crate::pipe;
 use crate::run::{CallArgs, Ret};
+use crate::supervise;
 use crate::target::Target;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -131,16 +131,16 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     let chosen = target.choose(args.handler.as_ref())?;
     let arguments = args.arguments()?;
     let (rets, names) = args.results(chosen.manifest, &arguments)?;
-    pipe::enters(format_args!("the library, while it was loaded,"));
+    supervise::enters(format_args!("the library, while it was loaded,"));
     let library = Runtime::default().open(&args.lib)?;
     let bundle = chosen.bundle(&library)?;
     crate::progress::at(format!("on the plugin {}", plugin.display()));
-    pipe::enters(format_args!(
+    supervise::enters(format_args!(
         "the plugin {}, while it was loaded,",
         crate::words::shown(plugin)
     ));
     let client = Plugin::load(&file)?.client()?;
-    pipe::enters(format_args!("the handler"));
+    supervise::enters(format_args!("the handler"));
     for user_type in &args.types {
         client.register_type_of(
             &library,

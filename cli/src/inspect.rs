@@ -10,7 +10,7 @@ use xla_ffi_doctor::{
     Behaviour, Candidate, Examination, Level, Loads, Outcome, Problem, Subject, Verdict, library,
     manifest, verdict,
 };
-use xla_ffi_runtime::{PROBE_LIMIT, Revision};
+use xla_ffi_runtime::Revision;
 
 /// The form of the answers for programs.
 pub(crate) const SCHEMA: &str = "xla-ffi-inspect-1";
@@ -146,7 +146,7 @@ impl Reception {
 fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> ask::Asking<'a> {
     ask::Asking {
         path: &examination.path,
-        limit: PROBE_LIMIT,
+        limit: ask::LIMIT,
         wanted: &Revision::ALL[1..],
         types,
     }

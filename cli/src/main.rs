@@ -7,7 +7,6 @@
 #![deny(clippy::print_stdout)]
 
 mod abi;
-mod advice;
 mod ask;
 mod bench;
 mod check;
@@ -17,14 +16,11 @@ mod device;
 mod diff;
 mod doctor;
 mod engine;
-mod file_mask;
 mod forms;
 mod inspect;
 mod known;
 mod new;
-mod orphans;
 mod output;
-mod pipe;
 mod progress;
 mod replay;
 mod run;
@@ -68,6 +64,9 @@ enum Command {
     Stubs(stubs::Args),
     /// Start a project.
     New(new::Args),
+    /// Ask a library something in this child process.
+    #[command(hide = true)]
+    Ask(ask::Args),
     /// Write what a shell needs to complete command lines of this program.
     Completions(completions::Args),
 }
@@ -106,6 +105,7 @@ fn main() -> ExitCode {
         Command::Abi(args) => abi::run(&args),
         Command::Stubs(args) => done(stubs::run(&args)),
         Command::New(args) => done(new::run(&args)),
+        Command::Ask(args) => Ok(ask::child(&args)),
         Command::Completions(args) => done(completions::run(&args, Cli::command())),
     };
     progress::done();

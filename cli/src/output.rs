@@ -74,7 +74,7 @@ pub(crate) fn takes_text() -> bool {
 
 pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
     let own = "the pipe to this program's first process, which foreign code has closed";
-    if crate::pipe::answers(value).context(own)? {
+    if crate::supervise::answers(value).context(own)? {
         return Ok(());
     }
     ANSWERED.store(true, Ordering::Relaxed);

@@ -6,8 +6,8 @@ mod plan;
 mod pool;
 mod value;
 
-use crate::pipe;
 use crate::run::Args;
+use crate::supervise;
 use crate::target::{Chosen, HandlerName, Target};
 use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
             let answer = answer.with_context(|| crate::words::shown(&entry.path))?;
             Ok((recorded, answer))
         });
-        pipe::enters(format_args!("xla-ffi itself, between calls,"));
+        supervise::enters(format_args!("xla-ffi itself, between calls,"));
         // One file does not keep the others from being replayed.
         let (recorded, answer) = match replayed {
             Ok(replayed) if told => replayed,
@@ -141,7 +141,7 @@ impl<'a> Replay<'a> {
             )));
         }
         let handler = self.handler(call)?;
-        pipe::enters(format_args!("{}", call.title()));
+        supervise::enters(format_args!("{}", call.title()));
         let attributes = value::attributes(&call.attributes)?;
         if handler.bundle().get(stage).is_none() {
             return Ok(Answer::Differs(format!(
@@ -149,14 +149,11 @@ impl<'a> Replay<'a> {
                 call.handler
             )));
         }
-        let limit = Duration::from_secs(self.args.call.time_limit);
         let title = call.title();
         if stage == Stage::Instantiate {
-            let begun = pipe::begins(&title, limit);
+            supervise::calls(format_args!("{title}"));
             // Whatever the host was: it passed them.
-            let came = handler.instantiate_any(&attributes);
-            begun.ends()?;
-            return Ok(match came {
+            return Ok(match handler.instantiate_any(&attributes) {
                 Ok(executable) => {
                     self.instances.insert(call.number, executable);
                     compare(recorded, Ok(&[]))
@@ -171,11 +168,10 @@ impl<'a> Replay<'a> {
             None => handler.instantiate_any(&attributes)?,
         };
         let made = self.call(recorded, &executable)?;
-        let begun = pipe::begins(&title, limit);
+        supervise::calls(format_args!("{title}"));
         let came = made.run();
-        begun.ends()?;
         // Large results are not compared in the call's own time.
-        pipe::enters(format_args!("{title}"));
+        supervise::enters(format_args!("{title}"));
         let answer = match came {
             Err(error) if is_ours(&error) => return Err(error.into()),
             Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
@@ -270,7 +266,7 @@ impl<'a> Replay<'a> {
         let key = revision as u8;
         if !self.hosts.contains_key(&key) {
             let runtime = Runtime::new(revision);
-            pipe::enters(format_args!("the library, while it was loaded,"));
+            supervise::enters(format_args!("the library, while it was loaded,"));
             let library = runtime.open(&self.library)?;
             for user_type in &self.args.call.types {
                 library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
@@ -283,7 +279,7 @@ impl<'a> Replay<'a> {
         if let Some(handler) = handlers.get(&symbols) {
             return Ok(handler.clone());
         }
-        pipe::enters(format_args!("handler {}", call.handler));
+        supervise::enters(format_args!("handler {}", call.handler));
         let handler = chosen.load(library)?;
         handlers.insert(symbols, handler.clone());
         Ok(handler)

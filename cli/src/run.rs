@@ -3,9 +3,7 @@
 use crate::contract;
 use crate::device::{Device, Opened};
 use crate::engine::{self, Engine};
-use crate::file_mask::FileMask;
 use crate::output;
-use crate::pipe;
 use crate::replay;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
@@ -107,9 +105,9 @@ pub(crate) struct CallArgs {
     /// How many seconds a call may take; loading the library may take 5 more.
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_limit: u64,
-    /// This is the child process of the same command, which tells it how it ended.
+    /// This is the child process of the same command; it reports to the parent through this descriptor.
     #[arg(long, hide = true)]
-    pub(crate) supervised: Option<supervise::Supervisor>,
+    pub(crate) supervised: Option<i32>,
 }
 
 /// Which stages run.
@@ -120,7 +118,7 @@ pub(crate) enum StageSet {
 }
 
 /// A user type by the symbols of its id and info.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct UserType {
     pub(crate) name: String,
     pub(crate) id: String,
@@ -186,10 +184,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.replay.is_some() {
         engine::only_embedded(&args.call, "run --replay");
     }
-    if let Some(supervisor) = &args.call.supervised {
-        return Ok(supervise::child(supervisor, || {
-            here(args).map(|()| supervise::Done::Told)
-        }));
+    if let Some(pipe) = args.call.supervised {
+        return Ok(supervise::child(pipe, || here(args)));
     }
     if let Some(out) = &args.out {
         let read = args.call.args.iter().filter_map(Spec::file);
@@ -206,7 +202,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn here(args: &Args) -> Result<()> {
     // A handler may go to another folder.
     let out = args.out.as_ref().map(std::path::absolute).transpose()?;
-    let mask = FileMask::kept();
     if let Some(from) = &args.replay {
         return replay::run(args, from);
     }
@@ -223,7 +218,7 @@ fn here(args: &Args) -> Result<()> {
         }
         Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
     };
-    pipe::enters(format_args!("the handler has returned; xla-ffi itself"));
+    supervise::enters(format_args!("the handler has returned; xla-ffi itself"));
     let mut text: String = names
         .iter()
         .zip(&rets)
@@ -238,7 +233,6 @@ fn here(args: &Args) -> Result<()> {
     let members = ret_names(names.len(), members);
     // What cannot be told is written all the same.
     if let Some(path) = out {
-        mask.restore();
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
         npy::write_npz(&path, &named)?;
     }
@@ -367,7 +361,7 @@ impl Prepared {
             Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
             _ => Runtime::new(revision),
         };
-        pipe::enters(format_args!("the library, while it was loaded,"));
+        supervise::enters(format_args!("the library, while it was loaded,"));
         let library: Library = runtime.open(&args.lib)?;
         for user_type in &args.types {
             library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
@@ -376,9 +370,8 @@ impl Prepared {
         let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
         let attributes = args.attrs.clone().unwrap_or_default();
         let limit = Duration::from_secs(args.time_limit);
-        let begun = pipe::begins("the handler", limit);
+        supervise::calls(format_args!("the handler"));
         let executable = handler.instantiate(&attributes)?;
-        begun.ends()?;
         Ok(Self {
             runtime,
             executable,
@@ -447,15 +440,12 @@ impl Prepared {
 
     fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
         let call = self.call().unwritten(unwritten);
-        let begun = pipe::begins("the handler", self.context.limit);
-        let came = device.run(call);
-        let in_time = begun.ends();
-        match came {
+        supervise::calls(format_args!("the handler"));
+        match device.run(call) {
             Ok(outcome) => {
-                in_time?;
                 let metadata = self.executable.handler().metadata();
                 if metadata.is_some_and(Metadata::is_command_buffer_compatible) {
-                    pipe::calls(format_args!("the handler"));
+                    supervise::calls(format_args!("the handler"));
                     device.check_capture(self.call())?;
                 }
                 Ok(outcome.rets)

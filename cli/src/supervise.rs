@@ -1,208 +1,250 @@
-//! Runs a command again in a child process, so that a handler that crashes or hangs becomes an error.
+//! Runs this program again as a child process, so that foreign code that crashes or hangs becomes an error.
 //!
-//! The child says through a pipe whose code it enters next, so that the right one is blamed; and it
-//! dies with this process, however this process ends.
-//!
-//! A process of its own, not a fork as [`xla_ffi_runtime::isolated`] makes: the handler is to have a
-//! whole process, with threads, the terminal and exit handlers, and nothing lies in this one's memory
-//! that it would need.
+//! The child says through a pipe whose code it enters next, so that the right code is blamed, and how it ended.
 
-use crate::orphans::Orphans;
-use crate::pipe::{self, Said};
-use anyhow::{Context, Result, bail};
-use rustix::process::Signal;
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use xla_ffi_runtime::signal_name;
 
-/// The option that a supervised child is started with; it stands behind the subcommand.
+/// The option of a supervised child; it follows the subcommand.
 const CHILD: &str = "--supervised";
-/// How a child ends that came to its end, which it says through the pipe too: handlers end processes with any status.
-const DONE: u8 = 187;
-const FAILED: u8 = 188;
-/// Its standard output was gone by then: what it wrote there went nowhere.
-const CLOSED: u8 = 189;
-/// It came to its end and could not say so: the pipe was gone.
-const UNSAID: u8 = 190;
-/// Who is blamed from the end of the work on: exit handlers and destructors of what was loaded run.
+/// What is blamed after the work: exit handlers and destructors of what was loaded run.
 const ENDING: &str = "the library, as its process ends,";
-/// What the child may take beyond the limit where it is in no call: loading, and telling what happened.
+/// What the child may take beyond the limit outside of calls: loading, and reporting.
 const GRACE: Duration = Duration::from_secs(5);
-/// What a call may be late before it is stopped: it tells by itself that it was, and what else it knows of it, where it comes
-/// back.
+/// What a call may take beyond the limit, to report by itself that it was late.
 const LATE: Duration = Duration::from_millis(500);
 /// Longer limits are no limits; clocks cannot count every number of seconds.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Bytes of a line at most; ours are shorter.
+const LONGEST: usize = 1 << 20;
 
-/// What a child is told by its parent: the pipe's descriptor and the parent's number.
-#[derive(Clone, Debug)]
-pub(crate) struct Supervisor {
-    pipe: i32,
-    parent: u32,
+/// Where a child writes to its parent, a line of JSON each.
+static PIPE: OnceLock<File> = OnceLock::new();
+
+/// Says whose code runs from here on: an error begins with it. The time limit begins again.
+pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
+    // A parent that is gone has no use for it.
+    let _ = say(|| json!({ "enters": who.to_string() }));
 }
 
-impl std::str::FromStr for Supervisor {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let numbers = text.split_once(',').and_then(|(pipe, parent)| {
-            Some(Self {
-                pipe: pipe.parse().ok()?,
-                parent: parent.parse().ok()?,
-            })
-        });
-        numbers.ok_or_else(|| "this option is the program's own".into())
-    }
+/// As [`enters`], for a call: what `--time-limit` limits.
+pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
+    let _ = say(|| json!({ "calls": who.to_string() }));
 }
 
-/// Does the work of a supervised child, and tells how it came to its end, so that a handler that ends
-/// the process with a status of its own is not taken for that.
-pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<Done>) -> ExitCode {
-    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
-    // Where the kernel refuses, the time limit ends the child.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    if std::os::unix::process::parent_id() != supervisor.parent {
-        // The parent died before the line above.
-        return ExitCode::from(FAILED);
+/// Gives the answer for programs to the parent, which prints it when this process has ended well. Returns false if this
+/// process is not a supervised child.
+pub(crate) fn answers(answer: &Value) -> std::io::Result<bool> {
+    say(|| json!({ "answer": answer }))
+}
+
+fn say(line: impl FnOnce() -> Value) -> std::io::Result<bool> {
+    let Some(mut pipe) = PIPE.get() else {
+        return Ok(false);
+    };
+    pipe.write_all(format!("{}\n", line()).as_bytes())?;
+    Ok(true)
+}
+
+/// Does the work of a supervised child, which writes to the parent by this descriptor.
+pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
+    let path = format!("/dev/fd/{pipe}");
+    match File::options().write(true).open(path) {
+        Ok(pipe) => drop(PIPE.set(pipe)),
+        Err(_) => return ExitCode::FAILURE,
     }
-    pipe::open(supervisor.pipe);
-    // The standard library's own handlers let a signal pass that nobody's access to memory has brought about.
-    xla_ffi_runtime::__cli::crashes_end_the_process();
     let outcome = work();
     crate::progress::done();
-    let closer = pipe::closer();
-    let (code, told) = match outcome {
-        // What a program reads has been given to the parent.
-        Ok(Done::Answered) => (DONE, None),
-        Ok(Done::Told) if closer.is_some() => (CLOSED, closer),
-        Ok(Done::Told) => (DONE, None),
-        Err(error) if closer.is_some() && is_no_file(&error) => (CLOSED, closer),
-        Err(error) => (FAILED, Some(crate::words::error_text(&error))),
-    };
-    let said = match (code, &told) {
-        (FAILED, Some(error)) => pipe::fails(error),
-        (CLOSED, Some(who)) => {
-            pipe::enters(format_args!("{who}"));
-            Ok(())
-        }
-        _ => Ok(()),
-    };
-    if code != CLOSED {
-        pipe::enters(format_args!("{ENDING}"));
-    }
-    match said.and_then(|()| pipe::ends(code)) {
-        Ok(()) => ExitCode::from(code),
-        Err(_) => {
-            if let Some(error) = told.filter(|_| code == FAILED) {
-                crate::words::tell!("error: {error}");
-            }
-            ExitCode::from(UNSAID)
+    let error = outcome.err().map(|error| crate::words::error_text(&error));
+    enters(format_args!("{ENDING}"));
+    match (say(|| json!({ "ends": error })), error) {
+        (Ok(_), _) => ExitCode::SUCCESS,
+        (Err(_), error) => {
+            crate::words::tell!("error: {}", error.unwrap_or_default());
+            ExitCode::FAILURE
         }
     }
 }
 
-/// How the work of a child was told.
-pub(crate) enum Done {
-    /// In words, on standard output.
-    Told,
-    /// To programs, through the parent.
-    Answered,
-}
-
-/// Whether something was written to what is no open file.
-fn is_no_file(error: &anyhow::Error) -> bool {
-    let mut causes = error.chain();
-    causes.any(|cause| {
-        let cause = cause.downcast_ref::<std::io::Error>();
-        cause.and_then(std::io::Error::raw_os_error) == Some(rustix::io::Errno::BADF.raw_os_error())
-    })
-}
-
-/// Runs this program again with the same command line and [`CHILD`], and gives its exit code. Each call may take as
-/// long as `limit`; what else it enters, [`GRACE`] more.
+/// Runs the same command line again in a child process and prints its answer for programs, if any.
+///
+/// # Errors
+/// As [`ask`].
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
-    let (write, mut said) = Said::new().context("a pipe to a child process")?;
+    if let Some(answer) = ask_again(limit, &[])? {
+        crate::output::json(&answer)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the same command line with further options in a child process and returns its answer for programs.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn ask_again(limit: Duration, options: &[String]) -> Result<Option<Value>> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let child = format!("{CHILD}={},{}", write.as_raw_fd(), std::process::id());
-    arguments.insert(1.min(arguments.len()), child.into());
+    let at = 1.min(arguments.len());
+    arguments.splice(at..at, options.iter().map(OsString::from));
+    ask(limit, arguments)
+}
+
+/// Runs this program in a child process and returns its answer for programs. Each call may take as long as `limit`, what
+/// else it enters [`GRACE`] more.
+///
+/// # Errors
+/// The child's own error, and a crash, an early end or a hang, with whose code ran.
+pub(crate) fn ask(limit: Duration, mut arguments: Vec<OsString>) -> Result<Option<Value>> {
+    let (read, write) = rustix::pipe::pipe().context("a pipe to a child process")?;
+    rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
+    // What a handler started may hold the other end open: only what is there is read.
+    rustix::io::ioctl_fionbio(&read, true)?;
+    let at = 1.min(arguments.len());
+    arguments.insert(at, format!("{CHILD}={}", write.as_raw_fd()).into());
     let program = std::env::current_exe().context("this program's own file")?;
-    let orphans = Orphans::taken_in();
     let mut child = Command::new(program)
         .args(arguments)
         .spawn()
         .context("a child process")?;
     drop(write);
+    let mut said = Said::new(read.into());
+    let status = wait(&mut child, &mut said, limit);
+    crate::progress::clear();
+    outcome(status?, said)
+}
+
+/// Waits for the child's end, or ends it.
+fn wait(child: &mut Child, said: &mut Said, limit: Duration) -> Result<ExitStatus> {
     let given = |is_call: bool| match is_call {
         true => limit.min(DAY),
         false => limit.saturating_add(GRACE).min(DAY),
     };
-    let until = |is_call: bool| {
-        Instant::now() + given(is_call) + if is_call { LATE } else { Duration::ZERO }
-    };
-    let mut end = until(false);
+    let mut end = Instant::now() + given(false);
     let mut pause = Duration::from_millis(1);
     loop {
         let ended = child.try_wait().context("the child process")?;
         // After the wait: all that a child said that has ended is there.
         if said.read() {
-            end = until(said.is_call);
+            end = Instant::now() + given(said.is_call) + LATE;
         }
         if let Some(status) = ended {
-            let who = said.who;
-            let code = status.code().and_then(|code| u8::try_from(code).ok());
-            let unsaid = code == Some(UNSAID) && said.ends.is_none();
-            let code = code.filter(|code| said.ends == Some(*code));
-            if !matches!(code, Some(DONE)) {
-                crate::progress::clear();
-                orphans.end();
-            }
-            if let Some(signal) = status.signal() {
-                let name = signal_name(signal);
-                let name = match Signal::from_named_raw(signal) {
-                    Some(Signal::SEGV) => format!("{name} or a full stack"),
-                    _ => name.to_owned(),
-                };
-                bail!("{who} crashed its process with signal {signal} ({name})");
-            }
-            return match code {
-                Some(DONE) => {
-                    if let Some(answer) = &said.answer {
-                        crate::output::json(answer)?;
-                    }
-                    Ok(ExitCode::SUCCESS)
-                }
-                Some(FAILED) => match said.error {
-                    Some(error) => bail!("{error}"),
-                    None => bail!("{who} failed, and its process did not say how"),
-                },
-                Some(CLOSED) => bail!(
-                    "{who} closed its process's standard output, where the results were to be written"
-                ),
-                _ if unsaid => bail!(
-                    "{who} closed the pipe through which its process says how it ended, or ended it, with {status}"
-                ),
-                _ => bail!("{who} ended its process, with {status}"),
-            };
+            return Ok(status);
         }
         if Instant::now() >= end {
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
-            orphans.end();
-            said.read();
-            crate::progress::clear();
-            let who = &said.who;
-            let given = given(said.is_call);
-            let rest = match said.is_call {
-                true => String::new(),
-                false => format!(", and {GRACE:?} more what is no call"),
-            };
             bail!(
-                "{who} did not return within {given:?} and was stopped; --time-limit sets how long a call may take{rest}"
+                "{} did not return within {:?} and was stopped; --time-limit sets how long a call may take",
+                said.who,
+                given(said.is_call)
             );
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// What came of a child that has ended.
+fn outcome(status: ExitStatus, said: Said) -> Result<Option<Value>> {
+    let who = &said.who;
+    if let Some(signal) = status.signal() {
+        let name = signal_name(signal);
+        bail!("{who} crashed its process with signal {signal} ({name})");
+    }
+    match said.ends {
+        Some(ends) if status.success() => match ends {
+            None => Ok(said.answer),
+            Some(error) => Err(anyhow!(error)),
+        },
+        _ => bail!("{who} ended its process, with {status}"),
+    }
+}
+
+/// What a signal that ended a process means.
+fn signal_name(number: i32) -> &'static str {
+    use rustix::process::Signal;
+    match Signal::from_named_raw(number) {
+        Some(Signal::SEGV) => "SIGSEGV, a wild memory access or a full stack",
+        Some(Signal::ABORT) => "SIGABRT, it aborted",
+        Some(Signal::BUS) => "SIGBUS, memory that is not there",
+        Some(Signal::FPE) => "SIGFPE, a division by zero",
+        Some(Signal::ILL) => "SIGILL, an illegal instruction",
+        Some(Signal::KILL) => "SIGKILL, out of memory perhaps",
+        _ => "a signal",
+    }
+}
+
+/// What a child has said so far.
+struct Said {
+    pipe: File,
+    /// A line whose end has not come.
+    begun: Vec<u8>,
+    /// Whose code it entered last.
+    who: String,
+    /// Whether that is a call.
+    is_call: bool,
+    answer: Option<Value>,
+    /// How it ended, with its error if any.
+    ends: Option<Option<String>>,
+}
+
+impl Said {
+    fn new(pipe: File) -> Self {
+        Self {
+            pipe,
+            begun: vec![],
+            who: "xla-ffi itself".into(),
+            is_call: false,
+            answer: None,
+            ends: None,
+        }
+    }
+
+    /// Reads what is there, so that a child that says much is not held up. Returns true if it entered anything.
+    fn read(&mut self) -> bool {
+        let mut entered = false;
+        let mut bytes = [0; 4096];
+        // As much as a pipe holds: a handler may write there without an end, and the clock is looked at between.
+        for _ in 0..16 {
+            match self.pipe.read(&mut bytes) {
+                Ok(0) => break,
+                Ok(count) => self.begun.extend(&bytes[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            }
+            while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.begun.drain(..=end).collect();
+                entered |= self.hear(&line);
+            }
+            if self.begun.len() > LONGEST {
+                self.begun.clear();
+            }
+        }
+        entered
+    }
+
+    fn hear(&mut self, line: &[u8]) -> bool {
+        let Ok(Value::Object(said)) = serde_json::from_slice(line) else {
+            return false;
+        };
+        for (what, value) in said {
+            match (what.as_str(), value) {
+                ("answer", answer) => self.answer = Some(answer),
+                ("ends", error) => self.ends = Some(error.as_str().map(str::to_owned)),
+                (what @ ("enters" | "calls"), Value::String(who)) => {
+                    (self.who, self.is_call) = (who, what == "calls");
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
             texts.push(text);
         }
     }
-    printable(&crate::advice::for_command_line(&texts.join(": ")))
+    printable(&texts.join(": "))
 }
 
 #[cfg(test)]

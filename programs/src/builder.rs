@@ -149,7 +149,7 @@ impl Builder {
                 None
             }
             Some(Tree::Tuple(elements)) if element < elements.len() => {
-                Some(elements.into_vec().swap_remove(element))
+                elements.into_iter().nth(element)
             }
             Some(Tree::Tuple(elements)) => {
                 let message = format!(

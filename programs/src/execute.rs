@@ -217,7 +217,7 @@ impl Compiled {
                 )),
                 Kind::GetTupleElement { operand, element } => {
                     match read(&mut values, &mut uses, *operand) {
-                        Tree::Tuple(elements) => Some(elements.into_vec().swap_remove(*element)),
+                        Tree::Tuple(elements) => elements.into_iter().nth(*element),
                         leaf => Some(leaf),
                     }
                 }

@@ -7,14 +7,14 @@
 
 use crate::call::Outcome;
 use crate::host::{Function, Host};
-use crate::own::Own;
 use crate::running::{Running, innermost};
-use std::collections::HashMap;
+use crate::session::lock;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::mem::{offset_of, transmute};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::{Arc, Mutex};
 use xla_ffi_sys::{
     Revision, Slot, XLA_FFI_Api, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
     XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args, XLA_FFI_State_Get_Args,
@@ -45,17 +45,17 @@ static ORIGINALS: [[AtomicUsize; WATCHED.len()]; TABLES] =
 static REVISIONS: [AtomicUsize; TABLES] = [const { AtomicUsize::new(0) }; TABLES];
 
 /// Whether this process watches them now.
-static WATCHING: Own<[bool; TABLES]> = Own::new();
+static WATCHING: Mutex<[bool; TABLES]> = Mutex::new([false; TABLES]);
 
 /// The calls whose futures are open, by future.
-static OPEN: Own<HashMap<usize, Arc<Running>>> = Own::new();
+static OPEN: Mutex<BTreeMap<usize, Arc<Running>>> = Mutex::new(BTreeMap::new());
 
 /// Watches a host's functions; `false` where that cannot be done.
 pub(crate) fn watch(host: Host) -> bool {
     if host.api().is_null() {
         return false;
     }
-    let mut watching = WATCHING.lock();
+    let mut watching = lock(&WATCHING);
     // They are taken in order, so that none stands behind one that is free.
     let mine = |api: &AtomicPtr<XLA_FFI_Api>| {
         let api = api.load(Ordering::Relaxed).cast_const();
@@ -88,7 +88,7 @@ pub(crate) fn watch(host: Host) -> bool {
 
 /// Gives all hosts their functions back.
 pub(crate) fn unwatch() {
-    for (table, watched) in WATCHING.lock().iter_mut().enumerate() {
+    for (table, watched) in lock(&WATCHING).iter_mut().enumerate() {
         let Some(revision) = Revision::ALL.get(REVISIONS[table].load(Ordering::Relaxed)) else {
             continue;
         };
@@ -110,12 +110,12 @@ pub(crate) fn unwatch() {
 
 /// A future that is open is this call's.
 pub(crate) fn expect(future: usize, running: &Arc<Running>) {
-    OPEN.lock().insert(future, running.clone());
+    lock(&OPEN).insert(future, running.clone());
 }
 
 /// What becomes of a future is nothing to this call.
 pub(crate) fn forget(future: usize, running: &Arc<Running>) {
-    let mut open = OPEN.lock();
+    let mut open = lock(&OPEN);
     if open
         .get(&future)
         .is_some_and(|other| Arc::ptr_eq(other, running))
@@ -126,7 +126,7 @@ pub(crate) fn forget(future: usize, running: &Arc<Running>) {
 
 /// The call whose future is completed.
 fn completed(future: usize) -> Option<Arc<Running>> {
-    OPEN.lock().remove(&future)
+    lock(&OPEN).remove(&future)
 }
 
 /// The hook for a table and a function.

@@ -16,7 +16,6 @@ pub mod file;
 mod frame;
 mod hooks;
 mod host;
-mod own;
 mod read;
 mod running;
 mod session;

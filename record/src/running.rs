@@ -5,7 +5,7 @@ use crate::file::{ARGS, CALL, DONE, RETS, STATE};
 use crate::frame::{self, Place};
 use crate::hooks;
 use crate::host::Host;
-use crate::own::lock;
+use crate::session::lock;
 use crate::session::{Handler, Session};
 use crate::trampoline::Slot;
 use crate::write::Writer;

@@ -1,17 +1,21 @@
 //! A recording: where it goes, how much of it there may be, and what came of it.
 
 use crate::Attributes;
-use crate::own::{Own, lock};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
 
 /// The process that records, or 0: what every interposed call looks at first.
 static RECORDS: AtomicU32 = AtomicU32::new(0);
-static SESSION: Own<Option<Arc<Session>>> = Own::new();
+static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+
+/// A lock whose data stays good when somebody panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// One recording.
 #[derive(Debug)]
@@ -50,13 +54,13 @@ pub(crate) fn current() -> Option<Arc<Session>> {
     if process == 0 || process != process::id() {
         return None;
     }
-    SESSION.lock().clone()
+    lock(&SESSION).clone()
 }
 
 /// Begins a recording; `false` when there is one.
 pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revision) -> bool {
-    let mut session = SESSION.lock();
-    if session.is_some() {
+    let mut session = lock(&SESSION);
+    if session.as_ref().is_some_and(|session| session.is_here()) {
         return false;
     }
     let process = process::id();
@@ -80,7 +84,8 @@ pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revisio
 /// Ends the recording: no call begins to be recorded from here on.
 pub(crate) fn end() -> Option<Arc<Session>> {
     RECORDS.store(0, Ordering::Release);
-    SESSION.lock().take()
+    // A process that was forked from the one that records leaves its recording alone.
+    lock(&SESSION).take().filter(|session| session.is_here())
 }
 
 impl Session {

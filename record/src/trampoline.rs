@@ -2,12 +2,12 @@
 //!
 //! There are as many as [`SLOTS`], made when this crate is compiled; each knows its number alone.
 
-use crate::own::Own;
+use crate::session::lock;
 use crate::{running, session};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// A stage of a handler. Exceptions may leave it: what becomes of them is for the host to say.
@@ -26,20 +26,18 @@ pub(crate) struct Slot {
     pub(crate) stages: BTreeMap<String, String>,
 }
 
-/// The slots that are taken, which live as long as the process. No `OnceLock`: a process that is forked while a thread
-/// fills one would wait for that thread.
-static TAKEN: [AtomicPtr<Slot>; SLOTS] = [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS];
+/// The slots that are taken, which live as long as the process.
+static TAKEN: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-static TAKING: Own<()> = Own::new();
+static TAKING: Mutex<()> = Mutex::new(());
 
 fn taken(index: usize) -> Option<&'static Slot> {
-    // SAFETY: null, or a slot that is never freed.
-    unsafe { TAKEN.get(index)?.load(Ordering::Acquire).as_ref() }
+    TAKEN.get(index)?.get()
 }
 
 /// The trampoline before a function; `None` when there is none left. A stage that has one keeps it.
 pub(crate) fn before(slot: Slot) -> Option<Handler> {
-    let _taking = TAKING.lock();
+    let _taking = lock(&TAKING);
     let count = COUNT.load(Ordering::Acquire);
     let same = |index: &usize| {
         taken(*index).is_some_and(|taken| {
@@ -52,8 +50,7 @@ pub(crate) fn before(slot: Slot) -> Option<Handler> {
     let index = match (0..count).find(same) {
         Some(index) => index,
         None => {
-            let at = TAKEN.get(count)?;
-            at.store(Box::into_raw(Box::new(slot)), Ordering::Release);
+            TAKEN.get(count)?.get_or_init(|| slot);
             COUNT.store(count + 1, Ordering::Release);
             count
         }
@@ -75,7 +72,7 @@ unsafe extern "C-unwind" fn trampoline<const N: usize>(
 unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     let Some(slot) = taken(index) else {
         // Nobody has the address of a trampoline whose slot is not taken.
-        return ptr::null_mut();
+        return std::ptr::null_mut();
     };
     // A mistake of this crate's own is not to be the handler's.
     let running = session::current().and_then(|session| {

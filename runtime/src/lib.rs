@@ -62,14 +62,7 @@ pub mod __programs {
 #[doc(hidden)]
 pub mod __c {
     pub use crate::host::log::warn;
-    pub use crate::process::across_forks::{Lock, hold};
     pub use crate::process::guard::call_void;
-}
-
-/// What the program `xla-ffi` needs and nobody else.
-#[doc(hidden)]
-pub mod __cli {
-    pub use crate::process::isolate::crashes_end_the_process;
 }
 
 pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
@@ -97,8 +90,6 @@ pub use host::pool::Executor;
 pub use host::types::TypeInfo;
 pub use library::Library;
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
-pub use process::isolate::{isolated, signal_name};
-pub use process::load::PROBE_LIMIT;
 pub use runtime::{Runtime, living_objects};
 pub use status::{Code, Error, Finding, Hazard, Result};
 pub use text::parse::ParseError;
@@ -112,7 +103,7 @@ pub use value::memory::{ALIGNMENT, LEAST_ALIGNMENT};
 pub use value::scalar_codec;
 pub use value::shape::Shape;
 pub use value::tensor::{Element, Tensor};
-pub use value::tree::{Elements, Nodes, Tree};
+pub use value::tree::Tree;
 pub use value::value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
 pub use xla_ffi_sys::Revision;
 

@@ -1,8 +1,6 @@
 //! Shared libraries with handlers.
 
-use crate::handler::negotiate::negotiate;
-use crate::process::isolate::isolated_probe;
-use crate::process::load::{PROBE_LIMIT, load_for_good};
+use crate::process::load::load_for_good;
 use crate::process::probe;
 use crate::{Bundle, Code, Error, Handler, Hazard, Result, Runtime, Stage};
 use std::ffi::c_void;
@@ -86,20 +84,13 @@ impl Library {
         Ok(bundle)
     }
 
-    /// The handler that these symbols make up. It is asked what it needs in a child process first:
-    /// a metadata call that crashes or hangs is told.
+    /// The handler that these symbols make up.
     ///
     /// # Errors
-    /// Missing symbols, a crash or a hang, and what this revision refuses.
+    /// Missing symbols, and what this revision refuses.
     pub fn handler(&self, name: &str, stages: &[(Stage, &str)]) -> Result<Handler> {
         let bundle = self.bundle(stages)?;
         let shared = self.runtime.shared();
-        isolated_probe(PROBE_LIMIT, || {
-            // What it says is asked for again in this process; only that it says something counts.
-            drop(negotiate(shared, name, &bundle));
-            vec![1]
-        })
-        .map_err(|error| error.within(format_args!("metadata of '{name}'")))?;
         Handler::new(shared, name, bundle)
     }
 
@@ -109,7 +100,7 @@ impl Library {
     /// function without parameters that returns its address. Gives the number.
     ///
     /// # Errors
-    /// Missing symbols, functions that crash, hang or return null, and names or numbers that are
+    /// Missing symbols, functions that return null, and names or numbers that are
     /// taken.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
         self.register_type_with(name, id, info, |wanted, info| {
@@ -171,22 +162,20 @@ impl Library {
         // no parameters and return a pointer.
         let function =
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(address) };
-        // What is no such function is found out in a child process.
-        let answer = isolated_probe(PROBE_LIMIT, || vec![u8::from(function().is_null())])
-            .map_err(|error| error.within(format_args!("calling '{name}'")))?;
-        if answer != [0] {
+        let object = function();
+        if object.is_null() {
             return Err(Error::invalid(format!(
                 "{} exports '{name}' as a function, which returns null and not the address of a \
                  type id or type info",
                 self.path.display()
             )));
         }
-        Ok(function())
+        Ok(object)
     }
 }
 
 impl Runtime {
-    /// Loads a library after a child process has loaded it unharmed. A file that was opened before is the same library;
+    /// Loads a library into this process: a constructor that crashes or hangs does so here. A file that was opened before is the same library;
     /// one that has replaced it under the same path is loaded anew, and the earlier library keeps its old code.
     ///
     /// Its code runs in this process, and what is named of it as a handler, a target or a type is called as one: whoever opens
@@ -194,8 +183,7 @@ impl Runtime {
     ///
     /// # Errors
     /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library of this
-    /// machine, the loader's own words for missing symbols, and a crash or a hang of its
-    /// constructors.
+    /// machine, and the loader's own words for missing symbols.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Library> {
         Library::open(self, path.as_ref())
     }

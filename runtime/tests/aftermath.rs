@@ -403,3 +403,55 @@ fn what_is_over_is_waited_for_before_it_is_read() {
     call.wait().unwrap();
     assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
 }
+
+/// The runtime accepts memory of its callers: where it is given, it may not overlap.
+#[test]
+fn operands_that_overlap_are_refused_wherever_they_are_set() {
+    // SAFETY: `copy_byte` is a handler.
+    let bundle = unsafe { Bundle::execute(copy_byte) };
+    let handler = Runtime::default().handler("copy", bundle).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let mut memory = [0_u128; 4];
+    let first: *mut u8 = memory.as_mut_ptr().cast();
+    let at = |index: usize| -> *mut c_void { first.wrapping_add(index).cast() };
+    let shape = || Shape::new(DType::U8, [2]).unwrap();
+    let frame = |x, y, z| {
+        let rets = [(shape(), at(y)), (shape(), at(z))];
+        CallFrame::new(Revision::NEWEST, &[(shape(), at(x))], &rets).unwrap()
+    };
+    // SAFETY: the memory outlives the calls.
+    let prepare = |frame| unsafe { executable.call().prepare_on(frame) };
+    let mut call = prepare(frame(0, 2, 4)).unwrap();
+    // The second result lies exactly where the argument lies.
+    prepare(frame(0, 2, 0)).unwrap().invoke().unwrap();
+    for (x, y, z) in [(0, 1, 4), (1, 0, 4), (0, 2, 3), (0, 4, 4), (4, 2, 5)] {
+        let refused = [
+            prepare(frame(x, y, z)).map(drop),
+            // SAFETY: as above.
+            unsafe { call.update(&[at(x)], &[at(y), at(z)]) },
+            // SAFETY: as above.
+            unsafe { call.renew_on(executable.call(), frame(x, y, z)) },
+            // SAFETY: as above.
+            unsafe { call.try_clone_on(&[at(x)], &[at(y), at(z)]) }.map(drop),
+        ];
+        for outcome in refused {
+            assert_eq!(
+                outcome.unwrap_err().code(),
+                Code::InvalidArgument,
+                "{x} {y} {z}"
+            );
+        }
+    }
+    call.invoke().unwrap();
+    let tensor = |index| {
+        let shape = Shape::new(DType::U8, [32]).unwrap();
+        // SAFETY: as above.
+        unsafe { Tensor::from_raw(shape, at(index), ()) }.unwrap()
+    };
+    let run = |x, y| {
+        let call = executable.call().arg(tensor(x));
+        call.ret_in(tensor(y)).ret(shape()).run()
+    };
+    assert!(run(0, 32).is_ok());
+    assert_eq!(run(0, 16).unwrap_err().code(), Code::InvalidArgument);
+}

@@ -60,17 +60,6 @@ fn exceptions_of_any_type_leave_handlers() {
 }
 
 #[test]
-fn what_cannot_be_contained_ends_a_child() {
-    let Some((_runtime, library)) = subject("what_cannot_be_contained_ends_a_child") else {
-        return;
-    };
-    for symbol in ["throws_on_a_thread", "ends_its_thread"] {
-        let outcome = call(&library, symbol).run_isolated(Duration::from_secs(20));
-        assert!(outcome.unwrap_err().has(Hazard::Crash), "{symbol}");
-    }
-}
-
-#[test]
 fn an_exception_at_the_metadata_call_refuses_the_handler() {
     let test = "an_exception_at_the_metadata_call_refuses_the_handler";
     let Some((_runtime, library)) = subject(test) else {

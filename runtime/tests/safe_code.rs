@@ -6,12 +6,12 @@ mod support;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 use support::handlers::{error, metadata, ret, stream};
 use xla_ffi_runtime::{
-    Attributes, Bundle, CallFrame, Canceller, Code, CpuDevice, CpuStream, DType, DeviceStream,
-    Displaced, Executable, Executor, Revision, Runtime, Shape, Stage, Tensor, Unwritten,
+    Attributes, Bundle, CallFrame, Code, CpuDevice, CpuStream, DType, DeviceStream, Displaced,
+    Executable, Revision, Runtime, Shape, Stage, Tensor, Unwritten,
 };
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
@@ -274,13 +274,7 @@ fn a_call_is_whole_though_what_it_had_before_panics() {
 fn results_in_the_programs_memory_are_there_or_refused() {
     let of = |lent: &Lent| lent.bytes()[..9].to_vec();
     let wanted = [5, 5, 5, 5, 5, 5, 5, 5, 0];
-    let limit = Duration::from_secs(20);
     let executable = executable(fives);
-    let lent = Lent::new();
-    let call = executable.call().ret_in(lent.tensor(bytes(9), ()));
-    let outcome = call.run_isolated(limit).unwrap();
-    assert_eq!(outcome.rets[0].bytes().as_ptr(), lent.0.cast::<u8>());
-    assert_eq!(of(&lent), wanted);
     let lent = Lent::new();
     let call = executable.call().ret_in(lent.tensor(bytes(9), ()));
     let outcome = call.run_displaced(Displaced::Result(0)).unwrap();
@@ -288,14 +282,9 @@ fn results_in_the_programs_memory_are_there_or_refused() {
     assert_eq!(of(&lent), wanted);
     // Nobody else may hold it.
     let shared = lent.tensor(bytes(9), ());
-    for run in [true, false] {
-        let call = executable.call().ret_in(shared.clone());
-        let refused = match run {
-            true => call.run_isolated(limit),
-            false => call.run_displaced(Displaced::Result(0)),
-        };
-        assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
-    }
+    let call = executable.call().ret_in(shared.clone());
+    let refused = call.run_displaced(Displaced::Result(0));
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
     // Elements that share bytes are packed otherwise there.
     let packed = Shape::new(DType::S4, [16]).unwrap();
     for (revision, refused) in [
@@ -317,34 +306,6 @@ fn results_in_the_programs_memory_are_there_or_refused() {
             }
         }
     }
-}
-
-struct Threads;
-
-impl Executor for Threads {
-    fn execute(&self, task: Box<dyn FnOnce() + Send>) {
-        std::thread::spawn(task);
-    }
-
-    fn num_threads(&self) -> usize {
-        1
-    }
-}
-
-#[test]
-fn a_child_process_is_not_given_what_stays_behind() {
-    let executable = executable(fives);
-    let limit = Duration::from_secs(20);
-    let call = || executable.call().ret(bytes(8));
-    let executor: Arc<dyn Executor> = Arc::new(Threads);
-    let canceller = Canceller::new();
-    for call in [call().executor(executor), call().canceller(&canceller)] {
-        let refused = call.clone().run_isolated(limit).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition);
-        assert!(refused.message().contains("child process"), "{refused}");
-        call.run().unwrap();
-    }
-    call().run_isolated(limit).unwrap();
 }
 
 #[test]

@@ -194,10 +194,3 @@ fn memory_of_the_caller_and_every_run() {
     drop(call);
     assert_eq!(other, [0x0101_0101_0101_0101; 2]);
 }
-
-#[test]
-fn a_child_process_tells_it_too() {
-    let call = call(&Runtime::default(), 0, SUCCEEDS).unwritten(Unwritten::Refused);
-    let call = call.ret(shape(DType::F32, &[4]));
-    told(&call.run_isolated(Duration::from_secs(20)).unwrap_err());
-}

@@ -14,25 +14,6 @@ fn npy(name: &str, header: &str, data: &[u8]) -> String {
     format!("f32[2,2]=@{}", path.display())
 }
 
-/// A handler changes what permissions new files of its process get.
-#[test]
-#[cfg(unix)]
-fn results_can_be_read_whatever_the_handler_does() {
-    use std::os::unix::fs::PermissionsExt;
-    let Some(lib) = library("results_can_be_read_whatever_the_handler_does") else {
-        return;
-    };
-    let out = tmp().join("permissions.npz");
-    let _ = std::fs::remove_file(&out);
-    let args = ["--handler", "no_permissions", "--ret", "f32[1]", "--out"];
-    succeeds(&lib, &[&args[..], &[out.to_str().unwrap()]].concat());
-    let own = tmp().join("permissions.txt");
-    let _ = std::fs::remove_file(&own);
-    std::fs::write(&own, "").unwrap();
-    let mode = |path| std::fs::metadata(path).unwrap().permissions().mode();
-    assert_eq!(mode(&out), mode(&own));
-}
-
 #[test]
 fn files_go_in_and_out() {
     let Some(lib) = library("files_go_in_and_out") else {

@@ -56,29 +56,14 @@ void* crash_in_metadata(Frame* f) { return *(void**)(f->size - 160); }
 void* hang_in_metadata(Frame* f) { for (;;) sleep(1); return f; }
 void* crash(Frame* f) { if (metadata(f, 1)) return NULL; return *(void**)(f->size - 160); }
 void* give_up(Frame* f) { if (metadata(f, 1)) return NULL; abort(); }
-void* raise_segv(Frame* f) { if (metadata(f, 1)) return NULL; raise(SIGSEGV); return NULL; }
-void* raise_bus(Frame* f) { if (metadata(f, 1)) return NULL; raise(SIGBUS); return NULL; }
 static int deeper(volatile int* above) { volatile int own[4096]; own[0] = *above + 1; return deeper(own) + own[1]; }
 void* fill_stack(Frame* f) { if (metadata(f, 1)) return NULL; volatile int none = 0; deeper(&none); return NULL; }
 void* slow(Frame* f) { if (metadata(f, 1)) return NULL; usleep(1200000); return NULL; }
-static int slow_calls;
-void* slow_later(Frame* f) { if (metadata(f, 1)) return NULL; if (++slow_calls > 3) usleep(1200000); return NULL; }
-void* slow_instantiation(Frame* f) { if (metadata(f, 1)) return NULL; usleep(1200000); return NULL; }
 void* nothing(Frame* f) { metadata(f, 1); return NULL; }
-void* no_permissions(Frame* f) { if (metadata(f, 1)) return NULL; umask(0777); memset(((Buffer*)f->rets.list[0])->data, 0, 4); return NULL; }
 void* leave(Frame* f) { if (metadata(f, 1)) return NULL; exit(0); }
 void* close_output(Frame* f) { if (metadata(f, 1)) return NULL; close(1); return NULL; }
 void* leave_with_2(Frame* f) { if (metadata(f, 1)) return NULL; exit(2); }
-void* leave_with_187(Frame* f) { if (metadata(f, 1)) return NULL; exit(187); }
-void* close_the_rest(Frame* f) { if (metadata(f, 1)) return NULL; for (int i = 3; i < 1024; ++i) close(i); return NULL; }
 void* crash_at_exit(Frame* f) { if (metadata(f, 1)) return NULL; atexit(abort); return NULL; }
-void* sleep_in_shell(Frame* f) { if (metadata(f, 1)) return NULL; return system("sleep $SLEEP") ? NULL : NULL; }
-void* crash_with_child(Frame* f) {
-  if (metadata(f, 1)) return NULL;
-  if (fork() == 0) { setsid(); if (fork() == 0) execlp("sleep", "sleep", getenv("SLEEP"), (char*)NULL); _exit(0); }
-  sleep(1);
-  abort();
-}
 void* limit_files(Frame* f) {
   if (metadata(f, 1)) return NULL;
   struct rlimit none = {0, 0};

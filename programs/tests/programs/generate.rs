@@ -222,7 +222,7 @@ fn call(
         }
         many => {
             let mut elements = match turned_shape(&result) {
-                Tree::Tuple(elements) => elements.into_vec(),
+                Tree::Tuple(elements) => elements,
                 leaf @ Tree::Leaf(_) => vec![leaf],
             };
             for place in many {

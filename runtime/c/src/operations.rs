@@ -235,7 +235,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     status_or_null(|| {
         // Only this library has its facade; the second time it is ours already.
         let _ = log::set_logger(&LOGGER);
-        host::__c::hold(host::__c::Lock::Logger, || Box::new(LOGGER.lock()));
         let process = std::process::id();
         LOGGER.replace(told.map(|told| Listener {
             told,

@@ -1,11 +1,10 @@
-//! What a running call is made of, and what it leaves for the next.
+//! What a running call is made of.
 
 use super::ret::Ret;
 use super::rules::{Rules, Stages};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::{CallFrame, Error, Result, Stage, Stream, Tensor};
-use std::ops::{Deref, DerefMut};
 use xla_ffi_sys::Revision;
 
 /// What is asked of a call.
@@ -28,54 +27,7 @@ impl Default for Request {
     }
 }
 
-/// Where a call is put together: in what an earlier one left, so that nothing of it moves, or anew.
-pub(crate) enum Place {
-    Left(Box<Body>),
-    New(Box<Request>),
-}
-
-impl Place {
-    /// What is asked for, for a call that is laid out anew.
-    pub(super) fn into_request(self) -> Request {
-        match self {
-            Self::Left(body) => body.request,
-            Self::New(request) => *request,
-        }
-    }
-}
-
-impl Deref for Place {
-    type Target = Request;
-
-    #[inline]
-    fn deref(&self) -> &Request {
-        match self {
-            Self::Left(body) => &body.request,
-            Self::New(request) => request,
-        }
-    }
-}
-
-impl DerefMut for Place {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Request {
-        match self {
-            Self::Left(body) => &mut body.request,
-            Self::New(request) => request,
-        }
-    }
-}
-
-impl Clone for Place {
-    fn clone(&self) -> Self {
-        Self::New(Box::new((**self).clone()))
-    }
-}
-
 /// What a running handler may touch. While a future is open it is neither read nor freed.
-///
-/// It is what a call leaves for the next one of its executable, emptied of what ties it to the one: its
-/// context and its frame are laid out already where the shapes repeat.
 pub(crate) struct Body {
     pub(super) context: Box<Context>,
     pub(super) raw: RawFrame,
@@ -105,31 +57,6 @@ impl Body {
 
     pub(super) fn revision(&self) -> Revision {
         self.context.shared().revision
-    }
-
-    /// Empties it of what ties it to one call; false where something cannot be taken off it.
-    pub(super) fn clear(&mut self) -> bool {
-        if !self.context.is_clean() {
-            return false;
-        }
-        self.context.clear();
-        self.request.args.clear();
-        self.request.rets.clear();
-        self.request.rules = Rules::default();
-        self.rets.clear();
-        true
-    }
-
-    /// Whether the operands that were asked for here are of the shapes that it is laid out for.
-    pub(super) fn fits(&self) -> bool {
-        self.frame.fits(&self.request.args, &self.rets)
-    }
-
-    /// Takes over what was asked for here, and fits.
-    pub(super) fn renew(&mut self) {
-        self.frame.point_at(&self.request.args, &self.rets);
-        let both = self.request.rules.stages == Stages::All;
-        self.context.renew(&mut self.request.parts, both);
     }
 
     /// Swaps the context's parts for others, and gives the handler a frame that leads to what there is now.

@@ -19,13 +19,6 @@ pub enum Displaced {
     Argument(usize),
     /// A result, by its index, a byte behind an aligned address.
     Result(usize),
-    /// A result within an argument, an element behind its beginning.
-    Onto {
-        /// The result's index.
-        result: usize,
-        /// The argument's index.
-        argument: usize,
-    },
 }
 
 impl Call {
@@ -64,28 +57,17 @@ impl Call {
         };
         let (mut places, end) = aligned(&all).ok_or_else(too_large)?;
         let moved = match displaced {
-            Displaced::Argument(index) => (index < args.len()).then_some((index, None)),
-            Displaced::Result(index) => {
-                (index < shapes.len()).then_some((args.len() + index, None))
-            }
-            Displaced::Onto { result, argument } => (result < shapes.len()
-                && argument < args.len())
-            .then_some((args.len() + result, Some(argument))),
+            Displaced::Argument(index) => (index < args.len()).then_some(index),
+            Displaced::Result(index) => (index < shapes.len()).then_some(args.len() + index),
         };
-        let (moved, onto) = moved.ok_or_else(|| {
+        let moved = moved.ok_or_else(|| {
             Error::new(
                 Code::OutOfRange,
                 "an operand is displaced that there is not",
             )
         })?;
-        places[moved] = match onto {
-            // Behind everything else there is room for the largest of them.
-            None => end + 1,
-            Some(argument) => {
-                places[argument] = end;
-                end + all[argument].dtype().bits().div_ceil(8)
-            }
-        };
+        // Behind everything else there is room for the largest of them.
+        places[moved] = end + 1;
         let largest = all.iter().map(|shape| shape.bytes()).max().unwrap_or(0);
         // Bytes of any operand may be read; the block begins where the runtime's own arrays would.
         let size = largest
@@ -210,12 +192,6 @@ mod tests {
         let modulo = |places: Vec<u64>| [places[0] % 64, places[1] % 64];
         assert_eq!(modulo(run(Displaced::Argument(0)).unwrap()), [1, 0]);
         assert_eq!(modulo(run(Displaced::Result(0)).unwrap()), [0, 1]);
-        let onto = Displaced::Onto {
-            result: 0,
-            argument: 0,
-        };
-        let places = run(onto).unwrap();
-        assert_eq!(places[1] - places[0], 8);
         assert_eq!(
             run(Displaced::Result(1)).unwrap_err().code(),
             Code::OutOfRange

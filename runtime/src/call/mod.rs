@@ -4,12 +4,10 @@ mod body;
 mod displaced;
 mod instantiate;
 mod invoke;
-mod isolated;
 #[cfg(feature = "cuda")]
 mod on_cuda;
 mod operands;
 mod prepared;
-pub(crate) mod ready;
 mod ret;
 mod rules;
 pub(crate) mod unwritten;
@@ -19,13 +17,11 @@ pub use prepared::PreparedCall;
 pub use ret::Ret;
 pub use rules::{Stages, Unwritten};
 
-use self::body::Place;
+use self::body::Request;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::handler::Executable;
-use crate::{
-    Attributes, CallFrame, Canceller, Error, Executor, Result, Shape, Stage, Tensor, UserData,
-};
+use crate::{Attributes, CallFrame, Canceller, Error, Executor, Result, Stage, Tensor, UserData};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
@@ -71,7 +67,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 #[derive(Clone)]
 pub struct Call {
     // Gone before the executable, whose library destroys its state.
-    pub(crate) request: Place,
+    pub(crate) request: Box<Request>,
     pub(crate) executable: Executable,
 }
 
@@ -107,12 +103,8 @@ impl Executable {
 impl Call {
     #[inline]
     fn new(executable: Executable) -> Self {
-        let request = match executable.spare().take() {
-            Some(body) => Place::Left(body),
-            None => Place::New(Box::default()),
-        };
         Self {
-            request,
+            request: Box::default(),
             executable,
         }
     }
@@ -334,72 +326,8 @@ impl Call {
     /// What the handler answers, what the host refuses, hazards, and a future that is not completed
     /// in time: the library keeps its operands until it is, because the handler may still write
     /// them.
-    ///
-    /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
-    /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
-    /// for calls that have to touch this process: with state, user data, extensions, a called computation, a stream, an
-    /// allocator, an executor, a canceller, or results in the program's memory.
     #[inline]
     pub fn run(self) -> Result<Outcome> {
-        if crate::CONTAINS_CXX_EXCEPTIONS || self.touches_this_process() {
-            return self.run_here();
-        }
-        let limit = self
-            .request
-            .rules
-            .limit
-            .unwrap_or(Duration::from_secs(u64::from(u32::MAX) / 2));
-        self.run_isolated(limit.saturating_add(Duration::from_secs(1)))
-    }
-
-    /// Whether a handler may change or needs what a child process has only a copy of.
-    fn touches_this_process(&self) -> bool {
-        self.executable
-            .handler()
-            .bundle
-            .get(Stage::Instantiate)
-            .is_some()
-            || self
-                .request
-                .rets
-                .iter()
-                .any(|ret| matches!(ret, Ret::In(_)))
-            || self.request.parts.stream.is_some()
-            || self.request.parts.allocator.is_some()
-            || matches!(self.request.parts.executor, Some(Some(_)))
-            || self.request.parts.canceller.is_some()
-            || self.request.parts.called_computation.is_some()
-            || !self.request.parts.extensions.is_empty()
-            || self
-                .request
-                .parts
-                .user_data
-                .as_ref()
-                .is_some_and(|data| !data.is_empty())
-    }
-
-    /// The shapes of the results.
-    fn ret_shapes(&self) -> Result<Vec<Shape>> {
-        let shape = |ret: &Ret| match ret {
-            Ret::New(shape) => Ok(shape.clone()),
-            Ret::In(tensor) => Ok(tensor.shape().clone()),
-            Ret::Alias(index) => self
-                .request
-                .args
-                .get(*index)
-                .map(|arg| arg.shape().clone())
-                .ok_or_else(|| {
-                    Error::invalid(format!(
-                        "a result aliases argument {index}, which does not exist"
-                    ))
-                }),
-        };
-        self.request.rets.iter().map(shape).collect()
-    }
-
-    /// Runs the call in this process.
-    #[inline]
-    fn run_here(self) -> Result<Outcome> {
         let mut call = self.prepare()?;
         call.invoke()?;
         Ok(Outcome {

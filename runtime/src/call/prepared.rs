@@ -4,7 +4,7 @@ mod left_open;
 mod renew;
 
 pub(super) use self::left_open::leave_open;
-use super::body::{Body, Place, Request};
+use super::body::{Body, Request};
 use super::invoke::{invoke, run_stage, stage_error, translate};
 use super::operands::{flips, operands};
 use super::unwritten::Poison;
@@ -12,23 +12,14 @@ use super::{Call, Stages, Unwritten};
 use crate::context::{Context, Parts};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::process::isolate::{elsewhere, forks, in_child_process};
 use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::XLA_FFI_Handler;
 
-/// Leaves a body for the next call of the executable, where nothing ties it to the one that it was of.
-fn leave_for_the_next(mut body: Box<Body>, executable: &Executable) {
-    if !executable.runs_more(body.request.rules.stages) && !in_child_process() && body.clear() {
-        executable.spare().put(body);
-    }
-}
-
-/// Lets go of a body that no handler has any more: behind what its stream has yet to run, and for the next call if that
-/// may have it.
-fn let_go(body: Box<Body>, executable: &Executable, for_the_next: bool) {
+/// Lets go of a body that no handler has any more, after what its stream has yet to run.
+fn let_go(body: Box<Body>, executable: &Executable) {
     match body.synchronize() {
         Err(error) if error.code() == Code::FailedPrecondition => {
             // Who waits for calls has what they used back afterwards.
@@ -38,7 +29,6 @@ fn let_go(body: Box<Body>, executable: &Executable, for_the_next: bool) {
             }
         }
         Err(error) => crate::host::log::warn(format_args!("{error}")),
-        Ok(()) if for_the_next => leave_for_the_next(body, executable),
         Ok(()) => {}
     }
 }
@@ -76,11 +66,9 @@ pub struct PreparedCall {
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
-    /// The process in which it was opened.
-    forks: u32,
     /// The results as tensors have them, once they were asked for, where the host packs them otherwise.
     unpacked: OnceLock<Vec<Tensor>>,
-    /// By what recorders know this call, once it was recorded. (The body may be a later call's.)
+    /// By what recorders know this call, once it was recorded.
     recorded: Option<Arc<()>>,
     // Gone before the executable, whose library destroys its state.
     body: ManuallyDrop<Box<Body>>,
@@ -99,27 +87,18 @@ impl PreparedCall {
             data.check(shared)?;
         }
         let mut rets = vec![];
-        let (asked, results) = match &mut request {
-            Place::Left(body) => (&mut body.request, &mut body.rets),
-            Place::New(request) => (&mut **request, &mut rets),
-        };
-        operands(&mut asked.args, &mut asked.rets, shared.revision, results)?;
-        if let Place::Left(mut body) = request {
-            let again = frame.is_none() && !executable.runs_more(body.request.rules.stages);
-            if again && body.fits() {
-                body.renew();
-                return Self::ready(executable, body);
-            }
-            rets = std::mem::take(&mut body.rets);
-            request = Place::Left(body);
-        }
-        let request = request.into_request();
+        operands(
+            &mut request.args,
+            &mut request.rets,
+            shared.revision,
+            &mut rets,
+        )?;
         let attributes = executable.attributes().clone();
         let frame = match frame {
             Some(frame) => frame.with_attributes(attributes),
             None => CallFrame::of_tensors(shared.revision, &request.args, &rets, attributes)?,
         };
-        Self::lay_out(executable, frame, request, rets)
+        Self::lay_out(executable, frame, *request, rets)
     }
 
     /// Runs the stages before execute and makes the call ready.
@@ -129,6 +108,7 @@ impl PreparedCall {
         mut request: Request,
         rets: Vec<Tensor>,
     ) -> Result<Self> {
+        frame.check_overlap()?;
         let shared = executable.handler().shared.clone();
         let rules = request.rules;
         let both = rules.stages == Stages::All;
@@ -154,7 +134,7 @@ impl PreparedCall {
                     }
                     leave_open(open, body, executable);
                 }
-                None => let_go(body, &executable, false),
+                None => let_go(body, &executable),
             }
             return Err(error);
         }
@@ -167,7 +147,6 @@ impl PreparedCall {
             handler: executable.function(Stage::Execute)?,
             poison: None,
             open: None,
-            forks: 0,
             unpacked: OnceLock::new(),
             recorded: None,
             body: ManuallyDrop::new(body),
@@ -224,7 +203,6 @@ impl PreparedCall {
             Ok(Some(completion)) => {
                 let done = completion.is_done();
                 self.open = Some(completion);
-                self.forks = forks();
                 // What it answered is told here, since nobody waits for what is over.
                 if done {
                     self.wait_for(None)?;
@@ -242,7 +220,6 @@ impl PreparedCall {
     #[cold]
     fn stay_open(&mut self) {
         self.open = self.body.context.progress().open();
-        self.forks = forks();
         self.poison = None;
     }
 
@@ -301,10 +278,6 @@ impl PreparedCall {
         let Some(completion) = &self.open else {
             return Ok(());
         };
-        if !completion.is_done() && self.forks != forks() {
-            let name = self.executable.handler().name();
-            return Err(elsewhere(&format!("the call of '{name}' is under way")));
-        }
         let Some(outcome) = completion.wait(limit) else {
             return Err(Error::new(
                 Code::DeadlineExceeded,
@@ -458,7 +431,7 @@ impl Drop for PreparedCall {
                 if over.is_some() {
                     body.forget_future();
                 }
-                let_go(body, &self.executable, over.is_none());
+                let_go(body, &self.executable);
             }
         }
     }

@@ -201,12 +201,6 @@ impl Context {
         std::mem::swap(&mut self.parts, parts);
     }
 
-    /// Lets go of what the call was given.
-    pub(crate) fn clear(&mut self) {
-        self.cancellation.take();
-        *self.parts = Parts::new();
-    }
-
     /// The options of this execution.
     pub(crate) fn custom_options(&self) -> &Encoded {
         let options = self.parts.custom_options.as_ref();

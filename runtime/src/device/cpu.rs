@@ -2,7 +2,7 @@
 //! a GPU, so that stream-ordered handlers can be tried on any machine.
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
-use crate::process::{across_forks, isolate};
+use crate::process::check_owner;
 use crate::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -69,7 +69,7 @@ impl Inner {
 pub struct CpuStream {
     inner: Arc<Inner>,
     /// The process that has the thread.
-    forks: u32,
+    process: u32,
 }
 
 /// Streams by the address that handlers see.
@@ -95,9 +95,8 @@ impl CpuStream {
                     .with_source(error)
             })?;
         inner.thread.get_or_init(|| thread.thread().id());
-        let forks = isolate::forks();
-        let stream = Arc::new(Self { inner, forks });
-        across_forks::hold(across_forks::Lock::Streams, || Box::new(streams()));
+        let process = std::process::id();
+        let stream = Arc::new(Self { inner, process });
         streams().insert(stream.handle() as usize, Arc::downgrade(&stream));
         Ok(stream)
     }
@@ -114,19 +113,10 @@ impl CpuStream {
     /// # Errors
     /// `FAILED_PRECONDITION` in a fork of the process that made the stream: its thread is not there.
     pub fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> Result<()> {
-        self.check_process()?;
+        check_owner(self.process)?;
         self.inner.lock().work.push_back(work);
         self.inner.changed.notify_all();
         Ok(())
-    }
-
-    fn check_process(&self) -> Result<()> {
-        if self.forks == isolate::forks() {
-            return Ok(());
-        }
-        Err(isolate::elsewhere(
-            "this CPU stream runs its work (make one in the child)",
-        ))
     }
 
     /// This stream as a call takes it.
@@ -153,7 +143,7 @@ unsafe impl DeviceStream for CpuStream {
     }
 
     fn synchronize(&self) -> Result<()> {
-        self.check_process()?;
+        check_owner(self.process)?;
         if self.inner.thread.get() == Some(&std::thread::current().id()) {
             return Err(Error::new(
                 Code::FailedPrecondition,
@@ -171,7 +161,7 @@ unsafe impl DeviceStream for CpuStream {
 impl Drop for CpuStream {
     fn drop(&mut self) {
         // In a fork there is no thread to be told, and the locks may be held for ever.
-        if self.check_process().is_err() {
+        if check_owner(self.process).is_err() {
             return;
         }
         streams().remove(&(self.handle() as usize));
@@ -236,7 +226,7 @@ mod tests {
 
     #[test]
     fn work_may_throw_what_panics_when_it_is_destroyed() {
-        let _alone = crate::process::isolate::alone();
+        let _alone = crate::process::alone();
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

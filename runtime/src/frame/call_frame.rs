@@ -122,6 +122,23 @@ impl Side {
                 .all(&mut same)
     }
 
+    /// The first byte of each operand that has any, the one after its last, and its index.
+    fn regions(&self, data: &[*mut c_void]) -> impl Iterator<Item = (usize, usize, usize)> {
+        let mut dims = self.dims.as_slice();
+        let operands = self.buffers.iter().zip(&self.dtypes).zip(data);
+        operands
+            .enumerate()
+            .map(move |(index, ((buffer, dtype), data))| {
+                let (own, rest) = dims.split_at(buffer.rank as usize);
+                dims = rest;
+                let elements = own.iter().map(|dim| *dim as usize).product();
+                let bytes = dtype.bytes_for(elements).unwrap_or(0);
+                let start = *data as usize;
+                (start, start.saturating_add(bytes), index)
+            })
+            .filter(|(start, end, _)| *start != 0 && start < end)
+    }
+
     fn update(&mut self, what: &str, data: &[*mut c_void]) -> Result<()> {
         if data.len() != self.buffers.len() {
             return Err(Error::invalid(format!(
@@ -226,6 +243,52 @@ impl CallFrame {
         let is_at = |(buffer, data): (&XLA_FFI_Buffer, &*mut c_void)| buffer.data == *data;
         self.args.buffers.iter().zip(args).all(is_at)
             && self.rets.buffers.iter().zip(rets).all(is_at)
+    }
+
+    /// Refuses a result that shares memory with another operand, unless it lies exactly where an argument lies: no host
+    /// passes such operands, and handlers compare only where operands start.
+    pub(crate) fn check_overlap(&self) -> Result<()> {
+        let data = |buffers: &[XLA_FFI_Buffer]| -> Vec<_> {
+            buffers.iter().map(|buffer| buffer.data).collect()
+        };
+        self.check_overlap_at(&data(&self.args.buffers), &data(&self.rets.buffers))
+    }
+
+    /// As [`CallFrame::check_overlap`], if the operands were there.
+    pub(crate) fn check_overlap_at(
+        &self,
+        args: &[*mut c_void],
+        rets: &[*mut c_void],
+    ) -> Result<()> {
+        let args = self.args.regions(args).map(|region| (region, false));
+        let rets = self.rets.regions(rets).map(|region| (region, true));
+        let mut operands: smallvec::SmallVec<[_; 16]> = args.chain(rets).collect();
+        operands.sort_unstable();
+        // Of those that start before, the ones that end last: of all operands, and of the results.
+        let mut last = ((0, 0, 0), false);
+        let mut last_ret = last;
+        for operand in operands {
+            let ((start, end, index), is_ret) = operand;
+            for (before, before_is_ret) in [last, last_ret] {
+                let is_alias = (before.0, before.1) == (start, end) && is_ret != before_is_ret;
+                if before.1 > start && (is_ret || before_is_ret) && !is_alias {
+                    let name = |is_ret| if is_ret { "result" } else { "argument" };
+                    return Err(Error::invalid(format!(
+                        "{} {index} overlaps {} {}: operands lie apart, or a result exactly where an argument lies",
+                        name(is_ret),
+                        name(before_is_ret),
+                        before.2
+                    )));
+                }
+            }
+            if end > last.0.1 {
+                last = operand;
+            }
+            if is_ret && end > last_ret.0.1 {
+                last_ret = operand;
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the data pointers in place.

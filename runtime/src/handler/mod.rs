@@ -7,7 +7,6 @@ pub(crate) mod registry;
 pub mod statics;
 pub(crate) mod traits;
 
-use crate::call::ready::Spare;
 use crate::frame::encoded::Encoded;
 use crate::host::calls::Tally;
 use crate::host::shared::Shared;
@@ -98,7 +97,6 @@ struct Parts {
     handler: Handler,
     attributes: Arc<Encoded>,
     state: Arc<StateSlot>,
-    spare: Spare,
 }
 
 impl Executable {
@@ -108,7 +106,6 @@ impl Executable {
             handler,
             attributes,
             state: Arc::default(),
-            spare: Spare::default(),
         }))
     }
 
@@ -129,10 +126,6 @@ impl Executable {
 
     pub(crate) fn state(&self) -> &Arc<StateSlot> {
         &self.0.state
-    }
-
-    pub(crate) fn spare(&self) -> &Spare {
-        &self.0.spare
     }
 
     pub(crate) fn function(&self, stage: Stage) -> Result<XLA_FFI_Handler> {

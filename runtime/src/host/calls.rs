@@ -4,7 +4,6 @@
 //! all of them.
 
 use super::futures::Completion;
-use crate::process::isolate::{elsewhere, forks, in_child_process};
 use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -71,8 +70,6 @@ impl Tally {
 #[repr(align(128))]
 pub(crate) struct Progress {
     phase: AtomicU8,
-    /// The process that made the call.
-    forks: u32,
     tally: Arc<Tally>,
     open: Mutex<Option<Arc<Completion>>>,
 }
@@ -81,8 +78,8 @@ impl Progress {
     /// The handler is called from here on.
     #[inline]
     pub(crate) fn begin(&self) {
-        self.phase.store(INSIDE, Ordering::Release);
-        fence_call();
+        // In one order with the mode: either the call sees that it may not begin, or the shutdown sees the call.
+        self.phase.store(INSIDE, Ordering::SeqCst);
     }
 
     /// The handler has returned, and the call is over but for a future.
@@ -142,7 +139,7 @@ impl Progress {
 
     /// What the call waits for; `None` when it is over.
     fn delay(&self) -> Option<&'static str> {
-        match self.phase.load(Ordering::Acquire) {
+        match self.phase.load(Ordering::SeqCst) {
             INSIDE => Some("the handler has not returned"),
             phase @ (OPEN | LEFT) => {
                 let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,10 +182,6 @@ impl Calls {
                 nanoseconds: AtomicU64::new(0),
             })
         };
-        // The locks of the process that this one is a fork of may be held for ever.
-        if in_child_process() {
-            return new(name.into());
-        }
         let mut tallies = self.tallies();
         if let Some(known) = tallies.get(name) {
             return known.clone();
@@ -203,22 +196,16 @@ impl Calls {
     pub(crate) fn enter(&self, tally: &Arc<Tally>) -> Arc<Progress> {
         let progress = Arc::new(Progress {
             phase: AtomicU8::new(IDLE),
-            forks: forks(),
             tally: tally.clone(),
             open: Mutex::new(None),
         });
-        if !in_child_process() {
-            let place = Arc::as_ptr(&progress) as usize;
-            self.all().insert(place, progress.clone());
-        }
+        let place = Arc::as_ptr(&progress) as usize;
+        self.all().insert(place, progress.clone());
         progress
     }
 
     /// The call object goes.
     pub(crate) fn leave(&self, progress: &Arc<Progress>) {
-        if in_child_process() {
-            return;
-        }
         let place = Arc::as_ptr(progress) as usize;
         let gone = self.all().remove(&place);
         drop(gone);
@@ -227,7 +214,7 @@ impl Calls {
     /// Whether there is anything to be looked at besides the call itself.
     #[inline]
     pub(crate) fn are_plain(&self) -> bool {
-        self.mode.load(Ordering::Relaxed) == 0
+        self.mode.load(Ordering::SeqCst) == 0
     }
 
     /// Whether calls are counted.
@@ -274,7 +261,6 @@ impl Calls {
     /// From here on every call is refused, or seen by [`Calls::wait`].
     pub(crate) fn end(&self) {
         self.mode.fetch_or(OVER, Ordering::SeqCst);
-        fence_all_threads();
     }
 
     /// Waits until no call is under way; the error names those that are when time is up.
@@ -286,9 +272,6 @@ impl Calls {
             if late.is_empty() {
                 return Ok(());
             }
-            if let Some(name) = self.late_elsewhere() {
-                return Err(elsewhere(&format!("a call of '{name}' is under way")));
-            }
             if let Some(end) = end {
                 let left = end.saturating_duration_since(Instant::now());
                 if left.is_zero() {
@@ -299,14 +282,6 @@ impl Calls {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
-    }
-
-    /// The handler of a call that is under way in the process that this one is a fork of.
-    fn late_elsewhere(&self) -> Option<Arc<str>> {
-        let all = self.all();
-        let mut others = all.values().filter(|progress| progress.forks != forks());
-        let late = others.find(|progress| progress.delay().is_some())?;
-        Some(late.tally.name.clone())
     }
 
     /// The handlers of calls that are under way, why, and how often.
@@ -329,49 +304,6 @@ fn too_late(late: &BTreeMap<(Arc<str>, &'static str), usize>, limit: Duration) -
         let _ = write!(text, "{comma} {count} of '{name}' ({delay})");
     }
     Error::new(Code::DeadlineExceeded, text)
-}
-
-/// A call's half of the order between saying that it begins and looking whether it may. On Linux the compiler alone is
-/// held to it, since [`fence_all_threads`] pays for the processor.
-#[inline]
-fn fence_call() {
-    #[cfg(target_os = "linux")]
-    std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    #[cfg(not(target_os = "linux"))]
-    std::sync::atomic::fence(Ordering::SeqCst);
-}
-
-/// The other half: every thread of the process sees what this one wrote, and this one what they wrote.
-#[cfg(not(target_os = "linux"))]
-fn fence_all_threads() {
-    std::sync::atomic::fence(Ordering::SeqCst);
-}
-
-/// The other half: every thread of the process sees what this one wrote, and this one what they wrote.
-#[cfg(target_os = "linux")]
-fn fence_all_threads() {
-    for command in [
-        libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
-        libc::MEMBARRIER_CMD_GLOBAL,
-    ] {
-        if command == libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED {
-            // SAFETY: tells the kernel that the command below will be used; touches no memory.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_membarrier,
-                    libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
-                    0,
-                    0,
-                )
-            };
-        }
-        // SAFETY: touches no memory.
-        if unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) } == 0 {
-            return;
-        }
-    }
-    // Where the kernel has no such call, or a sandbox keeps it back: longer than any processor keeps a store to itself.
-    std::thread::sleep(Duration::from_millis(10));
 }
 
 #[cfg(all(test, not(loom)))]

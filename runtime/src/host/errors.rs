@@ -43,11 +43,6 @@ pub(crate) fn absent_type(handle: usize) -> Option<i64> {
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
 
-/// Holds the table of errors still, across a fork for instance.
-pub(crate) fn hold() -> impl Drop {
-    ERRORS.lock()
-}
-
 /// How many error objects live in this process.
 pub(crate) fn living() -> usize {
     ERRORS.lock().len()

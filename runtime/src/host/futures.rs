@@ -149,11 +149,6 @@ fn run_callback(then: Then, failed: bool) {
 
 static FUTURES: Handles<Arc<Completion>> = Handles::new(BASE);
 
-/// Holds the table of futures still, across a fork for instance.
-pub(crate) fn hold() -> impl Drop {
-    FUTURES.lock()
-}
-
 /// How many futures live in this process.
 pub(crate) fn living() -> usize {
     FUTURES.lock().len()

@@ -5,12 +5,10 @@ use super::calls::Calls;
 use super::pool::ThreadPool;
 use super::registrations::Registrations;
 use super::table::Table;
-use super::types::{self, Types};
-use super::{errors, futures};
+use super::types::Types;
 use crate::frame::encoded::Encoded;
 use crate::legacy::Targets;
-use crate::process::across_forks::{self, Lock};
-use crate::process::isolate;
+use crate::process::check_owner;
 use crate::{Attributes, Code, Error, Finding, Result};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
@@ -30,11 +28,8 @@ pub(crate) struct Shared {
     /// The options of calls that have none.
     pub(crate) no_options: Arc<Encoded>,
     threads: usize,
-    /// The process that made it.
-    forks: u32,
-    pool: OnceLock<ThreadPool>,
-    /// That of a fork of it, and of which.
-    child_pool: Mutex<Option<(u32, &'static ThreadPool)>>,
+    /// With the process that started it.
+    pool: OnceLock<(u32, ThreadPool)>,
     findings: Mutex<Vec<Finding>>,
 }
 
@@ -45,14 +40,6 @@ static LIVING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 fn list() -> MutexGuard<'static, Vec<Weak<Shared>>> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The locks that each runtime has a use for are held across forks.
-fn hold_across_forks() {
-    across_forks::hold(Lock::Runtimes, || Box::new(list()));
-    across_forks::hold(Lock::Types, || Box::new(types::hold()));
-    across_forks::hold(Lock::Futures, || Box::new(futures::hold()));
-    across_forks::hold(Lock::Errors, || Box::new(errors::hold()));
 }
 
 /// All runtimes. They are let go without the lock: the last owner of one tells the program's logger what was found,
@@ -101,12 +88,9 @@ impl Shared {
             legacy: Targets::default(),
             no_options: Encoded::new(&Attributes::new(), revision),
             threads,
-            forks: isolate::forks(),
             pool: OnceLock::new(),
-            child_pool: Mutex::default(),
             findings: Mutex::default(),
         });
-        hold_across_forks();
         let mut living = list();
         // A reference to one that is gone keeps its memory.
         living.retain(|known| known.strong_count() > 0);
@@ -124,28 +108,13 @@ impl Shared {
     }
 
     pub(crate) fn pool(&self) -> Result<&ThreadPool> {
-        if isolate::forks() != self.forks {
-            return self.pool_of_child();
+        if self.pool.get().is_none() {
+            let made = ThreadPool::new(self.threads)?;
+            let _ = self.pool.set((std::process::id(), made));
         }
-        if let Some(pool) = self.pool.get() {
-            return Ok(pool);
-        }
-        let made = ThreadPool::new(self.threads)?;
-        Ok(self.pool.get_or_init(|| made))
-    }
-
-    /// A child process has none of its parent's threads: it gets a pool of its own, which ends with it.
-    fn pool_of_child(&self) -> Result<&ThreadPool> {
-        let place = self.child_pool.lock();
-        let mut place = place.unwrap_or_else(PoisonError::into_inner);
-        match *place {
-            Some((forks, pool)) if forks == isolate::forks() => Ok(pool),
-            _ => {
-                let pool: &ThreadPool = Box::leak(Box::new(ThreadPool::new(self.threads)?));
-                *place = Some((isolate::forks(), pool));
-                Ok(pool)
-            }
-        }
+        let (process, pool) = self.pool.get().expect("it was set");
+        check_owner(*process)?;
+        Ok(pool)
     }
 
     /// Keeps a finding until somebody takes it. What every call of a handler may do again is kept once; behind

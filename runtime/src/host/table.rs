@@ -1,7 +1,6 @@
 //! The function table of a revision as raw memory of exactly that revision's size and order.
 
-use crate::process::across_forks;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// Words before the first function.
@@ -50,15 +49,11 @@ impl Table {
 /// The tables, for leak checkers to see.
 static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
 
-fn kept() -> MutexGuard<'static, Vec<&'static [usize]>> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Keeps a table for good.
 fn keep(words: Box<[usize]>) -> &'static [usize] {
     let words: &'static [usize] = Box::leak(words);
-    across_forks::hold(across_forks::Lock::Tables, || Box::new(kept()));
-    kept().push(words);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.push(words);
     words
 }
 

@@ -80,20 +80,9 @@ pub(crate) struct Types {
     known: Mutex<Known>,
 }
 
-/// Taken with the types of any runtime, and across a fork: the child finds them free.
-static IN_USE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-/// Keeps other threads from the types of all runtimes.
-pub(crate) fn hold() -> std::sync::MutexGuard<'static, ()> {
-    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Types {
     /// Does some work with the types, which no other thread uses meanwhile.
     fn with<R>(&self, work: impl FnOnce(&mut Known) -> R) -> R {
-        // No model forks.
-        #[cfg(not(loom))]
-        let _across_forks = hold();
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -286,29 +275,6 @@ mod tests {
             let given = types.reserve(&format!("given {at}"), 0).unwrap();
             assert!(!asked.contains(&given), "{given}");
         }
-    }
-
-    #[test]
-    fn a_forked_child_finds_the_types_free() {
-        let _alone = crate::process::isolate::alone();
-        let types = Types::default();
-        let over = std::sync::atomic::AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                    types.register("a", 1, TypeInfo::default()).unwrap();
-                }
-            });
-            let ask = || {
-                vec![u8::from(
-                    types.get_or_register("b", TypeInfo::default()).is_ok(),
-                )]
-            };
-            let limit = std::time::Duration::from_secs(5);
-            let answers: Result<Vec<_>> = (0..200).map(|_| crate::isolated(limit, ask)).collect();
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
-            assert!(answers.unwrap().iter().all(|answer| *answer == [1]));
-        });
     }
 
     /// An object's own deleter says nothing of others' objects of its type.

@@ -1,6 +1,5 @@
 //! The status that a target of the status-returning conventions writes.
 
-use crate::process::across_forks;
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,7 +89,6 @@ impl Status {
     /// A status that says success.
     #[must_use]
     pub fn new() -> Self {
-        across_forks::hold(across_forks::Lock::Statuses, || Box::new(idle()));
         let place = idle().pop().unwrap_or_else(make);
         // SAFETY: objects are made whole and never freed.
         let object = unsafe { &*(place as *const ObjectAt) };

@@ -5,7 +5,7 @@ use std::fmt;
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
 /// Whether C++ exceptions are contained in the process. Where no C++ compiler was there to build
-/// the guard, an exception ends the process: isolate such calls in a child process.
+/// the guard, an exception ends the process.
 pub const CONTAINS_CXX_EXCEPTIONS: bool = cfg!(xla_ffi_cxx);
 
 /// What left a function instead of its return.

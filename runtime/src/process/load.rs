@@ -1,6 +1,5 @@
-//! Loads shared libraries, after a child process has loaded them unharmed.
+//! Loads shared libraries.
 
-use super::isolate::{hold_loader, isolated_probe};
 use crate::{Code, Error, Result};
 use std::fs::File;
 use std::io::Read;
@@ -9,13 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// How long a library may take to load, and a handler to answer the metadata call.
-pub const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
-    let _held = hold_loader();
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
     // SAFETY: running a library's code is what this runtime is for; that the library deserves it is
     // the judgement of whoever names it.
@@ -98,7 +92,7 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
     LOADED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Loads a library after a child process has loaded it unharmed; it stays loaded. A file that was loaded before is the
+/// Loads a library; it stays loaded. A file that was loaded before is the
 /// same library; another file under a path that was loaded before is loaded from a copy, because the system's loader
 /// returns the old library for the path.
 pub fn load_for_good(path: &Path) -> Result<Image> {
@@ -123,15 +117,6 @@ pub fn load_for_good(path: &Path) -> Result<Image> {
         false => None,
     };
     let file = copy.as_ref().map_or(path.as_path(), |copy| &copy.0);
-    let answer = isolated_probe(PROBE_LIMIT, || match load(file) {
-        Ok(_library) => vec![],
-        Err(error) => error.to_string().into_bytes(),
-    })
-    .map_err(|error| error.within(format_args!("loading {shown}")))?;
-    if !answer.is_empty() {
-        let why = String::from_utf8_lossy(&answer).into_owned();
-        return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
-    }
     let image = load(file).map_err(|error| {
         Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
     })?;

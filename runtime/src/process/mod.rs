@@ -1,7 +1,26 @@
-//! What this process survives: foreign code that unwinds, crashes or hangs, and wild addresses.
+//! What this process survives: foreign code that unwinds, and wild addresses.
 
-pub(crate) mod across_forks;
 pub(crate) mod guard;
-pub(crate) mod isolate;
 pub(crate) mod load;
 pub(crate) mod probe;
+
+use crate::{Code, Error, Result};
+
+/// Refuses to use threads that another process, of which this one is a fork, has started.
+pub(crate) fn check_owner(process: u32) -> Result<()> {
+    if process == std::process::id() {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::FailedPrecondition,
+        "this process was forked after the library started threads; use spawn or forkserver",
+    ))
+}
+
+/// Tests whose threads panic hold this.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let alone = ALONE.lock();
+    alone.unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -3,9 +3,7 @@
 use super::super::body::Body;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::process::across_forks;
 use crate::process::guard::discard;
-use crate::process::isolate::in_child_process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
@@ -29,16 +27,10 @@ pub(in crate::call) fn leave_open(
     body: Box<Body>,
     executable: Executable,
 ) {
-    // The lock of the process that this one is a fork of may be held for ever.
-    if in_child_process() {
-        std::mem::forget((completion, body, executable));
-        return;
-    }
     let told = completion.clone();
     // Who waits for calls has what they used back afterwards.
     let progress = body.context.progress().clone();
     progress.stay();
-    across_forks::hold(across_forks::Lock::LeftOpen, || Box::new(left_open()));
     left_open().push(LeftOpen {
         completion,
         body,
@@ -126,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_panic_takes_no_other_call_along() {
-        let _alone = crate::process::isolate::alone();
+        let _alone = crate::process::alone();
         // SAFETY: `nothing` is a handler.
         let bundle = unsafe { Bundle::execute(nothing) };
         let handler = Runtime::new(Revision::R0)

@@ -1,12 +1,14 @@
 //! A call becomes another of the same executable, or two.
 
-use super::{PreparedCall, leave_for_the_next, own_arrays};
+use super::{PreparedCall, own_arrays};
 use crate::call::Call;
-use crate::call::body::Place;
 use crate::call::operands::{flips, operands};
-use crate::context::Parts;
 use crate::{CallFrame, Code, Error, Result, Tensor};
 use std::ffi::c_void;
+
+fn addresses(tensors: &[Tensor]) -> Vec<*mut c_void> {
+    tensors.iter().map(Tensor::data).collect()
+}
 
 impl PreparedCall {
     /// Takes over what `call` was given for the executions to come: user data, options, stream, allocator, executor and
@@ -65,10 +67,14 @@ impl PreparedCall {
             operands(&mut asked.args, &mut asked.rets, revision, &mut rets)?;
             let body = &mut **self.body;
             if body.frame.fits(&asked.args, &rets) {
+                body.frame
+                    .check_overlap_at(&addresses(&asked.args), &addresses(&rets))?;
                 body.frame.point_at(&asked.args, &rets);
             } else {
                 let attributes = self.executable.attributes().clone();
-                body.frame = CallFrame::of_tensors(revision, &asked.args, &rets, attributes)?;
+                let frame = CallFrame::of_tensors(revision, &asked.args, &rets, attributes)?;
+                frame.check_overlap()?;
+                body.frame = frame;
             }
             // Not a destructor of the program's runs before all is laid out: it may panic.
             std::mem::swap(&mut body.request.args, &mut asked.args);
@@ -105,6 +111,8 @@ impl PreparedCall {
                 *arg = arg.with_flipped_packing()?;
             }
         }
+        let (places, rets) = (addresses(&args), addresses(&body.rets));
+        body.frame.check_overlap_at(&places, &rets)?;
         body.synchronize()?;
         body.frame.point_at(&args, &body.rets);
         body.request.args = args;
@@ -122,6 +130,7 @@ impl PreparedCall {
         self.may_become(&call)?;
         self.may_have_other_operands()?;
         frame.check_revision(self.body.revision())?;
+        frame.check_overlap()?;
         let body = &mut **self.body;
         body.frame = frame.with_attributes(self.executable.attributes().clone());
         let mut displaced = std::mem::take(&mut body.rets);
@@ -168,11 +177,6 @@ impl PreparedCall {
         rules.unwritten = asked.rules.unwritten;
         asked.parts.complete_from(self.body.context.parts());
         self.body.lay_anew(&mut asked.parts);
-        if let Place::Left(mut left) = call.request {
-            // What this call was before.
-            *left.request.parts = Parts::new();
-            leave_for_the_next(left, &self.executable);
-        }
         drop(displaced);
     }
 
@@ -247,6 +251,7 @@ impl PreparedCall {
         if !self.body.frame.leads_to(args, rets) {
             self.may_have_other_operands()?;
         }
+        self.body.frame.check_overlap_at(args, rets)?;
         self.body.frame.update(args, rets)
     }
 }
