@@ -276,9 +276,7 @@ fn nowhere(args: &Args, judged: &mut [Judged]) {
         .examination
         .findings
         .extend(missing.iter().map(|symbol| {
-            Finding::new(
-                Level::Proved,
-                Weight::Fails,
+            Finding::failure(
                 Problem::NotExported,
                 format!("none of the libraries exports the symbol '{symbol}'"),
                 "the command line names it",
@@ -393,9 +391,7 @@ impl Judging<'_> {
 }
 
 fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
-    findings.push(Finding::new(
-        Level::Proved,
-        Weight::Fails,
+    findings.push(Finding::failure(
         Problem::NotExported,
         format!("the library exports no symbol '{}'", user_type.id),
         format!("--type {} names it", user_type.name),
@@ -436,9 +432,7 @@ fn named(
                 }
                 let exports: Vec<_> = exports.iter().map(String::as_str).collect();
                 examination.findings.push(
-                    Finding::new(
-                        Level::Proved,
-                        Weight::Fails,
+                    Finding::failure(
                         Problem::NotExported,
                         format!("the library exports no symbol '{symbol}'"),
                         format!("it exports {}", list(&exports)),

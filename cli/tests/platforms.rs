@@ -230,32 +230,6 @@ fn what_macos_asks_of_a_library() {
 }
 
 #[test]
-fn parts_of_a_fat_file_are_one_library() {
-    let Some(built) = built("parts_of_a_fat_file_are_one_library") else {
-        return;
-    };
-    let same = findings(&["--no-run"], &built.fat());
-    assert!(
-        same.iter().all(|(_, what)| !what.contains("its parts")),
-        "{same:?}"
-    );
-    let zig = Zig::find().unwrap();
-    let source = root().join("c_examples/06_aliasing.c");
-    let other = zig.library(&built.folder, Target::X86_64MacOs, &source);
-    let parts = [built.of(Target::Aarch64MacOs), &other].map(|path| std::fs::read(path).unwrap());
-    let mixed = built.folder.join("mixed.dylib");
-    std::fs::write(&mixed, fat(&[&parts[0], &parts[1]])).unwrap();
-    let found = findings(&["--no-run"], &mixed);
-    let told = "are not the same library";
-    assert!(
-        found
-            .iter()
-            .any(|(id, what)| id == "XF101" && what.contains(told)),
-        "{found:?}"
-    );
-}
-
-#[test]
 fn cpp_compiles_and_describes_itself() {
     let Some(built) = built("cpp_compiles_and_describes_itself") else {
         return;

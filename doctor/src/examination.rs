@@ -56,9 +56,7 @@ impl Examination {
             Ok(manifests) => manifests,
             Err(error) => {
                 findings.push(
-                    Finding::new(
-                        Level::Proved,
-                        Weight::Fails,
+                    Finding::failure(
                         Problem::Manifest,
                         "its manifest cannot be read",
                         error.to_string(),
@@ -68,13 +66,6 @@ impl Examination {
                 Vec::new()
             }
         };
-        for part in parts.iter().skip(1) {
-            let same = manifest::read(part.bytes).is_ok_and(|other| other == manifests);
-            let link = library::read(path, part.bytes)?;
-            if !same || link.exports != facts.exports {
-                findings.push(part_differs(&facts, &link, same));
-            }
-        }
         exports(&manifests, &facts, &mut findings);
         description::findings(&manifests, &mut findings);
         exported::findings(&manifests, &facts, &mut findings);
@@ -229,9 +220,7 @@ fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
         some => format!(" and {}", some.join(" and ")),
     };
     findings.push(
-        Finding::new(
-            Level::Proved,
-            Weight::Fails,
+        Finding::failure(
             Problem::OtherMachine,
             format!("it is built for {}{others}", facts.machine),
             format!(
@@ -244,26 +233,6 @@ fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
     );
 }
 
-/// That another part of a fat file is another library.
-fn part_differs(facts: &Facts, other: &Facts, same_manifest: bool) -> Finding {
-    let what = format!(
-        "its parts for {} and {} are not the same library",
-        facts.machine, other.machine
-    );
-    let why = match (
-        same_manifest,
-        facts.exports.symmetric_difference(&other.exports).next(),
-    ) {
-        (false, _) => "their manifests differ".to_owned(),
-        (true, symbol) => format!(
-            "one of them alone exports {}",
-            symbol.map_or("a symbol", String::as_str)
-        ),
-    };
-    Finding::new(Level::Proved, Weight::Risk, Problem::Manifest, what, why)
-        .fix("build all parts from the same sources, then join them with lipo -create")
-}
-
 /// Symbols that the manifest names and the library does not export; handlers without a manifest.
 fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     for manifest in manifests {
@@ -271,9 +240,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
             for (stage, symbol) in handler.stages.iter() {
                 if !facts.exports.contains(symbol) {
                     findings.push(
-                        Finding::new(
-                            Level::Proved,
-                            Weight::Fails,
+                        Finding::failure(
                             Problem::NotExported,
                             format!(
                                 "stage {stage} names the symbol {symbol}, which is not exported"
@@ -289,9 +256,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
         for target in &manifest.legacy {
             if !facts.exports.contains(&target.symbol) {
                 findings.push(
-                    Finding::new(
-                        Level::Proved,
-                        Weight::Fails,
+                    Finding::failure(
                         Problem::NotExported,
                         format!("its symbol {} is not exported", target.symbol),
                         "the manifest and the dynamic symbol table disagree",
@@ -394,9 +359,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
         } else {
             format!("{first} to {last}")
         };
-        findings.push(Finding::new(
-            Level::Proved,
-            Weight::Note,
+        findings.push(Finding::note(
             Problem::Header,
             format!("compiled with layouts of {range}"),
             "its debug information",

@@ -1,6 +1,6 @@
 //! What a library exports beside its handlers: other names of the process may stand in for it.
 
-use crate::finding::{Finding, Level, Problem, Weight};
+use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use crate::manifest::{self, Manifest};
 use std::collections::BTreeSet;
@@ -21,10 +21,7 @@ const SHARED: [(&str, &str); 9] = [
 pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     if !facts.unique.is_empty() {
         findings.push(
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
-                Problem::Exported,
+            Finding::risk(Problem::Exported,
                 format!(
                     "{} names are one for the whole process: another library with the same ones, of another \
                      version perhaps, shares their memory",
@@ -44,9 +41,7 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
     if !owners.is_empty() {
         let owners: Vec<&str> = owners.into_iter().collect();
         findings.push(
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            Finding::risk(
                 Problem::Exported,
                 format!(
                     "it exports names of {}: its own calls may end in another library's copy",
@@ -58,9 +53,7 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
         );
     } else if !more.is_empty() && !manifests.is_empty() {
         findings.push(
-            Finding::new(
-                Level::Proved,
-                Weight::Note,
+            Finding::note(
                 Problem::Exported,
                 format!("it exports {} names beside its handlers", more.len()),
                 first(&more),
@@ -100,6 +93,7 @@ fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Weight;
 
     fn told(exports: &[&str], unique: &[&str]) -> Vec<Finding> {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

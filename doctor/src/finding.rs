@@ -154,63 +154,6 @@ pub enum Problem {
     WheelMetadata,
 }
 
-/// When a problem strikes: what strikes earlier strikes more people, and comes first where all are listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Harm {
-    /// When the package is installed.
-    Install,
-    /// When the library is loaded.
-    Load,
-    /// When handlers are registered or called.
-    Call,
-    /// Calls take longer than they need.
-    Speed,
-    /// Whoever publishes or keeps it has trouble.
-    Upkeep,
-}
-
-impl Problem {
-    /// When it strikes.
-    #[must_use]
-    pub fn harm(self) -> Harm {
-        match self {
-            Self::WheelMetadata => Harm::Install,
-            Self::WheelPromise
-            | Self::NoLibrary
-            | Self::Foreign
-            | Self::MissingLibrary
-            | Self::Undefined
-            | Self::LinkedTo
-            | Self::Glibc
-            | Self::Libstdcxx
-            | Self::SearchPath
-            | Self::LoaderFlags
-            | Self::OtherMachine
-            | Self::DeploymentTarget
-            | Self::CodeSignature
-            | Self::DoesNotLoad => Harm::Load,
-            Self::NotKnown
-            | Self::Refused
-            | Self::Manifest
-            | Self::Description
-            | Self::NotExported
-            | Self::Header
-            | Self::Breaks
-            | Self::Answer
-            | Self::OldestRuntime
-            | Self::StateLayout
-            | Self::StateType
-            | Self::FutureSlots
-            | Self::MetadataOverrun
-            | Self::UserData
-            | Self::Exported => Harm::Call,
-            Self::Threads => Harm::Speed,
-            Self::NotRun | Self::UnknownHandlers | Self::WheelNarrow => Harm::Upkeep,
-        }
-    }
-}
-
 impl Serialize for Problem {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.id())
@@ -257,6 +200,24 @@ impl Finding {
             why: why.into(),
             fix: None,
         }
+    }
+
+    /// That something is proved to fail.
+    #[must_use]
+    pub fn failure(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(Level::Proved, Weight::Fails, problem, what, why)
+    }
+
+    /// That something may go wrong.
+    #[must_use]
+    pub fn risk(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(Level::Possible, Weight::Risk, problem, what, why)
+    }
+
+    /// A fact worth knowing.
+    #[must_use]
+    pub fn note(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(Level::Proved, Weight::Note, problem, what, why)
     }
 
     /// The same about something else.

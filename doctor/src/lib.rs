@@ -22,6 +22,6 @@ pub use candidate::{Answer, Candidate, Outcome, Use};
 pub use catalogue::{CATALOGUE, Entry};
 pub use difference::{Build, Difference, Step, differences};
 pub use examination::Examination;
-pub use finding::{Finding, Harm, Level, Problem, Subject, Weight};
+pub use finding::{Finding, Level, Problem, Subject, Weight};
 pub use release::{RELEASES, glibc};
 pub use verdict::{Behaviour, Loads, Verdict, jaxlib, verdict};

@@ -18,9 +18,7 @@ pub(crate) fn findings(
 ) {
     for (name, by) in &surroundings.missing {
         findings.push(
-            Finding::new(
-                Level::Proved,
-                Weight::Fails,
+            Finding::failure(
                 Problem::MissingLibrary,
                 format!("{name} is not found on this machine"),
                 format!(
@@ -96,9 +94,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
         let list = list.join(", ");
         let count = names.len();
         let undefined = format!("{count} undefined: {list}");
-        let proved = |what: &str, why: String| {
-            Finding::new(Level::Proved, Weight::Fails, Problem::Undefined, what, why)
-        };
+        let proved = |what: &str, why: String| Finding::failure(Problem::Undefined, what, why);
         findings.push(match owner {
             Some("XLA_FFI_GetApi") => proved(
                 "it links to XLA_FFI_GetApi, so no jaxlib loads it",
@@ -110,9 +106,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                 format!("{undefined}; no jaxlib exports them"),
             )
             .fix("move the target to the FFI, where a handler returns an error"),
-            Some("Python") => Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            Some("Python") => Finding::risk(
                 Problem::LinkedTo,
                 "it loads in a Python process alone, and perhaps in one version of Python",
                 format!("{undefined}, which an interpreter provides"),
@@ -155,9 +149,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
         let is_framework = name == "Python" && needed.contains("Python.framework/");
         if name.starts_with("libpython") || is_python_dll || is_framework {
             findings.push(
-                Finding::new(
-                    Level::Possible,
-                    Weight::Risk,
+                Finding::risk(
                     Problem::LinkedTo,
                     format!("it brings a Python of its own into the process: {name}"),
                     "it is linked to it; another version of Python then has two interpreters",
@@ -169,9 +161,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             || name.starts_with("libjax")
             || name.contains("xla_extension")
         {
-            findings.push(Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            findings.push(Finding::risk(
                 Problem::LinkedTo,
                 format!("it is linked to {name}, which other versions of jaxlib do not have"),
                 "it names that library among those it needs",
@@ -190,9 +180,7 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
     };
     let floor = dotted(&floor);
     findings.push(
-        Finding::new(
-            Level::Possible,
-            Weight::Risk,
+        Finding::risk(
             Problem::Libstdcxx,
             format!("it needs a libstdc++ with GLIBCXX_{floor}, which the process may not have"),
             "the libstdc++ that is loaded first counts, and a conda environment brings its own",
@@ -211,10 +199,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
     for entry in &facts.search {
         let finding = if entry.is_empty() || (!entry.starts_with('/') && !entry.starts_with(begins))
         {
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
-                Problem::SearchPath, format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
+            Finding::risk(Problem::SearchPath, format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
                 format!("a RPATH entry that is neither absolute nor begins with {own}"),
             )
             .fix(format!("use {own}"))
@@ -226,9 +211,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
             } else {
                 "it is not there even on this machine"
             };
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            Finding::risk(
                 Problem::SearchPath,
                 format!("it looks for libraries in {entry}, which other machines need not have"),
                 format!("an absolute RPATH entry; {here}"),
@@ -246,9 +229,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
 fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.executable_stack {
         findings.push(
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            Finding::risk(
                 Problem::LoaderFlags,
                 "it asks for an executable stack, which glibc 2.41 and hardened systems refuse",
                 "PT_GNU_STACK is executable: an object without .note.GNU-stack was linked in",
@@ -258,9 +239,7 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if facts.text_relocations {
         findings.push(
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            Finding::risk(
                 Problem::LoaderFlags,
                 "its code is patched when it is loaded, which hardened systems refuse",
                 "DT_TEXTREL: something was compiled without -fPIC",
@@ -269,9 +248,7 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
         );
     }
     if facts.static_tls {
-        findings.push(Finding::new(
-            Level::Possible,
-            Weight::Risk,
+        findings.push(Finding::risk(
             Problem::LoaderFlags,
             "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
             "DF_STATIC_TLS: its thread-locals take part of the program's reserve",

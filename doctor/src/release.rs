@@ -57,13 +57,7 @@ pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
             [only] => format!("it runs wherever jaxlib {only} does: glibc {shown} or later"),
             _ => format!("it runs wherever these jaxlibs do: glibc {shown} or later"),
         };
-        return Some(Finding::new(
-            Level::Proved,
-            Weight::Note,
-            Problem::Glibc,
-            what,
-            asks,
-        ));
+        return Some(Finding::note(Problem::Glibc, what, asks));
     }
     let mut floors: Vec<String> = without
         .iter()
@@ -80,10 +74,7 @@ pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
         format!("; it runs wherever jaxlib {first} or later does")
     });
     Some(
-        Finding::new(
-            Level::Possible,
-            Weight::Risk,
-            Problem::Glibc,
+        Finding::risk(Problem::Glibc,
             format!(
                 "it does not load on systems with a glibc older than {shown}, though {which} (from {}){rest}",
                 floors.join(" and ")

@@ -169,9 +169,7 @@ pub fn verdict(
             verdict.risks.push(r0_risk(candidate));
         } else if let Use::Yes(why) | Use::Perhaps(why) = &candidate.state {
             verdict.risks.push(
-                Finding::new(
-                    Level::Possible,
-                    Weight::Risk,
+                Finding::risk(
                     Problem::OldestRuntime,
                     "a handler that keeps state answers with an error on r0",
                     format!("{why}; runtimes of r0 run no instantiate stage"),
@@ -256,9 +254,7 @@ pub fn verdict(
 }
 
 fn r0_risk(candidate: &Candidate) -> Finding {
-    Finding::new(
-        Level::Possible,
-        Weight::Risk,
+    Finding::risk(
         Problem::OldestRuntime,
         "it may use what r0 does not have",
         "nobody asks a handler on r0, so a newer one is accepted: a thread pool or a future is a \
@@ -356,7 +352,7 @@ fn state_type(
         return;
     };
     risks.push(
-        Finding::new(Level::Possible, Weight::Risk, Problem::StateType, what, why)
+        Finding::risk(Problem::StateType, what, why)
             .about_handler(&candidate.name)
             .fix(fix),
     );

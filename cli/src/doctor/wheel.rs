@@ -59,9 +59,7 @@ impl Opened {
         let why = self.named(&crate::words::error_text(why));
         let member = self.member(place);
         self.findings.push(
-            Finding::new(
-                Level::Proved,
-                Weight::Fails,
+            Finding::failure(
                 Problem::Foreign,
                 format!("{member} is no library that any loader takes"),
                 why,
@@ -118,7 +116,7 @@ impl Opened {
         })
     }
 
-    /// What to do about it and its libraries, the worst first: what fails, then what strikes first.
+    /// What to do about it and its libraries, the worst first.
     fn to_fix<'a>(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
         let start = self.path.display().to_string();
         let mine: Vec<&Item> = items
@@ -135,7 +133,7 @@ impl Opened {
         .collect();
         groups.sort_by_key(|group| {
             let finding = &group[0].finding;
-            (finding.weight, finding.problem.harm(), finding.level)
+            (finding.weight, finding.level, finding.problem.id())
         });
         groups
     }

@@ -47,7 +47,6 @@ const EDITS: &str = r#"
 /sdk | "0.2.0" | patch | made with xla-ffi
 /handlers/1 | null | major | handler
 /handlers/- | { "name": "h", "platforms": ["cpu"], "stages": { "execute": "one" }, "described": false, "floor": "r0" } | minor | handler
-/handlers/0/doc | "Other words." | patch | its words
 /handlers/0/platforms | ["cuda"] | major | platforms
 /handlers/0/platforms/- | "cuda" | minor | platforms
 /handlers/0/stages/execute | "make" | major | execute stage
@@ -98,8 +97,6 @@ const EDITS: &str = r#"
 /handlers/0/traits | [] | patch | trait
 /handlers/0/traits/- | "nondeterministic" | major | trait
 /handlers/0/gradient/residuals | ["x"] | patch | gradient, residuals
-/handlers/0/args/0/doc | "The input." | patch | argument x: its words
-/handlers/0/attrs/0/doc | "How many." | patch | attribute k: its words
 /handlers/0/gradient | null | major | gradient, vjp
 /handlers/1/gradient | { "linear": true, "transpose": "f" } | minor | gradient, jvp
 /handlers/0/batch | "none" | major | batching

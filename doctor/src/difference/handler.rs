@@ -90,16 +90,6 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
         );
     }
     floor(was, now, about);
-    if was.doc != now.doc {
-        let why = "help texts and stub files say something else";
-        about.changed(
-            Step::Patch,
-            "its words",
-            &first(&was.doc),
-            &first(&now.doc),
-            why,
-        );
-    }
 }
 
 /// The platforms of a list, each by one of its names: XLA takes `Host` for `cpu`, and does not ask for capitals.
@@ -109,10 +99,6 @@ pub(super) fn platforms(names: &[String]) -> Vec<String> {
         *name = "cpu".to_owned();
     }
     names
-}
-
-fn first(doc: &str) -> String {
-    doc.lines().next().unwrap_or_default().to_owned()
 }
 
 fn stages(was: &Handler, now: &Handler, about: &mut About<'_>) {

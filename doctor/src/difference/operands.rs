@@ -112,19 +112,10 @@ fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>)
         Layout::Word(word) => word.clone(),
         Layout::Order(axes) => format!("{axes:?}"),
     };
-    words(&was.doc, &now.doc, about);
     let (old, new) = (layout(&was.layout), layout(&now.layout));
     if old != new {
         let why = "programs that were exported, and callers that state layouts, hand elements over in the old order";
         about.changed(Step::Major, "order of its elements", &old, &new, why);
-    }
-}
-
-/// What the author says of an operand or an attribute.
-fn words(was: &str, now: &str, about: &mut About<'_>) {
-    if was != now {
-        let why = "help texts and stub files say something else";
-        about.changed(Step::Patch, "its words", was, now, why);
     }
 }
 
@@ -282,7 +273,6 @@ fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
         };
         about.changed(step, what, &text(was), &text(now), why);
     }
-    words(&was.doc, &now.doc, about);
     about.toggled(
         "wider types converted",
         (was.narrow, now.narrow),

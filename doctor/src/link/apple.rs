@@ -20,9 +20,7 @@ pub(super) fn findings(facts: &Facts, findings: &mut Vec<Finding>) {
     let of_jaxlib = oldest_of_jaxlib(processor);
     match &apple.oldest {
         Some(oldest) if oldest.as_slice() > &of_jaxlib[..] => findings.push(
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
+            Finding::risk(
                 Problem::DeploymentTarget,
                 format!(
                     "it asks for macOS {}, jaxlib's own wheels for {}",
@@ -59,14 +57,8 @@ pub(super) fn findings(facts: &Facts, findings: &mut Vec<Finding>) {
     };
     if let Some((what, why)) = finding {
         findings.push(
-            Finding::new(
-                Level::Proved,
-                Weight::Fails,
-                Problem::CodeSignature,
-                what,
-                why,
-            )
-            .fix("sign it last of all: codesign --force --sign - FILE"),
+            Finding::failure(Problem::CodeSignature, what, why)
+                .fix("sign it last of all: codesign --force --sign - FILE"),
         );
     }
 }
@@ -74,15 +66,7 @@ pub(super) fn findings(facts: &Facts, findings: &mut Vec<Finding>) {
 /// Libraries that are looked for where other machines need not have them.
 fn needs(facts: &Facts, findings: &mut Vec<Finding>) {
     for name in &facts.needs {
-        let risk = |what: String, why: &str| {
-            Finding::new(
-                Level::Possible,
-                Weight::Risk,
-                Problem::SearchPath,
-                what,
-                why,
-            )
-        };
+        let risk = |what: String, why: &str| Finding::risk(Problem::SearchPath, what, why);
         let finding = if name.starts_with("/usr/lib/") || name.starts_with("/System/") {
             continue; // the system's own
         } else if name.starts_with("@rpath/") && facts.search.is_empty() {

@@ -1,6 +1,6 @@
 //! The DLLs that a DLL needs beside those of Windows.
 
-use crate::finding::{Finding, Level, Problem, Weight};
+use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -49,9 +49,7 @@ pub(super) fn findings(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) 
                 continue;
             }
             findings.push(
-                Finding::new(
-                    Level::Possible,
-                    Weight::Risk,
+                Finding::risk(
                     Problem::MissingLibrary,
                     format!("it needs {needed}, which Windows does not have"),
                     "its imports; it comes with the compiler",
@@ -60,9 +58,7 @@ pub(super) fn findings(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) 
             );
         } else if is_debug_runtime(&name) {
             findings.push(
-                Finding::new(
-                    Level::Possible,
-                    Weight::Risk,
+                Finding::risk(
                     Problem::MissingLibrary,
                     format!("it needs {needed}, which only machines with Visual Studio have"),
                     "its imports: it was built with the runtime for debugging",

@@ -92,9 +92,7 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     let mut found = Vec::new();
     if libraries.is_empty() {
         found.push(
-            proved(
-                Weight::Fails,
-                Problem::NoLibrary,
+            Finding::failure(Problem::NoLibrary,
                 "it has no shared library",
                 "no member is named *.so, *.so.N, *.dylib, *.dll or *.pyd",
             )
@@ -109,26 +107,8 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     macos::findings(wheel, &libraries, &mut found);
     pythons(wheel, &libraries, &mut found);
     needs::findings(wheel, &libraries, &mut found);
-    found
-}
-
-pub(super) fn finding(
-    level: Level,
-    weight: Weight,
-    problem: Problem,
-    what: impl Into<String>,
-    why: impl Into<String>,
-) -> Finding {
-    Finding::new(level, weight, problem, what, why).about(Subject::Wheel)
-}
-
-fn proved(
-    weight: Weight,
-    problem: Problem,
-    what: impl Into<String>,
-    why: impl Into<String>,
-) -> Finding {
-    finding(Level::Proved, weight, problem, what, why)
+    let found = found.into_iter();
+    found.map(|one| one.about(Subject::Wheel)).collect()
 }
 
 /// What its metadata says beside its name and its contents.
@@ -149,7 +129,8 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     };
     if let Some(strange) = wheel.tags.iter().find(|tag| !is_known(tag)) {
         found.push(
-            proved(
+            Finding::new(
+                Level::Proved,
                 Weight::Risk,
                 Problem::WheelMetadata,
                 format!("its name does not have the tag {strange}, its metadata does"),
@@ -160,7 +141,8 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     }
     if wheel.is_pure && !inside.is_empty() {
         found.push(
-            proved(
+            Finding::new(
+                Level::Proved,
                 Weight::Risk,
                 Problem::WheelMetadata,
                 "it says that it has no libraries, and has some",
@@ -178,8 +160,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     let Some((system, _)) = targets.first() else {
         let why = library.inside.foreign.clone();
         found.push(
-            proved(
-                Weight::Fails,
+            Finding::failure(
                 Problem::Foreign,
                 format!("{name} is no library that any loader takes"),
                 why.unwrap_or_else(|| "its format is not known".to_owned()),
@@ -204,8 +185,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     };
     if let Some(tag) = wheel.name.platforms.iter().find(|platform| !fits(platform)) {
         found.push(
-            proved(
-                Weight::Fails,
+            Finding::failure(
                 Problem::WheelPromise,
                 format!("it may be installed on {tag}, where {name} does not load"),
                 format!("the library is for {system} on {on}"),
@@ -214,9 +194,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
         );
     } else if wheel.name.platforms.contains(&Platform::Any) {
         found.push(
-            proved(
-                Weight::Fails,
-                Problem::WheelPromise,
+            Finding::failure(Problem::WheelPromise,
                 format!("it may be installed on every system, and {name} is for {system} on {on}"),
                 "its platform tag is `any`",
             )
@@ -224,7 +202,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
         );
     }
     if let Some(why) = &library.inside.foreign {
-        found.push(finding(
+        found.push(Finding::new(
             Level::Unknown,
             Weight::Note,
             Problem::Foreign,
@@ -276,8 +254,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         .find(|platform| matches!(platform, Platform::Musllinux { .. }))
     {
         found.push(
-            proved(
-                Weight::Fails,
+            Finding::failure(
                 Problem::WheelPromise,
                 format!("it may be installed on {tag}, where {highest} does not load"),
                 format!(
@@ -292,8 +269,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         let shown = dotted(&promised);
         if floor.as_slice() > promised.as_slice() {
             found.push(
-                proved(
-                    Weight::Fails,
+                Finding::failure(
                     Problem::WheelPromise,
                     format!(
                         "it may be installed beside glibc {shown}, where {highest} does not load"
@@ -307,9 +283,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             let newest = newest.map_or(0, |(_, newest)| *newest);
             if *minor > newest {
                 found.push(
-                    proved(
-                        Weight::Fails,
-                        Problem::WheelPromise,
+                    Finding::failure(Problem::WheelPromise,
                         format!(
                             "it may be installed where the libstdc++ is older than {name} asks for (glibc {shown})"
                         ),
@@ -324,8 +298,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         let narrow = least.is_some_and(|(glibc, _)| *glibc < promised) && promised > oldest;
         if narrow && libraries.iter().all(|library| library.facts.is_some()) {
             found.push(
-                proved(
-                    Weight::Note,
+                Finding::note(
                     Problem::WheelNarrow,
                     format!("it could be installed on systems older than its tag says ({shown})"),
                     format!("its symbols ask for no more than GLIBC_{}", dotted(&floor)),
@@ -335,8 +308,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         }
     } else if let Some(tag @ Platform::Linux { .. }) = wheel.name.platforms.first() {
         found.push(
-            proved(
-                Weight::Risk,
+            Finding::new(Level::Proved, Weight::Risk,
                 Problem::WheelNarrow,
                 format!("its tag {tag} names no oldest system: an index refuses it, and pip installs it on any"),
                 format!("{highest} asks for GLIBC_{}", dotted(&floor)),
@@ -366,9 +338,7 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     if wheel.name.is_for_every_python() {
         if let Some(library) = libraries.iter().find(for_one) {
             found.push(
-                proved(
-                    Weight::Fails,
-                    Problem::WheelPromise,
+                Finding::failure(Problem::WheelPromise,
                     format!("any Python may have it, and {} is for one alone", library.name()),
                     format!("its tag {python}, and the library's name"),
                 )
@@ -382,8 +352,7 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             .any(|library| uses_python(&library) || for_one(&library))
     {
         found.push(
-            proved(
-                Weight::Risk,
+            Finding::new(Level::Proved, Weight::Risk,
                 Problem::WheelNarrow,
                 format!("its tag {python} keeps it from other Pythons, though it knows nothing of the interpreter"),
                 "none of its libraries uses Python's C API",

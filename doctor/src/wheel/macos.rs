@@ -1,9 +1,9 @@
 //! What libraries ask of macOS beside what the tag of their wheel promises.
 
 use super::Wheel;
-use super::judge::{Read, finding};
+use super::judge::Read;
 use super::tag::Platform;
-use crate::finding::{Finding, Level, Problem, Weight};
+use crate::finding::{Finding, Problem};
 use crate::release::dotted;
 
 pub(super) fn findings(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
@@ -23,10 +23,7 @@ pub(super) fn findings(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fi
     };
     if asked.as_slice() > promised.as_slice() {
         found.push(
-            finding(
-                Level::Possible,
-                Weight::Risk,
-                Problem::WheelPromise,
+            Finding::risk(Problem::WheelPromise,
                 format!("it may be installed on {tag}, and {name} is built for macOS {}", dotted(asked)),
                 "its deployment target; an older macOS may lack what it calls, and refuses it then",
             )

@@ -1,8 +1,8 @@
 //! Libraries that systems of a wheel's tag need not have.
 
 use super::Wheel;
-use super::judge::{Read, finding};
-use crate::finding::{Finding, Level, Problem, Weight};
+use super::judge::Read;
+use crate::finding::{Finding, Problem};
 use crate::library::System;
 use crate::link::is_debug_runtime;
 use std::collections::BTreeSet;
@@ -116,9 +116,7 @@ pub(super) fn findings(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fi
                 None => "other machines need not have it",
             };
             found.push(
-                finding(
-                    Level::Possible,
-                    Weight::Risk,
+                Finding::risk(
                     Problem::MissingLibrary,
                     format!(
                         "{} needs {need}, which the wheel does not bring",
