@@ -8,7 +8,8 @@ mod mirror;
 mod revisions;
 mod show;
 
-use crate::output;
+use crate::{output, supervise};
+use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{Args as ClapArgs, CommandFactory, Subcommand};
 use std::process::ExitCode;
@@ -21,6 +22,9 @@ use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 /// Command line of `abi`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
+    /// The descriptor by which this child process writes to its parent.
+    #[arg(long, hide = true)]
+    supervised: Option<i32>,
     #[command(subcommand)]
     command: Command,
 }
@@ -37,16 +41,24 @@ enum Command {
     Check(check::Args),
     /// Write a test of a mirror in another language: sizes, offsets, values.
     Emit(mirror::Args),
+    /// Read a header in this child process.
+    #[command(hide = true)]
+    Read(input::ReadArgs),
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
+    let pipe = args.supervised;
     let (form, outcome) = match &args.command {
         Command::Revisions(args) => (None, done(revisions::run(args))),
         Command::Show(args) => (args.form(), done(show::run(args))),
         Command::Diff(args) => (args.form(), diff::run(args)),
         Command::Check(args) => (args.form(), check::run(args)),
         Command::Emit(args) => (None, done(mirror::emit(args))),
+        Command::Read(args) => {
+            let pipe = pipe.context("this command is the program's own")?;
+            return Ok(supervise::child(pipe, || input::read_here(args)));
+        }
     };
     if let (Err(error), Some(form)) = (&outcome, form) {
         output::bad_input(form, error)?;

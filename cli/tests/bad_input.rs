@@ -166,6 +166,35 @@ fn snapshots_that_no_header_has() {
     assert!(drawn.stdout.len() < 1 << 20);
 }
 
+const HEADER: &str = "include/xla/ffi/api/c_api.h";
+
+#[test]
+fn a_header_that_libclang_breaks_down_on_is_told() {
+    let check = |headers: &[&str]| {
+        let mut check = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+        check.args(["abi", "check", "--json", "--header"]);
+        let check = check.args(headers).current_dir(xla_ffi_testing::root());
+        let output = check.output().unwrap();
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), value)
+    };
+    let (code, value) = check(&[HEADER]);
+    if code != Some(0) {
+        let error = value["headers"][0]["error"].to_string();
+        return skip("a_header_that_libclang_breaks_down_on_is_told", &error);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let deep = format!(
+        "enum XLA_FFI_Deep {{ XLA_FFI_Deep_One = {}1 }};\n",
+        "- ".repeat(5_000)
+    );
+    let deep = write(folder.path(), "c_api.h", deep.as_bytes());
+    let (code, value) = check(&[&deep, HEADER]);
+    assert_eq!(code, Some(1));
+    assert_eq!(value["headers"][0]["failing"][0], "XF331 c_api.h/file");
+    assert_eq!(value["headers"][1]["edition"], "r10", "{value}");
+}
+
 /// A library of C with the structs of the stand-in, built with these flags.
 fn library(folder: &Path, flags: &[&str]) -> PathBuf {
     let mirrors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mirrors");
