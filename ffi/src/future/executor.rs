@@ -15,9 +15,12 @@
 //!   goes would wait for users' code with the loader's lock held.
 
 use std::collections::VecDeque;
-use std::sync::{OnceLock, PoisonError};
+#[cfg(not(loom))]
+use std::sync::OnceLock;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+#[cfg(not(loom))]
 use crate::entry::pin;
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard, thread};

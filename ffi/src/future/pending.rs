@@ -30,6 +30,7 @@ struct Call {
     results: Results,
     // A model is told when the memory leaks.
     #[cfg(loom)]
+    #[expect(dead_code, reason = "its drop is what counts")]
     alive: loom::alloc::Track<()>,
 }
 
