@@ -7,7 +7,7 @@ use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 
 /// The parameter that a type is made from: one that is only read, since types are made before it is
-/// known whether operands overlap.
+/// known whether operands share memory.
 #[must_use]
 pub const fn readable(param: Param) -> Param {
     assert!(

@@ -153,8 +153,7 @@ macro_rules! all {
             frame: Frame<'f>,
         }
 
-        // SAFETY: addresses and shapes; reading through them is the adapted function's act, and
-        // `overlap` checks variadic operands.
+        // SAFETY: addresses and shapes; reading through them is the adapted function's act.
         unsafe impl<'f> Bind<'f> for $name<'f> {
             const PARAM: Param = Param::operand(Kind::$kind, DataTypes::ANY, None)
                 .variadic()

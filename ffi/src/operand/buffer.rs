@@ -72,8 +72,8 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     #[inline]
     pub fn as_slice(&self) -> &'f [T] {
         // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null; the
-        // host keeps them until the call completes, and no result overlaps them (checked before
-        // the handler runs).
+        // host keeps them until the call completes. It gives operands memory of their own, except
+        // for exact aliases, which are refused before the handler runs.
         unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 

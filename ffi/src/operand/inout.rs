@@ -108,8 +108,8 @@ impl<T: Element, const RANK: usize> Deref for InOut<'_, T, RANK> {
 
 impl<T: Element, const RANK: usize> DerefMut for InOut<'_, T, RANK> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and the memory overlaps no other operand (checked before the handler
-        // runs), so that the view is unique.
+        // SAFETY: as above. The host gives operands memory of their own, except for exact aliases; an alias other than
+        // this one is refused before the handler runs, so that the view is unique.
         unsafe { std::slice::from_raw_parts_mut(self.view.data, self.view.len) }
     }
 }

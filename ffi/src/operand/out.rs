@@ -20,8 +20,8 @@ use crate::operand::writer::Writer;
 ///
 /// The host hands out memory that nobody has written, so the elements are `MaybeUninit` until one
 /// of the filling methods has run; those return the elements as an ordinary slice. Decoding checks
-/// what [`Buffer`](crate::Buffer) checks, and that the memory overlaps no argument and no other
-/// result. Since r0.
+/// what [`Buffer`](crate::Buffer) checks, and that no other operand starts where the result starts.
+/// Since r0.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -125,8 +125,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
             touched(self.view.data.cast_const().cast());
         }
         // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null;
-        // they overlap nothing else (checked before the handler runs), and `&mut self` keeps the
-        // view unique.
+        // the host gives operands memory of their own, except for exact aliases, which are refused
+        // before the handler runs; and `&mut self` keeps the view unique.
         unsafe { std::slice::from_raw_parts_mut(self.view.data.cast(), self.view.len) }
     }
 

@@ -113,7 +113,8 @@ impl<'f> AnyBuffer<'f> {
             return &[];
         }
         // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape, alive
-        // until the call completes and not overlapped by a result.
+        // until the call completes. The host gives operands memory of their own, except for exact
+        // aliases, which are refused before the handler runs.
         unsafe { std::slice::from_raw_parts(self.raw.data().cast(), self.bytes) }
     }
 
@@ -217,8 +218,9 @@ impl<'f> AnyOut<'f> {
         }
         #[cfg(debug_assertions)]
         touched(self.raw.data().cast_const().cast());
-        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape; they
-        // overlap nothing else, and `&mut self` keeps the view unique.
+        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape. The host
+        // gives operands memory of their own, except for exact aliases, which are refused before
+        // the handler runs; and `&mut self` keeps the view unique.
         unsafe { std::slice::from_raw_parts_mut(self.raw.data().cast(), self.bytes) }
     }
 
