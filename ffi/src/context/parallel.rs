@@ -283,7 +283,6 @@ mod loom_tests {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use std::sync::atomic::AtomicBool;
 
     fn threads(task: Box<dyn FnOnce() + Send>) -> bool {
         std::thread::spawn(task);
@@ -351,22 +350,6 @@ mod tests {
         assert_eq!(first.load(Ordering::Relaxed), 1);
     }
 
-    #[test]
-    fn a_panic_reaches_the_caller_after_the_others_are_done() {
-        let running = AtomicBool::new(false);
-        let body = |chunk: usize| {
-            if chunk == 3 {
-                panic!("three");
-            }
-            running.store(true, Ordering::Relaxed);
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            running.store(false, Ordering::Relaxed);
-        };
-        let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(8, 2, &body, &threads)));
-        assert!(!running.load(Ordering::Relaxed) || caught.is_err());
-        assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"three"));
-    }
-
     /// Thrown by a panic, panics in its turn when it is destroyed.
     struct Bomb;
 
@@ -401,48 +384,5 @@ mod tests {
             assert!(payload.is::<Bomb>());
             crate::entry::panics::discard(payload);
         }
-    }
-
-    /// A helper that begins while the others throw: its body is done before `run` unwinds.
-    #[test]
-    fn run_waits_for_helpers_whatever_is_destroyed_meanwhile() {
-        let running = AtomicBool::new(false);
-        let thrown = std::sync::Barrier::new(3);
-        let body = |chunk: usize| {
-            thrown.wait();
-            if chunk == 2 {
-                running.store(true, Ordering::SeqCst);
-                std::thread::sleep(std::time::Duration::from_millis(50));
-                running.store(false, Ordering::SeqCst);
-            } else {
-                std::panic::panic_any(Bomb);
-            }
-        };
-        let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(3, 2, &body, &threads)));
-        assert!(!running.load(Ordering::SeqCst));
-        crate::entry::panics::discard(caught.unwrap_err());
-    }
-
-    #[test]
-    fn a_spawn_that_panics_leaves_nobody_behind() {
-        let running = AtomicUsize::new(0);
-        let body = |_: usize| {
-            running.fetch_add(1, Ordering::SeqCst);
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            running.fetch_sub(1, Ordering::SeqCst);
-        };
-        let spawned = AtomicUsize::new(0);
-        let spawn = |task: Box<dyn FnOnce() + Send>| {
-            if spawned.fetch_add(1, Ordering::SeqCst) == 2 {
-                while running.load(Ordering::SeqCst) == 0 {
-                    std::thread::yield_now();
-                }
-                panic!("no third one");
-            }
-            threads(task)
-        };
-        let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(100, 4, &body, &spawn)));
-        assert_eq!(running.load(Ordering::SeqCst), 0);
-        assert!(caught.is_err());
     }
 }
