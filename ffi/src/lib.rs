@@ -453,7 +453,7 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::context::load_state;
-    pub use crate::declare::contract_check::{entry_fits, is_operand, takes_batch};
+    pub use crate::declare::contract_check::entry_fits;
     pub use crate::entry::Flow;
     pub use crate::entry::entry;
     pub use crate::entry::operands::{are_apart, counts};
@@ -461,7 +461,6 @@ pub mod __private {
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
         pub use crate::legacy::descriptor::Opaque;
-        pub use crate::legacy::fit::{count_fits, declares, has_attributes, operand_fits};
         pub use crate::legacy::structure::is_structure;
         pub use crate::legacy::target::{
             Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots, targets,

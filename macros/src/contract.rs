@@ -101,18 +101,6 @@ impl Contract {
         &self.text
     }
 
-    /// The first entry that takes no further leading dimension, out of those that `leads` names and the results.
-    pub(crate) fn not_leading(&self, leads: impl Fn(usize) -> bool) -> Option<&str> {
-        let entry = self.grammar.not_leading(leads);
-        entry.map(|entry| entry.text.as_str())
-    }
-
-    /// The first argument with `...` that does not lead where others do.
-    pub(crate) fn left_behind(&self, leads: impl Fn(usize) -> bool) -> Option<&str> {
-        let entry = self.grammar.left_behind(leads);
-        entry.map(|entry| entry.text.as_str())
-    }
-
     /// Tells at compile time when the contract has another number of entries than the handler has
     /// operands, when an entry does not fit its parameter, or when nothing gives a name its size.
     pub(crate) fn fits_params(&self, params: &TokenStream, info: &TokenStream) -> TokenStream {

@@ -415,10 +415,8 @@ pub(crate) fn handler(
     let traits = u32::from(options.command_buffer_compatible);
     let nondeterministic = options.nondeterministic;
     let transforms = options.transforms.fields();
-    let mut counts = None;
     if let Some(execute) = stages.iter().find(|stage| stage.number == EXECUTE) {
         options.transforms.check_names(&execute.params)?;
-        counts = Some(options.transforms.check_operands(&execute.params_path()));
     }
     let floor = usize::from(options.floor);
     let shape = options
@@ -430,7 +428,6 @@ pub(crate) fn handler(
         None => quote!(::core::option::Option::None),
     };
     Ok(quote! {
-        #counts
         impl ::xla_ffi::__private::Handler for #owner {
             const INFO: ::xla_ffi::__private::HandlerInfo = ::xla_ffi::__private::HandlerInfo {
                 name: #name,

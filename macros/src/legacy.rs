@@ -1,7 +1,6 @@
 //! `legacy!`: targets of the original conventions.
 
 mod convention;
-mod fit;
 mod shape;
 mod tuples;
 
@@ -284,7 +283,6 @@ impl Target {
             None => quote!(unsafe { #call }),
         };
         let tuples = self.tuples.tokens();
-        let fits = self.fits();
         let layout = layout.map(|layout| {
             quote! {
                 const __XLA_FFI_LAYOUT: ::xla_ffi::__private::legacy::Layout = #layout;
@@ -300,7 +298,6 @@ impl Target {
             #vis struct #name {}
             const _: () = {
                 #layout
-                #fits
                 #[allow(
                     unused_unsafe,
                     clippy::undocumented_unsafe_blocks,

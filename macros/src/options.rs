@@ -109,9 +109,6 @@ impl Options {
             }
         }
         options.transforms.check()?;
-        if let Some(contract) = &options.shape {
-            options.transforms.check_contract(contract)?;
-        }
         Ok(options)
     }
 }

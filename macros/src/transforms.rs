@@ -2,20 +2,18 @@
 //! batched. `docs/manifest.md` tells what each of them takes and gives.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
+use quote::quote;
 use syn::{Expr, LitStr};
 
-use crate::contract::Contract;
 use crate::literal::{name, string};
 use crate::parameter::Parameter;
 
 /// How calls may be batched.
 pub(crate) enum Batch {
-    /// A word for all operands, and where it stands.
-    Word(&'static str, Span),
-    /// Whether each argument may have the further dimension, and where the list stands.
-    Each(Vec<bool>, Span),
+    /// A word for all operands.
+    Word(&'static str),
+    /// Whether each argument may have the further dimension.
+    Each(Vec<bool>),
     /// Another handler.
     Handler(LitStr),
 }
@@ -51,13 +49,12 @@ pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
                 _ => Err(expected()),
             });
             let words = words.collect::<syn::Result<_>>()?;
-            Ok(Batch::Each(words, list.bracket_token.span.join()))
+            Ok(Batch::Each(words))
         }
         _ => {
             let text = string(expr).map_err(|_| expected())?.value();
             let word = WORDS.iter().find(|word| **word == text);
-            word.map(|word| Batch::Word(word, expr.span()))
-                .ok_or_else(expected)
+            word.copied().map(Batch::Word).ok_or_else(expected)
         }
     }
 }
@@ -77,34 +74,6 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
 }
 
 impl Transforms {
-    /// Refuses batches that the handler's contract would refuse in every call.
-    pub(crate) fn check_contract(&self, contract: &Contract) -> syn::Result<()> {
-        let entry = match &self.batch {
-            Some(Batch::Word("leading", _)) => contract.not_leading(|_| true),
-            Some(Batch::Each(words, _)) => {
-                contract.not_leading(|index| words.get(index) == Some(&true))
-            }
-            _ => None,
-        };
-        let told = |why: String| Err(syn::Error::new(contract.text().span(), why));
-        if let Some(entry) = entry {
-            return told(format!(
-                "`batch` says \"leading\", one more dimension in front, and the entry `{entry}` takes none: begin it with \
-                 `...`, or write batch = \"sequential\""
-            ));
-        }
-        let Some(Batch::Each(words, _)) = &self.batch else {
-            return Ok(());
-        };
-        match contract.left_behind(|index| words.get(index) == Some(&true)) {
-            None => Ok(()),
-            Some(entry) => told(format!(
-                "`batch` says \"shared\" of the entry `{entry}`, whose `...` has a dimension more in the operands that are \
-                 \"leading\": give it no `...`, say \"leading\" of it too, or write batch = \"sequential\""
-            )),
-        }
-    }
-
     /// Refuses combinations that mean nothing.
     pub(crate) fn check(&self) -> syn::Result<()> {
         let error = |span: Span, why: &str| Err(syn::Error::new(span, why));
@@ -168,46 +137,6 @@ impl Transforms {
         Ok(())
     }
 
-    /// Constants that fail where the list of `batch` has another length than the arguments, where what it calls leading is of
-    /// one rank, and where a residual is an attribute.
-    pub(crate) fn check_operands(&self, params: &TokenStream) -> TokenStream {
-        let leads = match &self.batch {
-            Some(Batch::Word("leading", span)) => Some((quote!(None), None, *span)),
-            Some(Batch::Each(words, span)) => {
-                Some((quote!(Some(&[#(#words),*])), Some(words.len()), *span))
-            }
-            _ => None,
-        };
-        let batch = leads.map(|(leads, count, span)| {
-            let counts = count.map(|count| {
-                quote_spanned! {span=>
-                    const _: () = ::core::assert!(
-                        ::xla_ffi::__private::operands(#params, true) == #count,
-                        "`batch` has a word for each argument"
-                    );
-                }
-            });
-            quote_spanned! {span=>
-                #counts
-                const _: () = ::core::assert!(
-                    ::xla_ffi::__private::takes_batch(#params, ::core::option::Option::#leads),
-                    "`batch` says \"leading\", one more dimension in front of these arguments and of all results, and one of them \
-                     is declared with one rank: take every rank, `Buffer<f32>`, or write batch = \"sequential\""
-                );
-            }
-        });
-        // The operands of a forward handler are another handler's.
-        let residuals = self.residuals.iter().filter(|_| self.forward.is_none());
-        let residuals = residuals.flat_map(|(names, _)| names).map(|name| {
-            let why = format!("the residual `{}` is an attribute: residuals are operands, and the gradient's handlers get the \
-                               call's attributes anyway", name.value());
-            quote_spanned! {name.span()=>
-                const _: () = ::core::assert!(::xla_ffi::__private::is_operand(#params, #name), #why);
-            }
-        });
-        quote!(#batch #(#residuals)*)
-    }
-
     /// The fields `gradient` and `batch` of `HandlerInfo`.
     pub(crate) fn fields(&self) -> TokenStream {
         let option = |name: &Option<LitStr>| match name {
@@ -237,8 +166,8 @@ impl Transforms {
         };
         let batch = match &self.batch {
             None => quote!(Unsaid),
-            Some(Batch::Word(word, _)) => quote!(Word(#word)),
-            Some(Batch::Each(words, _)) => quote!(Each(&[#(#words),*])),
+            Some(Batch::Word(word)) => quote!(Word(#word)),
+            Some(Batch::Each(words)) => quote!(Each(&[#(#words),*])),
             Some(Batch::Handler(name)) => quote!(Handler(#name)),
         };
         quote! {

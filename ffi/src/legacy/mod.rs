@@ -13,7 +13,6 @@ mod buffers;
 #[cfg(feature = "internal")]
 mod cpu;
 pub(crate) mod descriptor;
-pub(crate) mod fit;
 mod operand;
 mod shape_proto;
 mod staging;

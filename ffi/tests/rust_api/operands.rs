@@ -3,7 +3,7 @@
 use crate::kit::{array, call, every_dtype, first, on, refused, ret, shape, vector};
 use half::{bf16, f16};
 use num_complex::Complex;
-use xla_ffi::{F8E4M3FN, F8E8M0FNU, OneOf, OneOfOut, Pred, bit_width, prelude::*};
+use xla_ffi::{F8E4M3FN, F8E8M0FNU, OneOf, OneOfOut, Pred, prelude::*};
 use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
 
 #[xla_ffi::handler]
@@ -31,37 +31,6 @@ fn typed_buffers() {
             .ret(shape(DType::F32, &[1]));
         assert_eq!(first::<f32>(call), [2.0], "{revision}");
     }
-}
-
-#[xla_ffi::handler]
-fn ranked(
-    a: Buffer<i32, 0>,
-    b: Buffer<i32, 1>,
-    c: Buffer<i32, 2>,
-    d: Buffer<i32, 3>,
-    e: Buffer<i32, 4>,
-    f: Buffer<i32, 5>,
-    mut y: Out<u64, 1>,
-) -> Result<()> {
-    let [] = a.shape();
-    let [n] = b.shape();
-    let [_, m] = c.shape();
-    let [.., o] = d.shape();
-    let [.., p] = e.shape();
-    let [.., q] = f.shape();
-    let all = [n, m, o, p, q].map(|n| n as u64);
-    y.copy_from(&all)?;
-    Ok(())
-}
-
-#[test]
-fn ranks_from_0_to_5() {
-    let ones = |dims: &[i64]| array(dims, &vec![1_i32; dims.iter().product::<i64>() as usize]);
-    let call = call::<ranked>("{}")
-        .args([ones(&[]), ones(&[2]), ones(&[1, 3]), ones(&[1, 1, 4])])
-        .args([ones(&[1, 1, 1, 5]), ones(&[1, 1, 1, 1, 6])])
-        .ret(shape(DType::U64, &[5]));
-    assert_eq!(first::<u64>(call), [2, 3, 4, 5, 6]);
 }
 
 #[xla_ffi::handler]
@@ -198,37 +167,6 @@ pub(crate) fn any(x: AnyBuffer, y: AnyOut, mut told: Out<u64, 1>) -> Result<()> 
     let mut y = y;
     y.copy_from_bytes(x.bytes())?;
     Ok(())
-}
-
-/// AnyBufferArgument, AnyBufferResult, DataTypeByteWidth.
-#[test]
-fn any_buffers_of_every_element_type() {
-    for dtype in every_dtype() {
-        let dims: &[i64] = if dtype == DType::Token { &[] } else { &[3] };
-        let shape_of = || Shape::new(dtype, dims).unwrap();
-        let mut tensor = Tensor::zeros(shape_of()).unwrap();
-        if let Some(byte) = tensor.bytes_mut().and_then(|bytes| bytes.first_mut()) {
-            *byte = 1;
-        }
-        let bytes = tensor.bytes().to_vec();
-        let outcome = call::<any>("{}")
-            .arg(tensor)
-            .ret(shape_of())
-            .ret(shape(DType::U64, &[4]))
-            .run()
-            .unwrap();
-        let count = if dtype == DType::Token { 1 } else { 3 };
-        let bits = bit_width(dtype.raw()).unwrap();
-        assert_eq!(bits, dtype.bits(), "{dtype:?}");
-        let told = [
-            dtype.raw().0.into(),
-            dims.len() as u64,
-            count,
-            (count * bits as u64).div_ceil(8),
-        ];
-        assert_eq!(ret::<u64>(&outcome, 1), told, "{dtype:?}");
-        assert_eq!(outcome.rets[0].bytes(), bytes, "{dtype:?}");
-    }
 }
 
 macro_rules! copies {
@@ -390,7 +328,7 @@ fn operands_as_ndarray_views() {
 
 xla_ffi::library! {
     name = "operands";
-    double, ranked, filled, half_written, rows, any, ordered, one_of, product, zero_diagonal,
+    double, filled, half_written, rows, ordered, one_of, product, zero_diagonal,
     copy_pred, copy_s8, copy_s16, copy_s32, copy_s64, copy_u8, copy_u16, copy_u32, copy_u64, copy_f16,
     copy_bf16, copy_f32, copy_f64, copy_c64, copy_c128, copy_f8e5m2, copy_f8e3m4, copy_f8e4m3,
     copy_f8e4m3fn, copy_f8e4m3b11fnuz, copy_f8e5m2fnuz, copy_f8e4m3fnuz, copy_f8e8m0fnu,

@@ -37,45 +37,6 @@ fn unknown_batching(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     Ok(())
 }
 
-#[xla_ffi::handler(batch = ["leading", "shared"])]
-fn a_word_too_many(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(batch = "leading", shape = "... n -> n")]
-fn a_batch_without_place(x: Buffer<f32>, mut y: Out<f32, 1>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(batch = ["leading", "shared"], shape = "... n, ... -> ... n")]
-fn shared_with_leading_dimensions(x: Buffer<f32>, z: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-    let _ = z;
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(batch = "leading")]
-fn a_batch_of_one_rank(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(batch = ["leading", "shared"])]
-fn a_result_of_one_rank(x: Buffer<f32>, z: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
-    let _ = z;
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(vjp = "b", residuals = ["eps"])]
-fn a_residual_that_is_an_attribute(x: Buffer<f32>, mut y: Out<f32>, eps: f32) -> Result<()> {
-    let _ = eps;
-    y.copy_from(&x)?;
-    Ok(())
-}
-
 #[xla_ffi::handler(batch = "none", batch_with = "b")]
 fn batched_twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     y.copy_from(&x)?;
