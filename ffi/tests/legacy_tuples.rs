@@ -242,55 +242,6 @@ fn tuples_whose_sizes_the_opaque_bytes_tell() {
     }
 }
 
-/// What reaches a target of a program that hands over leaves, or of one that lost a pointer.
-#[test]
-fn arrays_that_lie_nowhere_are_told() {
-    let runtime = runtime();
-    let target = runtime
-        .find_legacy("roots", "Host", StatusReturning)
-        .expect("registered");
-    let null = std::ptr::null_mut();
-    let odd = std::ptr::without_provenance_mut(0x1001);
-    let operands = &mut Operands::new(100);
-    let (args, result) = operands.trees();
-    let (leaf, nowhere) = (Tree::Leaf, Tree::Leaf(null));
-    let Tree::Tuple(pair) = &args[0] else {
-        unreachable!()
-    };
-    for (root, size, whose) in [
-        ([leaf(null), args[1].clone()], 2, "operand 0"),
-        ([leaf(odd), args[1].clone()], 2, "operand 0"),
-        (
-            [Tree::tuple([pair[0].clone(), leaf(null)]), args[1].clone()],
-            2,
-            "operand 0",
-        ),
-    ] {
-        let call = Invocation::new(&target, &root, &result).form(TupleForm::CpuRoots);
-        // SAFETY: it is refused before a buffer is looked at.
-        let error = unsafe { call.run() }.expect_err("refused");
-        let part = format!("{whose} has a tuple of {size} elements, whose array would lie at ");
-        assert!(error.message().contains(&part), "{error}");
-        assert!(error.message().contains("`tuples = \"leaves\"`"), "{error}");
-    }
-    let call = Invocation::new(&target, &args, &nowhere).form(TupleForm::CpuRoots);
-    // SAFETY: as above.
-    let error = unsafe { call.run() }.expect_err("refused");
-    assert!(
-        error.message().contains("the result has a tuple of 2"),
-        "{error}"
-    );
-    let leaves = runtime
-        .find_legacy("leaves", "Host", StatusReturning)
-        .expect("registered");
-    // SAFETY: as above.
-    let error = unsafe { Invocation::new(&leaves, &args, &nowhere).run() }.expect_err("refused");
-    assert!(
-        error.message().contains("the result has a tuple of 2"),
-        "{error}"
-    );
-}
-
 #[test]
 fn both_forms_on_a_device() {
     let runtime = runtime();

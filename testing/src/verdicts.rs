@@ -299,26 +299,3 @@ impl Table {
         let _ = writeln!(text, "{name}: {}", runs.join(", "));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_are_read_as_they_are_written() {
-        let text = "jaxlibs 0.4.31 0.4.33 0.5.0\nglibc: 2.17 0.4.31..0.4.33, 2.27 0.5.0\n0.4.33 stateful: refused 0.4.31, crash 0.4.33..0.5.0\n";
-        let table = Table::parse(text).unwrap();
-        assert_eq!(
-            table.rows[0].ends,
-            [Some(End::Refused), Some(End::Crash), Some(End::Crash)]
-        );
-        assert_eq!(Table::parse(&table.render()), Ok(table));
-        for bad in [
-            "0.4.33 stateful works",
-            "jaxlibs a\nx y: works b",
-            "jaxlibs a\nx y: flies a",
-        ] {
-            assert!(Table::parse(bad).is_err(), "{bad}");
-        }
-    }
-}

@@ -168,59 +168,6 @@ mod hostile {
     }
 }
 
-/// Handlers that a macro of the user's makes: names, types, defaults and fields come from elsewhere.
-macro_rules! made {
-    ($name:ident $owned:ident $element:ty, $attr:ident: $attr_ty:ty = $default:expr, $ret:ty, $end:expr) => {
-        #[derive(xla_ffi::Attribute)]
-        pub(super) struct $owned {
-            $attr: $attr_ty,
-            #[attr(default = $default)]
-            other: $attr_ty,
-        }
-
-        #[xla_ffi::handler(shape = "n -> n")]
-        pub(super) fn $name(
-            x: Buffer<'_, $element, 1>,
-            mut y: Out<'_, $element, 1>,
-            #[attr(default = $default)] $attr: $attr_ty,
-            fields: Option<$owned>,
-        ) -> $ret {
-            let fields = fields.map_or(0 as $attr_ty, |fields| fields.$attr + fields.other);
-            y.write_with(|i| x[i] + ($attr + fields) as $element);
-            $end
-        }
-    };
-}
-
-macro_rules! made_async {
-    ($name:ident) => {
-        #[xla_ffi::handler]
-        pub(super) async fn $name(mut y: Out<'_, i64, 0>) {
-            y.fill(6);
-        }
-    };
-}
-
-mod made {
-    use xla_ffi::prelude::*;
-
-    made!(sums Sums f32, step: i64 = 2, Result<()>, Ok(()));
-    made!(nothing Nothing f64, value: i32 = 3, (), ());
-    made_async!(late);
-}
-
-#[test]
-fn handlers_may_come_from_macros() {
-    let sums = call::<made::sums>("{fields = {step = 5 : i64}}").arg(vector(&[1.0_f32]));
-    assert_eq!(first::<f32>(sums.ret(shape(DType::F32, &[1]))), [10.0]);
-    let nothing = call::<made::nothing>("{value = 1 : i32}").arg(vector(&[1.0_f64]));
-    assert_eq!(first::<f64>(nothing.ret(shape(DType::F64, &[1]))), [2.0]);
-    assert_eq!(
-        first::<i64>(call::<made::late>("{}").ret(shape(DType::S64, &[]))),
-        [6]
-    );
-}
-
 /// Literals and types that reach the options as fragments, which come in invisible groups.
 macro_rules! fragments {
     ($name:literal, $shape:expr, $platforms:expr, $platform:literal, $floor:expr, $batch:expr, $default:literal, $negative:literal,

@@ -205,48 +205,6 @@ fn async_functions_end_before_their_call_does() {
     }
 }
 
-#[xla_ffi::handler]
-async fn nothing(mut y: Out<i64, 0>) {
-    Elsewhere {
-        times: 1,
-        twice: false,
-    }
-    .await;
-    y.fill(3);
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("my own")]
-struct Mine;
-
-impl From<Mine> for Error {
-    fn from(mine: Mine) -> Self {
-        Self::unavailable(mine.to_string())
-    }
-}
-
-#[xla_ffi::handler]
-async fn own_error(_y: Out<i64, 0>) -> Result<(), Mine> {
-    Err(Mine)
-}
-
-#[xla_ffi::handler]
-async fn status() -> Result<(), xla_ffi::internal::Status> {
-    Err(xla_ffi::internal::Error::new(Code::DataLoss, "whole"))?
-}
-
-/// An `async fn` may return what any handler may, futures excepted.
-#[test]
-fn async_functions_return_what_others_do() {
-    let scalar = shape(DType::S64, &[]);
-    let outcome = first::<i64>(call::<nothing>("{}").ret(scalar.clone()));
-    assert_eq!(outcome, [3]);
-    let error = failed(call::<own_error>("{}").ret(scalar));
-    assert_eq!(error, (Code::Unavailable, "my own".to_owned()));
-    let error = failed(call::<status>("{}"));
-    assert_eq!(error, (Code::DataLoss, "whole".to_owned()));
-}
-
 struct Session {
     uses: Arc<AtomicUsize>,
 }
@@ -283,7 +241,7 @@ fn async_stages_keep_their_state() {
     assert_eq!(USES.load(Ordering::Relaxed), 5);
 }
 
-xla_ffi::library! { name = "asynchronous_functions"; ends, nothing, own_error, scaled, status, Session }
+xla_ffi::library! { name = "asynchronous_functions"; ends, scaled, Session }
 
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 
