@@ -1,7 +1,6 @@
 //! What a call that is refused, fails or panics tells its host.
 
 use crate::kit::{array, call, failed, on, refused, shape, vector};
-use std::sync::atomic::{AtomicBool, Ordering};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Code, DType, Revision};
 
@@ -152,35 +151,4 @@ fn panics_become_errors() {
     assert!(call::<panics>("{how = \"\"}").run().is_ok());
 }
 
-struct Touchy;
-
-static TOUCHED: AtomicBool = AtomicBool::new(false);
-
-impl<'f> xla_ffi::Attribute<'f> for Touchy {
-    const TYPE: xla_ffi::AttrType = xla_ffi::AttrType::Any;
-
-    fn decode(value: xla_ffi::AttrValue<'f>, _narrow: bool) -> Option<Self> {
-        value.get::<&str>().map(|_| Self)
-    }
-
-    fn explain(_: xla_ffi::AttrValue<'f>, _: bool, _: &str) -> String {
-        TOUCHED.store(true, Ordering::Relaxed);
-        panic!("explaining")
-    }
-}
-
-#[xla_ffi::handler]
-fn touchy(_t: Touchy) -> Result<()> {
-    Ok(())
-}
-
-/// Users' code runs while a refusal is put into words, too.
-#[test]
-fn panics_while_explaining() {
-    let (code, text) = failed(call::<touchy>("{t = 1 : i64}"));
-    assert_eq!(code, Code::Internal);
-    assert!(text.starts_with("touchy panicked: explaining"), "{text}");
-    assert!(TOUCHED.load(Ordering::Relaxed));
-}
-
-xla_ffi::library! { name = "errors"; matrix, fail, other_error, nothing, panics, touchy }
+xla_ffi::library! { name = "errors"; matrix, fail, other_error, nothing, panics }

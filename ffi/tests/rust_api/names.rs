@@ -1,8 +1,8 @@
 //! Names that could get into the macros' way, and what stands in odd places.
 
-use crate::kit::{call, failed, first, load, refused, ret, shape, vector};
+use crate::kit::{call, first, refused, ret, shape, vector};
 use xla_ffi::__private::Handler;
-use xla_ffi_runtime::{Attributes, Code, DType, Runtime};
+use xla_ffi_runtime::{Attributes, DType, Runtime};
 
 /// Everything that a module may call as the standard prelude does, or as the macros' own names.
 #[expect(
@@ -123,35 +123,6 @@ mod hostile {
         y.write_with(|i| both[i]);
     }
 
-    #[derive(::xla_ffi::Attribute)]
-    #[repr(u8, align(8))]
-    pub(super) enum Aligned {
-        A = 3,
-        r#B,
-    }
-
-    #[derive(::xla_ffi::Attribute)]
-    #[attr(strings)]
-    pub(super) enum Named {
-        #[attr(name = "the first")]
-        First,
-        r#Second,
-    }
-
-    #[::xla_ffi::handler]
-    pub(super) fn enums(
-        aligned: Aligned,
-        named: Named,
-        #[attr(default)] other: u8,
-        mut y: Out<'_, u8, 0>,
-    ) {
-        let named = match named {
-            Named::First => 10,
-            Named::Second => 20,
-        };
-        y.fill(aligned as u8 + named + other);
-    }
-
     pub(super) struct r#State(u8);
 
     #[::xla_ffi::stateful]
@@ -253,7 +224,7 @@ fn options_may_come_from_macros() {
     assert_eq!(known.name(), "a name");
 }
 
-use hostile::{asynchronous, enums, fields, locals, one_lifetime, r#type};
+use hostile::{asynchronous, fields, locals, one_lifetime, r#type};
 
 #[test]
 fn raw_names_are_plain_to_others() {
@@ -300,31 +271,4 @@ fn fields_may_be_called_as_anything() {
     let attrs = format!("{{whole = {{{members}, name = true}}, {members}, type = 9 : ui8}}");
     let y = first::<f64>(call::<fields>(&attrs).ret(shape(DType::F64, &[2])));
     assert_eq!(y, [9.5, 17.5]);
-}
-
-#[test]
-fn enumerations_keep_their_names_and_sizes() {
-    let on = |attrs| call::<enums>(attrs).ret(shape(DType::U8, &[]));
-    assert_eq!(
-        first::<u8>(on("{aligned = 4 : ui8, named = \"the first\"}")),
-        [14]
-    );
-    assert_eq!(
-        first::<u8>(on(
-            "{aligned = 3 : ui8, named = \"second\", other = 1 : ui8}"
-        )),
-        [24]
-    );
-    let (code, text) = failed(on("{aligned = 5 : ui8, named = \"first\"}"));
-    assert_eq!(code, Code::InvalidArgument);
-    assert!(
-        text.contains("B (4)") || text.contains("4 (B)") || text.contains('B'),
-        "{text}"
-    );
-    assert!(text.contains("the first"), "{text}");
-    let executable = load::<hostile::State>(&Runtime::default(), "{}").unwrap();
-    assert_eq!(
-        first::<u8>(executable.call().ret(shape(DType::U8, &[]))),
-        [7]
-    );
 }

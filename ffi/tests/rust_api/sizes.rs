@@ -168,29 +168,6 @@ fn broken_sizes_say_what_was_computed_from_what() {
     );
 }
 
-#[test]
-fn attributes_that_are_no_sizes_are_told() {
-    let negative = call::<neighbours>("{k = -5 : i32}");
-    assert_eq!(
-        refused(with(negative, &[&[4, 3], &[2, 3]], &[&[2, 4]])),
-        "neighbours (execute): attribute `k`: -5 is no size; the contract is `n 3, m 3 -> m k`"
-    );
-    let large = call::<lanes>("{lanes = 2 : ui8, size = 9223372036854775808 : ui64}");
-    assert_eq!(
-        refused(with(large, &[&[1]], &[&[2, 1]])),
-        "lanes (execute): attribute `size`: too large for a size; the contract is `n -> lanes size`"
-    );
-    // What its parameter says is said once.
-    let wrong = call::<neighbours>("{k = 5.0 : f32}");
-    let said = refused(with(wrong, &[&[4, 3], &[2, 3]], &[&[2, 4]]));
-    assert_eq!(said.matches("`k`").count(), 1, "{said}");
-    let missing = call::<neighbours>("{}");
-    assert_eq!(
-        refused(with(missing, &[&[4, 3], &[2, 3]], &[&[2, 4]])),
-        "neighbours (execute): attribute `k` is missing"
-    );
-}
-
 /// Whether the contract's text, read as callers read it, allows these shapes.
 fn allows<H: Handler>(args: &[Vec<i64>], attrs: &[(&str, i128)], rets: &[Vec<i64>]) -> bool {
     let contract = Contract::parse(H::INFO.shape).unwrap();
