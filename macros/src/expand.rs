@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{FnArg, ReturnType, Signature};
+use syn::{FnArg, LitStr, ReturnType, Signature};
 
 use crate::contract::Contract;
 use crate::options::Options;
@@ -511,12 +511,21 @@ fn unlisted(ident: &Ident) -> Ident {
     )
 }
 
-/// Uses what [`export_macro`] leaves for a warning about a handler of this crate.
-pub(crate) fn listed(path: &syn::Path) -> Option<TokenStream> {
+/// Uses what [`export_macro`] leaves for a warning, if the handler is of this crate and not of `origin`.
+pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     let mut path = path.clone();
     let last = path.segments.last_mut()?;
     last.ident = unlisted(&last.ident);
-    is_cdylib().then(|| quote!(const _: () = #path();))
+    let is_own = is_cdylib() && origin.value() == crate::library::crate_name();
+    is_own.then(|| quote!(const _: () = #path();))
+}
+
+/// The same for a handler behind a target of the original conventions, which no library needs to list.
+pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
+    let mut export = path.clone();
+    let last = export.segments.last_mut()?;
+    last.ident = export_name(&last.ident);
+    is_cdylib().then(|| quote!(#export! { [::xla_ffi::__private::__used] #path }))
 }
 
 /// A handler, or its error and what makes `library!` add none.

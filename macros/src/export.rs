@@ -117,9 +117,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         });
         symbols.push(long);
     }
-    let listed = (origin.value() == crate::library::crate_name())
-        .then(|| crate::expand::listed(&path))
-        .flatten();
+    let listed = crate::expand::listed(&path, &origin);
     let handler = quote!(<#path as ::xla_ffi::__private::Handler>);
     Ok(quote! {
         const _: () = {
@@ -133,4 +131,18 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             }
         };
     })
+}
+
+/// `"NAME" [STAGES] "CRATE" PATH`: a handler that is used without being listed.
+pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
+    struct Used(LitStr, Path);
+    impl Parse for Used {
+        fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+            input.parse::<LitStr>()?;
+            input.parse::<proc_macro2::Group>()?;
+            Ok(Self(input.parse()?, input.parse()?))
+        }
+    }
+    let Used(origin, path) = syn::parse2(items)?;
+    Ok(crate::expand::listed(&path, &origin).unwrap_or_default())
 }

@@ -149,6 +149,13 @@ pub fn __promised(items: TokenStream) -> TokenStream {
     expanded(legacy::promised(items.into()))
 }
 
+/// What `legacy!` expands to for the handler of a target.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __used(items: TokenStream) -> TokenStream {
+    expanded(export::used(items.into()))
+}
+
 /// What `library!` expands to for one handler.
 #[doc(hidden)]
 #[proc_macro]
