@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 import jax
-import numpy as np
 
 from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
 from ._described import Described, checked
@@ -17,9 +16,6 @@ from ._errors import UnsupportedRuntimeError
 
 #: How many compiled calls with different keywords each handler keeps for callers outside of ``jax.jit``.
 _COMPILED = 64
-
-#: Larger attributes are compared on every call, which would cost more than it saves.
-_LARGEST_KEY = 4096
 
 
 class Handler(Described):
@@ -255,7 +251,7 @@ class _Keywords:
     __slots__ = ("key", "values")
 
     def __init__(self, values):
-        self.key = tuple((name, _key(value)) for name, value in values.items())
+        self.key = tuple((name, _primitive.key(value)) for name, value in values.items())
         self.values = values
 
     def __hash__(self):
@@ -263,25 +259,6 @@ class _Keywords:
 
     def __eq__(self, other):
         return self.key == other.key
-
-
-def _key(value):
-    """A constant as a key. Equal constants of different types are different attributes, and so are the two zeros."""
-    kind = type(value)
-    if kind in (int, bool, str, type(None)):
-        return kind, value
-    if kind is float:
-        return kind, value.hex()
-    if kind in (list, tuple):
-        return kind, tuple(map(_key, value))
-    if kind is dict:
-        return kind, tuple((name, _key(item)) for name, item in value.items())
-    if kind is np.ndarray or isinstance(value, np.generic):
-        if value.nbytes <= _LARGEST_KEY and not value.dtype.hasobject:
-            return kind, value.dtype, value.shape, value.tobytes()
-    elif kind is jax.ShapeDtypeStruct:
-        return kind, value
-    raise TypeError(f"{kind.__name__} is not a constant")
 
 
 @functools.cache

@@ -7,6 +7,7 @@ devices in ``_sharding.py``.
 import functools
 import re
 
+import jax
 import numpy as np
 from jax._src import dispatch
 from jax._src.interpreters import mlir as internal
@@ -178,7 +179,7 @@ class Frozen:
 
     def __init__(self, value):
         self.value = value
-        self._key = _key(value)
+        self._key = key(value)
 
     def __repr__(self):
         return repr(self.value)
@@ -193,11 +194,18 @@ class Frozen:
         return repr(self._key) < repr(other._key)
 
 
-def _key(value):
+def key(value):
+    """A constant as a key; a TypeError for anything else. Equal constants of different types are different attributes, and so
+    are the two zeros; a NaN is the same as itself."""
+    kind = type(value)
+    if kind is float:
+        return kind, value.hex()
+    if kind is np.ndarray or isinstance(value, np.generic):
+        return kind, value.dtype, value.shape, value.tobytes()
+    if value is None or isinstance(value, (int, float, str, jax.ShapeDtypeStruct)):
+        return kind, value
+    if isinstance(value, (list, tuple)):
+        return kind, tuple(map(key, value))
     if isinstance(value, dict):
-        return ("dict", tuple(sorted((name, _key(item)) for name, item in value.items())))
-    if isinstance(value, (np.ndarray, np.generic)):
-        # A scalar is no array without dimensions: handlers see them as what they are. ``str`` tells the order of bytes.
-        return (type(value).__name__, value.dtype.name, value.dtype.str, value.shape, value.tobytes())
-    # Zeros differ by their sign, and no NaN equals itself.
-    return (type(value).__name__, value.hex() if isinstance(value, float) else value)
+        return dict, tuple(sorted((name, key(item)) for name, item in value.items()))
+    raise TypeError(f"{kind.__name__} is not a constant")
