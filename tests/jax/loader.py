@@ -212,7 +212,7 @@ def claims(path):
 
 
 def hostile_files(path):
-    """Every truncation and many single-byte changes of a real library: an answer or a ManifestError."""
+    """Truncations of a real library, and damage in its manifest: an answer or a ManifestError."""
     with open(path, "rb") as file:
         whole = file.read()
     with tempfile.TemporaryDirectory() as folder:
@@ -229,7 +229,7 @@ def hostile_files(path):
 
         if not read(whole):
             raise AssertionError("the whole file has a manifest")
-        for size in [0, 1, 4, 16, 63, 64, 65, *range(100, len(whole), len(whole) // 50)]:
+        for size in (0, 1, 63, 64, 65, len(whole) // 2):
             read(whole[:size])
         at = whole.find(b"XLAFFIMF")
         for value in (0xFFFFFFFF, 0x7FFFFFFF, 0):
