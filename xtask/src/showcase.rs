@@ -201,21 +201,3 @@ fn example(readme: &str) -> Option<(&str, &str)> {
     let (shown, _) = rest.split_once("```")?;
     Some((program, shown))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// They are projects as `xla-ffi new` makes them.
-    #[test]
-    fn wheels_are_built_as_the_template_builds_them() {
-        let root = jaxlibs::root();
-        let template = root.join("cli/templates/rust/hatch_build.py");
-        let template = fs::read_to_string(template).unwrap();
-        for (name, _) in LIBRARIES {
-            let hook = root.join("showcase").join(name).join("hatch_build.py");
-            let hook = fs::read_to_string(hook).unwrap();
-            assert_eq!(hook, template.replace("@NAME@", name), "{name}");
-        }
-    }
-}

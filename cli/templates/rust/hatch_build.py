@@ -14,8 +14,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 # What cargo calls a library on this system.
 PREFIX = "" if sys.platform == "win32" else "lib"
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-NAME = f"{PREFIX}@NAME@{SUFFIX}"
-
 
 # GLIBC=2.17 builds for Linux as old as that, with cargo-zigbuild.
 GLIBC = os.environ.get("GLIBC")
@@ -34,14 +32,14 @@ def tag():
     return system.replace("-", "_").replace(".", "_")
 
 
-def built(command):
+def built(command, name):
     """Builds, and gives the path that cargo tells of the library: its target and its folder may be configured anywhere."""
     done = subprocess.run([*command, "--message-format=json-render-diagnostics"], check=True, stdout=subprocess.PIPE, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     files = [pathlib.Path(file) for message in messages for file in message.get("filenames") or ()]
-    found = [file for file in files if file.name == NAME]
+    found = [file for file in files if file.name == name]
     if not found:
-        raise FileNotFoundError(f"cargo built no {NAME}: is 'cdylib' among the crate types of Cargo.toml?")
+        raise FileNotFoundError(f"cargo built no {name}: is 'cdylib' among the crate types of Cargo.toml?")
     return found[-1]
 
 
@@ -55,15 +53,18 @@ class CustomBuildHook(BuildHookInterface):
         if GLIBC:
             triple = f"{os.uname().machine}-unknown-linux-gnu"
             command[1:2] = ["zigbuild", "--target", f"{triple}.{GLIBC}"]
-        place = root / "python/@NAME@" / NAME
+        # The package is the only folder below python/, and the library has its name.
+        package = next(root.glob("python/*/__init__.py")).parent
+        name = f"{PREFIX}{package.name}{SUFFIX}"
+        place = package / name
         # Whoever has loaded the one before keeps it: it is replaced, not written into.
-        beside = place.with_name(f".{NAME}.{os.getpid()}")
+        beside = place.with_name(f".{name}.{os.getpid()}")
         try:
-            shutil.copyfile(built(command), beside)
+            shutil.copyfile(built(command, name), beside)
             os.replace(beside, place)
         finally:
             beside.unlink(missing_ok=True)
-        build_data["artifacts"].append(f"python/@NAME@/{NAME}")
+        build_data["artifacts"].append(f"python/{package.name}/{name}")
         # It knows nothing of the interpreter: any Python 3 on this platform.
         build_data["tag"] = f"py3-none-{tag()}"
         build_data["pure_python"] = False
