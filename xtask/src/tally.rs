@@ -1,10 +1,10 @@
 //! Steps side by side: each is timed and counted, and its output is shown if it fails.
 
-use crate::{jaxlibs, ui};
+use crate::ui;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -145,8 +145,8 @@ pub(crate) struct Tally {
     free: Mutex<usize>,
     freed: Condvar,
     start: Instant,
-    /// The state of the checkout; `None` outside of git.
-    tree: Option<String>,
+    /// Where passed steps are noted.
+    notes: Option<PathBuf>,
     /// Steps that passed in this state before and need not run again.
     passed: BTreeSet<String>,
 }
@@ -180,7 +180,8 @@ fn tree(root: &Path) -> Option<String> {
     };
     std::fs::create_dir_all(root.join("target/xtask")).ok()?;
     git(&["add", "--all"])?;
-    String::from_utf8(git(&["write-tree"])?).ok()
+    let tree = String::from_utf8(git(&["write-tree"])?).ok()?;
+    Some(tree.trim().to_owned())
 }
 
 impl Tally {
@@ -191,7 +192,7 @@ impl Tally {
             free: Mutex::new(std::thread::available_parallelism().map_or(1, usize::from)),
             freed: Condvar::new(),
             start: Instant::now(),
-            tree: None,
+            notes: None,
             passed: BTreeSet::new(),
         }
     }
@@ -210,7 +211,7 @@ impl Tally {
         }
         Self {
             passed: known.filter(|_| same && resume).collect(),
-            tree,
+            notes: tree.map(|_| root.join(PASSED)),
             ..Self::new()
         }
     }
@@ -262,9 +263,11 @@ impl Tally {
         let _ = writeln!(out, "{log}== {name}: {verdict}, {}", ui::seconds(took));
         drop(out);
         let mut steps = lock(&self.steps);
-        if good && counts.forbidden_skips().next().is_none() && self.tree.is_some() {
-            let mut file = std::fs::File::options();
-            let file = file.append(true).open(jaxlibs::root().join(PASSED));
+        if let Some(notes) = &self.notes
+            && good
+            && counts.forbidden_skips().next().is_none()
+        {
+            let file = std::fs::File::options().append(true).open(notes);
             let _ = file.and_then(|mut file| writeln!(file, "{name}"));
         }
         steps.push((name.to_owned(), counts, took));
@@ -374,6 +377,30 @@ mod tests {
                 "{script}"
             );
         }
+    }
+
+    #[test]
+    fn steps_that_passed_are_left_out_until_a_file_changes() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        std::fs::write(root.join(".gitignore"), "target\n").unwrap();
+        let mut git = Command::new("git");
+        assert!(
+            git.args(["init", "--quiet"])
+                .arg(root)
+                .status()
+                .unwrap()
+                .success()
+        );
+        let tally = Tally::noting(root, false);
+        tally.work("good", |_| Ok(Counts::one()));
+        tally.work("bad", |_| Ok(Counts::failure("it")));
+        tally.work("skipping", |_| Ok(Counts::skip("no valgrind")));
+        let again = Tally::noting(root, true);
+        let left_out = ["good", "bad", "skipping"].map(|name| again.has_passed(name));
+        assert_eq!(left_out, [true, false, false]);
+        std::fs::write(root.join("new"), "").unwrap();
+        assert!(!Tally::noting(root, true).has_passed("good"));
     }
 
     #[test]
