@@ -130,15 +130,7 @@ fn refuse(error: &clap::Error) -> ! {
         let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
     }
     // Help and the version are an answer, which may find no room.
-    // The standard library says of one that cannot be written that it was.
-    let can = if error.use_stderr() || output::takes_text() {
-        Ok(())
-    } else {
-        Err(rustix::io::Errno::BADF.into())
-    };
-    let written = can
-        .and_then(|()| print(error))
-        .and_then(|()| std::io::stdout().flush());
+    let written = error.print().and_then(|()| std::io::stdout().flush());
     match written {
         Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
             crate::words::tell!("error: standard output: {why}");
@@ -146,41 +138,6 @@ fn refuse(error: &clap::Error) -> ! {
         }
         _ => std::process::exit(error.exit_code()),
     }
-}
-
-/// Prints help, or what is wrong with the command line. It says the words of the line again, which may hold anything; then it
-/// is told without colours.
-fn print(error: &clap::Error) -> std::io::Result<()> {
-    let arguments = std::env::args_os().skip(1);
-    let arguments: Vec<String> = arguments
-        .map(|argument| argument.to_string_lossy().into_owned())
-        .collect();
-    // An option's value is told alone.
-    let values = arguments
-        .iter()
-        .filter_map(|argument| argument.split_once('='));
-    let words = arguments.iter().map(String::as_str);
-    let words = words.chain(values.map(|(_, value)| value));
-    let mut odd: Vec<(&str, String)> = words
-        .map(|word| (word, words::printable(&words::one_line(word))))
-        .filter(|(word, shown)| word != shown)
-        .collect();
-    if odd.is_empty() || !error.use_stderr() {
-        return error.print();
-    }
-    // The longest first: one may be a part of another.
-    odd.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
-    // With its colours: to take them out takes out what looks like them in the words.
-    let mut told = error.render().ansi().to_string();
-    for (word, shown) in odd {
-        told = told.replace(word, &shown);
-    }
-    let mut parts = told.split("\u{1b}[");
-    let first = parts.next().unwrap_or_default().to_owned();
-    let told = parts.fold(first, |told, part| {
-        told + part.split_once('m').map_or(part, |(_, text)| text)
-    });
-    std::io::stderr().write_all(words::printable(&told).as_bytes())
 }
 
 /// Whether a command line that does not parse asks for JSON.

@@ -43,33 +43,12 @@ fn exactly(text: &str) -> Result<()> {
     crate::progress::done();
     let written = match OWN.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
-        None => Plain.write_all(text.as_bytes()),
+        None => std::io::stdout().write_all(text.as_bytes()),
     };
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.context("standard output"),
     }
-}
-
-/// Standard output without the standard library's, which takes one that cannot be written for one that takes everything.
-/// One that was closed before the program started is none of these: the start-up has put `/dev/null` in its place, opened as
-/// others open it who want no answer (Python's `subprocess.DEVNULL`), so that the two cannot be told apart.
-struct Plain;
-
-impl Write for Plain {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        Ok(rustix::io::write(rustix::stdio::stdout(), bytes)?)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Whether standard output was opened for writing; one that was closed was, as [`Plain`] says.
-pub(crate) fn takes_text() -> bool {
-    let flags = rustix::fs::fcntl_getfl(rustix::stdio::stdout());
-    flags.is_ok_and(|flags| flags & rustix::fs::OFlags::ACCMODE != rustix::fs::OFlags::RDONLY)
 }
 
 pub(crate) fn json(value: &serde_json::Value) -> Result<()> {

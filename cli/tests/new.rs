@@ -323,47 +323,6 @@ fn nothing_is_overwritten_and_names_are_checked() {
     assert!(!folder.join("above").exists());
 }
 
-/// What is written can be told nowhere: that is an error, and no panic.
-#[cfg(target_os = "linux")]
-#[test]
-fn an_output_that_is_full_is_told() {
-    let folder = folder("full");
-    let full = std::fs::File::options()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-    let command = command.args(["new", "whole"]).current_dir(&folder);
-    let out = command.stdout(full).output().unwrap();
-    assert_eq!(out.status.code(), Some(1), "{out:?}");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(said.contains("No space left"), "{said}");
-    assert!(folder.join("whole/src/lib.rs").exists());
-    for asked in [&["--help"][..], &["--version"], &["run", "--help"]] {
-        let full = std::fs::File::options()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-        let out = command.args(asked).stdout(full).output().unwrap();
-        assert_eq!(out.status.code(), Some(1), "{asked:?}");
-        let said = String::from_utf8_lossy(&out.stderr);
-        assert!(said.contains("No space left"), "{said}");
-    }
-}
-
-/// Where nobody can be told, the exit status says it.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_standard_error_that_is_full_changes_no_status() {
-    for arguments in [&["inspect", "nowhere.so"][..], &["run", "nowhere.so"]] {
-        let full = std::fs::File::options().write(true).open("/dev/full");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-        let out = command.args(arguments).stderr(full.unwrap()).output();
-        assert_eq!(out.unwrap().status.code(), Some(1), "{arguments:?}");
-    }
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn checkouts_are_named_or_not() {

@@ -57,22 +57,6 @@ fn mistyped_words_are_understood() {
     }
 }
 
-#[cfg(unix)]
-#[test]
-fn words_that_are_no_text_are_told() {
-    use std::os::unix::ffi::OsStrExt;
-    let odd = std::ffi::OsStr::from_bytes(b"\xff");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-    let out = command
-        .args(["inspec", "--json"])
-        .arg(odd)
-        .output()
-        .unwrap();
-    assert_eq!(out.status.code(), Some(2), "{out:?}");
-    let told = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(told.contains("xla-ffi-command-line-1"), "{told}");
-}
-
 /// A library that takes its time to load; `script` gives the program a terminal.
 #[test]
 fn who_waits_at_a_terminal_is_told() {
@@ -117,35 +101,6 @@ int f(void) { return 0; }
     assert!(!both.contains(&0x1b), "{}", String::from_utf8_lossy(&both));
 }
 
-/// A handler that takes its time, and one that then takes the process with it.
-#[test]
-fn who_runs_a_handler_at_a_terminal_is_told() {
-    let test = "who_runs_a_handler_at_a_terminal_is_told";
-    let text = "#include <stdlib.h>\n#include <unistd.h>\n\
-                void *slow(void *frame) { sleep(4); return 0; }\n\
-                void *dies(void *frame) { sleep(4); abort(); }\n";
-    let folder = tempfile::tempdir().unwrap();
-    let Some(library) = library_of_text(folder.path(), "slow", "gcc", text, &[]) else {
-        return xla_ffi_testing::skip(test, "gcc is not there");
-    };
-    let library = library.display();
-    for (handler, answer) in [("slow", "done, no results"), ("dies", "error: the handler")] {
-        let program = env!("CARGO_BIN_EXE_xla-ffi");
-        let command = format!("{program} run {library} --handler {handler} --revision r0");
-        let seen = Command::new("script")
-            .args(["-qec", &command, "/dev/null"])
-            .stdin(std::process::Stdio::null())
-            .output();
-        let Ok(seen) = seen else {
-            return xla_ffi_testing::skip(test, "no script, which gives a terminal");
-        };
-        let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
-        let told = seen.find("libslow.so, 2 s\u{1b}[K");
-        let gone = seen.rfind(&format!("\r\u{1b}[K{answer}"));
-        assert!(told.is_some() && told < gone, "{seen:?}");
-    }
-}
-
 #[test]
 fn colour_is_for_terminals() {
     let out = xla_ffi(&["inspec"]);
@@ -167,26 +122,6 @@ fn colour_is_for_terminals() {
         "{}",
         String::from_utf8_lossy(&seen.stdout)
     );
-}
-
-#[test]
-fn what_a_wrong_command_line_says_again_no_terminal_obeys() {
-    let odd = "b\u{1b}]0;PWN\u{7}\u{1b}[2J\n::error::owned.so";
-    let format = format!("--format={odd}");
-    for arguments in [
-        &["inspect", "a.so", odd][..],
-        &["doctor", "a.so", "--jaxlib", odd],
-        &["abi", "check", "--snapshots", &format],
-        &["abi", "show", odd],
-        &[odd],
-    ] {
-        let out = xla_ffi(arguments);
-        let told = String::from_utf8(out.stderr).unwrap();
-        assert_ne!(out.status.code(), Some(0));
-        assert!(!told.contains(['\u{1b}', '\u{7}']), "{told:?}");
-        assert!(!told.contains("\n::error"), "{told:?}");
-        assert!(told.contains("\\u{1b}[2J"), "{told:?}");
-    }
 }
 
 #[test]

@@ -63,7 +63,6 @@ fn plugins_that_are_refused() {
             Code::FailedPrecondition,
             "no device of platform cpu",
         ),
-        ("-DCRASHES", Code::Internal, "crash"),
     ] {
         let Some(error) = refusal(test, flags) else {
             return;

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::handlers::{Function, allocate, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, CallFrame, Canceller, Code, CpuStream, DType, DeviceAllocator,
-    DeviceStream, Displaced, Executable, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
+    Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Displaced,
+    Executable, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Free_Args, XLA_FFI_Error,
@@ -309,78 +309,6 @@ fn a_call_that_does_not_begin_leaves_its_results() {
     let mut call = call.prepare().unwrap();
     assert_eq!(call.invoke().unwrap_err().code(), Code::Cancelled);
     assert_eq!(call.ret_bytes(0).unwrap(), 3_i64.to_ne_bytes());
-}
-
-struct PanickingLogger;
-
-impl log::Log for PanickingLogger {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        std::panic::resume_unwind(Box::new(record.args().to_string()));
-    }
-
-    fn flush(&self) {}
-}
-
-#[test]
-fn a_logger_that_panics_stops_no_stream() {
-    log::set_logger(&PanickingLogger).unwrap();
-    log::set_max_level(log::LevelFilter::Info);
-    let stream = CpuStream::new().unwrap();
-    stream.enqueue(Box::new(|| {
-        std::panic::resume_unwind(Box::new("on purpose"))
-    }));
-    let (send, told) = mpsc::channel();
-    stream.enqueue(Box::new(move || send.send(7).unwrap()));
-    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(7));
-    stream.synchronize().unwrap();
-}
-
-/// On its own thread a stream cannot be waited for.
-#[test]
-fn a_call_may_be_dropped_on_its_streams_own_thread() {
-    let runtime = Runtime::new(Revision::R10);
-    // SAFETY: `odd` is a handler.
-    let bundle = unsafe { Bundle::execute(odd) };
-    let handler = runtime.handler("odd", bundle).unwrap();
-    let executable = handler.instantiate(&Attributes::new()).unwrap();
-    let stream = CpuStream::new().unwrap();
-    for what in [0, KEEPS_SCRATCH] {
-        let ledger = Arc::new(Ledger::default());
-        let call = executable.call().allocator(ledger.clone());
-        let call = operands(call.stream(stream.stream()), what);
-        let mut call = call.prepare().unwrap();
-        call.invoke().unwrap();
-        let (send, told) = mpsc::channel();
-        let own = stream.clone();
-        stream.enqueue(Box::new(move || {
-            let waited = own.synchronize().map_err(|error| error.code());
-            let read = call.ret_bytes(0).map(drop).map_err(|error| error.code());
-            drop(call);
-            send.send([waited, read]).unwrap();
-        }));
-        let told = told.recv_timeout(Duration::from_secs(20)).unwrap();
-        assert_eq!(told, [Err(Code::FailedPrecondition); 2]);
-        // Who waits for calls has what they used back.
-        let limit = Some(Duration::from_secs(20));
-        runtime.wait_for_calls(limit).unwrap();
-        assert!(ledger.living.lock().unwrap().is_empty());
-        // XLA would not have given it back.
-        let leaks: Vec<Hazard> = runtime
-            .take_findings()
-            .iter()
-            .map(|leak| leak.hazard)
-            .collect();
-        let wanted: &[Hazard] = if what == 0 {
-            &[]
-        } else {
-            &[Hazard::ScratchLeak]
-        };
-        assert_eq!(leaks, wanted);
-    }
 }
 
 #[test]

@@ -180,34 +180,6 @@ fn runtime() -> Runtime {
 
 const OPAQUE: &[u8] = b"\0op\0\xffaque\0";
 
-#[test]
-fn a_launch_may_be_dropped_on_its_streams_own_thread() {
-    let runtime = runtime();
-    let target = runtime
-        .find_legacy("gpu", "CUDA", ApiVersion::Original)
-        .expect("registered");
-    let memory: &'static mut [Buffer; 3] = Box::leak(Box::new([
-        Buffer::new([1.0; 128]),
-        Buffer::new([2.0; 2048]),
-        Buffer::new([0.0; 2048]),
-    ]));
-    let [b, c, a] = memory;
-    let (operands, result) = ([b.at(), c.at()], a.at());
-    let device = CpuDevice::new().expect("a device");
-    let call = Invocation::new(&target, &operands, &result).opaque(OPAQUE);
-    // SAFETY: the buffers are as the example wants them and live for ever.
-    let launched = unsafe { call.stream(device.stream.stream()).launch() }.expect("launched");
-    let (send, told) = std::sync::mpsc::channel();
-    device.stream.enqueue(Box::new(move || {
-        let waited = launched.wait().expect_err("its own thread");
-        send.send(waited.code()).expect("somebody waits");
-    }));
-    let limit = std::time::Duration::from_secs(20);
-    assert_eq!(told.recv_timeout(limit), Ok(Code::FailedPrecondition));
-    runtime.wait_for_calls(Some(limit)).expect("it is over");
-    assert_eq!(a.0[0], 3.0);
-}
-
 /// Runs the example and gives what came of it.
 fn example(target: &Target, opaque: &[u8], first: f32) -> Result<(), Error> {
     let mut b = Buffer::new((0..128).map(|i| if i == 0 { first } else { i as f32 }));

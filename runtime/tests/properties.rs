@@ -4,17 +4,10 @@
 //! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set); those that take long
 //! run a tenth of them.
 
-mod support;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
-use support::handlers::{metadata, slot};
 use xla_ffi_runtime::spec::{Spec, parse_result};
-use xla_ffi_runtime::{
-    Attribute, Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Tensor, npy,
-    scalar_codec,
-};
-use xla_ffi_sys::{Slot, XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_runtime::{Attribute, Attributes, DType, Error, Shape, Tensor, npy, scalar_codec};
 
 /// Text that is nearly what the parsers want.
 fn nearly(words: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -107,13 +100,6 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_an_answer_or_an_error(text in any::<String>()) {
-        let _ = Attributes::parse(&text).map_err(|error| error.to_string());
-        let _ = Spec::parse(&text).map_err(|error| error.to_string());
-        let _ = parse_result(&text).map_err(|error| error.to_string());
-    }
-
-    #[test]
     fn printed_attributes_read_back(entries in vec((".{0,8}", attribute()), 0..5)) {
         let attributes = dictionary(entries);
         let text = attributes.to_string();
@@ -171,73 +157,4 @@ fn config(cases: u32, share: u32) -> ProptestConfig {
 
 fn fail(error: Error) -> TestCaseError {
     TestCaseError::fail(error.to_string())
-}
-
-/// What the mutated calls are: a slot, and the words of its arguments.
-static CALLS: std::sync::Mutex<Vec<(usize, Vec<usize>)>> = std::sync::Mutex::new(Vec::new());
-
-/// Calls table functions with the arguments above; a null context stays null, a one becomes ours.
-unsafe extern "C" fn mutate(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
-    if unsafe { metadata(frame, 1, 0) } {
-        return std::ptr::null_mut();
-    }
-    // SAFETY: the frame is a host's.
-    let ctx = unsafe { (*frame).ctx } as usize;
-    let calls = std::mem::take(&mut *CALLS.lock().unwrap());
-    for (index, mut words) in calls {
-        if words[2] == 1 {
-            words[2] = ctx;
-        }
-        // SAFETY: the slot exists on the newest revision; all take one pointer.
-        let function: unsafe extern "C" fn(*mut usize) -> *mut XLA_FFI_Error =
-            unsafe { slot(frame, index) };
-        // SAFETY: the words are longer than any argument struct; wild pointers are not among them.
-        let error = unsafe { function(words.as_mut_ptr()) };
-        if index != 1 && index != 2 && !error.is_null() {
-            let mut args = [24, 0, error as usize];
-            // SAFETY: slot 2 destroys errors.
-            let destroy: unsafe extern "C" fn(*mut usize) = unsafe { slot(frame, 2) };
-            // SAFETY: the arguments are whole.
-            unsafe { destroy(args.as_mut_ptr()) };
-        }
-    }
-    std::ptr::null_mut()
-}
-
-proptest! {
-    #![proptest_config(config(7_500, 10))]
-
-    #[test]
-    fn table_functions_survive_mutated_arguments(
-        calls in vec(
-            (0..Slot::ALL.len(), prop_oneof![Just(0_usize), Just(16), Just(24), Just(32), Just(40),
-                Just(48), Just(84), Just(92), 0..128_usize, Just(usize::MAX)],
-             // Handler_Register and Error_Create read texts: null or a real one.
-             0..2_usize, vec(prop_oneof![Just(0_usize), Just(1), Just(3), Just(64)], 13)),
-            1..6)
-    ) {
-        let runtime = Runtime::new(Revision::NEWEST);
-        let mut calls: Vec<_> = calls.into_iter().map(|(index, size, ctx, rest)| {
-            let mut words = vec![size, 0, ctx];
-            // Every further word is null or a number too small to be followed: only null may stand
-            // where a pointer is read.
-            let pointers: &[usize] = match index {
-                0 => &[2], 3 => &[2, 4, 6, 7, 8, 9, 10], 5 => &[2, 4, 5], 6 => &[3], 7 | 8 => &[4, 3],
-                11 => &[3], 12 => &[3], _ => &[],
-            };
-            words.extend(rest);
-            for at in pointers {
-                words[*at] = 0;
-            }
-            (index, words)
-        }).collect();
-        calls.retain(|(index, words)| !(*index == 5 && words[0] >= 40 && words[2] != 0));
-        *CALLS.lock().unwrap() = calls;
-        // SAFETY: `mutate` is a handler.
-        let bundle = unsafe { Bundle::execute(mutate) };
-        let handler = runtime.handler("mutate", bundle).map_err(fail)?;
-        // Hazards may be found; nothing may crash.
-        let _ = handler.instantiate(&Attributes::new()).map_err(fail)?.call().run();
-    }
 }

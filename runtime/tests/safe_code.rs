@@ -4,11 +4,10 @@
 mod support;
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-use support::handlers::{error, metadata, ret, stream};
+use support::handlers::{metadata, ret, stream};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, Code, CpuDevice, CpuStream, DType, DeviceStream, Displaced,
     Executable, Revision, Runtime, Shape, Stage, Tensor, Unwritten,
@@ -40,9 +39,6 @@ unsafe fn adds(frame: *mut XLA_FFI_CallFrame, done: &'static AtomicBool) {
     }));
 }
 
-/// Whether the work of [`fails_first`] has run, of which there is one call.
-static DONE: AtomicBool = AtomicBool::new(false);
-
 unsafe extern "C" fn later(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame is a host's.
     if !unsafe { metadata(frame, 1, 0) } {
@@ -51,18 +47,6 @@ unsafe extern "C" fn later(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
         unsafe { adds(frame, &NOBODY_LOOKS) };
     }
     std::ptr::null_mut()
-}
-
-/// The same in a stage before execute, which fails then.
-unsafe extern "C" fn fails_first(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
-    if unsafe { metadata(frame, 1, 0) } {
-        return std::ptr::null_mut();
-    }
-    // SAFETY: the calls below are like that.
-    unsafe { adds(frame, &DONE) };
-    // SAFETY: the frame is a host's.
-    unsafe { error(frame, 9, c"as it was told to") }
 }
 
 /// Fives in the first eight bytes of the result.
@@ -173,101 +157,6 @@ fn a_clone_has_what_the_stream_has_yet_to_write() {
     }));
     let told = told.recv_timeout(Duration::from_secs(20)).unwrap();
     assert_eq!(told, Err(Code::FailedPrecondition));
-}
-
-#[test]
-fn displaced_operands_stay_where_the_stream_cannot_be_waited_for() {
-    let device = CpuDevice::new().unwrap();
-    let executable = executable(later);
-    let call = || executable.call().on_device(&device).ret(bytes(BYTES));
-    let outcome = call().run_displaced(Displaced::Result(0)).unwrap();
-    assert_eq!(outcome.rets[0].bytes(), [1; BYTES]);
-    let (send, told) = mpsc::channel();
-    let call = call();
-    device.stream.enqueue(Box::new(move || {
-        let outcome = call.run_displaced(Displaced::Result(0));
-        send.send(outcome.map(drop).map_err(|error| error.code()))
-            .unwrap();
-    }));
-    let told = told.recv_timeout(Duration::from_secs(20)).unwrap();
-    assert_eq!(told, Err(Code::FailedPrecondition));
-    device.stream.synchronize().unwrap();
-}
-
-/// Says whether the work on the stream was done when it went.
-struct Witness(mpsc::Sender<bool>);
-
-impl Drop for Witness {
-    fn drop(&mut self) {
-        self.0.send(DONE.load(Ordering::SeqCst)).unwrap();
-    }
-}
-
-#[test]
-fn operands_of_a_call_whose_first_stage_fails_wait_for_the_stream() {
-    let device = CpuDevice::new().unwrap();
-    // SAFETY: `fives` is a handler.
-    let bundle = unsafe { Bundle::execute(fives) };
-    // SAFETY: `fails_first`, too.
-    let bundle = unsafe { bundle.with(Stage::Initialize, fails_first) };
-    let executable = executable_on(&Runtime::default(), bundle);
-    let (send, told) = mpsc::channel();
-    let lent = Lent::new();
-    let y = lent.tensor(bytes(BYTES), Witness(send));
-    let failed = executable.call().on_device(&device).ret_in(y).prepare();
-    assert_eq!(failed.unwrap_err().message(), "as it was told to");
-    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(true));
-}
-
-/// An owner that panics when it goes, without the hook.
-struct Panics;
-
-impl Drop for Panics {
-    fn drop(&mut self) {
-        resume_unwind(Box::new("on purpose"));
-    }
-}
-
-#[test]
-fn a_call_is_whole_though_what_it_had_before_panics() {
-    let executable = executable(fives);
-    let lent = Lent::new();
-    let panics = |renew: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(renew)).is_err();
-    // A result that goes.
-    let call = executable.call().ret_in(lent.tensor(bytes(8), Panics));
-    let mut call = call.prepare().unwrap();
-    call.invoke().unwrap();
-    let again = || Some(executable.call().ret(bytes(9)));
-    assert!(panics(&mut || call.renew(again().unwrap()).unwrap()));
-    call.invoke().unwrap();
-    assert_eq!(call.ret_bytes(0).unwrap(), [5, 5, 5, 5, 5, 5, 5, 5, 0]);
-    // An argument.
-    let call = executable.call().arg(lent.tensor(bytes(8), Panics));
-    let mut call = call.ret(bytes(8)).prepare().unwrap();
-    assert!(panics(&mut || call
-        .renew(executable.call().ret(bytes(9)))
-        .unwrap()));
-    call.invoke().unwrap();
-    assert_eq!(call.ret_bytes(0).unwrap(), [5, 5, 5, 5, 5, 5, 5, 5, 0]);
-    let set = executable.call().arg(lent.tensor(bytes(8), Panics));
-    let mut call = set.ret(bytes(8)).prepare().unwrap();
-    let other = Tensor::zeros(bytes(8)).unwrap();
-    assert!(panics(&mut || call.set_args([other.clone()]).unwrap()));
-    call.invoke().unwrap();
-    // Operands of the caller's in place of the call's own.
-    let call = executable.call().arg(lent.tensor(bytes(8), Panics));
-    let mut call = call.ret(bytes(8)).prepare().unwrap();
-    let mut y = [0_u64; 2];
-    let place: *mut c_void = y.as_mut_ptr().cast();
-    let mut renewed = || {
-        let frame = CallFrame::new(Revision::NEWEST, &[], &[(bytes(16), place)]).unwrap();
-        // SAFETY: the array outlives the call.
-        unsafe { call.renew_on(executable.call(), frame) }.unwrap();
-    };
-    assert!(panics(&mut renewed));
-    call.invoke().unwrap();
-    drop(call);
-    assert_eq!(y, [0x0505_0505_0505_0505, 0]);
 }
 
 #[test]

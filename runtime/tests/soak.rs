@@ -4,18 +4,17 @@ mod support;
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::handlers::{Function, arg, error, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, Code, DType, Executable, Hazard, PreparedCall, Revision, Runtime,
-    Shape, Stage, Tensor, TypeInfo, living_objects,
+    Shape, Tensor, living_objects,
 };
 use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
-    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler, XLA_FFI_InvokeContext,
-    XLA_FFI_RunId_Get_Args, XLA_FFI_State_Get_Args, XLA_FFI_State_Set_Args,
-    XLA_FFI_ThreadPool_Schedule_Args, XLA_FFI_TypeId,
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
+    XLA_FFI_Handler, XLA_FFI_InvokeContext, XLA_FFI_RunId_Get_Args,
+    XLA_FFI_ThreadPool_Schedule_Args,
 };
 
 /// y = x + run id, or an error for negative x.
@@ -175,114 +174,6 @@ fn threads_share_handlers_and_nothing_is_left() {
     println!("{} calls", calls.load(Ordering::Relaxed));
     assert!(calls.load(Ordering::Relaxed) >= 32 * 4);
     assert_eq!(living_objects(), (0, 0));
-}
-
-static MADE: AtomicI64 = AtomicI64::new(0);
-static DELETED: AtomicI64 = AtomicI64::new(0);
-static TYPE: AtomicI64 = AtomicI64::new(0);
-
-unsafe extern "C" fn delete(object: *mut c_void) {
-    // SAFETY: made in `make_counter`, deleted once.
-    drop(unsafe { Box::from_raw(object.cast::<AtomicI64>()) });
-    DELETED.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Leaves a counter as state.
-unsafe extern "C" fn make_counter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
-    if unsafe { metadata(frame, 3, 0) } {
-        return std::ptr::null_mut();
-    }
-    let counter = Box::into_raw(Box::new(AtomicI64::new(0)));
-    MADE.fetch_add(1, Ordering::Relaxed);
-    let mut id = XLA_FFI_TypeId {
-        type_id: TYPE.load(Ordering::Relaxed),
-    };
-    let mut args = XLA_FFI_State_Set_Args {
-        struct_size: 48,
-        extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
-        ctx: unsafe { (*frame).ctx },
-        stage: XLA_FFI_ExecutionStage::INSTANTIATE,
-        type_id: &raw mut id,
-        state: counter.cast(),
-    };
-    // SAFETY: slot 7 sets state.
-    let set: Function<XLA_FFI_State_Set_Args> = unsafe { slot(frame, 7) };
-    // SAFETY: the arguments are whole.
-    unsafe { set(&raw mut args) }
-}
-
-/// y = how often the state's counter was counted up, this time included.
-unsafe extern "C" fn count_up(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
-    if unsafe { metadata(frame, 3, 0) } {
-        return std::ptr::null_mut();
-    }
-    let mut id = XLA_FFI_TypeId {
-        type_id: TYPE.load(Ordering::Relaxed),
-    };
-    let mut args = XLA_FFI_State_Get_Args {
-        struct_size: 48,
-        extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
-        ctx: unsafe { (*frame).ctx },
-        stage: XLA_FFI_ExecutionStage::INSTANTIATE,
-        type_id: &raw mut id,
-        state: std::ptr::null_mut(),
-    };
-    // SAFETY: slot 8 gives state.
-    let get: Function<XLA_FFI_State_Get_Args> = unsafe { slot(frame, 8) };
-    // SAFETY: the arguments are whole.
-    let failed = unsafe { get(&raw mut args) };
-    if !failed.is_null() {
-        return failed;
-    }
-    // SAFETY: the state is a counter, by its type.
-    let counter = unsafe { &*args.state.cast::<AtomicI64>() };
-    // SAFETY: the frame has one result.
-    let y = unsafe { ret(frame, 0) }.cast::<i64>();
-    // SAFETY: one i64.
-    unsafe { y.write(counter.fetch_add(1, Ordering::Relaxed) + 1) };
-    std::ptr::null_mut()
-}
-
-#[test]
-fn threads_share_state() {
-    const THREADS: i64 = 64;
-    const CALLS: i64 = 200;
-    let runtime = Runtime::default();
-    let info = TypeInfo::new(Some(delete));
-    // SAFETY: the deleter is of the objects that `count_up` leaves under this number.
-    let id = unsafe { runtime.register_type("soak.counter", 0, info) }.unwrap();
-    TYPE.store(id, Ordering::Relaxed);
-    // SAFETY: the function is a handler.
-    let bundle = unsafe { Bundle::execute(count_up) };
-    // SAFETY: as above.
-    let bundle = unsafe { bundle.with(Stage::Instantiate, make_counter) };
-    let handler = runtime.handler("count_up", bundle).unwrap();
-    let shared = handler.instantiate(&Attributes::new()).unwrap();
-    let sum = AtomicI64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for _ in 0..CALLS {
-                    let value = call(&shared, 0).run().unwrap().rets[0].to_vec::<i64>();
-                    sum.fetch_add(value.unwrap()[0], Ordering::Relaxed);
-                    // Executables come and go beside it, each with its own state.
-                    let own = handler.instantiate(&Attributes::new()).unwrap();
-                    let value = call(&own, 0).run().unwrap().rets[0].to_vec::<i64>();
-                    assert_eq!(value.unwrap(), [1]);
-                }
-            });
-        }
-    });
-    // Every number from 1 on, once.
-    let calls = THREADS * CALLS;
-    assert_eq!(sum.load(Ordering::Relaxed), calls * (calls + 1) / 2);
-    drop(shared);
-    assert_eq!(MADE.load(Ordering::Relaxed), calls + 1);
-    assert_eq!(DELETED.load(Ordering::Relaxed), calls + 1);
 }
 
 /// A chain of calls within calls, as deep as the first argument says.

@@ -138,29 +138,6 @@ fn handlers_of_one_name_have_their_own_symbols() {
     all_equal(&replay(&folder, library.to_str().unwrap(), &[]), 3);
 }
 
-/// Neither the files behind it nor the library, which another revision loads anew, are looked for in the handler's folder.
-#[test]
-fn a_handler_that_goes_to_another_folder_leaves_the_rest() {
-    let test = "replay.a_handler_that_goes_to_another_folder_leaves_the_rest";
-    let folder = folder("wanders");
-    let Some(library) = library(test, &folder, 0) else {
-        return;
-    };
-    for (number, revision) in [(1, 10), (2, 10), (3, 9)] {
-        let recorded = Recorded {
-            revision,
-            ..Recorded::of(number, "wanders", &library, 0)
-        };
-        recorded.write(&folder);
-    }
-    let name = library.file_name().unwrap().to_str().unwrap();
-    all_equal(&replay(&folder, &format!("./{name}"), &[]), 3);
-    std::fs::write(folder.join("calls/000002-wanders.xlacall"), "damaged").unwrap();
-    // Told as it was named.
-    let said = ["calls/000002-wanders.xlacall: no recorded call"];
-    says(1, &replay(&folder, &format!("./{name}"), &[]), &said);
-}
-
 #[test]
 fn libraries_of_one_file_name_are_told_apart() {
     let test = "replay.libraries_of_one_file_name_are_told_apart";
@@ -198,26 +175,6 @@ fn libraries_of_one_file_name_are_told_apart() {
 }
 
 #[test]
-fn a_call_that_never_ended_may_have_found_a_full_disk() {
-    let test = "replay.a_call_that_never_ended_may_have_found_a_full_disk";
-    let folder = folder("never_ended");
-    let Some(library) = library(test, &folder, 0) else {
-        return;
-    };
-    let recorded = Recorded {
-        told: None,
-        ..Recorded::of(1, "up", &library, 0)
-    };
-    recorded.write(&folder);
-    says(
-        1,
-        &replay(&folder, library.to_str().unwrap(), &[]),
-        &["never ended: ", "or the disk was full"],
-    );
-}
-
-/// A call that comes back too late is refused, and keeps no other from being replayed.
-#[test]
 fn the_time_limit_is_of_each_call() {
     let test = "replay.the_time_limit_is_of_each_call";
     let folder = folder("late");
@@ -231,10 +188,7 @@ fn the_time_limit_is_of_each_call() {
     says(
         1,
         &replay(&folder, file, &["--time-limit", "1"]),
-        &[
-            "call 1, late (execute) returned after 1.2 s, and not within 1s",
-            "2 calls: 1 equal, 0 differ, 0 not compared, 1 not replayed",
-        ],
+        &["call 1, late (execute) did not return within 1s and was stopped"],
     );
 }
 
@@ -345,40 +299,4 @@ fn an_error_that_begins_with_a_code_is_compared_whole() {
     .write(&folder);
     let said = ["5 calls: 3 equal, 2 differ, 0 not compared"];
     says(1, &replay(&folder, file, &[]), &said);
-}
-
-/// What this machine has too little of says nothing of the handler.
-#[test]
-fn a_call_that_the_machine_is_too_small_for_does_not_differ() {
-    let test = "replay.a_call_that_the_machine_is_too_small_for_does_not_differ";
-    let folder = folder("large");
-    let Some(library) = library(test, &folder, 0) else {
-        return;
-    };
-    let large = Recorded {
-        ret: 1 << 50,
-        ..Recorded::of(1, "large", &library, 0)
-    };
-    large.write(&folder);
-    Recorded::of(2, "up", &library, 1).write(&folder);
-    let file = library.to_str().unwrap();
-    let said = [
-        "RESOURCE_EXHAUSTED",
-        "2 calls: 1 equal, 0 differ, 0 not compared, 1 not replayed",
-    ];
-    says(1, &replay(&folder, file, &[]), &said);
-}
-
-/// A section that has no business there is refused, however long it says it is.
-#[test]
-fn a_file_that_begins_with_another_section_is_refused() {
-    let folder = folder("first_section");
-    let bytes = [&b"XLAFFIRC\x01\0\0\0ARGS"[..], &[0xff; 8]].concat();
-    std::fs::write(folder.join("calls/a.xlacall"), bytes).unwrap();
-    let said = ["calls/a.xlacall: damaged at byte 12"];
-    says(
-        1,
-        &replay(&folder, env!("CARGO_BIN_EXE_xla-ffi"), &[]),
-        &said,
-    );
 }

@@ -37,7 +37,7 @@ static XLA_FFI_Error* size_impl(xffi_call* call) { return tell(call, threads(cal
 static XLA_FFI_Error* up_impl(xffi_call* call) { return tell(call, 1); }
 static XLA_FFI_Error* down_impl(xffi_call* call) { return tell(call, WHICH); }
 static XLA_FFI_Error* wanders_impl(xffi_call* call) { return tell(call, chdir("/")); }
-static XLA_FFI_Error* late_impl(xffi_call* call) { sleep(1); usleep(200000); return tell(call, 0); }
+static XLA_FFI_Error* late_impl(xffi_call* call) { sleep(2); return tell(call, 0); }
 static XLA_FFI_Error* counts_impl(xffi_call* call) {
   void* state = NULL;
   XLA_FFI_Error* error = NULL;

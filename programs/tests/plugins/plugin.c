@@ -240,7 +240,3 @@ __attribute__((visibility("default"))) const void* GetPjrtApi(void) {
   return &table;
 }
 #endif
-
-#ifdef CRASHES
-__attribute__((constructor)) static void crash(void) { abort(); }
-#endif

@@ -136,24 +136,3 @@ fn the_same_in_cxx() {
     };
     assert_eq!(says(&program, &[&plugin, &described]), "done\n");
 }
-
-/// The code in the book is that of the programs above.
-#[test]
-fn the_chapter_shows_what_is_tested() {
-    let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
-    let chapter = read("docs/pjrt.md");
-    let sources =
-        ["program.c", "program.cc", "pjrt.c"].map(|name| read(&format!("c_examples/embed/{name}")));
-    let mut blocks = 0;
-    for language in ["```c\n", "```cpp\n"] {
-        for block in chapter.split(language).skip(1) {
-            let block = block.split("```").next().expect("its end");
-            assert!(
-                sources.iter().any(|source| source.contains(block)),
-                "{block}"
-            );
-            blocks += 1;
-        }
-    }
-    assert!(blocks >= 3, "{blocks} blocks");
-}

@@ -221,18 +221,3 @@ fn headers_stand_alone() {
     let all = [&flags[..], &["-fsyntax-only", file.to_str().unwrap()]].concat();
     program(test, "cc", "header-alone-c", &all);
 }
-
-/// The code in the book is that of the programs above.
-#[test]
-fn the_chapter_shows_what_is_tested() {
-    let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
-    let chapter = read("docs/programs.md");
-    for (language, source) in [
-        ("```c\n", "c_examples/embed/program.c"),
-        ("```cpp\n", "c_examples/embed/program.cc"),
-    ] {
-        let block = chapter.split(language).nth(1).expect("a block");
-        let block = block.split("```").next().expect("its end");
-        assert!(read(source).contains(block), "{block}");
-    }
-}

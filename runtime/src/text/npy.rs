@@ -12,8 +12,8 @@ use crate::value::scalar_codec::{self, Number};
 use crate::{Code, DType, Error, Result, Shape, Tensor};
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Headers are a line of text; a longer one is no array's.
@@ -185,11 +185,10 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes arrays into an `.npz` file, a zip archive of `.npy` files that are not compressed. The
-/// file appears whole or not at all. Tokens are left out.
+/// Writes arrays into an `.npz` file, a zip archive of `.npy` files that are not compressed. Tokens are left out.
 ///
 /// # Errors
-/// What the file system says; a file that is there and read-only; two arrays of one name; names of 64 KiB, 65536 arrays or
+/// What the file system says; two arrays of one name; names of 64 KiB, 65536 arrays or
 /// 4 GiB and more, which need a newer kind of archive.
 pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();
@@ -245,61 +244,9 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     archive.extend_from_slice(&size.to_le_bytes());
     archive.extend_from_slice(&start.to_le_bytes());
     archive.extend_from_slice(&[0, 0]);
-    write_file(path, &archive).map_err(|error| {
+    std::fs::write(path, &archive).map_err(|error| {
         Error::new(Code::Unavailable, format!("{}: {error}", path.display())).with_source(error)
     })
-}
-
-/// Writes a file whole or not at all, through links; what is no file (a device, a pipe) is written
-/// to as it is.
-fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let path = match std::fs::canonicalize(path) {
-        Ok(path) => path,
-        // The descriptor of a pipe: it is there, and has no name.
-        Err(_) if std::fs::metadata(path).is_ok() => path.to_owned(),
-        Err(_) => behind_links(path),
-    };
-    let known = std::fs::metadata(&path).ok();
-    if known.as_ref().is_some_and(|known| !known.is_file()) {
-        return File::options().write(true).open(&path)?.write_all(bytes);
-    }
-    // Who may write beside a file could replace what may not be written, and who may read it is what it was.
-    let mode = known.map(|known| known.permissions());
-    if mode.as_ref().is_some_and(|mode| mode.readonly()) {
-        return Err(std::io::Error::new(
-            std::io::ErrorKind::PermissionDenied,
-            "it is there, and read-only",
-        ));
-    }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = Path::new(&beside);
-    let written = File::create(beside)
-        .and_then(|mut file| {
-            if let Some(mode) = mode {
-                file.set_permissions(mode)?;
-            }
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(beside, &path));
-    if written.is_err() {
-        drop(std::fs::remove_file(beside));
-    }
-    written
-}
-
-/// The file that links lead to, where it is not there yet.
-fn behind_links(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    // As many links as Linux follows.
-    for _ in 0..40 {
-        match std::fs::read_link(&path) {
-            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
-            Err(_) => break,
-        }
-    }
-    path
 }
 
 fn crc32(bytes: &[u8]) -> u32 {

@@ -274,8 +274,6 @@ XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(count_type_info);
 VISIBLE const XLA_FFI_TypeInfo* count_type_info() { return &count_info; }
 XLA_FFI_DECLARE_TYPE_ID_SYMBOL(null_type_id);
 VISIBLE XLA_FFI_TypeId* null_type_id() { return nullptr; }
-XLA_FFI_DECLARE_TYPE_ID_SYMBOL(crashing_type_id);
-VISIBLE XLA_FFI_TypeId* crashing_type_id() { __builtin_trap(); }
 
 static ffi::ErrorOr<std::unique_ptr<Count>> CountInstantiate(int64_t start) {
   return std::make_unique<Count>(Count{start});
