@@ -329,7 +329,6 @@ fn ask(
         },
         Err(error) => {
             let broke = [
-                Hazard::Crash,
                 Hazard::Unwound,
                 Hazard::FrameOverrun,
                 Hazard::MetadataOverrun,

@@ -1,9 +1,7 @@
 //! A word on what takes longer than two seconds, for whoever waits at a terminal: one line on standard error, which goes
 //! before anything else is written.
 
-use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,8 +16,6 @@ struct Waiting {
     /// Since when, where a command is at work.
     since: Option<Instant>,
     what: String,
-    /// Standard error without its lock, which a child that is forked meanwhile would find taken for ever.
-    terminal: Option<File>,
     /// Whether the line stands there.
     shown: bool,
 }
@@ -27,7 +23,6 @@ struct Waiting {
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting {
     since: None,
     what: String::new(),
-    terminal: None,
     shown: false,
 });
 static OVER: Condvar = Condvar::new();
@@ -44,8 +39,6 @@ pub(crate) fn at(what: impl Into<String>) {
     let mut state = waiting();
     state.what = what.into();
     if state.since.is_none() {
-        let own = std::io::stderr().as_fd().try_clone_to_owned();
-        state.terminal = own.ok().map(File::from);
         state.since = Some(Instant::now());
         drop(state);
         // Where there is no thread to be had, nothing is said.
@@ -62,7 +55,7 @@ pub(crate) fn done() {
     let mut state = waiting();
     if state.since.take().is_some() {
         if std::mem::take(&mut state.shown) {
-            state.write(CLEAR);
+            write(CLEAR);
         }
         OVER.notify_all();
     }
@@ -70,10 +63,8 @@ pub(crate) fn done() {
 
 /// Clears what a process left that came to its end without a word.
 pub(crate) fn clear() {
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        // Who cannot be told of progress cannot be told of this either.
-        let _ = terminal.write_all(CLEAR.as_bytes());
+    if std::io::stderr().is_terminal() {
+        write(CLEAR);
     }
 }
 
@@ -86,7 +77,7 @@ fn tell() {
             Some(_) => {
                 let line = line(&state.what, waited);
                 // The cursor goes back, the rest of the line is cleared.
-                state.shown = state.write(&format!("\r{line}\u{1b}[K"));
+                state.shown = write(&format!("\r{line}\u{1b}[K"));
                 BEAT
             }
         };
@@ -95,11 +86,8 @@ fn tell() {
     }
 }
 
-impl Waiting {
-    fn write(&mut self, text: &str) -> bool {
-        let terminal = self.terminal.as_mut();
-        terminal.is_some_and(|terminal| terminal.write_all(text.as_bytes()).is_ok())
-    }
+fn write(text: &str) -> bool {
+    std::io::stderr().write_all(text.as_bytes()).is_ok()
 }
 
 /// `libmine.so, 4 s`, in the width of a narrow terminal.

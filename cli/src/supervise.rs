@@ -141,7 +141,7 @@ fn wait(child: &mut Child, said: &mut Said, limit: Duration) -> Result<ExitStatu
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
             bail!(
-                "{} did not return within {:?} and was stopped; --time-limit sets how long a call may take",
+                "{} did not return within {:?} and was stopped",
                 said.who,
                 given(said.is_call)
             );

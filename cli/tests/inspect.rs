@@ -83,9 +83,9 @@ fn no_jaxlib_loads_a_library_that_does_not_load() {
     // Two are waited for: all of them at once.
     for (name, body, why) in [
         ("aborts", "abort();", "SIGABRT"),
-        ("leaves", "_exit(3);", "status 3"),
-        ("hangs", "for (;;) pause();", "did not answer"),
-        ("stops", "raise(SIGSTOP);", "did not answer"),
+        ("leaves", "_exit(3);", "exit status: 3"),
+        ("hangs", "for (;;) pause();", "did not return"),
+        ("stops", "raise(SIGSTOP);", "did not return"),
     ] {
         let source = CONSTRUCTED.replace("BODY", body);
         let library = library_of_text(folder.path(), name, "gcc", &source, &["-pthread"]);

@@ -25,12 +25,12 @@ typedef struct xffi_rt_results xffi_rt_results;
 
 /* --- plugins ----------------------------------------------------------------------------------- */
 
-/* Loads a plugin, in a child process first, and makes a client of it, whose first device programs run on. The
+/* Loads a plugin and makes a client of it, whose first device programs run on. The
  * plugin stays loaded until the program ends.
  *   path     of the plugin's file, xla_cpu_pjrt.so of the wheel xla-cpu-pjrt for instance; copied.
  *   out      the client: the caller's, for xffi_rt_client_destroy.
  *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a missing file, INVALID_ARGUMENT for one
- *            that is no library or no plugin, INTERNAL for one that crashes, FAILED_PRECONDITION for a PJRT that
+ *            that is no library or no plugin, FAILED_PRECONDITION for a PJRT that
  *            is too old or a machine without the device, and what the plugin answers.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_open(const char* path, xffi_rt_client** out);

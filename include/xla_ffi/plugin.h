@@ -77,7 +77,7 @@ class Loaded {
 // A client of a PJRT plugin, whose first device programs run on. Copies are the same client.
 class Client {
  public:
-  // Loads a plugin, in a child process first; it stays loaded until the program ends.
+  // Loads a plugin; it stays loaded until the program ends.
   static xla::StatusOr<Client> Open(const std::string& path) {
     xffi_rt_client* client = nullptr;
     if (xffi_rt_status* status = xffi_rt_client_open(path.c_str(), &client)) {

@@ -276,13 +276,13 @@ void xffi_rt_user_data_destroy(xffi_rt_user_data* data);
 
 /* --- libraries --------------------------------------------------------------------------------- */
 
-/* Loads a library, in a child process first: a crash there is a status here. It stays loaded until
- * the program ends.
+/* Loads a library into this process; it stays loaded until the program ends. A file that replaced one that was loaded
+ * from the same path is loaded anew.
  *   runtime  with which the library's handlers will be registered.
  *   path     of the file; copied.
  *   out      the library: the caller's, for xffi_rt_library_destroy.
- *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a missing file, INTERNAL
- *            for a crash or a hang, INVALID_ARGUMENT for what cannot be loaded.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a missing file,
+ *            INVALID_ARGUMENT for what cannot be loaded.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_library_load(xffi_rt* runtime, const char* path, xffi_rt_library** out);
 
@@ -291,7 +291,7 @@ xffi_rt_status* xffi_rt_library_load(xffi_rt* runtime, const char* path, xffi_rt
  *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_library_destroy(xffi_rt_library* library);
 
-/* Registers the handler that these symbols make up, asked in a child process first.
+/* Registers the handler that these symbols make up.
  *   library      which exports the symbols.
  *   name         of the handler; copied.
  *   platform     in any spelling; copied.

@@ -111,8 +111,6 @@ pub enum Hazard {
     AbsentState,
     /// A panic or a C++ exception left the handler.
     Unwound,
-    /// The process in which the handler ran died or did not answer.
-    Crash,
     /// A result, or a part of it, was never written. Looked for where it is asked for
     /// ([`Call::unwritten`](crate::Call::unwritten)).
     UnwrittenResult,
@@ -136,7 +134,6 @@ impl Hazard {
         Self::AbsentFunction,
         Self::AbsentState,
         Self::Unwound,
-        Self::Crash,
         Self::UnwrittenResult,
         Self::ScratchLeak,
     ];
@@ -158,7 +155,6 @@ impl Hazard {
             Self::AbsentFunction => "absent-function",
             Self::AbsentState => "absent-state",
             Self::Unwound => "unwound",
-            Self::Crash => "crash",
             Self::UnwrittenResult => "unwritten-result",
             Self::ScratchLeak => "scratch-leak",
         }

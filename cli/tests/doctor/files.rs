@@ -62,8 +62,8 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     let start = Instant::now();
     for (symbol, what) in [
         ("crash", "SIGSEGV"),
-        ("hang", "did not answer"),
-        ("quit", "status 0"),
+        ("hang", "did not return"),
+        ("quit", "exit status: 0"),
         ("silent", "not answered"),
     ] {
         let arguments = ["--handler", symbol, "--timeout", "1", "--jaxlib", "0.12.0"];

@@ -25,7 +25,7 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Loads a plugin, after a child process has loaded it unharmed, and initialises it.
+    /// Loads a plugin and initialises it.
     ///
     /// # Errors
     /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library or no plugin,

@@ -67,7 +67,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_register(
         let platform = unsafe { text(platform, "platform") }?;
         // SAFETY: as promised by the caller.
         let stages = unsafe { stages(execute, instantiate, prepare, initialize) }?;
-        // Asked in a child process first, then for good.
         let handler = library.library.handler(name, &stages)?;
         library
             .runtime

@@ -121,8 +121,6 @@ pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
 struct Listener {
     told: unsafe extern "C" fn(*mut c_void, c_int, *const c_char),
     user: *mut c_void,
-    /// The process that set it.
-    process: u32,
 }
 
 // SAFETY: the contract of `xffi_rt_set_logger`: any thread may call it.
@@ -169,8 +167,6 @@ impl Logger {
         let before = std::mem::replace(&mut *place, listener.map(Arc::new));
         // Both at once: of two threads that set it the level and the function are one's.
         log::set_max_level(level);
-        // In a fork: a thread of the parent's that was in it is not there.
-        let before = before.filter(|before| before.process == std::process::id());
         while before
             .as_ref()
             .is_some_and(|before| Arc::strong_count(before) > 1)
@@ -235,11 +231,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     status_or_null(|| {
         // Only this library has its facade; the second time it is ours already.
         let _ = log::set_logger(&LOGGER);
-        let process = std::process::id();
-        LOGGER.replace(told.map(|told| Listener {
-            told,
-            user,
-            process,
-        }))
+        LOGGER.replace(told.map(|told| Listener { told, user }))
     })
 }
