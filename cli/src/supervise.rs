@@ -79,7 +79,8 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
 /// # Errors
 /// As [`ask`].
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
-    if let Some(answer) = ask_again(limit, &[])? {
+    let (status, said) = run(limit, again_with(&[]))?;
+    if let Some(answer) = outcome(status, said)? {
         crate::output::json(&answer)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -90,18 +91,33 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
 /// # Errors
 /// As [`ask`].
 pub(crate) fn ask_again(limit: Duration, options: &[String]) -> Result<Option<Value>> {
+    ask(limit, again_with(options))
+}
+
+/// This command line with further options.
+fn again_with(options: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let at = 1.min(arguments.len());
     arguments.splice(at..at, options.iter().map(OsString::from));
-    ask(limit, arguments)
+    arguments
 }
 
-/// Runs this program in a child process and returns its answer for programs. Each call may take as long as `limit`, what
-/// else it enters [`GRACE`] more.
+/// Runs this program in a child process and returns its answer for programs; how the process ends after that does not
+/// matter.
 ///
 /// # Errors
 /// The child's own error, and a crash, an early end or a hang, with whose code ran.
-pub(crate) fn ask(limit: Duration, mut arguments: Vec<OsString>) -> Result<Option<Value>> {
+pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Value>> {
+    let (status, mut said) = run(limit, arguments)?;
+    match said.ends.take() {
+        Some(None) => Ok(said.answer),
+        Some(Some(error)) => Err(anyhow!(error)),
+        None => outcome(status, said),
+    }
+}
+
+/// Runs this program in a child process. Each call may take as long as `limit`, what else it enters [`GRACE`] more.
+fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Said)> {
     let (read, write) = rustix::pipe::pipe().context("a pipe to a child process")?;
     rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
     // What a handler started may hold the other end open: only what is there is read.
@@ -117,7 +133,7 @@ pub(crate) fn ask(limit: Duration, mut arguments: Vec<OsString>) -> Result<Optio
     let mut said = Said::new(read.into());
     let status = wait(&mut child, &mut said, limit);
     crate::progress::clear();
-    outcome(status?, said)
+    Ok((status?, said))
 }
 
 /// Waits for the child's end, or ends it.
