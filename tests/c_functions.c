@@ -475,3 +475,44 @@ XFFI_LIBRARY(c_functions,
              XFFI_DESCRIBE(bounded, XFFI_ARGS(), XFFI_RETS(XFFI_OPERAND("y", S32, 0)),
                            XFFI_ATTRS(XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1), XFFI_MAX(64)),
                                       XFFI_ATTR_WITH("eps", f64, XFFI_DEFAULT(0.5), XFFI_MIN(1e-6)))));
+
+/* Whether results start where other operands do, in frames of so many arguments and as many results. */
+static XLA_FFI_Error* clashes_impl(xffi_call* call) {
+  static float memory[200];
+  static XLA_FFI_Buffer buffers[200];
+  static void* operands[200];
+  static XLA_FFI_ArgType arg_types[100];
+  static XLA_FFI_RetType ret_types[100];
+  static int64_t one[] = {1}, none[] = {0}, square[] = {1, 1};
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
+  const int64_t n = xffi_attr_i64(call, "count");
+  XLA_FFI_CallFrame frame = *call->frame;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  int64_t i, which;
+  if (error != NULL) return error;
+  for (which = 0; which < y.count; ++which) {
+    XLA_FFI_Buffer *arg = &buffers[n - 1], *ret = &buffers[n], *last = &buffers[2 * n - 1];
+    for (i = 0; i < 2 * n; ++i) {
+      buffers[i].struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+      buffers[i].dtype = XLA_FFI_DataType_F32;
+      buffers[i].data = &memory[i * 77 % (2 * n)];
+      buffers[i].rank = 1;
+      buffers[i].dims = one;
+      operands[i] = &buffers[i];
+      if (i < n) arg_types[i] = XLA_FFI_ArgType_BUFFER;
+      if (i < n) ret_types[i] = XLA_FFI_RetType_BUFFER;
+    }
+    if (which > 0) last->data = which == 3 ? ret->data : arg->data;
+    if (which == 2) last->rank = 2, last->dims = square;
+    if (which == 4) ret->data = arg->data;
+    if (which == 5) last->dims = none;
+    frame.args.size = frame.rets.size = n;
+    frame.args.types = arg_types;
+    frame.rets.types = ret_types;
+    frame.args.args = operands;
+    frame.rets.rets = operands + n;
+    ((int32_t*)y.data)[which] = xla_ffi_sdk_any_clash(&frame, n, n);
+  }
+  return NULL;
+}
+XFFI_HANDLER(clashes, clashes_impl);

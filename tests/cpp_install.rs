@@ -264,7 +264,6 @@ XLA_FFI_LIBRARY(dots,
 "#;
 
 /// The chapter on C++: its code compiles by its own command against what is installed, and its errors are these words.
-/// `tests/claims.rs` says which test stands for which sentence.
 #[test]
 fn the_chapter_on_cpp() {
     let test = "the_chapter_on_cpp";

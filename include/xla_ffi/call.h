@@ -38,12 +38,7 @@ typedef struct xffi_kept_ {
 } xffi_kept_;
 #define XFFI_KEPT_ 8
 
-/* Where an operand lies, and what the handler calls it. */
-typedef struct xffi_region_ {
-  xla_ffi_sdk_region at;
-  const char* name;
-} xffi_region_;
-#define XFFI_REGIONS_ 8
+#define XFFI_NAMES_ 8
 
 /* A call that is being decoded. */
 typedef struct xffi_call {
@@ -52,7 +47,7 @@ typedef struct xffi_call {
   XLA_FFI_CallFrame* frame;
   const char* handler; /* the handler's name, for messages */
   int64_t next_arg, next_ret;
-  xffi_region_ args[XFFI_REGIONS_], rets[XFFI_REGIONS_]; /* the first of them */
+  const char *args[XFFI_NAMES_], *rets[XFFI_NAMES_]; /* what the handler calls the first of them */
   xffi_dict attrs;
   xffi_kept_ dicts[XFFI_KEPT_]; /* the first of the dictionaries that were fetched */
   int dict_count;
@@ -163,7 +158,7 @@ XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA
 XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line, const XLA_FFI_Buffer* got,
                                         XLA_FFI_DataType dtype, int64_t rank) {
   const char *type = xffi_dtype_name(got->dtype), *text = XLA_FFI_SDK_TEXT_COUNT;
-  xla_ffi_sdk_region region;
+  int64_t elements;
   if ((dtype == XFFI_ANY_DTYPE) == (got->dtype == dtype)) {
     const int packed = xffi_unnumbered(call->api, dtype, got->dtype);
     if (dtype == XFFI_ANY_DTYPE) {
@@ -194,7 +189,7 @@ XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line,
   }
   xla_ffi_sdk_put_words(line, type);
   xffi_put_shape_(line, got->dims, got->rank);
-  switch (xla_ffi_sdk_locate_any(got, (unsigned)got->dtype, got->rank, &region)) {
+  switch (xla_ffi_sdk_find_fault(got, (unsigned)got->dtype, got->rank, &elements)) {
     case xla_ffi_sdk_fault_bytes:
       text = XLA_FFI_SDK_TEXT_BYTES;
       break;
@@ -247,20 +242,15 @@ XFFI_HOT int xffi_has_memory(const xffi_call* call) {
          call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
-/* Keeps where a fetched operand lies, and gives it to the handler. */
+/* Keeps the name of a fetched operand, and gives it to the handler. */
 XFFI_HOT xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, const char* name,
-                                   XLA_FFI_DataType dtype, const XLA_FFI_Buffer* from,
-                                   xla_ffi_sdk_region region) {
-  xffi_region_* regions = is_arg ? call->args : call->rets;
+                                   XLA_FFI_DataType dtype, const XLA_FFI_Buffer* from, int64_t count) {
   xffi_buffer to;
-  if (index < XFFI_REGIONS_) {
-    regions[index].at = region;
-    regions[index].name = name;
-  }
+  if (index < XFFI_NAMES_) (is_arg ? call->args : call->rets)[index] = name;
   to.data = from->data;
   to.dims = from->dims;
   to.rank = from->rank;
-  to.count = region.count;
+  to.count = count;
   to.dtype = dtype;
   to.present = 1;
   return to;
@@ -278,13 +268,13 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
   /* Any type is one that has a number: XFFI_ANY_DTYPE is the number that none has. */
   if (from != NULL && (dtype == XFFI_ANY_DTYPE) != (from->dtype == dtype) &&
       (rank == XFFI_ANY_RANK || from->rank == rank)) {
-    xla_ffi_sdk_region region;
+    int64_t count;
     const xla_ffi_sdk_fault fault =
-        xla_ffi_sdk_locate_any(from, (unsigned)from->dtype, from->rank, &region);
+        xla_ffi_sdk_find_fault(from, (unsigned)from->dtype, from->rank, &count);
     if (fault == xla_ffi_sdk_fault_none ||
         (fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes &&
          !xffi_has_memory(call))) {
-      to = xffi_fetched_(call, is_arg, index, name, from->dtype, from, region);
+      to = xffi_fetched_(call, is_arg, index, name, from->dtype, from, count);
       /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
       if (to.data == NULL && to.count == 0) to.data = (void*)(uintptr_t)from;
       return to;
@@ -300,10 +290,10 @@ XFFI_HOT xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, c
   if (dtype != XFFI_ANY_DTYPE && rank >= 0 && rank <= 2 &&
       index < (is_arg ? call->frame->args.size : call->frame->rets.size)) {
     const XLA_FFI_Buffer* from = xla_ffi_sdk_operand(call->frame, is_arg, index);
-    xla_ffi_sdk_region region;
+    int64_t count;
     if (XFFI_LIKELY_(from != NULL && from->dtype == dtype && from->rank == rank &&
-                    xla_ffi_sdk_locate_small(from, (unsigned)dtype, rank, &region))) {
-      return xffi_fetched_(call, is_arg, index, name, dtype, from, region);
+                    xla_ffi_sdk_is_small(from, (unsigned)dtype, rank, &count))) {
+      return xffi_fetched_(call, is_arg, index, name, dtype, from, count);
     }
   }
   return xffi_operand_any_(call, is_arg, index, name, dtype, rank);
@@ -366,8 +356,6 @@ XFFI_INLINE xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_Da
     xffi_inout_problem(call, name, arg, ret, &x, &y);
     return none;
   }
-  /* It is the result that others may not touch. */
-  if (arg < XFFI_REGIONS_) call->args[arg].at.start = call->args[arg].at.end = XLA_FFI_SDK_NOWHERE;
   return y;
 }
 

@@ -109,14 +109,11 @@ XFFI_COLD void xffi_left_over(xffi_call* call) {
 XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                 int64_t index) {
   const xffi_call* call = (const xffi_call*)context;
-  const xffi_region_* regions = is_arg ? call->args : call->rets;
-  const int known = index < XFFI_REGIONS_ && index < (is_arg ? call->next_arg : call->next_ret) &&
-                    regions[index].name != NULL;
-  xffi_put_name_(line, is_arg ? "argument" : "result", known ? regions[index].name : NULL, index);
+  const int known = index < XFFI_NAMES_ && index < (is_arg ? call->next_arg : call->next_ret);
+  xffi_put_name_(line, is_arg ? "argument" : "result", known ? (is_arg ? call->args : call->rets)[index] : NULL, index);
 }
 
-/* Tells which results share memory with other operands as they may not: an argument in the very same
- * place, of the same type and shape, is an alias that the program declared. */
+/* Reports the results that start where another operand does. */
 XFFI_COLD void xffi_clashes(xffi_call* call) {
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   while (xla_ffi_sdk_next_clash(call->frame, call->next_arg, call->next_ret, &clash)) {
@@ -163,24 +160,6 @@ XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
   }
 }
 
-/* Whether a result may share memory with another operand, by the places that were kept; where not all were, whether one
- * does. */
-XFFI_HOT int xffi_may_clash_(const xffi_call* call) {
-  int64_t r, other;
-  if (XFFI_UNLIKELY(call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_)) {
-    return xla_ffi_sdk_any_clash(call->frame, call->next_arg, call->next_ret);
-  }
-  for (r = 0; r < call->next_ret; ++r) {
-    for (other = 0; other < call->next_arg; ++other) {
-      if (XFFI_UNLIKELY(xla_ffi_sdk_overlap(call->rets[r].at, call->args[other].at))) return 1;
-    }
-    for (other = 0; other < r; ++other) {
-      if (XFFI_UNLIKELY(xla_ffi_sdk_overlap(call->rets[r].at, call->rets[other].at))) return 1;
-    }
-  }
-  return 0;
-}
-
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
  * error to return. Operands are not counted where a handler of another stage fetched none, and
  * attributes and fields of dictionaries not where `call->open_attrs` is set. */
@@ -195,7 +174,8 @@ XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
     if (call->dict_count != 0) xffi_dicts_done_(call);
   }
   call->decoded = call->next_arg + call->next_ret;
-  if (call->problems == 0 && xffi_has_memory(call) && XFFI_UNLIKELY(xffi_may_clash_(call))) {
+  if (call->problems == 0 && xffi_has_memory(call) &&
+      XFFI_UNLIKELY(xla_ffi_sdk_any_clash(call->frame, call->next_arg, call->next_ret))) {
     xffi_clashes(call);
   }
   return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
@@ -269,11 +249,6 @@ XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
   if (frame->api == NULL) return NULL;
   /* The stages had other numbers before r0, so that every call from there ends here. */
   if (xffi_is_before_r0(frame->api)) return xffi_refuse_before_r0(frame->api, handler->name);
-  if (frame->api->XLA_FFI_Error_Create == NULL) {
-    fprintf(stderr, "xla-ffi: %s: not called, for its host gave no means to report an error\n",
-            handler->name);
-    return NULL;
-  }
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
     return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                              "%s" XLA_FFI_SDK_TEXT_SHORT_FRAME " (%zu bytes, expected %zu)",
@@ -344,17 +319,12 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
                                     : xffi_metadata_of_state_(frame, handler, extension);
     }
   }
-  /* A function that cannot be given its error would go on as if there were none: it is not even called where
-   * the host takes no errors. */
   if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
-                    xffi_is_before_r0(frame->api) ||
-                    (!handler->host_only && frame->api->XLA_FFI_Error_Create == NULL) ||
-                    !xla_ffi_sdk_has_lists(frame) || frame->stage != handler->stage)) {
+                    xffi_is_before_r0(frame->api) || !xla_ffi_sdk_has_lists(frame) || frame->stage != handler->stage)) {
     return xffi_wrong_call(frame, handler);
   }
   if (handler->host_only && XFFI_UNLIKELY(!xla_ffi_sdk_is_on_host(frame))) {
-    return frame->api->XLA_FFI_Error_Create == NULL ? xffi_wrong_call(frame, handler)
-                                                    : xffi_on_device(frame, handler->name);
+    return xffi_on_device(frame, handler->name);
   }
   if (XFFI_UNLIKELY(function == NULL)) return xffi_no_function_(frame, handler); /* a constant, mostly */
   call.api = frame->api;

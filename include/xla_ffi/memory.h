@@ -1,4 +1,4 @@
-/* Where operands lie: what keeps their memory from being used, and which of them share some. Part of
+/* Where operands lie: what keeps their memory from being used, and which of them start in one place. Part of
  * <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Everything here works on addresses alone, whether they
  * are those of the host's memory or of a device's.
  */
@@ -66,14 +66,6 @@ typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_null,     /* elements that lie nowhere */
   xla_ffi_sdk_fault_alignment /* elements whose type wants another address */
 } xla_ffi_sdk_fault;
-
-/* The bytes of an operand, and the number of its elements. One without bytes lies at the end of all
- * addresses, so that it overlaps nothing. */
-typedef struct xla_ffi_sdk_region {
-  uintptr_t start, end;
-  int64_t count;
-} xla_ffi_sdk_region;
-#define XLA_FFI_SDK_NOWHERE UINTPTR_MAX
 
 /* Bits of an element; 0 for tokens and types that are not known. */
 XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
@@ -147,17 +139,15 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* p
 #endif
 }
 
-/* The memory of a buffer whose struct_size was checked, for dimensions of any size. */
-XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_Buffer* buf,
-                                                                 unsigned dtype, int64_t rank,
-                                                                 xla_ffi_sdk_region* region) {
+/* Whether the memory of a buffer whose struct_size was checked can be used, for dimensions of any size. */
+XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
+                                                                 int64_t* elements) {
   const unsigned bits = xla_ffi_sdk_bits_of(dtype), align = xla_ffi_sdk_align(dtype, bits);
   const uintptr_t data = (uintptr_t)buf->data;
   int64_t count = 1, bytes, i;
   uint64_t rest;
   int over = 0, empty = 0;
-  region->start = region->end = XLA_FFI_SDK_NOWHERE;
-  region->count = 0;
+  *elements = 0;
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
     const int64_t dim = buf->dims[i];
@@ -167,44 +157,29 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_B
   }
   if (empty) return xla_ffi_sdk_fault_none;
   if (over) return xla_ffi_sdk_fault_count;
-  region->count = count;
+  *elements = count;
   if (dtype == XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_none;
   rest = (((uint64_t)count & 7) * bits + 7) >> 3; /* packed elements may end within a byte */
   if (xla_ffi_sdk_multiply((int64_t)((uint64_t)count >> 3), bits, &bytes) || bytes > INT64_MAX - (int64_t)rest) {
     return xla_ffi_sdk_fault_bytes;
   }
-  bytes += (int64_t)rest;
   if (data == 0) return xla_ffi_sdk_fault_null;
-  if ((data & (align - 1)) != 0) return xla_ffi_sdk_fault_alignment;
-  if (bytes != 0) { /* 0: elements of a size that is not known */
-    region->start = data;
-    region->end = data + (uintptr_t)bytes;
-  }
-  return xla_ffi_sdk_fault_none;
+  return (data & (align - 1)) != 0 ? xla_ffi_sdk_fault_alignment : xla_ffi_sdk_fault_none;
 }
 
-/* The region of elements of whole bytes, in up to two small dimensions, which are multiplied without looking for
- * overflow; 0: the long way has to be gone. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
-                                                    xla_ffi_sdk_region* region) {
+/* The same for elements of whole bytes in up to two small dimensions, which are multiplied without looking for overflow; 0:
+ * look again with the function above. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
+                                                int64_t* elements) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
-  const uintptr_t data = (uintptr_t)buf->data;
   int is_small = bytes != 0 && (rank == 0 || (rank <= 2 && buf->dims != NULL));
-  int64_t count = 1;
+  *elements = 1;
   if (rank > 0 && XLA_FFI_SDK_MEMORY_LIKELY(is_small)) {
     const uint64_t d0 = (uint64_t)buf->dims[0], d1 = rank > 1 ? (uint64_t)buf->dims[1] : 1;
     is_small = (d0 | d1) >> 28 == 0;
-    count = (int64_t)(d0 * d1);
+    *elements = (int64_t)(d0 * d1);
   }
-  region->start = data;
-  region->end = data + (uintptr_t)count * bytes;
-  region->count = count;
-  return is_small && xla_ffi_sdk_is_address(data, xla_ffi_sdk_align(dtype, bytes * 8));
-}
-
-/* Whether two operands share a byte. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_overlap(xla_ffi_sdk_region a, xla_ffi_sdk_region b) {
-  return (a.start < b.end) & (b.start < a.end);
+  return is_small && xla_ffi_sdk_is_address((uintptr_t)buf->data, xla_ffi_sdk_align(dtype, bytes * 8));
 }
 
 /* The buffer at a place of the frame's arguments or results; null where there is none to be judged. */
@@ -230,13 +205,13 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA
   return 1;
 }
 
-/* The same, and where its bytes lie: nowhere where it has none, or is no buffer. */
-XLA_FFI_SDK_MEMORY_COLD const XLA_FFI_Buffer* xla_ffi_sdk_located(const XLA_FFI_CallFrame* frame, int is_arg,
-                                                                  int64_t index, xla_ffi_sdk_region* region) {
-  const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, index);
-  region->start = region->end = XLA_FFI_SDK_NOWHERE;
-  if (buf != NULL) xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, region);
-  return buf;
+/* Whether a buffer has elements, and they take memory. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
+  int64_t i;
+  for (i = 0; i < buf->rank; ++i) {
+    if (buf->dims == NULL || buf->dims[i] == 0) return 0;
+  }
+  return xla_ffi_sdk_bits_of((unsigned)buf->dtype) != 0;
 }
 
 /* Two operands that clash. */
@@ -245,38 +220,38 @@ typedef struct xla_ffi_sdk_clash_of {
   int with_arg;
 } xla_ffi_sdk_clash_of;
 
-/* The next clash among the first `args` arguments and `rets` results of a frame; 0 where there is none. A
- * result may not share a byte with another operand; but an argument in the very same place, of the same type and
- * shape, is what a program means by input_output_aliases. A search begins with {0, -1, 1}: each result is compared
- * with the arguments, then with the results before it. */
+/* Whether a result starts where another operand does. Hosts overlap operands in no other way: they can only be asked for an
+ * argument in the place of a result of its type and shape (input_output_aliases), which is no clash. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
+  const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(frame, 0, at->ret);
+  const XLA_FFI_Buffer* other = xla_ffi_sdk_operand(frame, at->with_arg, at->other);
+  return ret != NULL && other != NULL && ret->data == other->data && xla_ffi_sdk_has_bytes(ret) &&
+         xla_ffi_sdk_has_bytes(other) && !(at->with_arg && xla_ffi_sdk_alike(ret, other));
+}
+
+/* The next clash among the first `args` arguments and `rets` results of a frame; 0 if there is none. A search begins with
+ * {0, -1, 1}: each result is compared with the arguments, then with the results before it. */
 XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args,
                                                    int64_t rets, xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {
-    xla_ffi_sdk_region region, where;
-    const XLA_FFI_Buffer* ret = xla_ffi_sdk_located(frame, 0, at->ret, &region);
-    if (region.start == XLA_FFI_SDK_NOWHERE) continue;
     for (; at->with_arg >= 0; --at->with_arg, at->other = -1) {
       const int64_t count = at->with_arg ? args : at->ret;
       while (++at->other < count) {
-        const XLA_FFI_Buffer* other = xla_ffi_sdk_located(frame, at->with_arg, at->other, &where);
-        if (xla_ffi_sdk_overlap(region, where) &&
-            (!at->with_arg || region.start != where.start || region.end != where.end ||
-             !xla_ffi_sdk_alike(ret, other))) {
-          return 1;
-        }
+        if (xla_ffi_sdk_is_clash(frame, at)) return 1;
       }
     }
   }
   return 0;
 }
 
-/* One of many operands: where it starts and ends, and its place among the arguments, or, where that is negative, the
- * complement of its place among the results. */
+/* One of many operands: where it starts, and its place among the arguments, or the complement of its place among the
+ * results. */
 typedef struct xla_ffi_sdk_spot {
-  uintptr_t start, end;
+  uintptr_t start;
   int64_t index;
 } xla_ffi_sdk_spot;
 #define XLA_FFI_SDK_SPOTS 64
+#define XLA_FFI_SDK_PAIRS 16 /* so many operands are compared in pairs */
 
 /* By where they start, for qsort. */
 XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
@@ -284,96 +259,90 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_compare_spots(const void* left, const vo
   return a < b ? -1 : a > b;
 }
 
-/* Whether any of the sorted operands clash: those that start at one place are looked at together. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_spots_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_spot* spots,
-                                                       size_t count) {
-  /* How far arguments and results reach that start before the place at hand. */
-  uintptr_t arg_end = 0, ret_end = 0;
-  size_t first, next, i;
-  for (first = 0; first < count; first = next) {
-    const uintptr_t start = spots[first].start;
-    const xla_ffi_sdk_spot *ret = NULL;
-    uintptr_t furthest = 0;
-    for (next = first; next < count && spots[next].start == start; ++next) {
-      if (spots[next].index >= 0) {
-        if (spots[next].end > furthest) furthest = spots[next].end;
-      } else if (ret != NULL) {
-        return 1;
-      } else {
-        ret = &spots[next];
-      }
+/* Whether any of many operands clash: a sorted copy of their addresses takes n log n steps. If there is no memory for it, the
+ * pairs are compared. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+  xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
+  const size_t most = (size_t)args + (size_t)rets;
+  size_t count = 0, first, next, k;
+  int64_t i;
+  int found = 0;
+  if (most > XLA_FFI_SDK_SPOTS) spots = (xla_ffi_sdk_spot*)malloc(most * sizeof(*spots));
+  if (spots == NULL) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
+  for (i = -rets; i < args; ++i) {
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, i >= 0, i >= 0 ? i : ~i);
+    if (buf == NULL || !xla_ffi_sdk_has_bytes(buf)) continue;
+    spots[count].start = (uintptr_t)buf->data;
+    spots[count++].index = i;
+  }
+  qsort(spots, count, sizeof(*spots), xla_ffi_sdk_compare_spots);
+  for (first = 0; first < count && !found; first = next) {
+    int64_t ret = 0; /* of those that start here, or none */
+    for (next = first; next < count && spots[next].start == spots[first].start; ++next) {
+      found |= spots[next].index < 0 && ret < 0;
+      if (spots[next].index < 0) ret = spots[next].index;
     }
-    if (start < ret_end || (ret != NULL && start < arg_end)) return 1;
-    if (furthest > arg_end) arg_end = furthest;
-    if (ret == NULL) continue;
-    ret_end = ret->end;
-    for (i = first; i < next && furthest != 0; ++i) {
-      const int64_t index = spots[i].index;
-      if (index >= 0 && (spots[i].end != ret->end ||
-                         !xla_ffi_sdk_alike(xla_ffi_sdk_operand(frame, 1, index),
-                                            xla_ffi_sdk_operand(frame, 0, ~ret->index)))) {
-        return 1;
-      }
+    for (k = first; k < next && ret < 0; ++k) {
+      const int64_t index = spots[k].index;
+      found |= index >= 0 && !xla_ffi_sdk_alike(xla_ffi_sdk_operand(frame, 1, index), xla_ffi_sdk_operand(frame, 0, ~ret));
+    }
+  }
+  if (spots != few) free(spots);
+  return found;
+}
+
+/* Looks again at the operands that start where a result does. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_few_clash(const XLA_FFI_CallFrame* frame, const uintptr_t* starts, int64_t args,
+                                                     int64_t rets) {
+  int64_t r, other;
+  for (r = 0; r < rets; ++r) {
+    for (other = 0; other < args + r; ++other) {
+      const int is_arg = other < args;
+      xla_ffi_sdk_clash_of clash;
+      clash.ret = r;
+      clash.other = is_arg ? other : other - args;
+      clash.with_arg = is_arg;
+      if (starts[other] == starts[args + r] && xla_ffi_sdk_is_clash(frame, &clash)) return 1;
     }
   }
   return 0;
 }
 
-/* Whether any of the first `args` arguments and `rets` results clash, in n log n steps where xla_ffi_sdk_next_clash takes
- * n * n. More than XLA_FFI_SDK_SPOTS of them take memory; where there is none, the pairs are gone through. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
-  xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
-  xla_ffi_sdk_clash_of clash = {0, -1, 1};
-  const size_t most = (size_t)args + (size_t)rets;
-  size_t count = 0;
-  int64_t i;
-  int found;
-  if (rets <= 0) return 0;
-  if (most > XLA_FFI_SDK_SPOTS) spots = (xla_ffi_sdk_spot*)malloc(most * sizeof(*spots));
-  if (spots == NULL) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
-  for (i = -rets; i < args; ++i) {
-    xla_ffi_sdk_region region;
-    xla_ffi_sdk_located(frame, i >= 0, i >= 0 ? i : ~i, &region);
-    if (region.start == XLA_FFI_SDK_NOWHERE) continue;
-    spots[count].start = region.start;
-    spots[count].end = region.end;
-    spots[count++].index = i;
+/* Whether any of the first `args` arguments and `rets` results clash. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+  uintptr_t starts[XLA_FFI_SDK_PAIRS];
+  int64_t i, r, other;
+  if (rets == 0) return 0;
+  if (args + rets > XLA_FFI_SDK_PAIRS) return xla_ffi_sdk_do_many_clash(frame, args, rets);
+  for (i = 0; i < args + rets; ++i) {
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, i < args, i < args ? i : i - args);
+    starts[i] = buf != NULL ? (uintptr_t)buf->data : 0;
   }
-  qsort(spots, count, sizeof(*spots), xla_ffi_sdk_compare_spots);
-  found = xla_ffi_sdk_do_spots_clash(frame, spots, count);
-  if (spots != few) free(spots);
-  return found;
+  for (r = args; r < args + rets; ++r) {
+    for (other = 0; other < r; ++other) {
+      if (!XLA_FFI_SDK_MEMORY_LIKELY(starts[r] != starts[other])) return xla_ffi_sdk_do_few_clash(frame, starts, args, rets);
+    }
+  }
+  return 0;
 }
 
-/* Whether the memory of the first `args` arguments and `rets` results can be used, and none of it clashes. Where they
+/* Whether the memory of the first `args` arguments and `rets` results can be used, and none of them clash. Where they
  * have no memory, as in early stages, their sizes alone matter. */
 XLA_FFI_SDK_MEMORY_PURE int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                                        int has_memory) {
-  xla_ffi_sdk_region at[16];
-  const int64_t count = args + rets;
-  const int is_kept = count <= (int64_t)(sizeof(at) / sizeof(*at));
-  int64_t i, other;
-  for (i = 0; i < count; ++i) {
-    const int is_arg = i < args;
-    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, is_arg ? i : i - args);
-    xla_ffi_sdk_region* region = &at[is_kept ? i : 0];
-    region->start = region->end = XLA_FFI_SDK_NOWHERE;
-    if (buf != NULL) {
-      const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, region);
-      if (fault != xla_ffi_sdk_fault_none &&
-          (has_memory || fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes)) {
-        return 0;
-      }
-    }
-    for (other = is_arg || !has_memory || !is_kept ? i : 0; other < i; ++other) {
-      if (XLA_FFI_SDK_MEMORY_LIKELY(!xla_ffi_sdk_overlap(*region, at[other]))) continue;
-      if (other >= args || region->start != at[other].start || region->end != at[other].end ||
-          !xla_ffi_sdk_alike(buf, xla_ffi_sdk_operand(frame, 1, other))) {
-        return 0;
-      }
+  int64_t i, elements;
+  for (i = 0; i < args + rets; ++i) {
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, i < args, i < args ? i : i - args);
+    const xla_ffi_sdk_fault fault = buf == NULL
+                                        ? xla_ffi_sdk_fault_none
+                                        : xla_ffi_sdk_find_fault(buf, (unsigned)buf->dtype, buf->rank, &elements);
+    if (fault != xla_ffi_sdk_fault_none &&
+        (has_memory || fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes)) {
+      return 0;
     }
   }
-  return !has_memory || is_kept || !xla_ffi_sdk_any_clash(frame, args, rets);
+  return !has_memory || !xla_ffi_sdk_any_clash(frame, args, rets);
 }
 
 #if defined(__GNUC__) || defined(__clang__)

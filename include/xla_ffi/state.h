@@ -103,8 +103,7 @@ XFFI_INLINE const xffi_type_entry* xffi_type_entry_of(const xffi_type_entry* ent
   return entry;
 }
 
-/* Threads that come here together may all ask the host; the first answer is everybody's from then on. Nobody waits for
- * another thread: a child that is forked in the middle of another thread's registration would wait for good. */
+/* Threads that come here together may all ask the host; the first answer is everybody's from then on. */
 XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* type,
                                             XLA_FFI_TypeId* id) {
   XLA_FFI_Error* error;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use xla_ffi::Result;
 use xla_ffi::prelude::*;
 use xla_ffi_contract::{Contract, Dim, Entry};
-use xla_ffi_runtime::{Attributes, DType, Executable, Runtime, Shape, Stage, Tensor};
+use xla_ffi_runtime::{Attributes, DType, Executable, Shape, Tensor};
 
 /// Calls of each contract.
 const CALLS: usize = 200;
@@ -350,126 +350,6 @@ fn every_language_takes_the_same_calls() {
         assert!(
             (CALLS / 20..CALLS * 19 / 20).contains(&taken),
             "{name}: {taken} of {CALLS} calls fit"
-        );
-    }
-}
-
-/// Rust and C++ do not compile these; a handler in C tells its caller, whatever the shapes are.
-#[test]
-fn contracts_that_are_none_or_of_another_handler_are_told_in_c() {
-    let test = "contracts_that_are_none_or_of_another_handler_are_told_in_c";
-    let (none, short, long) = (
-        "is none",
-        "has no entry for one of the operands",
-        "has an entry more than there are operands",
-    );
-    // Of two arguments of one dimension and one result.
-    let wrong = [
-        ("n, n", none),
-        ("3n, n -> n", none),
-        ("n, n -> n%2", none),
-        ("n, n/ -> n", none),
-        ("n, 2*n -> n", none),
-        (".., n -> n", none),
-        ("n, n -> 2-", none),
-        ("{, n -> n", none),
-        ("n, n -> n -> n", none),
-        ("n,, n -> n", none),
-        ("n, n, -> n", none),
-        (", n, n -> n", none),
-        ("n, n -> n, , n?", none),
-        ("n, n -> n+", none),
-        ("n, n -> n/", none),
-        ("n, n -> n/0", none),
-        ("n, n -> 0*n", none),
-        ("n, n -> _+1", none),
-        ("n, n -> n/2/2", none),
-        ("n, n -> n+1*2", none),
-        ("n, n -> 4294967296", none),
-        ("n, n -> 21474836470", none),
-        ("n, n -> n+30000000000", none),
-        ("1*n, n -> n", none),
-        ("... n ..., n -> n", none),
-        ("n, n, ... ...? -> n", none),
-        ("n, n() -> n", none),
-        ("n, () n -> n", none),
-        ("n, n, () ()? -> n", none),
-        ("n, n, n+1? -> n", none),
-        ("n, n?* -> n", none),
-        ("n, n* ? -> n", none),
-        ("n, n?? -> n", none),
-        ("n, ? -> n", none),
-        ("n, n, * -> n", none),
-        ("n, n m? k -> n", none),
-        ("n, n* k -> n", none),
-        ("n*, n -> n", none),
-        ("n, n* , n? -> n", none),
-        ("n -> n", short),
-        ("-> n", short),
-        ("n, n ->", short),
-        ("n, n, n -> n", long),
-        ("n, n -> n, n", long),
-        ("n, n -> n, ()", long),
-    ];
-    let right = [
-        "n, n -> n",
-        "n, n, n? -> n",
-        "n, n* -> n",
-        "n, n -> 2*n/2, n?",
-        "_n, a_1 -> Z",
-        "n, n -> 0000000000000000002*n/00000000002",
-        "n , n , () ? , token * -> n , 4294967295 ?",
-        "n, token -> token",
-        "n, n -> 2*",
-    ];
-    let mut source = String::new();
-    let handler = |at: usize, text: &str| {
-        let mut body = String::new();
-        for (side, at) in [("arg", 0), ("arg", 1), ("ret", 0)] {
-            body.push_str(&operand_in_c(Kind::Array, side, at, "F32, 1"));
-        }
-        body.push_str(&format!("  xffi_shapes(call, \"{text}\");\n"));
-        handler_in_c(&format!("h{at}"), &body)
-    };
-    for (text, why) in wrong {
-        assert_eq!(Contract::parse(text).is_err(), why == none, "{text}");
-    }
-    assert!(right.iter().all(|text| Contract::parse(text).is_ok()));
-    let texts = wrong.iter().map(|(text, _)| *text).chain(right);
-    for (at, text) in texts.clone().enumerate() {
-        source.push_str(&handler(at, text));
-    }
-    let Some(library) = crate::library(&Runtime::default(), test, false, &source) else {
-        return;
-    };
-    let shape = || Shape::new(DType::F32, [2]).unwrap();
-    for (at, text) in texts.enumerate() {
-        let name = format!("h{at}");
-        let handler = library.handler(&name, &[(Stage::Execute, &name)]);
-        let executable = handler.unwrap().instantiate(&Attributes::new()).unwrap();
-        let call = |args: usize| {
-            let tensors = (0..args).map(|_| Tensor::zeros(shape()).unwrap());
-            let call = executable.call().args(tensors).ret(shape());
-            call.run()
-                .map(drop)
-                .map_err(|error| error.message().to_owned())
-        };
-        let told = call(2);
-        match wrong.get(at) {
-            Some((_, why)) => {
-                let told = told.unwrap_err();
-                assert!(
-                    told.ends_with(&format!("the shape contract `{text}` {why}")),
-                    "{told}"
-                );
-            }
-            None => assert_eq!(told, Ok(()), "{text}"),
-        }
-        // A call with an argument more is the caller's mistake, not the contract's.
-        let told = call(3).unwrap_err();
-        assert!(
-            told.contains("expected 2") && !told.contains("the shape contract"),
-            "{text}: {told}"
         );
     }
 }

@@ -282,31 +282,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(sorted_names, SortedNames,
                                   .Attr<int32_t>("_")
                                   .Attr<int32_t>("ab"));
 
-// Numbers that the function's parameters do not hold
-// RUN-OURS narrowed {a = -2147483648, b = 255 : ui16, c = 9 : i64, d = 4294967295 : i64} -> s64[5] == -2147483648,255,9,4294967295,1
-// RUN-OURS narrowed {a = 2147483647, b = 0 : ui16, c = 0 : i64} -> s64[5] == 2147483647,0,0,-1,0
-// RUN-OURS narrowed {a = 2147483648, b = 0 : ui16, c = 0 : i64} -> s64[5] !! INVALID_ARGUMENT attribute 'a': the function takes an integer of 32 bits, got 2147483648
-// RUN-OURS narrowed {a = -2147483649, b = 0 : ui16, c = 0 : i64} -> s64[5] !! INVALID_ARGUMENT attribute 'a': the function takes an integer of 32 bits, got -2147483649
-// RUN-OURS narrowed {a = 0, b = 256 : ui16, c = 0 : i64} -> s64[5] !! INVALID_ARGUMENT attribute 'b': the function takes an integer of 8 bits without a sign, got 256
-// RUN-OURS narrowed {a = 0, b = 0 : ui16, c = -1 : i64} -> s64[5] !! INVALID_ARGUMENT attribute 'c': the function takes an integer of 64 bits without a sign, got -1
-// RUN-OURS narrowed {a = 0, b = 0 : ui16, c = 0 : i64, d = -1 : i64} -> s64[5] !! INVALID_ARGUMENT attribute 'd': the function takes an integer of 32 bits without a sign, got -1
-// RUN-OURS narrowed {a = 0 : i32, b = 0 : ui16, c = 0 : i64} -> s64[5] !! INVALID_ARGUMENT attribute 'a': expected a scalar of S64, got S32
-#if OURS
-static ffi::Error Narrowed(ffi::ResultBufferR1<ffi::S64> y, int32_t a, const uint8_t& b, uint64_t c,
-                           std::optional<uint32_t> d, bool e) {
-  Put(y, {a, b, static_cast<int64_t>(c), d ? Int(*d) : -1, e ? 1 : 0});
-  return ffi::Error::Success();
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(narrowed, Narrowed,
-                              ffi::Ffi::Bind()
-                                  .Ret<ffi::BufferR1<ffi::S64>>()
-                                  .Attr<int64_t>("a")
-                                  .Attr<uint16_t>("b")
-                                  .Attr<int64_t>("c")
-                                  .Attr<std::optional<int64_t>>("d")
-                                  .Attr<int64_t>("c"));
-#endif
-
 // Bounds, which belong to the range
 // RUN-OURS bounded {n = 1, u = 7 : ui8, r = {lo = -3, hi = 0.1 : f32}} -> s64[1] == 1
 // RUN-OURS bounded {n = 64, u = 0 : ui8, eps = 0.5, r = {lo = 9, hi = -1.0 : f32}} -> s64[1] == 64

@@ -159,7 +159,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(plain_twice, PlainTwice,
                                   .Ctx<ffi::UserData<const Plain>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 // RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 0 : i64} -> s64[1] == 5
-// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 1 : i64} -> s64[1] !! INTERNAL Derived::id is inherited
+// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 1 : i64} -> s64[1] !! INVALID_ARGUMENT the id of type 'misuse.derived'
 // RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 2 : i64} -> s64[1] !! INTERNAL
 static ffi::ErrorOr<std::unique_ptr<Plain>> NewPlain(ffi::Context context, int64_t) {
   static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Plain>();
@@ -173,8 +173,9 @@ static ffi::ErrorOr<std::unique_ptr<Plain>> NewPlain(ffi::Context context, int64
 }
 static ffi::Error UseNamed(ffi::Context context, int64_t what, ffi::ResultBufferR1<ffi::S64> y) {
   if (what == 1) {
-    auto derived = context.get<ffi::State<Derived>>();
-    return derived ? ffi::Error() : derived.error();
+    static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Derived>();
+    auto* error = ffi::Ffi::RegisterTypeId(context.api(), "misuse.derived", &Derived::id, &info);
+    return ffi::Error::InvalidArgument(ffi::internal::GetErrorDetails(context.api(), error).message);
   }
   if (what == 2) {
     auto renewed = context.get<ffi::State<Renewed>>();

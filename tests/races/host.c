@@ -1,9 +1,7 @@
 /* A host of pthreads and nothing else, so that tools that watch threads see every lock: it loads a
  * library of the conformance handlers (tests/jax/README.md) and has many threads call all of them at
  * once, the first calls of the process among them. Two function tables stand for two copies of XLA in
- * one process; the second one has no futures. At the end a forked child, which has none of the threads,
- * calls again. Before all that a child is forked while a thread's first call stands in a third copy of
- * XLA, and has to do without that thread.
+ * one process; the second one has no futures.
  *
  *   host LIBRARY THREADS ROUNDS
  */
@@ -13,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "xla/ffi/api/c_api.h"
@@ -62,31 +59,13 @@ typedef struct xla {
   int type_count, registrations;
 } xla;
 
-static xla copies[3];
+static xla copies[2];
 
 struct XLA_FFI_InvokeContext {
   xla* copy;
   int64_t type_id; /* of the state that instantiate left */
   void* state;
 };
-
-/* Of the third copy: how far the call is that stands in it. */
-static pthread_mutex_t stand_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t stand_changed = PTHREAD_COND_INITIALIZER;
-static enum { TO_STAND, STANDING, TO_GO_ON } stand;
-
-static void go_to(int next) {
-  pthread_mutex_lock(&stand_lock);
-  stand = next;
-  pthread_cond_broadcast(&stand_changed);
-  pthread_mutex_unlock(&stand_lock);
-}
-
-static void wait_for(int reached) {
-  pthread_mutex_lock(&stand_lock);
-  while ((int)stand < reached) pthread_cond_wait(&stand_changed, &stand_lock);
-  pthread_mutex_unlock(&stand_lock);
-}
 
 static XLA_FFI_Error* type_register_in(xla* copy, XLA_FFI_Type_Register_Args* args) {
   XLA_FFI_Error* error = NULL;
@@ -115,14 +94,6 @@ static XLA_FFI_Error* type_register_0(XLA_FFI_Type_Register_Args* args) {
 }
 static XLA_FFI_Error* type_register_1(XLA_FFI_Type_Register_Args* args) {
   return type_register_in(&copies[1], args);
-}
-
-static XLA_FFI_Error* type_register_2(XLA_FFI_Type_Register_Args* args) {
-  if (stand == TO_STAND) {
-    go_to(STANDING);
-    wait_for(TO_GO_ON);
-  }
-  return type_register_in(&copies[2], args);
 }
 
 static XLA_FFI_Error* handler_register_in(xla* copy) {
@@ -290,7 +261,7 @@ static XLA_FFI_Error* future_wait(XLA_FFI_Future* future) {
 
 static void make_tables(void) {
   int i;
-  for (i = 0; i < 3; ++i) {
+  for (i = 0; i < 2; ++i) {
     XLA_FFI_Api* api = &copies[i].api;
     pthread_mutex_init(&copies[i].lock, NULL);
     api->struct_size = sizeof(*api);
@@ -302,7 +273,7 @@ static void make_tables(void) {
     api->XLA_FFI_Error_Destroy = error_destroy;
     api->XLA_FFI_Handler_Register = i == 0 ? handler_register_0 : handler_register_1;
     api->XLA_FFI_Stream_Get = no_stream;
-    api->XLA_FFI_Type_Register = i == 0 ? type_register_0 : i == 1 ? type_register_1 : type_register_2;
+    api->XLA_FFI_Type_Register = i == 0 ? type_register_0 : type_register_1;
     api->XLA_FFI_InvokeContext_Get = context_get;
     api->XLA_FFI_State_Set = state_set;
     api->XLA_FFI_State_Get = state_get;
@@ -556,59 +527,6 @@ static void* caller(void* data) {
   return NULL;
 }
 
-static void* first_call(void* own) {
-  instantiate(own);
-  check(count_up(own) == 5, "the state of the call that stood");
-  drop_state(own);
-  return NULL;
-}
-
-/* A child is forked while a thread registers a type: nobody in it will ever end that. */
-static void in_the_middle(void) {
-  XLA_FFI_InvokeContext own = {&copies[2], 0, NULL};
-  pthread_t thread;
-  pid_t child;
-  int status = -1;
-  check(pthread_create(&thread, NULL, first_call, &own) == 0, "thread");
-  wait_for(STANDING);
-  child = fork();
-  check(child >= 0, "fork");
-  if (child == 0) {
-    XLA_FFI_InvokeContext its = {&copies[2], 0, NULL};
-    alarm(20); /* a child that hangs is ended by a signal */
-    first_call(&its);
-    _exit(0);
-  }
-  check(waitpid(child, &status, 0) == child && status == 0,
-        "a child that was forked in the middle of another thread's first call has its own");
-  go_to(TO_GO_ON);
-  pthread_join(thread, NULL);
-}
-
-/* A child process calls what its parent has called, with state of its own. */
-static void in_a_child(void) {
-  int status = -1;
-  const pid_t child = fork();
-  check(child >= 0, "fork");
-  if (child == 0) {
-    int i;
-    alarm(60); /* a child that hangs is ended by a signal */
-    start_pool();
-    for (i = 0; i < 2; ++i) {
-      XLA_FFI_InvokeContext own = {&copies[i], 0, NULL};
-      metadata(&own, "counter");
-      instantiate(&own);
-      check(count_up(&own) == 5, "the state of a child");
-      drop_state(&own);
-      own.state = NULL;
-      all_handlers(&own, 11 + i);
-    }
-    end_pool();
-    _exit(0);
-  }
-  check(waitpid(child, &status, 0) == child && status == 0, "a forked child calls");
-}
-
 int main(int count, char** arguments) {
   pthread_t threads[256];
   int64_t stats[2];
@@ -622,7 +540,6 @@ int main(int count, char** arguments) {
   rounds = atoi(arguments[3]);
   check(thread_count >= 2 && thread_count <= 256, "2 to 256 threads");
   make_tables();
-  in_the_middle();
   pthread_barrier_init(&begin, NULL, (unsigned)thread_count);
   start_pool();
   for (i = 0; i < thread_count; ++i) {
@@ -630,7 +547,6 @@ int main(int count, char** arguments) {
   }
   for (i = 0; i < thread_count; ++i) pthread_join(threads[i], NULL);
   end_pool();
-  in_a_child();
   for (i = 0; i < 2; ++i) {
     check(count_up(&shared[i]) == 5 + shared_calls[i], "each call of the shared state counted once");
     drop_state(&shared[i]);
@@ -641,7 +557,7 @@ int main(int count, char** arguments) {
     XLA_FFI_InvokeContext context = {&copies[0], 0, NULL};
     well(call(&context, "counter_stats", EXECUTE, NULL, 0, &ret, 1, NULL, 0), "counter_stats");
   }
-  check(stats[0] == stats[1] && stats[0] == (int64_t)thread_count * rounds + 3, "states dropped");
+  check(stats[0] == stats[1] && stats[0] == (int64_t)thread_count * rounds + 2, "states dropped");
   printf("%d threads, %d rounds\n", thread_count, rounds);
   return 0;
 }

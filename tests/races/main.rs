@@ -81,7 +81,7 @@ fn sanitized(test: &str, source: &str) {
     );
     for rounds in [1, 1, 1, 1, 10] {
         let mut command = Command::new(&host);
-        command.env("TSAN_OPTIONS", "halt_on_error=1:die_after_fork=0");
+        command.env("TSAN_OPTIONS", "halt_on_error=1");
         run(command, &library, 64, rounds);
     }
 }
@@ -94,17 +94,6 @@ fn the_c_library() {
 #[test]
 fn the_cpp_library() {
     sanitized("the_cpp_library", "conformance.cc");
-}
-
-#[test]
-fn a_child_makes_its_own_cpp_handler() {
-    for compiler in cpp_compilers("a_child_makes_its_own_cpp_handler") {
-        let source = root().join("tests/races/made_later.cc");
-        let name = format!("made-later-{compiler}");
-        let program = compile(Path::new(compiler), &source, &name, &["-std=c++17"]);
-        let status = Command::new(program).status().expect("it starts");
-        assert!(status.success(), "{compiler}: {status}");
-    }
 }
 
 #[test]

@@ -196,11 +196,11 @@ struct StructMember {
     return Limited(&internal::Limits::max, value);
   }
   std::string_view name;
-  internal::Limits limits;
+  internal::Limits limits = {};
 
  private:
   template <typename Number>
-  constexpr StructMember Limited(internal::Limit internal::Limits::* which, Number value) const {
+  XLA_FFI_SDK_FN constexpr StructMember Limited(internal::Limit internal::Limits::* which, Number value) const {
     StructMember limited = *this;
     limited.limits.*which = internal::LimitOf<typename internal::LastNumber<internal::AttrTag<T>>::Type>(value);
     return limited;
@@ -233,81 +233,18 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
   }
 }
 
-// Whether a struct takes numbers of its members, where a part of them may be lost: each is looked at by itself, while the
-// others go for whatever they convert to.
-template <typename From, bool = is_number_v<From>>
-struct Loosely {
-  using Type = From;
-};
-template <typename From>
-struct Loosely<From, true> {
-  using Type = Stand<From, true>;
-};
-template <typename T, typename... Bs>
-constexpr bool CutsAny(const ParamList<Bs...>*, const ParamList<>*) {
-  return false;
-}
-template <typename T, typename... Bs, typename Now, typename... As>
-constexpr bool CutsAny(const ParamList<Bs...>*, const ParamList<Now, As...>*) {
-  using Given = typename Loosely<Now>::Type;
-  if constexpr (is_number_v<Now>) {
-    if (is_made_of_each_v<T, ParamList<Bs..., Given, typename Loosely<As>::Type...>> &&
-        !is_made_of_each_v<T, ParamList<Bs..., Stand<Now, false>, typename Loosely<As>::Type...>>) {
-      return true;
-    }
-  }
-  return CutsAny<T>(static_cast<const ParamList<Bs..., Given>*>(nullptr), static_cast<const ParamList<As...>*>(nullptr));
-}
-
-// A text that a member owns; what looks at one; and what stands for either, and converts to nothing else.
-template <typename T>
-struct OwnedText {
-  static constexpr bool kIs = false;
-};
-template <>
-struct OwnedText<std::string> {
-  static constexpr bool kIs = true;
-  using View = std::string_view;
-};
-template <>
-struct OwnedText<std::optional<std::string>> {
-  static constexpr bool kIs = true;
-  using View = std::optional<std::string_view>;
-};
-template <typename Only>
-struct TextStand {
-  operator Only() const;  // NOLINT
-};
-// Whether a struct takes a text of its members as a view, which would look at what is gone when the struct is made. A
-// constructor may keep what it is given a view of.
-template <typename T, typename... Bs>
-constexpr bool LooksAtAny(const ParamList<Bs...>*, const ParamList<>*) {
-  return false;
-}
-template <typename T, typename... Bs, typename Now, typename... As>
-constexpr bool LooksAtAny(const ParamList<Bs...>*, const ParamList<Now, As...>*) {
-  if constexpr (OwnedText<Now>::kIs && std::is_aggregate_v<T>) {
-    using View = typename OwnedText<Now>::View;
-    if (lists_v<T, Bs..., TextStand<View>, As...> && !lists_v<T, Bs..., TextStand<Now>, As...>) return true;
-  }
-  return LooksAtAny<T>(static_cast<const ParamList<Bs..., Now>*>(nullptr), static_cast<const ParamList<As...>*>(nullptr));
-}
+// Whether a struct is made of values in braces, none of which narrows.
+template <typename T, typename List, typename = void>
+inline constexpr bool lists_v = false;
+template <typename T, typename... Ts>
+inline constexpr bool lists_v<T, ParamList<Ts...>, std::void_t<decltype(T{std::declval<Ts>()...})>> = true;
 
 // Decodes a dictionary into a T made from its fields in order.
 template <typename T, typename... Ts>
 class StructDecoder {
   static constexpr bool kOptionals = (is_std_optional_v<Ts> || ...);
-  static constexpr bool kCuts =
-      CutsAny<T>(static_cast<const ParamList<>*>(nullptr), static_cast<const ParamList<AttrTypeOf<Ts>...>*>(nullptr));
-  static_assert(!kCuts,
-                "a field of this struct may lose a part of the number of its member: give both one type, such as "
-                "StructMember<int64_t> for a field int64_t");
-  static_assert(!LooksAtAny<T>(static_cast<const ParamList<>*>(nullptr),
-                               static_cast<const ParamList<AttrTypeOf<Ts>...>*>(nullptr)),
-                "a field of this struct looks at a text of its own that its member makes, and that is gone when the struct is "
-                "made: write StructMember<std::string_view> for a field std::string_view, which sees the caller's");
   // Compilers warn of what narrows, or do not where the headers are the system's.
-  static_assert(kCuts || lists_v<T, AttrTypeOf<Ts>...>,
+  static_assert(lists_v<T, ParamList<AttrTypeOf<Ts>...>>,
                 "the struct is not made of these members: they are given in the order of its fields, with their types");
 
  public:

@@ -250,7 +250,7 @@ class XLA_FFI_SDK_TYPE Binding {
   }
 
   template <typename Number>
-  constexpr Binding Limited(internal::Limit internal::Limits::* which, Number value) const {
+  XLA_FFI_SDK_FN constexpr Binding Limited(internal::Limit internal::Limits::* which, Number value) const {
     Binding limited(names_);
     limited.names_.names[sizeof...(Ts) == 0 ? 0 : sizeof...(Ts) - 1].limits.*which =
         internal::LimitOf<typename internal::LastNumber<Ts...>::Type>(value);

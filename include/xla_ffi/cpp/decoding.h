@@ -179,8 +179,6 @@ template <typename List, typename D, typename T>
 struct DecodeIn {
   static constexpr bool kTakes = takes_v<D>;
   XLA_FFI_SDK_HOT static bool Check(Place at) { return D::Isa(List::Type(at), List::Value(at)); }
-  // The same for an operand whose kind is known.
-  XLA_FFI_SDK_HOT static bool CheckBuffer(Place at) { return D::Isa(List::kBuffer, List::Value(at)); }
   template <typename E = D>
   XLA_FFI_SDK_HOT static auto Take(Place at) {
     return E::Take(List::Value(at));
@@ -191,12 +189,10 @@ struct DecodeIn {
 };
 
 struct ArgList {
-  static constexpr XLA_FFI_ArgType kBuffer = XLA_FFI_ArgType_BUFFER;
   XLA_FFI_SDK_HOT static auto Type(Place at) { return at.frame->args.types[at.index]; }
   XLA_FFI_SDK_HOT static void* Value(Place at) { return at.frame->args.args[at.index]; }
 };
 struct RetList {
-  static constexpr XLA_FFI_RetType kBuffer = XLA_FFI_RetType_BUFFER;
   XLA_FFI_SDK_HOT static auto Type(Place at) { return at.frame->rets.types[at.index]; }
   XLA_FFI_SDK_HOT static void* Value(Place at) { return at.frame->rets.rets[at.index]; }
 };

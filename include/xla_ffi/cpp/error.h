@@ -3,7 +3,7 @@
 #define XLA_FFI_SDK_CPP_ERROR_H_
 
 #include "xla_ffi/cpp/handler_core.h"
-#include "xla_ffi/cpp/lasting.h"
+#include "xla_ffi/cpp/config.h"
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 #include "xla_ffi/cpp/status.h"
 #endif
@@ -44,16 +44,22 @@ struct BriefText {
   }
   BriefText(const BriefText& other) : BriefText(other.text, other.size) {}
   BriefText& operator=(const BriefText&) = delete;
-  ~BriefText() { delete string.value.load(std::memory_order_acquire); }
+  ~BriefText() { delete string.load(std::memory_order_acquire); }
 
   // Whoever asks, on whatever thread, gets the one.
   const std::string& String() const {
-    return string.Get([this] { return std::string(text, size); });
+    const std::string* known = string.load(std::memory_order_acquire);
+    if (known == nullptr) {
+      const auto* own = new std::string(text, size);
+      if (string.compare_exchange_strong(known, own, std::memory_order_acq_rel)) return *own;
+      delete own;
+    }
+    return *known;
   }
 
   char text[kRoom];
   size_t size;
-  Lasting<std::string> string;
+  mutable std::atomic<const std::string*> string{nullptr};
 };
 XLA_FFI_SDK_INTERNAL_END
 
@@ -129,9 +135,8 @@ class XLA_FFI_SDK_TYPE Error {
   enum class Told : uint8_t { kNothing, kString, kBrief };
 
   XLA_FFI_SDK_COLD const std::string& SlowMessage() const {
-    static internal::Lasting<std::string> none;
-    if (told_ == Told::kBrief) return brief_.String();
-    return none.Get([] { return std::string(); });
+    static const auto* const none = new std::string();
+    return told_ == Told::kBrief ? brief_.String() : *none;
   }
   // A number that is no code is none that says success.
   XLA_FFI_SDK_COLD static ErrorCode CodeOf(XLA_FFI_Error_Code errc) {

@@ -6,7 +6,6 @@
 #include "xla_ffi/cpp/params.h"
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
-#include "xla_ffi/cpp/regions.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -86,7 +85,6 @@ class HandlerCore {
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
     if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
                               frame->extension_start != nullptr || frame->api == nullptr ||
-                              (!kAsksForStream && frame->api->XLA_FFI_Error_Create == nullptr) ||
                               !xla_ffi_sdk_has_lists(frame) ||
                               frame->stage != static_cast<XLA_FFI_ExecutionStage>(stage))) {
       XLA_FFI_Error* error = nullptr;
@@ -98,7 +96,7 @@ class HandlerCore {
     }
 #endif
     if constexpr (kAsksForStream) {
-      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) return RefusePlace(frame);
+      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) return RefuseDevice(frame->api, name_);
     }
     if (XLA_FFI_PREDICT_FALSE(!Counts(frame))) return WrongCounts(frame);
     return Decode(frame, std::index_sequence_for<Ts...>{});
@@ -233,55 +231,19 @@ class HandlerCore {
     }
   }
 
-  // Where each operand is a buffer and their number is fixed, their kinds are compared as arrays, before them.
-  static constexpr bool AllBuffers() {
-    return kOptionalArgs + kOptionalRets == 0 && (IsFound(static_cast<const Ts*>(nullptr)) && ...);
-  }
-  static constexpr bool kAllBuffers = AllBuffers();
-  XLA_FFI_SDK_HOT static bool KindsAreGood([[maybe_unused]] const XLA_FFI_CallFrame* frame) {
-    unsigned bad = 0;
-    if constexpr (kAllBuffers) {
-      for (int i = 0; i < kArgs; ++i) bad |= NumberOf(frame->args.types[i]) ^ XLA_FFI_ArgType_BUFFER;
-      for (int i = 0; i < kRets; ++i) bad |= NumberOf(frame->rets.types[i]) ^ XLA_FFI_RetType_BUFFER;
-    }
-    return bad == 0;
-  }
-
   // Checks an element that is taken later; others are decoded, not checked.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT bool Check(const XLA_FFI_CallFrame* frame, const Places& places) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
     if (XLA_FFI_PREDICT_FALSE(!IsThere<i>(frame, index))) return false;
-    if constexpr (kIsOrdered && (is_tagged_v<ArgTag, Tag> || is_tagged_v<RetTag, Tag>)) {
-      return true;  // looked at where it is located
-    } else if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
-      return DecodeOne<Tag>::CheckBuffer(PlaceOf<i, Tag>(frame, index));
-    } else if constexpr (DecodeOne<Tag>::kTakes) {
-      bool good = DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
-      if constexpr (kLosses.of[i] == Loss::kRange) {
-        good = good && Holds<i>(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
-      }
+    if constexpr (DecodeOne<Tag>::kTakes) {
       if constexpr (kIsNumber<Tag>) {
-        good = good && names_.names[i].limits.Hold(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+        return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index)) &&
+               names_.names[i].limits.Hold(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
       }
-      return good;
+      return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
     } else {
       return true;
-    }
-  }
-
-  // Whether the function's parameter holds the number that the binding gives.
-  template <size_t i, typename T>
-  XLA_FFI_SDK_HOT static bool Holds(const T& value) {
-    return HoldsGiven<typename ParamAt<i, Taken>::Type>(value);
-  }
-  // The same of what was decoded, if it was.
-  template <size_t i, typename S>
-  XLA_FFI_SDK_HOT static bool IsGood(const S& slot) {
-    if constexpr (kLosses.of[i] == Loss::kRange && !std::is_same_v<S, Nothing>) {
-      return slot.Good() && Holds<i>(*slot.value);
-    } else {
-      return slot.Good();
     }
   }
 
@@ -304,17 +266,11 @@ class HandlerCore {
     const DiagnosticEngine* problems = nullptr;
     bool is_good = false;
   };
-  template <size_t i, typename S>
-  XLA_FFI_SDK_HOT static Outcome OutcomeOf([[maybe_unused]] S& slot) {
+  template <typename S>
+  XLA_FFI_SDK_HOT static Outcome OutcomeOf([[maybe_unused]] const S& slot) {
     if constexpr (std::is_same_v<S, Nothing>) {
       return {};
     } else {
-      if constexpr (kLosses.of[i] == Loss::kRange) {
-        if (slot.Good() && !Holds<i>(*slot.value)) {
-          DiagnoseRange<typename ParamAt<i, Taken>::Type>(slot.problems, *slot.value);
-          slot.value.reset();
-        }
-      }
       return {&slot.problems, slot.Good()};
     }
   }
@@ -369,30 +325,18 @@ class HandlerCore {
   XLA_FFI_SDK_HOT XLA_FFI_Error* Decode(XLA_FFI_CallFrame* frame,
                                         std::index_sequence<Is...> is) const {
     [[maybe_unused]] const Places places = Locate(frame, is);
-    [[maybe_unused]] OperandRegions regions;
-    [[maybe_unused]] Doubt doubt(kArgs + kRets, kIsOrdered);
-    // Read before the operands and written after the function: around either a compiler reads everything again.
-    const uint64_t guess = LastOrder();
-    [[maybe_unused]] uint64_t order = guess;
-    bool good = KindsAreGood(frame) &&
-                ((Check<Is, Ts>(frame, places) &&
-                  Locates<Is>(frame, &regions, &doubt, static_cast<const Ts*>(nullptr))) &&
-                 ...);
+    bool good = ((Check<Is, Ts>(frame, places) && MemoryIsGood<Is>(frame, static_cast<const Ts*>(nullptr))) && ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
-    if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions, doubt, &order);
+    if constexpr (kHasOperands) good = good && MemoryIsGood(frame);
     if constexpr (kHasShape) good = good && ShapeIsGood(frame);
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
       [[maybe_unused]] Nothing nothing;
-      XLA_FFI_Error* const error = Run(frame, [&]() -> decltype(auto) {
+      return Run(frame, [&]() -> decltype(auto) {
         return fn_(Value<Is, Ts>(frame, places, nothing)...);
       });
-      Remember(order, guess);
-      return error;
     } else {
-      XLA_FFI_Error* const error = RunDecoded(frame, places, is);
-      Remember(order, guess);
-      return error;
+      return RunDecoded(frame, places, is);
     }
   }
 
@@ -404,8 +348,8 @@ class HandlerCore {
     try {
 #endif
       Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{{Slot<Is, Ts>(frame, places)}...};
-      if (XLA_FFI_PREDICT_FALSE(!(IsGood<Is>(SlotIn<Is, SlotOf<Ts>>(slots)) && ...))) {
-        const Outcome outcomes[] = {OutcomeOf<Is>(SlotIn<Is, SlotOf<Ts>>(slots))...};
+      if (XLA_FFI_PREDICT_FALSE(!(SlotIn<Is, SlotOf<Ts>>(slots).Good() && ...))) {
+        const Outcome outcomes[] = {OutcomeOf(SlotIn<Is, SlotOf<Ts>>(slots))...};
         return Refuse(frame, is, outcomes);
       }
       return Run(frame, [&]() -> decltype(auto) {
@@ -455,17 +399,10 @@ class HandlerCore {
                 "make its operator() const; what calls have in common is state, or an atomic");
   static_assert(HowCalled() != Called::kDiffers,
                 "the function does not take what the binding gives: compare them one by one");
-  using Taken = typename ParamsOf<Fn>::Type;
-  static constexpr Losses<sizeof...(Ts)> kLosses = FindLosses<Fn, Ts...>(static_cast<const Taken*>(nullptr));
-  static_assert(!kLosses.Has(Loss::kResult),
+  using Misfits = Misfit<ParamList<Ts...>, typename ParamsOf<Fn>::Type>;
+  static_assert(!Misfits::kWritesArg,
                 "the function would write an argument: what it takes as a Result is bound by .Ret, or by .InOut");
-  static_assert(!kLosses.Has(Loss::kFraction),
-                "the function takes an integer where the binding gives a floating-point number");
-  static_assert(!kLosses.Has(Loss::kPointer),
-                "the function takes a number where the binding gives a pointer");
-  static_assert(!kLosses.Has(Loss::kCut),
-                "the function may lose a part of a number, and nobody can tell: let it take there what the binding gives, "
-                "such as an int64_t for .Attr<int64_t>, and convert that itself");
+  static_assert(!Misfits::kLosesPointer, "the function takes a number where the binding gives a pointer");
   static constexpr bool kHasShape = *Declared::Shape() != '\0';
   static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
                                            kOptionalRets, kRemainingRets) != ShapeFault::kText,
@@ -483,67 +420,65 @@ class HandlerCore {
     return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
   }
 
-  using OperandRegions = Regions<kArgs, kRets>;
-  // Whether operands are compared by the order in which they lay when the handler was last called.
-  static constexpr bool kIsOrdered =
-      kLocatesHere && kRets * kArgs + kRets * (kRets - 1) / 2 > 6 && kArgs + kRets <= kOrdered;
-
+  // Whether the memory of a buffer can be used whose element type and rank are known; it has been checked to be one.
   template <size_t i, template <typename> typename Tag, typename T>
-  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, OperandRegions* regions, Doubt* doubt,
-                                      const Tag<T>*) {
-    constexpr bool kInOut = is_tagged_v<InOutTag, Tag<T>>;
-    constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>;
-    constexpr int kPosition = kInOut ? PositionAs(i, ElementKind::kRet) : Position(i);
-    // The argument lies where the result does: it is the result that others may not touch.
-    if constexpr (kInOut) regions->SetNowhere(Position(i));
-    if constexpr (kLocatesHere && (kIsArg || is_tagged_v<RetTag, Tag<T>> || kInOut)) {
-      // It is known to be one.
+  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame, const Tag<T>*) {
+    constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>, kIsInOut = is_tagged_v<InOutTag, Tag<T>>;
+    if constexpr (kLocatesHere && (kIsArg || kIsInOut || is_tagged_v<RetTag, Tag<T>>)) {
+      constexpr int kPosition = kIsInOut ? PositionAs(i, ElementKind::kRet) : Position(i);
       const auto* buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
                                                                   : frame->rets.rets[kPosition]);
-      if constexpr (kIsOrdered && !kInOut) {
-        if (!doubt->Fits(buf, OperandType<T>::kElement, OperandType<T>::kRank)) return false;
-      }
-      return regions->Locate(kIsArg ? kPosition : kArgs + kPosition, buf, OperandType<T>::kElement,
-                             OperandType<T>::kRank, doubt);
+      constexpr unsigned kElement = OperandType<T>::kElement;
+      constexpr int64_t kRank = OperandType<T>::kRank;
+      int64_t count, recounted;  // apart, so that one of them stays in a register
+      return XLA_FFI_PREDICT_TRUE(xla_ffi_sdk_is_small(buf, kElement, kRank, &count)) ||
+             xla_ffi_sdk_find_fault(buf, kElement, kRank, &recounted) == xla_ffi_sdk_fault_none;
     }
     return true;
   }
   template <size_t i>
-  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame*, OperandRegions*, Doubt*, const void*) {
+  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame*, const void*) {
     return true;
   }
-
-  // The order in which the operands lay when the handler was last called, where it is asked for.
-  XLA_FFI_SDK_HOT static Order& Kept() {
-    static Order order{kDeclared};
-    return order;
-  }
-  XLA_FFI_SDK_HOT static uint64_t LastOrder() {
-    if constexpr (kIsOrdered) return Kept().load(std::memory_order_relaxed);
-    return 0;
-  }
-  XLA_FFI_SDK_HOT static void Remember([[maybe_unused]] uint64_t order, [[maybe_unused]] uint64_t last) {
-    if constexpr (kIsOrdered) {
-      if (XLA_FFI_PREDICT_FALSE(order != last)) Kept().store(order, std::memory_order_relaxed);
+  // Whether no result starts where another operand does, one comparison for each pair.
+  template <size_t... As, size_t... Rs>
+  XLA_FFI_SDK_HOT static bool StartApart(const XLA_FFI_CallFrame* frame, std::index_sequence<As...>,
+                                         std::index_sequence<Rs...>) {
+    const uintptr_t starts[] = {
+        reinterpret_cast<uintptr_t>(static_cast<const XLA_FFI_Buffer*>(frame->args.args[As])->data)...,
+        reinterpret_cast<uintptr_t>(static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[Rs])->data)...};
+    constexpr size_t kFirst = size_t{kArgs}, kCount = kFirst + size_t{kRets};
+    bool apart = false;
+#if defined(__GNUC__) || defined(__clang__)
+    if constexpr (kCount > 8) {
+      // Four pairs at a time, by the lower halves: each result is like itself and, where there is no clash, like no other.
+      typedef uint32_t Keys __attribute__((vector_size(16)));
+      const auto key = [&](size_t i) { return i < kCount ? static_cast<uint32_t>(starts[i]) : 0u; };
+      Keys alike = {};
+      for (size_t i = 0; i < kCount; i += 4) {
+        const Keys four = {key(i), key(i + 1), key(i + 2), key(i + 3)};
+        ((alike -= reinterpret_cast<Keys>(four == (Keys{} + static_cast<uint32_t>(starts[kFirst + Rs])))), ...);
+      }
+      apart = alike[0] + alike[1] + alike[2] + alike[3] == uint32_t{kRets};
+    } else
+#endif
+    {
+      apart = (IsApart(starts[kFirst + Rs], starts, std::make_index_sequence<kFirst + Rs>{}) && ...);
     }
+    return XLA_FFI_PREDICT_TRUE(apart) || !xla_ffi_sdk_do_few_clash(frame, starts, kArgs, kRets);
   }
-
-  // Whether the memory of operands that were located, or that are counted now, can be used.
-  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame,
-                                           [[maybe_unused]] const OperandRegions& regions,
-                                           [[maybe_unused]] const Doubt& doubt,
-                                           [[maybe_unused]] uint64_t* order) {
-    if constexpr (!kLocatesHere) {
-      return xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
-    } else if (XLA_FFI_PREDICT_FALSE(!doubt.IsNone())) {
-      return xla_ffi_sdk_memory_is_good(frame, kArgs, kRets, kHasMemory);
-    } else if constexpr (kIsOrdered) {
-      if (XLA_FFI_PREDICT_TRUE(regions.AreApartIn(*order))) return true;
-      *order = Sorted(frame, regions.start, regions.end, kArgs, kRets);
-      return *order != 0;
+  template <size_t... Os>
+  XLA_FFI_SDK_HOT static bool IsApart(uintptr_t start, const uintptr_t* starts, std::index_sequence<Os...>) {
+    return ((start != starts[Os]) && ...);
+  }
+  // The rest of it: whether operands clash, and the memory of those that are counted now.
+  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame) {
+    if constexpr (kLocatesHere && kRets == 0) {
+      return true;
+    } else if constexpr (kLocatesHere && kArgs + kRets <= XLA_FFI_SDK_PAIRS) {
+      return StartApart(frame, std::make_index_sequence<kArgs>{}, std::make_index_sequence<kRets>{});
     } else {
-      return XLA_FFI_PREDICT_TRUE(regions.AreApart()) ||
-             xla_ffi_sdk_memory_is_good(frame, kArgs, kRets, kHasMemory);
+      return xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     }
   }
 
@@ -577,7 +512,7 @@ class HandlerCore {
   XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
     if constexpr (kMayPlan) {
       if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
-                               ShapeCheck<Declared>::template Fits<kAllBuffers>(frame))) {
+                               ShapeCheck<Declared>::Fits(frame))) {
         return true;
       }
     }
@@ -616,14 +551,6 @@ class HandlerCore {
       return true;
     }
     return RefuseFrame(frame, static_cast<XLA_FFI_ExecutionStage>(stage), name_, error);
-  }
-
-  // The host has a stream, or takes no errors, which is asked of a host once, together.
-  XLA_FFI_SDK_COLD XLA_FFI_Error* RefusePlace(const XLA_FFI_CallFrame* frame) const {
-    XLA_FFI_Error* error = nullptr;
-    return RefuseFrame(frame, static_cast<XLA_FFI_ExecutionStage>(stage), name_, &error)
-               ? error
-               : RefuseDevice(frame->api, name_);
   }
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* Describe(const XLA_FFI_Api* api,
@@ -698,12 +625,6 @@ class HandlerCore {
                          !std::is_same_v<Tag, RemainingRetsTag>) {
       const auto value = DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, index), refusal.diagnostic());
       good = value.has_value();
-      if constexpr (kLosses.of[i] == Loss::kRange) {
-        if (good && !Holds<i>(*value)) {
-          DiagnoseRange<typename ParamAt<i, Taken>::Type>(refusal.diagnostic(), *value);
-          good = false;
-        }
-      }
       if constexpr (kIsNumber<Tag>) {
         good = good && IsWithin<typename LastNumber<Tag>::Type>(names_.names[i].limits, *value, refusal.diagnostic());
       }

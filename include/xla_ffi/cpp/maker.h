@@ -6,7 +6,6 @@
 #define XLA_FFI_SDK_CPP_MAKER_H_
 
 #include "xla_ffi/cpp/make_handler.h"
-#include "xla_ffi/cpp/lasting.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -64,10 +63,9 @@ constexpr bool CallsByName() {
 // A handler that is made when it is first called.
 template <const auto& maker>
 struct MadeLater {
-  Lasting<decltype(Assemble(maker()))> handler;
-
   XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
-    return handler.Get([] { return Assemble(maker()); }).Call(frame);
+    static const auto* const handler = new auto(Assemble(maker()));
+    return handler->Call(frame);
   }
 };
 

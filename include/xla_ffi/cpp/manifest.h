@@ -9,7 +9,6 @@
 #ifndef XLA_FFI_SDK_CPP_MANIFEST_H_
 #define XLA_FFI_SDK_CPP_MANIFEST_H_
 
-#include "xla_ffi/cpp/batch.h"
 #include "xla_ffi/cpp/describe.h"
 #include "xla_ffi/manifest.h"
 #include "xla_ffi/on_load.h"
@@ -392,9 +391,6 @@ class HandlerAbout {
     if (async) json.Raw(", \"async\": true");
     if (!state.empty()) json.Raw(", \"state\": {\"type\": ").Quoted(state).Raw("}");
     if (about_.HasGradient()) WriteGradient(json);
-    BatchRule batch(about_.batch, about_.shared.names, about_.shared.count);
-    (TellOperands<makers>(&batch), ...);
-    batch.Check(shape);
     if (!about_.batch.empty()) json.Raw(", \"batch\": ").Quoted(about_.batch);
     if (about_.shared.count > 0) {
       json.Raw(", \"batch\": ").List(about_.shared.names, about_.shared.count);
@@ -418,17 +414,6 @@ class HandlerAbout {
       *state = StateOf<typename A::Result>::Name();
     } else if constexpr (A::stage == ExecutionStage::kExecute) {
       *traits = recipe.label.traits;
-    }
-  }
-
-  template <const auto& maker>
-  static constexpr void TellOperands([[maybe_unused]] BatchRule* batch) {
-    if constexpr (kStage<maker> == ExecutionStage::kExecute) {
-      constexpr auto recipe = maker();
-      Of<maker>::template ForEach<ElementKind::kArg>(
-          recipe.label, [&](const Element& each, auto...) { batch->Argument(each.token, each.rank); });
-      Of<maker>::template ForEach<ElementKind::kRet>(
-          recipe.label, [&](const Element& each, auto...) { batch->Result(each.token, each.rank); });
     }
   }
 

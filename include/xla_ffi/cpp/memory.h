@@ -27,10 +27,10 @@ XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
 }
 
 // The memory of an operand of any type; null where its kind is not a buffer.
-XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAny(const XLA_FFI_Buffer* buf,
-                                                   xla_ffi_sdk_region* region) {
+XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault FindFault(const XLA_FFI_Buffer* buf) {
+  int64_t count;
   if (buf == nullptr) return xla_ffi_sdk_fault_none;
-  return xla_ffi_sdk_locate_any(buf, static_cast<unsigned>(buf->dtype), buf->rank, region);
+  return xla_ffi_sdk_find_fault(buf, static_cast<unsigned>(buf->dtype), buf->rank, &count);
 }
 
 // Whether operands have memory: where handlers execute or record. Where they lie in other stages is the

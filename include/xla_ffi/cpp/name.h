@@ -2,37 +2,30 @@
 #ifndef XLA_FFI_SDK_CPP_NAME_H_
 #define XLA_FFI_SDK_CPP_NAME_H_
 
-#include "xla_ffi/cpp/growing_list.h"
+#include <set>
+
+#include "xla_ffi/cpp/config.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Keeps a name that is not known to outlive the handler. Names are few and their handlers are
-// static, so they are kept for good, each once.
-struct KeptName {
-  std::string text;
-  KeptName* next;
-};
-inline ListHead<KeptName> kept_names{nullptr};
-
+// Keeps a name that is not known to outlive the handler, for good and once.
 XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
-  const auto is = [&name](const KeptName& kept) { return kept.text == name; };
-  if (const KeptName* kept = FindIn(kept_names, is)) return kept->text;
-  auto* made = new KeptName{std::string(name), nullptr};
-  KeptName* const kept = AddTo(kept_names, made, is);
-  if (kept != made) delete made;
-  return kept->text;
+  static std::mutex mutex;
+  static auto* const kept = new std::set<std::string>();
+  const std::lock_guard<std::mutex> lock(mutex);
+  return *kept->emplace(name).first;
 }
 
 // A bound of an attribute that is a number.
 struct XLA_FFI_SDK_TYPE Limit {
   enum Kind : uint8_t { kNone, kSigned, kUnsigned, kFloat, kDouble };
-  Kind kind = kNone;
-  int64_t whole = 0;  // the bits of an unsigned number, too
-  double real = 0;
+  Kind kind;
+  int64_t whole;  // the bits of an unsigned number, too
+  double real;
 
   template <typename T>
-  static constexpr Limit Of(T value) {
+  XLA_FFI_SDK_HOT static constexpr Limit Of(T value) {
     if constexpr (std::is_floating_point_v<T>) {
       return {sizeof(T) == sizeof(float) ? kFloat : kDouble, 0, value};
     } else {
@@ -40,7 +33,7 @@ struct XLA_FFI_SDK_TYPE Limit {
     }
   }
   template <typename T>
-  constexpr T As() const {
+  XLA_FFI_SDK_HOT constexpr T As() const {
     return std::is_floating_point_v<T> ? static_cast<T>(real) : static_cast<T>(whole);
   }
 };
@@ -94,7 +87,7 @@ class BoundName {
 
   constexpr std::string_view text() const { return text_; }
 
-  Limits limits;  // of an attribute
+  Limits limits = {};  // of an attribute
 
  private:
   std::string_view text_;

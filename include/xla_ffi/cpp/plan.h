@@ -124,19 +124,17 @@ struct ShapeCheck {
     return false;
   }
 
-  // Whether the operands have the shapes; `found` where all of them have been found to be buffers. Where they
-  // seem not to, or it cannot be told here, the contract is read again.
-  template <bool found>
+  // Whether the operands have the shapes. If they seem not to, or it cannot be told here, the contract is read again.
   XLA_FFI_SDK_HOT static bool Fits(const XLA_FFI_CallFrame* frame) {
-    return Fits<found>(frame, std::make_index_sequence<kPlan.entries>{},
+    return Fits(frame, std::make_index_sequence<kPlan.entries>{},
                        std::make_index_sequence<kPlan.dims>{});
   }
 
  private:
-  template <bool found, size_t... Es, size_t... Ds>
+  template <size_t... Es, size_t... Ds>
   XLA_FFI_SDK_HOT static bool Fits(const XLA_FFI_CallFrame* frame, std::index_sequence<Es...>,
                                    std::index_sequence<Ds...>) {
-    return (EntryFits<Es, found>(frame) && ...) && (DimFits<Ds>(frame) && ...);
+    return (EntryFits<Es>(frame) && ...) && (DimFits<Ds>(frame) && ...);
   }
 
   template <size_t e>
@@ -146,16 +144,14 @@ struct ShapeCheck {
                                                   : frame->rets.rets[kPlan.entry[e].index]);
   }
 
-  template <size_t e, bool found>
+  template <size_t e>
   XLA_FFI_SDK_HOT static bool EntryFits(const XLA_FFI_CallFrame* frame) {
     constexpr PlannedEntry kEntry = kPlan.entry[e];
     if constexpr (kEntry.token) {
       return true;
     } else {
-      if constexpr (!found) {
-        const XLA_FFI_Buffer* operand = xla_ffi_sdk_operand(frame, kEntry.is_arg, kEntry.index);
-        if (operand == nullptr || (operand->rank > 0 && operand->dims == nullptr)) return false;
-      }
+      const XLA_FFI_Buffer* operand = xla_ffi_sdk_operand(frame, kEntry.is_arg, kEntry.index);
+      if (operand == nullptr || (operand->rank > 0 && operand->dims == nullptr)) return false;
       const XLA_FFI_Buffer* buf = Buffer<e>(frame);
       if constexpr (kEntry.ellipsis < 0) {
         return buf->rank == kEntry.words;

@@ -25,32 +25,11 @@ inline std::string_view ViewOf(const XLA_FFI_ByteSpan* span) {
   return span->len != 0 ? std::string_view(span->ptr, span->len) : std::string_view();
 }
 
-template <typename Word>
-XLA_FFI_SDK_HOT inline Word Differ(const char* a, const char* b, size_t at) {
-  Word x, y;
-  std::memcpy(&x, a + at, sizeof(x));
-  std::memcpy(&y, b + at, sizeof(y));
-  return x ^ y;
-}
-
-// Compares short names of a length that the compiler knows as words, without a loop.
-XLA_FFI_SDK_HOT inline bool SameBytes(const char* a, const char* b, size_t n) {
-#if defined(__GNUC__) || defined(__clang__)
-  if (__builtin_constant_p(n) && n <= 16) {
-    if (n >= 8) return (Differ<uint64_t>(a, b, 0) | Differ<uint64_t>(a, b, n - 8)) == 0;
-    if (n >= 4) return (Differ<uint32_t>(a, b, 0) | Differ<uint32_t>(a, b, n - 4)) == 0;
-    if (n >= 2) return (Differ<uint16_t>(a, b, 0) | Differ<uint16_t>(a, b, n - 2)) == 0;
-    return n == 0 || *a == *b;
-  }
-#endif
-  return std::memcmp(a, b, n) == 0;
-}
-
 // Whether a name of the host's is that name. The length is that of `name`, which the compiler often
 // knows.
 XLA_FFI_SDK_HOT inline bool IsNamed(const XLA_FFI_ByteSpan* span, std::string_view name) {
   return XLA_FFI_PREDICT_TRUE(span->len == name.size() &&
-                              SameBytes(span->ptr, name.data(), name.size()));
+                              (name.empty() || std::memcmp(span->ptr, name.data(), name.size()) == 0));
 }
 
 // The index of an attribute of a frame, or -1.
@@ -134,8 +113,6 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
   if (frame->api->struct_size < XLA_FFI_SDK_SIZE_R0) {
     text << XLA_FFI_SDK_TEXT_BEFORE_R0;
     code = XLA_FFI_Error_Code_UNIMPLEMENTED;
-  } else if (frame->api->XLA_FFI_Error_Create == nullptr) {
-    text << (name.empty() ? "not called" : ": not called");  // the error's own words follow on stderr
   } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
     text << XLA_FFI_SDK_TEXT_SHORT_FRAME " (" << frame->struct_size << " bytes, expected "
          << size_t{XLA_FFI_CallFrame_STRUCT_SIZE} << ")";
@@ -300,8 +277,7 @@ class Refusal {
       const bool is_arg = i < args;
       const int64_t index = is_arg ? i : i - args;
       const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame_, is_arg, index);
-      xla_ffi_sdk_region region;
-      const xla_ffi_sdk_fault fault = LocateAny(buf, &region);
+      const xla_ffi_sdk_fault fault = FindFault(buf);
       if (IsUsable(fault, has_memory)) continue;
       PutFault(BeginAbout(is_arg, index) << ": ", buf, fault);
     }

@@ -3,7 +3,6 @@
 #define XLA_FFI_SDK_CPP_REGISTRATION_H_
 
 #include "xla_ffi/cpp/binding.h"
-#include "xla_ffi/cpp/growing_list.h"
 #include "xla_ffi/cpp/shared.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
@@ -15,6 +14,24 @@ using sdk_shared_v1::TypeNode;
 using sdk_shared_v1::named_types;
 using sdk_shared_v1::own_types;
 using sdk_shared_v1::own_user_types;
+
+// Lists are never shortened, and their nodes are never freed: readers need no lock. The first node that `is` takes, or null.
+template <typename Node, typename Is>
+XLA_FFI_SDK_HOT inline Node* FindIn(const std::atomic<Node*>& first, const Is& is) {
+  Node* node = first.load(std::memory_order_acquire);
+  while (node != nullptr && !is(*node)) node = node->next;
+  return node;
+}
+// Puts a node in front, unless the list has one that `is` takes by now; returns the one that is in the list.
+template <typename Node, typename Is>
+XLA_FFI_SDK_COLD inline Node* AddTo(std::atomic<Node*>& first, Node* node, const Is& is) {
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (Node* known = FindIn(first, is)) return known;
+  node->next = first.load(std::memory_order_relaxed);
+  first.store(node, std::memory_order_release);
+  return node;
+}
 
 // The registration arguments without the record handler, as they were up to r8. Every host takes
 // these 84 bytes; r8 takes longer ones and loses the traits.
@@ -51,9 +68,9 @@ XLA_FFI_SDK_COLD inline void AddType(TypeList& list, const XLA_FFI_Api* api, XLA
 XLA_FFI_SDK_COLD inline NamedType* FindNamed(const XLA_FFI_TypeId* key) {
   return FindIn(named_types, [key](const NamedType& type) { return type.key == key; });
 }
-XLA_FFI_SDK_COLD inline NamedType* EnterNamed(const XLA_FFI_TypeId* key) {
+XLA_FFI_SDK_COLD inline NamedType* EnterNamed(const XLA_FFI_TypeId* key, std::string_view name) {
   if (NamedType* type = FindNamed(key)) return type;
-  auto* made = new NamedType{key, {nullptr}, {false}, nullptr};
+  auto* made = new NamedType{key, {nullptr}, std::string(name), {false}, nullptr};
   NamedType* const type =
       AddTo(named_types, made, [key](const NamedType& known) { return known.key == key; });
   if (type != made) delete made;
@@ -194,11 +211,20 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,
                                           XLA_FFI_TypeId* type_id,
                                           const XLA_FFI_TypeInfo* type_info) {
+  // A class that inherits its id would be given objects of the class that declares it.
+  const internal::NamedType* known = internal::FindNamed(type_id);
+  if (known != nullptr && !known->refused && known->name != name) {
+    internal::Text text;
+    return internal::NewError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                              text << "the id of type '" << name << "' is that of type '" << known->name
+                                   << "': give each type its own static `TypeId id`");
+  }
   XLA_FFI_Error* error = internal::ShareType(api, name, type_id, type_info);
+  internal::NamedType* const type = internal::EnterNamed(type_id, name);
   if (error == nullptr) {
-    internal::AddType(internal::EnterNamed(type_id)->ids, api, *type_id);
+    internal::AddType(type->ids, api, *type_id);
   } else {
-    internal::EnterNamed(type_id)->refused = true;
+    type->refused = true;
   }
   return error;
 }

@@ -22,8 +22,8 @@ using TypeList = std::atomic<TypeNode*>;
 struct NamedType {
   const XLA_FFI_TypeId* key;
   TypeList ids;
-  // Whether a host did not take it.
-  std::atomic<bool> refused;
+  std::string name;
+  std::atomic<bool> refused;  // by a host
   NamedType* next;
 };
 inline std::atomic<NamedType*> named_types{nullptr};

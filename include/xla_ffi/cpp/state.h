@@ -8,7 +8,6 @@
 #define XLA_FFI_SDK_CPP_STATE_H_
 
 #include "xla_ffi/cpp/context.h"
-#include "xla_ffi/cpp/whose_id.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
@@ -56,13 +55,13 @@ inline constexpr bool has_type_id_v<T, std::void_t<decltype(T::id)>> = true;
 // What user data of a type is called: the same for whoever attaches it and whoever looks for it, in this image alone.
 template <typename T>
 XLA_FFI_SDK_FN const std::string& UserDataName() {
-  static Lasting<std::string> name;
-  return name.Get([] {
+  static const auto* const name = [] {
     char address[32];
     std::snprintf(address, sizeof(address), "@%llx",
                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&type_tag<T>)));
-    return "user data " + std::string(ShortType(PrettyType<T>()).substr(0, 200)) + address;
-  });
+    return new std::string("user data " + std::string(ShortType(PrettyType<T>()).substr(0, 200)) + address);
+  }();
+  return *name;
 }
 
 template <typename T>
@@ -88,13 +87,6 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   {
   // Registered by the source itself: that number is the one. It is kept like our own.
   if (const XLA_FFI_TypeId* named = FindNamed(api, &T::id)) {
-    if constexpr (inherits_id_v<T>) {
-      Text text;
-      return NewError(api, XLA_FFI_Error_Code_INTERNAL,
-                      text << ShortType(PrettyType<T>())
-                           << "::id is inherited, and was registered for the class that has it: give the type a static "
-                              "`TypeId id` of its own");
-    }
     AddType(own_types<T>, api, *named);
     *id = *named;
     return nullptr;
@@ -265,9 +257,6 @@ struct CtxDecoding<UserData<T>> {
     {
       static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
                     "a type of state or user data has a static `TypeId id`");
-      static_assert(!internal::inherits_id_v<T>,
-                    "this type inherits its `id`, and would be given objects of the class that has it: give the type a "
-                    "static `TypeId id` of its own");
       id = T::id;
       if (XLA_FFI_PREDICT_FALSE(id.type_id == 0)) return Unregistered(diagnostic);
     }
