@@ -1,7 +1,7 @@
 //! `xla-ffi inspect`: targets of the original custom calls. (`run.rs` asks about handlers without a manifest.)
 
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::{root, skip};
@@ -60,58 +60,6 @@ fn a_forgotten_list_of_handlers_is_named() {
         for word in ["library!", "XFFI_LIBRARY", "XLA_FFI_LIBRARY", "--handler"] {
             assert!(told.contains(word), "{command}: {told}");
         }
-    }
-}
-
-/// A library of one handler without operands, whose constructor does BODY.
-const CONSTRUCTED: &str = r#"
-#include "xla_ffi/handler.h"
-#include <signal.h>
-#include <stdlib.h>
-#include <unistd.h>
-__attribute__((constructor)) static void loaded(void) { BODY }
-static XLA_FFI_Error* idle(xffi_call* call) { return xffi_decoded(call); }
-XFFI_HANDLER(idle_symbol, idle);
-XFFI_LIBRARY(constructed, XFFI_DESCRIBE(idle_symbol, XFFI_ARGS(), XFFI_RETS(), XFFI_ATTRS(), XFFI_SHAPE("->")));
-"#;
-
-/// r0 asks a handler nothing, but it loads the library as the others do.
-#[test]
-fn no_jaxlib_loads_a_library_that_does_not_load() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut begun = vec![];
-    // Two are waited for: all of them at once.
-    for (name, body, why) in [
-        ("aborts", "abort();", "SIGABRT"),
-        ("leaves", "_exit(3);", "exit status: 3"),
-        ("hangs", "for (;;) pause();", "did not return"),
-        ("stops", "raise(SIGSTOP);", "did not return"),
-    ] {
-        let source = CONSTRUCTED.replace("BODY", body);
-        let library = library_of_text(folder.path(), name, "gcc", &source, &["-pthread"]);
-        let Some(library) = library else {
-            let test = "no_jaxlib_loads_a_library_that_does_not_load";
-            return skip(test, "gcc is not there");
-        };
-        let mut program = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-        program.arg("inspect").arg(&library).arg("--json");
-        program.stdout(Stdio::piped()).stderr(Stdio::null());
-        begun.push((name, why, program.spawn().unwrap()));
-    }
-    for (name, why, program) in begun {
-        let output = program.wait_with_output().unwrap();
-        let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!(output.status.code(), Some(1), "{name}: {told}");
-        assert_eq!(told["exit"]["kind"], "findings", "{name}: {told}");
-        let handler = &told["handlers"][0];
-        assert_eq!(
-            handler["accepted_by"],
-            serde_json::json!([]),
-            "{name}: {told}"
-        );
-        assert_eq!(handler["first_jaxlib"], Value::Null, "{name}: {told}");
-        let error = handler["error"].as_str().unwrap_or_default();
-        assert!(error.contains(why), "{name}: {told}");
     }
 }
 
