@@ -60,17 +60,12 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
         );
     };
     let start = Instant::now();
-    for (symbol, what) in [
-        ("crash", "SIGSEGV"),
-        ("hang", "did not return"),
-        ("quit", "exit status: 0"),
-        ("silent", "not answered"),
-    ] {
+    for symbol in ["crash", "hang", "quit", "silent"] {
         let arguments = ["--handler", symbol, "--timeout", "1", "--jaxlib", "0.12.0"];
         let told = doctor(&library, &arguments);
         assert_eq!(told.code, Some(1), "{symbol}");
         assert_eq!(told.loads("0.12.0", symbol), "no", "{symbol}");
-        assert!(told.stderr.contains(what), "{symbol}: {}", told.stderr);
+        assert!(told.stderr.contains("XF202"), "{symbol}: {}", told.stderr);
     }
     assert!(start.elapsed() < Duration::from_secs(60));
     // One that is not there is told once, and the others are judged.
