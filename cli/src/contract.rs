@@ -13,13 +13,9 @@ pub(crate) fn infer(
     if let Some(why) = miscounted(&handler.args, args.len()) {
         return Err(format!("{} {why}", handler.name));
     }
-    for why in [
-        wrong_argument(&handler.args, args),
-        wrong_attribute(&handler.attrs, attrs),
-    ] {
-        if let Some(why) = why {
-            return Err(format!("{}: {why}", handler.name));
-        }
+    let wrong = wrong_argument(&handler.args, args);
+    if let Some(why) = wrong.or_else(|| wrong_attribute(&handler.attrs, attrs)) {
+        return Err(format!("{}: {why}", handler.name));
     }
     let broken = |why| format!("the call breaks the contract of {}: {why}", handler.name);
     let untold =

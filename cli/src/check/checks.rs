@@ -405,9 +405,8 @@ fn refuses(subject: &Subject, displaced: Vec<(Displaced, String)>) -> Result<Ver
         ));
     }
     for (at, what) in displaced {
-        match prepared.call().run_displaced(at) {
-            Ok(_) => taken.push(format!("{what} is taken as if nothing were")),
-            Err(_) => {}
+        if prepared.call().run_displaced(at).is_ok() {
+            taken.push(format!("{what} is taken as if nothing were"));
         }
     }
     Ok(match (taken.is_empty(), subject.is_ours) {

@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The integration tests that run without `--all`, besides the unit tests: each covers one part of the project in little
 /// time.
-pub(super) const PLAIN: [&str; 15] = [
+pub(super) const PLAIN: [&str; 14] = [
     "rust_api",
-    "frames",
     "executor",
     "async_crates",
     "registry",
