@@ -40,8 +40,8 @@ fn is_harmless(out: &Output) -> String {
 }
 
 #[test]
-fn names_with_control_characters_are_refused() {
-    let test = "names_with_control_characters_are_refused";
+fn names_with_control_characters_are_escaped() {
+    let test = "names_with_control_characters_are_escaped";
     for (number, (library, handler)) in [
         ("l\\u001b[31m", "h"),
         ("l", "h\\u001b]0;x\\u0007"),
@@ -59,10 +59,7 @@ fn names_with_control_characters_are_refused() {
             return;
         };
         for command in ["inspect", "doctor", "run", "check"] {
-            let out = xla_ffi(command, &lib, &[]);
-            let said = is_harmless(&out);
-            assert_eq!(out.status.code(), Some(1), "{command}: {said}");
-            assert!(said.contains("control character"), "{command}: {said}");
+            is_harmless(&xla_ffi(command, &lib, &[]));
         }
         for form in ["github", "sarif", "json"] {
             is_harmless(&xla_ffi("doctor", &lib, &["--format", form]));

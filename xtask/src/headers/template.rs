@@ -177,8 +177,14 @@ pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<St
     let _ = writeln!(text, "{}\n", body.struct_text.trim());
     let _ = writeln!(
         text,
-        "// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
-typedef char {name}_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof({name}) == {size} ? 1 : -1];
+        "// Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.
+#if defined(__cplusplus)
+static_assert(sizeof({name}) == {size}, \"{name} is packed: by an open #pragma pack or by -fpack-struct\");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof({name}) == {size}, \"{name} is packed: by an open #pragma pack or by -fpack-struct\");
+#else
+typedef char {name}_is_packed[sizeof({name}) == {size} ? 1 : -1];
+#endif
 "
     );
     let _ = writeln!(

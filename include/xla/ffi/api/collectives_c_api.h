@@ -178,8 +178,14 @@ struct XLA_FFI_Collectives_Extension {
                                       XLA_FFI_Window_Get_Args *args);
 };
 
-// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
-typedef char XLA_FFI_Communicator_Request_Args_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(XLA_FFI_Communicator_Request_Args) == 48 ? 1 : -1];
+// Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.
+#if defined(__cplusplus)
+static_assert(sizeof(XLA_FFI_Communicator_Request_Args) == 48, "XLA_FFI_Communicator_Request_Args is packed: by an open #pragma pack or by -fpack-struct");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(XLA_FFI_Communicator_Request_Args) == 48, "XLA_FFI_Communicator_Request_Args is packed: by an open #pragma pack or by -fpack-struct");
+#else
+typedef char XLA_FFI_Communicator_Request_Args_is_packed[sizeof(XLA_FFI_Communicator_Request_Args) == 48 ? 1 : -1];
+#endif
 
 // Bytes up to the end of the last field that upstream counts, which is not always the last
 // one.

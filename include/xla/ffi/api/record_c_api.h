@@ -169,8 +169,14 @@ struct XLA_FFI_Record_Extension {
   XLA_FFI_RecordFrame *record_frame;
 };
 
-// An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts.
-typedef char XLA_FFI_KernelArg_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(XLA_FFI_KernelArg) == 24 ? 1 : -1];
+// Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.
+#if defined(__cplusplus)
+static_assert(sizeof(XLA_FFI_KernelArg) == 24, "XLA_FFI_KernelArg is packed: by an open #pragma pack or by -fpack-struct");
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(XLA_FFI_KernelArg) == 24, "XLA_FFI_KernelArg is packed: by an open #pragma pack or by -fpack-struct");
+#else
+typedef char XLA_FFI_KernelArg_is_packed[sizeof(XLA_FFI_KernelArg) == 24 ? 1 : -1];
+#endif
 
 // Bytes up to the end of the last field that upstream counts, which is not always the last
 // one.
