@@ -6,23 +6,17 @@ use crate::jaxlibs;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Command line of `soak`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to attack: a test of `tests/hostile`, a folder of `fuzz/corpus`. Default: everything.
+    /// Which parsers to attack: folders of `fuzz/corpus`. Default: all.
     what: Vec<String>,
     /// How long in all; at least one minute per target.
     #[arg(long, default_value_t = 30)]
     minutes: u64,
 }
-
-/// The tests of `tests/hostile`: one per library that mutated frames attack.
-const LIBRARIES: [&str; 3] = ["the_rust_library", "the_c_library", "the_cpp_library"];
-
-/// Frames at a time: a few seconds' worth.
-const FRAMES: u64 = 100_000;
 
 /// Counters in every branch, comparisons that the fuzzer sees, and the checks of a debug build. Stable compilers have LLVM's
 /// pass too.
@@ -35,7 +29,7 @@ const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=600", "-rss_limit_mb=2048
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
-    let mut known: Vec<String> = LIBRARIES.map(str::to_owned).into();
+    let mut known: Vec<String> = vec![];
     for entry in std::fs::read_dir(root.join("fuzz/corpus")).context("fuzz/corpus")? {
         known.push(entry?.file_name().to_string_lossy().into_owned());
     }
@@ -52,11 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let turn = Duration::from_secs((60 * args.minutes / known.len() as u64).max(60));
     let mut broken = vec![];
     for name in &known {
-        let attacked = match LIBRARIES.contains(&name.as_str()) {
-            true => frames(&root, name, turn),
-            false => fuzz(&root, name, turn),
-        };
-        match attacked {
+        match fuzz(&root, name, turn) {
             Ok(()) => println!("{name}: held for {} s", turn.as_secs()),
             Err(error) => {
                 println!("{name}: {error:#}");
@@ -65,33 +55,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     ensure!(broken.is_empty(), "broken: {}", broken.join(", "));
-    Ok(())
-}
-
-/// Attacks a conformance library with mutated frames, from the seed at which the last run ended.
-fn frames(root: &Path, test: &str, turn: Duration) -> Result<()> {
-    let end = Instant::now() + turn;
-    let file = root.join("target/soak").join(format!("{test}.seed"));
-    std::fs::create_dir_all(root.join("target/soak"))?;
-    let text = std::fs::read_to_string(&file).unwrap_or_default();
-    let mut seed: u64 = text.trim().parse().unwrap_or(0);
-    while Instant::now() < end {
-        let mut command = cargo(root);
-        command.args([
-            "test",
-            "--quiet",
-            "-p",
-            "xla-ffi-tests",
-            "--test",
-            "hostile",
-        ]);
-        command.args(["--", "--exact", test]);
-        command.env("XLA_FFI_SEED", seed.to_string());
-        command.env("XLA_FFI_FRAMES", FRAMES.to_string());
-        ensure!(command.status()?.success(), "failed after seed {seed}");
-        seed += FRAMES;
-        std::fs::write(&file, seed.to_string())?;
-    }
     Ok(())
 }
 
