@@ -83,7 +83,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
     pub const fn own() -> Self {
         let naming = Naming::Image {
             name: OnceLock::new(),
-            make: image_name::<T>,
+            type_name: std::any::type_name::<T>,
         };
         Self::new("", naming)
     }
@@ -124,6 +124,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
                 register,
                 deleter: drop_box::<T>,
                 copies: Copies::new(),
+                place: OnceLock::new(),
             },
             _type: PhantomData,
         }
@@ -145,13 +146,6 @@ impl<T> HostType<T> {
     }
 }
 
-/// A name that no other type has, nor this type in another image.
-fn image_name<T>() -> String {
-    // Never freed, so that nothing else in the process ever has this address, whatever is unloaded.
-    let unique: &u8 = Box::leak(Box::new(0));
-    format!("{}@{unique:p}", std::any::type_name::<T>())
-}
-
 /// How hosts tell a type from others.
 enum Naming {
     /// By its name and something that makes this unique in the process.
@@ -163,7 +157,7 @@ enum Naming {
     /// By a name that is made when it is first asked for, for this image alone.
     Image {
         name: OnceLock<String>,
-        make: fn() -> String,
+        type_name: fn() -> &'static str,
     },
 }
 
@@ -177,6 +171,9 @@ pub struct KnownType {
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
     copies: Copies,
+    // A byte with an address that nothing else in the process ever has: this is a static, which is never dropped. The
+    // static's own address does not do, because another library can be loaded where this one was.
+    place: OnceLock<Box<u8>>,
 }
 
 impl std::fmt::Debug for KnownType {
@@ -207,7 +204,9 @@ impl KnownType {
 
     pub(crate) fn name(&self) -> &str {
         match &self.naming {
-            Naming::Image { name, make } => name.get_or_init(make),
+            Naming::Image { name, type_name } => {
+                name.get_or_init(|| format!("{}@{:x}", type_name(), self.place()))
+            }
             _ => self.name,
         }
     }
@@ -224,6 +223,10 @@ impl KnownType {
             Naming::Number(chosen) => Some(chosen),
             _ => None,
         }
+    }
+
+    fn place(&self) -> usize {
+        std::ptr::from_ref::<u8>(self.place.get_or_init(|| Box::new(0))).addr()
     }
 
     /// The type's number in `host`, registered if this is the first time.
@@ -267,10 +270,7 @@ impl KnownType {
 #[cold]
 fn register_own(this: &KnownType, host: Host) -> Result<i64> {
     this.register(host, || {
-        // A library that is loaded where an unloaded one was has the same addresses of statics, but this
-        // byte is never freed, so that nothing else in the process has its address.
-        let place = std::ptr::from_ref(Box::leak(Box::new(0_u8))).addr();
-        let unique = format!("{}@{place:x}", this.name);
+        let unique = format!("{}@{:x}", this.name, this.place());
         host.register_type(&unique, XLA_FFI_UNKNOWN_TYPE_ID.type_id, this.deleter)
     })
 }
