@@ -159,7 +159,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(plain_twice, PlainTwice,
                                   .Ctx<ffi::UserData<const Plain>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 // RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 0 : i64} -> s64[1] == 5
-// RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 1 : i64} -> s64[1] !! INVALID_ARGUMENT the id of type 'misuse.derived'
+// RUN-OURS named_state,instantiate=named_state_instantiate {what = 1 : i64} -> s64[1] !! INVALID_ARGUMENT the id of type 'misuse.derived'
 // RUN-OURS named_state,instantiate=named_state_instantiate from=r1 {what = 2 : i64} -> s64[1] !! INTERNAL
 static ffi::ErrorOr<std::unique_ptr<Plain>> NewPlain(ffi::Context context, int64_t) {
   static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Plain>();

@@ -476,7 +476,8 @@ class HandlerCore {
     if constexpr (kLocatesHere && kRets == 0) {
       return true;
     } else if constexpr (kLocatesHere && kArgs + kRets <= XLA_FFI_SDK_PAIRS) {
-      return StartApart(frame, std::make_index_sequence<kArgs>{}, std::make_index_sequence<kRets>{});
+      return StartApart(frame, std::make_index_sequence<static_cast<size_t>(kArgs)>{},
+                        std::make_index_sequence<static_cast<size_t>(kRets)>{});
     } else {
       return xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     }
