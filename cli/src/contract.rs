@@ -81,9 +81,10 @@ fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
             (true, Some(rank)) => format!("{rank} dimensions"),
             (false, _) => dtypes.map_or("an array".into(), |dtypes| dtypes.join(" or ")),
         };
-        let name = &arg.name;
+        let (name, found) = (&arg.name, dtype.c_name());
         Some(format!(
-            "argument `{name}`: expected {expected}, got {shape}"
+            "argument `{name}`: expected {expected}, got {found}{:?}",
+            shape.dims()
         ))
     })
 }

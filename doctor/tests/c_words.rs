@@ -71,6 +71,7 @@ fn wanted() -> Value {
             {"name": "mode", "type": "str", "optional": true},
             {"name": "eps", "type": "f32", "optional": true, "default": 1e-5},
             {"name": "lo", "type": "i32", "from": "range"},
+            {"name": "bins", "type": "u8", "optional": true, "default": 4, "min": 1, "max": 64},
         ],
         "open_attrs": true, "shape": "... -> ...", "batch": "none",
     });

@@ -173,7 +173,12 @@ static ffi::ErrorOr<std::unique_ptr<Plain>> NewPlain(ffi::Context context, int64
 }
 static ffi::Error UseNamed(ffi::Context context, int64_t what, ffi::ResultBufferR1<ffi::S64> y) {
   if (what == 1) {
+    static const XLA_FFI_TypeInfo plain = ffi::MakeTypeInfo<Plain>();
     static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Derived>();
+    // Hosts without instantiate have not registered it.
+    if (auto* error = ffi::Ffi::RegisterTypeId(context.api(), "misuse.plain", &Plain::id, &plain)) {
+      return ffi::Error::Internal(ffi::internal::GetErrorDetails(context.api(), error).message);
+    }
     auto* error = ffi::Ffi::RegisterTypeId(context.api(), "misuse.derived", &Derived::id, &info);
     return ffi::Error::InvalidArgument(ffi::internal::GetErrorDetails(context.api(), error).message);
   }
