@@ -463,9 +463,11 @@ static XLA_FFI_Error* bounded_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   const int64_t bins = xffi_attr_i64(call, "bins");
   const double eps = xffi_attr_f64_or(call, "eps", 0.5);
+  const float width = xffi_attr_f32_or(call, "width", 0.1f);
   XLA_FFI_Error* error;
   xffi_range_i64(call, "bins", bins, 1, 64);
   xffi_range_f64(call, "eps", eps, 1e-6, INFINITY);
+  xffi_range_f32(call, "width", width, 0, 0.1f);
   if ((error = xffi_decoded(call)) != NULL) return error;
   *(int32_t*)y.data = (int32_t)bins;
   return NULL;
@@ -474,7 +476,8 @@ XFFI_HANDLER(bounded, bounded_impl);
 XFFI_LIBRARY(c_functions,
              XFFI_DESCRIBE(bounded, XFFI_ARGS(), XFFI_RETS(XFFI_OPERAND("y", S32, 0)),
                            XFFI_ATTRS(XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1), XFFI_MAX(64)),
-                                      XFFI_ATTR_WITH("eps", f64, XFFI_DEFAULT(0.5), XFFI_MIN(1e-6)))));
+                                      XFFI_ATTR_WITH("eps", f64, XFFI_DEFAULT(0.5), XFFI_MIN(1e-6)),
+                                      XFFI_ATTR_WITH("width", f32, XFFI_DEFAULT(0.1), XFFI_MIN(0), XFFI_MAX(0.1)))));
 
 /* Whether results start where other operands do, in frames of so many arguments and as many results. */
 static XLA_FFI_Error* clashes_impl(xffi_call* call) {

@@ -728,6 +728,11 @@ fn attributes_have_bounds() {
             ("{bins = 64, eps = 1.0e9}", None),
             ("{bins = 0}", Some(["'bins'", " 1,", " 0"])),
             ("{bins = 65}", Some(["'bins'", " 64,", " 65"])),
+            ("{bins = 1, width = 0.1 : f32}", None),
+            (
+                "{bins = 1, width = 0.25 : f32}",
+                Some(["'width'", " 0.1", "0.25"]),
+            ),
             ("{bins = 1, eps = 0.0}", Some(["'eps'", " 1e-06,", " 0"])),
             ("{eps = 0.0}", Some(["'bins'", "missing", ""])),
         ] {

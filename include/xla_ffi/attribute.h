@@ -225,6 +225,10 @@ XFFI_INLINE void xffi_range_f64(xffi_call* call, const char* name, double value,
   xffi_problem(call, "attribute '%s': expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
                value > max ? max : min, value);
 }
+/* The bounds are rounded as the value was: 0.1 as a float is more than 0.1. */
+XFFI_INLINE void xffi_range_f32(xffi_call* call, const char* name, float value, float min, float max) {
+  xffi_range_f64(call, name, (double)value, (double)min, (double)max);
+}
 
 /* A string; it need not end with a NUL. */
 XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {

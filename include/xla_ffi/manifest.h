@@ -76,7 +76,7 @@
 #define XFFI_DEFAULT_ATTR(name, type, value) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true, \"default\": " #value "}"
 /* Any other: what follows the type are XFFI_OPTIONAL, XFFI_DEFAULT and inclusive bounds of a number, which the handler checks
- * with xffi_range_i64 or xffi_range_f64. */
+ * with xffi_range_i64, xffi_range_f32 or xffi_range_f64. */
 #define XFFI_ATTR_WITH(name, type, ...) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", " XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_DEFAULT(value) "\"optional\": true, \"default\": " #value

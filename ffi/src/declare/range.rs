@@ -64,11 +64,18 @@ impl Range {
 
     /// Which bound the value breaks, and the number.
     fn broken(&self, value: Option<AttrValue<'_>>) -> Option<(&'static str, Bound, Wide)> {
-        let number = value?.number()?;
-        if let Some(min) = self.min.filter(|min| !is_ordered(min.value, number)) {
+        let value = value?;
+        let number = value.number()?;
+        // A bound is rounded as the value was: 0.1 of `f32` is more than 0.1.
+        let is_single = value.0.scalar()?.dtype() == XLA_FFI_DataType::F32;
+        let limit = |bound: &Bound| match bound.value {
+            Wide::Float(float) if is_single => Wide::Float(f64::from(float as f32)),
+            exact => exact,
+        };
+        if let Some(min) = self.min.filter(|min| !is_ordered(limit(min), number)) {
             return Some((">=", min, number));
         }
-        let max = self.max.filter(|max| !is_ordered(number, max.value))?;
+        let max = self.max.filter(|max| !is_ordered(number, limit(max)))?;
         Some(("<=", max, number))
     }
 

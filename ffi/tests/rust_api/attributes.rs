@@ -316,7 +316,7 @@ fn ranged(
     #[attr(min = 1, max = 4)] n: i64,
     #[attr(min = -1, default = 0, narrow)] small: i8,
     #[attr(min = 0, max = 18446744073709551615)] large: Option<u64>,
-    #[attr(min = -0.5)] x: Option<f32>,
+    #[attr(min = -0.5, max = 0.1)] x: Option<f32>,
     given: Option<Ranged>,
     #[attr(flatten)] flat: Ranged,
     mut y: Out<i64, 0>,
@@ -339,6 +339,7 @@ fn numbers_outside_their_range_are_refused() {
     };
     for (attrs, expected) in [
         ("n = 1 : i64", 2),
+        ("n = 1 : i64, x = 0.1 : f32", 2),
         (
             "n = 4 : i64, small = -1 : i64, large = 7 : ui64, x = -0.5 : f32",
             11,
