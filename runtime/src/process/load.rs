@@ -92,9 +92,8 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
     LOADED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Loads a library; it stays loaded. A file that was loaded before is the
-/// same library; another file under a path that was loaded before is loaded from a copy, because the system's loader
-/// returns the old library for the path.
+/// Loads a library; it stays loaded. A file that was loaded before is the same library; another file under a path that was
+/// loaded before is loaded from a copy, because the system's loader returns the old library for the path.
 pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();
