@@ -1,15 +1,15 @@
-//! Builds the adapters of C for the target `legacy`: under the fuzzer with its counters, where clang is
-//! there; always so that undefined behaviour ends the program.
+//! Builds the C of the target `shape-proto`: under the fuzzer with its counters, where clang is there; always so that
+//! undefined behaviour ends the program.
 
 use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=src/legacy.c");
+    println!("cargo:rerun-if-changed=src/shape_proto.c");
     println!("cargo:rerun-if-changed=../include");
     let mut build = cc::Build::new();
     build
-        .file("src/legacy.c")
+        .file("src/shape_proto.c")
         .include("../include")
         .flag("-fsanitize=undefined")
         .flag("-fsanitize-undefined-trap-on-error");
@@ -19,5 +19,5 @@ fn main() {
             .compiler("clang")
             .flag("-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp");
     }
-    build.compile("fuzz_legacy");
+    build.compile("fuzz_shape_proto");
 }

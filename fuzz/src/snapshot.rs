@@ -1,7 +1,5 @@
 //! Snapshots of ABIs, as `abi import` proposes them and `abi check` reads them.
 
-use crate::change::Dice;
-use crate::change::json;
 use xla_ffi_abi::model::Header;
 use xla_ffi_abi::snapshot::{parse, render};
 
@@ -16,11 +14,4 @@ pub(crate) fn attack(input: &[u8]) {
             assert_eq!(parse("name", &again).expect("what is written is read"), abi);
         }
     }
-}
-
-/// Changes the text as JSON.
-pub(crate) fn change(input: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let mut text = input.to_vec();
-    json::change(&mut text, dice);
-    text
 }

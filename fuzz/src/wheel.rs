@@ -1,7 +1,6 @@
 //! A library in a wheel, as `doctor --wheel` judges it: beside the tag, which the first byte chooses. The archive itself is
 //! damaged by `doctor`'s own tests.
 
-use crate::change::{Dice, binary, in_place};
 use std::path::PathBuf;
 use xla_ffi_doctor::wheel::{Inside, Wheel};
 use xla_ffi_testing::wheel::Wheel as Packed;
@@ -46,8 +45,6 @@ thread_local! {
 }
 
 pub(crate) fn attack(input: &[u8]) {
-    // libFuzzer begins with an input of no bytes and counts nothing of it: the wheels are packed then, by code that takes
-    // other edges in each process, whatever the input, as its hash tables are shuffled.
     WHEELS.with(|all| {
         let Some((tag, library)) = input.split_first() else {
             return;
@@ -63,20 +60,4 @@ pub(crate) fn attack(input: &[u8]) {
         let found = wheel.findings(&[inside]);
         assert!(found.iter().all(|finding| !finding.what.is_empty()));
     });
-}
-
-/// Changes the library, and now and then the tag.
-pub(crate) fn change(input: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let Some((tag, library)) = input.split_first() else {
-        return vec![];
-    };
-    let tag = match dice.below(8) {
-        0 => dice.below(TAGS.len()) as u8,
-        _ => *tag,
-    };
-    let manifest = (dice.below(3) == 0).then(|| binary::manifest::change(library, dice));
-    let library = manifest
-        .flatten()
-        .unwrap_or_else(|| in_place(library, dice, binary::change));
-    [vec![tag], library].concat()
 }

@@ -25,7 +25,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
 /// What libFuzzer is told besides the folders: inputs in bytes, seconds for one, MiB.
-const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=600", "-rss_limit_mb=2048"];
+const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -83,6 +83,10 @@ fn fuzz(root: &Path, target: &str, turn: Duration) -> Result<()> {
         .arg(format!("-max_total_time={}", turn.as_secs()))
         .arg(corpus)
         .env("XLA_FFI_FUZZ", target);
+    let words = root.join("fuzz/words").join(target);
+    if words.exists() {
+        fuzzer.arg(format!("-dict={}", words.display()));
+    }
     let committed = ["corpus", "regressions"].map(|name| root.join("fuzz").join(name).join(target));
     fuzzer.args(committed.iter().filter(|folder| folder.exists()));
     ensure!(
