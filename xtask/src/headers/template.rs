@@ -1,100 +1,60 @@
-//! The parts of the headers that cbindgen does not write: guards, macros, typedefs, function
-//! types and the STRUCT_SIZE enumerators, all from the reflection data of ffi-sys.
+//! The headers as text, from the reflection data of ffi-sys and what stands beside it in the source.
 
-use super::source::Source;
-use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
-use xla_ffi_abi::declared::Edition;
-use xla_ffi_abi::spelling::function_type;
+use super::source::Entries;
+use std::fmt::Write;
+use xla_ffi_abi::declared::EDITIONS;
+use xla_ffi_abi::model::{Abi, Header};
+use xla_ffi_abi::spelling::{declaration, function_type};
+use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// The three headers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Header {
-    Main,
-    Record,
-    Collectives,
-}
-
-impl Header {
-    pub(super) const ALL: [Self; 3] = [Self::Main, Self::Record, Self::Collectives];
-
-    pub(super) fn file(self) -> &'static str {
-        match self {
-            Self::Main => "c_api.h",
-            Self::Record => "record_c_api.h",
-            Self::Collectives => "collectives_c_api.h",
-        }
-    }
-
-    /// The header that declares what stands in the ffi-sys module `module`.
-    pub(super) fn of_module(module: &str) -> Self {
-        match module {
-            "record" => Self::Record,
-            "collectives" => Self::Collectives,
-            _ => Self::Main,
-        }
-    }
-
-    pub(super) fn layouts(self) -> &'static [StructLayout] {
-        match self {
-            Self::Main => xla_ffi_sys::LAYOUTS,
-            Self::Record => xla_ffi_sys::RECORD_LAYOUTS,
-            Self::Collectives => xla_ffi_sys::COLLECTIVES_LAYOUTS,
-        }
-    }
-
-    pub(super) fn enums(self) -> &'static [EnumLayout] {
-        match self {
-            Self::Main => xla_ffi_sys::ENUMS,
-            Self::Record => xla_ffi_sys::RECORD_ENUMS,
-            Self::Collectives => xla_ffi_sys::COLLECTIVES_ENUMS,
-        }
-    }
-
-    fn guard(self) -> &'static str {
-        match self {
-            Self::Main => "XLA_FFI_API_C_API_H_",
-            Self::Record => "XLA_FFI_API_RECORD_C_API_H_",
-            Self::Collectives => "XLA_FFI_API_COLLECTIVES_C_API_H_",
-        }
-    }
-
+/// What differs from header to header.
+struct Of {
+    guard: &'static str,
+    about: &'static str,
+    layouts: &'static [StructLayout],
+    enums: &'static [EnumLayout],
+    opaque: &'static [&'static str],
     /// A struct whose size changes when it is packed.
-    fn padded(self) -> &'static StructLayout {
-        let name = match self {
-            Self::Main => "XLA_FFI_Buffer",
-            Self::Record => "XLA_FFI_KernelArg",
-            Self::Collectives => "XLA_FFI_Communicator_Request_Args",
-        };
-        let mut layouts = self.layouts().iter();
-        let found = layouts.find(|is| is.name == name && is.until == Revision::NEWEST);
-        found.expect("ffi-sys lists the struct")
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            Self::Main => {
-                "// The C API between an XLA runtime and a custom call, revision r10 (version 0.5)."
-            }
-            Self::Record => {
-                "// The record extension (number 128), version 0.2: recording into a command buffer."
-            }
-            Self::Collectives => {
-                "// The collectives extension (number 129), version 0.2: communicators and windows."
-            }
-        }
-    }
+    padded: &'static str,
 }
 
-/// What cbindgen wrote, sorted.
-#[derive(Default)]
-pub(super) struct Body {
-    /// Docstring and name.
-    pub(super) opaque: Vec<(String, String)>,
-    pub(super) structs: Vec<String>,
-    pub(super) enum_text: String,
-    pub(super) struct_text: String,
+fn of(header: Header) -> Of {
+    match header {
+        Header::Record => Of {
+            guard: "XLA_FFI_API_RECORD_C_API_H_",
+            about: "The record extension (number 128), version 0.2: recording into a command buffer.",
+            layouts: sys::RECORD_LAYOUTS,
+            enums: sys::RECORD_ENUMS,
+            opaque: &["XLA_FFI_RecordContext", "XLA_FFI_Command"],
+            padded: "XLA_FFI_KernelArg",
+        },
+        Header::Collectives => Of {
+            guard: "XLA_FFI_API_COLLECTIVES_C_API_H_",
+            about: "The collectives extension (number 129), version 0.2: communicators and windows.",
+            layouts: sys::COLLECTIVES_LAYOUTS,
+            enums: sys::COLLECTIVES_ENUMS,
+            opaque: &[
+                "XLA_FFI_CollectivesState",
+                "XLA_FFI_Communicator",
+                "XLA_FFI_Window",
+            ],
+            padded: "XLA_FFI_Communicator_Request_Args",
+        },
+        Header::Main | Header::Other => Of {
+            guard: "XLA_FFI_API_C_API_H_",
+            about: "The C API between an XLA runtime and a custom call, revision r10 (version 0.5).",
+            layouts: sys::LAYOUTS,
+            enums: sys::ENUMS,
+            opaque: &[
+                "XLA_FFI_InternalApi",
+                "XLA_FFI_InvokeContext",
+                "XLA_FFI_Error",
+                "XLA_FFI_Future",
+            ],
+            padded: "XLA_FFI_Buffer",
+        },
+    }
 }
 
 const REVISIONS: &str = "\
@@ -106,9 +66,20 @@ const REVISIONS: &str = "\
 ";
 
 /// The whole text of `header`.
-pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<String>>) -> String {
-    let (guard, file, about) = (header.guard(), header.file(), header.about());
+pub(super) fn render(header: Header, entries: &Entries) -> String {
+    let Of {
+        guard,
+        about,
+        layouts,
+        enums,
+        opaque,
+        padded,
+    } = of(header);
+    let file = header.file_name();
     let ours = guard.replace("XLA_FFI_API_", "XLA_FFI_SDK_");
+    let mut newest = EDITIONS.iter().rev().filter(|it| it.header == header);
+    let abi = newest.next().map_or_else(Abi::default, |it| it.declared());
+    let layouts = layouts.iter().filter(|it| it.until == Revision::NEWEST);
     let revisions = match header {
         Header::Main => format!("//\n{REVISIONS}"),
         _ => String::new(),
@@ -116,7 +87,7 @@ pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<St
     // Ours after upstream's: two definitions of everything, so stop with a reason. Upstream's after ours: its guard is
     // taken, it adds nothing, and every name it declares is here.
     let mut out = format!(
-        "{about}
+        "// {about}
 // Generated from ffi-sys by `cargo xtask headers`; do not edit.
 {revisions}
 #if defined({guard}) && !defined({ours})
@@ -134,68 +105,69 @@ pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<St
     );
     let text = &mut out;
     match header {
-        Header::Main => {
-            text.push_str(SUPPORTED);
-            for (name, value) in [
-                ("XLA_FFI_API_MAJOR", xla_ffi_sys::XLA_FFI_API_MAJOR),
-                ("XLA_FFI_API_MINOR", xla_ffi_sys::XLA_FFI_API_MINOR),
-            ] {
-                let _ = writeln!(text, "#define {name} {value}");
-            }
-            text.push_str(MACROS);
-        }
         Header::Record => extension_macros(
             text,
             "XLA_FFI_Extension_Record",
-            xla_ffi_sys::XLA_FFI_Extension_Record,
-            xla_ffi_sys::XLA_FFI_Extension_Record_MajorVersion,
-            xla_ffi_sys::XLA_FFI_Extension_Record_MinorVersion,
+            sys::XLA_FFI_Extension_Record,
+            sys::XLA_FFI_Extension_Record_MajorVersion,
+            sys::XLA_FFI_Extension_Record_MinorVersion,
         ),
         Header::Collectives => extension_macros(
             text,
             "XLA_FFI_Extension_Collectives",
-            xla_ffi_sys::XLA_FFI_Extension_Collectives,
-            xla_ffi_sys::XLA_FFI_Extension_Collectives_MajorVersion,
-            xla_ffi_sys::XLA_FFI_Extension_Collectives_MinorVersion,
+            sys::XLA_FFI_Extension_Collectives,
+            sys::XLA_FFI_Extension_Collectives_MajorVersion,
+            sys::XLA_FFI_Extension_Collectives_MinorVersion,
         ),
+        Header::Main | Header::Other => {
+            let (major, minor) = (sys::XLA_FFI_API_MAJOR, sys::XLA_FFI_API_MINOR);
+            let _ = write!(
+                text,
+                "{SUPPORTED}#define XLA_FFI_API_MAJOR {major}\n#define XLA_FFI_API_MINOR {minor}\n{MACROS}"
+            );
+        }
     }
     text.push_str("#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    for (docs, name) in &body.opaque {
-        let _ = writeln!(text, "{docs}typedef struct {name} {name};");
-    }
-    text.push('\n');
-    for name in &body.structs {
+    for name in opaque {
+        comment(text, "", entries, name);
         let _ = writeln!(text, "typedef struct {name} {name};");
     }
-    let _ = writeln!(text, "\n{}\n", body.enum_text.trim());
-    match header {
-        Header::Main => main_typedefs(text, docs),
-        Header::Collectives => collectives_functions(text, docs),
-        Header::Record => {}
+    text.push('\n');
+    for StructLayout { name, .. } in layouts.clone() {
+        let _ = writeln!(text, "typedef struct {name} {name};");
     }
-    let StructLayout { name, size, .. } = header.padded();
-    let _ = writeln!(text, "{}\n", body.struct_text.trim());
+    text.push('\n');
+    for layout in enums {
+        enumeration(text, layout, entries);
+    }
+    match header {
+        Header::Main => main_typedefs(text, &abi, entries),
+        Header::Collectives => collectives_functions(text, entries),
+        _ => {}
+    }
+    for layout in layouts.clone() {
+        structure(text, layout, &abi, entries);
+    }
+    let size = abi.structs[padded].size;
     let _ = writeln!(
         text,
         "// Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.
 #if defined(__cplusplus)
-static_assert(sizeof({name}) == {size}, \"{name} is packed: by an open #pragma pack or by -fpack-struct\");
+static_assert(sizeof({padded}) == {size}, \"{padded} is packed: by an open #pragma pack or by -fpack-struct\");
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-_Static_assert(sizeof({name}) == {size}, \"{name} is packed: by an open #pragma pack or by -fpack-struct\");
+_Static_assert(sizeof({padded}) == {size}, \"{padded} is packed: by an open #pragma pack or by -fpack-struct\");
 #else
-typedef char {name}_is_packed[sizeof({name}) == {size} ? 1 : -1];
+typedef char {padded}_is_packed[sizeof({padded}) == {size} ? 1 : -1];
 #endif
-"
+
+// Bytes up to the end of the last field that upstream counts, which is not always the last\n// one.
+enum {{"
     );
-    let _ = writeln!(
-        text,
-        "// Bytes up to the end of the last field that upstream counts, which is not always the last\n// one.\nenum {{"
-    );
-    for layout in header.layouts() {
-        if layout.until == Revision::NEWEST
-            && let Some((last, _)) = layout.struct_size
-        {
-            let name = layout.name;
+    for StructLayout {
+        name, struct_size, ..
+    } in layouts
+    {
+        if let Some((last, _)) = struct_size {
             let _ = writeln!(
                 text,
                 "  {name}_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE({name}, {last}),"
@@ -254,19 +226,58 @@ const MACROS: &str = "
 
 ";
 
-fn comment(text: &mut String, docs: Option<&Vec<String>>) {
-    for doc in docs.into_iter().flatten() {
-        let _ = writeln!(text, "//{doc}");
+/// The docstring of something, if it has one.
+fn comment(text: &mut String, indent: &str, entries: &Entries, key: &str) {
+    for doc in entries.get(key).into_iter().flat_map(|it| &it.docs) {
+        let _ = writeln!(text, "{indent}//{doc}");
     }
 }
 
-fn extension_macros(
-    text: &mut String,
-    name: &str,
-    id: impl Display,
-    major: impl Display,
-    minor: impl Display,
-) {
+fn enumeration(text: &mut String, layout: &EnumLayout, entries: &Entries) {
+    let name = layout.name;
+    comment(text, "", entries, name);
+    let _ = writeln!(text, "enum {name} {{");
+    for value in layout.values {
+        // Those of a type that is no `enumeration!` stand in the source as its constants.
+        let is_its = |key: &&String| {
+            let constant = key.strip_prefix(name).and_then(|key| key.strip_prefix('.'));
+            constant.is_some_and(|constant| value.name.ends_with(constant))
+        };
+        let constant = entries.keys().find(is_its);
+        comment(text, "  ", entries, constant.map_or(value.name, |key| key));
+        let _ = writeln!(text, "  {} = {},", value.name, value.value);
+    }
+    let _ = writeln!(text, "}};\ntypedef enum {name} {name};\n");
+}
+
+fn structure(text: &mut String, layout: &StructLayout, abi: &Abi, entries: &Entries) {
+    let name = layout.name;
+    comment(text, "", entries, name);
+    let _ = writeln!(text, "struct {name} {{");
+    for (field, own) in abi.structs[name].fields.iter().zip(layout.fields) {
+        let key = format!("{name}.{}", field.name);
+        comment(text, "  ", entries, &key);
+        // The model resolves names of numbers.
+        let mut declared = match own.ty {
+            "usize" => format!("size_t {}", field.name),
+            "XLA_FFI_Handler_Traits" => format!("{} {}", own.ty, field.name),
+            _ => declaration(&field.ty, &field.name),
+        };
+        if let Some((head, types)) = declared.split_once(")(") {
+            let names = entries.get(&key).map_or(&[][..], |it| &it.parameters);
+            let types = types.trim_end_matches(')').split(", ");
+            let named = types
+                .zip(names)
+                .map(|(ty, name)| format!("{} {name}", ty.trim_end()));
+            let named: Vec<String> = named.collect();
+            declared = format!("{head})({})", named.join(",\n      "));
+        }
+        let _ = writeln!(text, "  {declared};");
+    }
+    text.push_str("};\n\n");
+}
+
+fn extension_macros(text: &mut String, name: &str, id: i64, major: i32, minor: i32) {
     let _ = writeln!(
         text,
         "#include \"xla/ffi/api/c_api.h\"
@@ -279,7 +290,7 @@ fn extension_macros(
     );
 }
 
-fn main_typedefs(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
+fn main_typedefs(text: &mut String, abi: &Abi, entries: &Entries) {
     for (name, declared) in [
         (
             "XLA_FFI_ExecutionContext",
@@ -295,20 +306,19 @@ fn main_typedefs(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
         ),
         ("XLA_FFI_Task", "typedef void XLA_FFI_Task(void* data);\n\n"),
     ] {
-        comment(text, docs.get(name));
+        comment(text, "", entries, name);
         text.push_str(declared);
     }
-    let newest = Edition::of_revision(Revision::NEWEST).declared();
     for slot in Slot::ALL {
         let name = slot.name(Revision::NEWEST);
-        comment(text, docs.get(&format!("XLA_FFI_Api.{name}")));
-        let declared = function_type(&newest.functions[name], name);
+        comment(text, "", entries, &format!("XLA_FFI_Api.{name}"));
+        let declared = function_type(&abi.functions[name], name);
         let _ = writeln!(text, "{};", declared.replace("_Args*)", "_Args* args)"));
     }
     text.push('\n');
 }
 
-fn collectives_functions(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
+fn collectives_functions(text: &mut String, entries: &Entries) {
     for (name, field) in [
         ("XLA_FFI_Communicator_Request", "request_communicator"),
         ("XLA_FFI_Communicator_Get", "get_communicator"),
@@ -316,19 +326,11 @@ fn collectives_functions(text: &mut String, docs: &BTreeMap<String, Vec<String>>
         ("XLA_FFI_Window_Get", "get_window"),
     ] {
         let field = format!("XLA_FFI_Collectives_Extension.{field}");
-        comment(text, docs.get(&field));
+        comment(text, "", entries, &field);
         let _ = writeln!(
             text,
             "typedef XLA_FFI_Error* {name}(const XLA_FFI_Collectives_Extension* self,\n    {name}_Args* args);"
         );
     }
     text.push('\n');
-}
-
-/// All docstrings of all files in one map.
-pub(super) fn all_docs(sources: &[(String, Source)]) -> BTreeMap<String, Vec<String>> {
-    sources
-        .iter()
-        .flat_map(|(_, source)| source.docs.clone())
-        .collect()
 }

@@ -65,86 +65,90 @@ typedef struct XLA_FFI_Error XLA_FFI_Error;
 // The host's half of an asynchronous call's completion.
 typedef struct XLA_FFI_Future XLA_FFI_Future;
 
-typedef struct XLA_FFI_Api XLA_FFI_Api;
-typedef struct XLA_FFI_ByteSpan XLA_FFI_ByteSpan;
-typedef struct XLA_FFI_Scalar XLA_FFI_Scalar;
-typedef struct XLA_FFI_Array XLA_FFI_Array;
-typedef struct XLA_FFI_Attrs XLA_FFI_Attrs;
-typedef struct XLA_FFI_Buffer XLA_FFI_Buffer;
-typedef struct XLA_FFI_Args XLA_FFI_Args;
-typedef struct XLA_FFI_Rets XLA_FFI_Rets;
-typedef struct XLA_FFI_CallFrame XLA_FFI_CallFrame;
-typedef struct XLA_FFI_InvokeContext_FindExtension_Args XLA_FFI_InvokeContext_FindExtension_Args;
-typedef struct XLA_FFI_InvokeContext_Get_Args XLA_FFI_InvokeContext_Get_Args;
-typedef struct XLA_FFI_CustomOptions_Get_Args XLA_FFI_CustomOptions_Get_Args;
-typedef struct XLA_FFI_Stream_Get_Args XLA_FFI_Stream_Get_Args;
-typedef struct XLA_FFI_DeviceMemory_Allocate_Args XLA_FFI_DeviceMemory_Allocate_Args;
-typedef struct XLA_FFI_DeviceMemory_Free_Args XLA_FFI_DeviceMemory_Free_Args;
-typedef struct XLA_FFI_RunId_Get_Args XLA_FFI_RunId_Get_Args;
-typedef struct XLA_FFI_DeviceOrdinal_Get_Args XLA_FFI_DeviceOrdinal_Get_Args;
-typedef struct XLA_FFI_Error_Create_Args XLA_FFI_Error_Create_Args;
-typedef struct XLA_FFI_Error_GetDetails_Args XLA_FFI_Error_GetDetails_Args;
-typedef struct XLA_FFI_Error_Destroy_Args XLA_FFI_Error_Destroy_Args;
 typedef struct XLA_FFI_InternalExtension XLA_FFI_InternalExtension;
 typedef struct XLA_FFI_ExtensionId XLA_FFI_ExtensionId;
 typedef struct XLA_FFI_Extension XLA_FFI_Extension;
+typedef struct XLA_FFI_Api_Version XLA_FFI_Api_Version;
+typedef struct XLA_FFI_Error_Create_Args XLA_FFI_Error_Create_Args;
+typedef struct XLA_FFI_Error_GetDetails_Args XLA_FFI_Error_GetDetails_Args;
+typedef struct XLA_FFI_Error_Destroy_Args XLA_FFI_Error_Destroy_Args;
+typedef struct XLA_FFI_Buffer XLA_FFI_Buffer;
+typedef struct XLA_FFI_ByteSpan XLA_FFI_ByteSpan;
+typedef struct XLA_FFI_Scalar XLA_FFI_Scalar;
+typedef struct XLA_FFI_Array XLA_FFI_Array;
+typedef struct XLA_FFI_TypeId XLA_FFI_TypeId;
+typedef struct XLA_FFI_TypeInfo XLA_FFI_TypeInfo;
 typedef struct XLA_FFI_Future_Create_Args XLA_FFI_Future_Create_Args;
 typedef struct XLA_FFI_Future_SetAvailable_Args XLA_FFI_Future_SetAvailable_Args;
 typedef struct XLA_FFI_Future_SetError_Args XLA_FFI_Future_SetError_Args;
+typedef struct XLA_FFI_Args XLA_FFI_Args;
+typedef struct XLA_FFI_Rets XLA_FFI_Rets;
+typedef struct XLA_FFI_Attrs XLA_FFI_Attrs;
+typedef struct XLA_FFI_CallFrame XLA_FFI_CallFrame;
 typedef struct XLA_FFI_Handler_Bundle XLA_FFI_Handler_Bundle;
 typedef struct XLA_FFI_Handler_Register_Args XLA_FFI_Handler_Register_Args;
-typedef struct XLA_FFI_Metadata XLA_FFI_Metadata;
-typedef struct XLA_FFI_Metadata_Extension XLA_FFI_Metadata_Extension;
+typedef struct XLA_FFI_Type_Register_Args XLA_FFI_Type_Register_Args;
+typedef struct XLA_FFI_InvokeContext_FindExtension_Args XLA_FFI_InvokeContext_FindExtension_Args;
+typedef struct XLA_FFI_InvokeContext_Get_Args XLA_FFI_InvokeContext_Get_Args;
+typedef struct XLA_FFI_CustomOptions_Get_Args XLA_FFI_CustomOptions_Get_Args;
 typedef struct XLA_FFI_State_Set_Args XLA_FFI_State_Set_Args;
 typedef struct XLA_FFI_State_Get_Args XLA_FFI_State_Get_Args;
+typedef struct XLA_FFI_Stream_Get_Args XLA_FFI_Stream_Get_Args;
+typedef struct XLA_FFI_DeviceMemory_Allocate_Args XLA_FFI_DeviceMemory_Allocate_Args;
+typedef struct XLA_FFI_DeviceMemory_Free_Args XLA_FFI_DeviceMemory_Free_Args;
 typedef struct XLA_FFI_ThreadPool_Schedule_Args XLA_FFI_ThreadPool_Schedule_Args;
 typedef struct XLA_FFI_ThreadPool_NumThreads_Args XLA_FFI_ThreadPool_NumThreads_Args;
-typedef struct XLA_FFI_TypeId XLA_FFI_TypeId;
-typedef struct XLA_FFI_TypeInfo XLA_FFI_TypeInfo;
-typedef struct XLA_FFI_Type_Register_Args XLA_FFI_Type_Register_Args;
-typedef struct XLA_FFI_Api_Version XLA_FFI_Api_Version;
+typedef struct XLA_FFI_RunId_Get_Args XLA_FFI_RunId_Get_Args;
+typedef struct XLA_FFI_DeviceOrdinal_Get_Args XLA_FFI_DeviceOrdinal_Get_Args;
+typedef struct XLA_FFI_Metadata XLA_FFI_Metadata;
+typedef struct XLA_FFI_Metadata_Extension XLA_FFI_Metadata_Extension;
+typedef struct XLA_FFI_Api XLA_FFI_Api;
 
-// What an entry of XLA_FFI_Attrs points to.
-enum XLA_FFI_AttrType {
-  // An XLA_FFI_Array.
-  XLA_FFI_AttrType_ARRAY = 1,
-  // An XLA_FFI_Attrs.
-  XLA_FFI_AttrType_DICTIONARY = 2,
-  // An XLA_FFI_Scalar.
-  XLA_FFI_AttrType_SCALAR = 3,
-  // An XLA_FFI_ByteSpan.
-  XLA_FFI_AttrType_STRING = 4,
+// What an XLA_FFI_InternalExtension is (XLA_FFI_Extension_Type before r9).
+enum XLA_FFI_InternalExtension_Type {
+  // An XLA_FFI_Metadata_Extension.
+  XLA_FFI_Extension_Metadata = 1,
 };
-typedef enum XLA_FFI_AttrType XLA_FFI_AttrType;
+typedef enum XLA_FFI_InternalExtension_Type XLA_FFI_InternalExtension_Type;
 
-// What an entry of XLA_FFI_Args points to.
-enum XLA_FFI_ArgType {
-  // An XLA_FFI_Buffer.
-  XLA_FFI_ArgType_BUFFER = 1,
+// The canonical absl status codes.
+enum XLA_FFI_Error_Code {
+  // No error; refused by hosts where an error is expected.
+  XLA_FFI_Error_Code_OK = 0,
+  // The operation was cancelled, typically by the caller.
+  XLA_FFI_Error_Code_CANCELLED = 1,
+  // The cause is not known.
+  XLA_FFI_Error_Code_UNKNOWN = 2,
+  // The caller gave an argument that is wrong whatever the state of the system.
+  XLA_FFI_Error_Code_INVALID_ARGUMENT = 3,
+  // Time ran out.
+  XLA_FFI_Error_Code_DEADLINE_EXCEEDED = 4,
+  // Something that was asked for does not exist.
+  XLA_FFI_Error_Code_NOT_FOUND = 5,
+  // Something that was to be made exists.
+  XLA_FFI_Error_Code_ALREADY_EXISTS = 6,
+  // The caller may not do this.
+  XLA_FFI_Error_Code_PERMISSION_DENIED = 7,
+  // Memory, quota or another resource is used up.
+  XLA_FFI_Error_Code_RESOURCE_EXHAUSTED = 8,
+  // The system is not in the state that the operation needs.
+  XLA_FFI_Error_Code_FAILED_PRECONDITION = 9,
+  // The operation was given up, typically because of concurrency.
+  XLA_FFI_Error_Code_ABORTED = 10,
+  // Past a valid range.
+  XLA_FFI_Error_Code_OUT_OF_RANGE = 11,
+  // Not implemented or not supported here.
+  XLA_FFI_Error_Code_UNIMPLEMENTED = 12,
+  // An invariant is broken.
+  XLA_FFI_Error_Code_INTERNAL = 13,
+  // The service is down for the moment.
+  XLA_FFI_Error_Code_UNAVAILABLE = 14,
+  // Data is lost or corrupt beyond repair.
+  XLA_FFI_Error_Code_DATA_LOSS = 15,
+  // Credentials are missing or wrong.
+  XLA_FFI_Error_Code_UNAUTHENTICATED = 16,
 };
-typedef enum XLA_FFI_ArgType XLA_FFI_ArgType;
-
-// What an entry of XLA_FFI_Rets points to.
-enum XLA_FFI_RetType {
-  // An XLA_FFI_Buffer.
-  XLA_FFI_RetType_BUFFER = 1,
-};
-typedef enum XLA_FFI_RetType XLA_FFI_RetType;
-
-// The stages of an execution. New hosts may name stages that older code has not seen.
-enum XLA_FFI_ExecutionStage {
-  // Once for each call site when the executable is made; attributes only.
-  XLA_FFI_ExecutionStage_INSTANTIATE = 0,
-  // Before an execution, to request resources.
-  XLA_FFI_ExecutionStage_PREPARE = 1,
-  // Before an execution, when the resources are there.
-  XLA_FFI_ExecutionStage_INITIALIZE = 2,
-  // The call itself.
-  XLA_FFI_ExecutionStage_EXECUTE = 3,
-  // Recording into a command buffer.
-  XLA_FFI_ExecutionStage_RECORD = 4,
-};
-typedef enum XLA_FFI_ExecutionStage XLA_FFI_ExecutionStage;
+typedef enum XLA_FFI_Error_Code XLA_FFI_Error_Code;
 
 // The element type of a buffer, scalar or array. Hosts may send numbers that are not listed;
 // r3 and r4 send 0 for the sub-byte types.
@@ -216,51 +220,47 @@ enum XLA_FFI_DataType {
 };
 typedef enum XLA_FFI_DataType XLA_FFI_DataType;
 
-// The canonical absl status codes.
-enum XLA_FFI_Error_Code {
-  // No error; refused by hosts where an error is expected.
-  XLA_FFI_Error_Code_OK = 0,
-  // The operation was cancelled, typically by the caller.
-  XLA_FFI_Error_Code_CANCELLED = 1,
-  // The cause is not known.
-  XLA_FFI_Error_Code_UNKNOWN = 2,
-  // The caller gave an argument that is wrong whatever the state of the system.
-  XLA_FFI_Error_Code_INVALID_ARGUMENT = 3,
-  // Time ran out.
-  XLA_FFI_Error_Code_DEADLINE_EXCEEDED = 4,
-  // Something that was asked for does not exist.
-  XLA_FFI_Error_Code_NOT_FOUND = 5,
-  // Something that was to be made exists.
-  XLA_FFI_Error_Code_ALREADY_EXISTS = 6,
-  // The caller may not do this.
-  XLA_FFI_Error_Code_PERMISSION_DENIED = 7,
-  // Memory, quota or another resource is used up.
-  XLA_FFI_Error_Code_RESOURCE_EXHAUSTED = 8,
-  // The system is not in the state that the operation needs.
-  XLA_FFI_Error_Code_FAILED_PRECONDITION = 9,
-  // The operation was given up, typically because of concurrency.
-  XLA_FFI_Error_Code_ABORTED = 10,
-  // Past a valid range.
-  XLA_FFI_Error_Code_OUT_OF_RANGE = 11,
-  // Not implemented or not supported here.
-  XLA_FFI_Error_Code_UNIMPLEMENTED = 12,
-  // An invariant is broken.
-  XLA_FFI_Error_Code_INTERNAL = 13,
-  // The service is down for the moment.
-  XLA_FFI_Error_Code_UNAVAILABLE = 14,
-  // Data is lost or corrupt beyond repair.
-  XLA_FFI_Error_Code_DATA_LOSS = 15,
-  // Credentials are missing or wrong.
-  XLA_FFI_Error_Code_UNAUTHENTICATED = 16,
+// What an entry of XLA_FFI_Args points to.
+enum XLA_FFI_ArgType {
+  // An XLA_FFI_Buffer.
+  XLA_FFI_ArgType_BUFFER = 1,
 };
-typedef enum XLA_FFI_Error_Code XLA_FFI_Error_Code;
+typedef enum XLA_FFI_ArgType XLA_FFI_ArgType;
 
-// What an XLA_FFI_InternalExtension is (XLA_FFI_Extension_Type before r9).
-enum XLA_FFI_InternalExtension_Type {
-  // An XLA_FFI_Metadata_Extension.
-  XLA_FFI_Extension_Metadata = 1,
+// What an entry of XLA_FFI_Rets points to.
+enum XLA_FFI_RetType {
+  // An XLA_FFI_Buffer.
+  XLA_FFI_RetType_BUFFER = 1,
 };
-typedef enum XLA_FFI_InternalExtension_Type XLA_FFI_InternalExtension_Type;
+typedef enum XLA_FFI_RetType XLA_FFI_RetType;
+
+// What an entry of XLA_FFI_Attrs points to.
+enum XLA_FFI_AttrType {
+  // An XLA_FFI_Array.
+  XLA_FFI_AttrType_ARRAY = 1,
+  // An XLA_FFI_Attrs.
+  XLA_FFI_AttrType_DICTIONARY = 2,
+  // An XLA_FFI_Scalar.
+  XLA_FFI_AttrType_SCALAR = 3,
+  // An XLA_FFI_ByteSpan.
+  XLA_FFI_AttrType_STRING = 4,
+};
+typedef enum XLA_FFI_AttrType XLA_FFI_AttrType;
+
+// The stages of an execution. New hosts may name stages that older code has not seen.
+enum XLA_FFI_ExecutionStage {
+  // Once for each call site when the executable is made; attributes only.
+  XLA_FFI_ExecutionStage_INSTANTIATE = 0,
+  // Before an execution, to request resources.
+  XLA_FFI_ExecutionStage_PREPARE = 1,
+  // Before an execution, when the resources are there.
+  XLA_FFI_ExecutionStage_INITIALIZE = 2,
+  // The call itself.
+  XLA_FFI_ExecutionStage_EXECUTE = 3,
+  // Recording into a command buffer.
+  XLA_FFI_ExecutionStage_RECORD = 4,
+};
+typedef enum XLA_FFI_ExecutionStage XLA_FFI_ExecutionStage;
 
 // Bits of XLA_FFI_Handler_Traits.
 enum XLA_FFI_Handler_TraitsBits {
@@ -329,366 +329,7 @@ struct XLA_FFI_InternalExtension {
   // Which extension this is.
   XLA_FFI_InternalExtension_Type type;
   // The next link, or null.
-  XLA_FFI_InternalExtension *next;
-};
-
-// A version, embedded in XLA_FFI_Api and
-// XLA_FFI_Metadata.
-struct XLA_FFI_Api_Version {
-  // Bytes of this struct that its maker filled.
-  size_t struct_size;
-  // Extension chain; null so far.
-  XLA_FFI_InternalExtension *extension_start;
-  // Major version.
-  int32_t major_version;
-  // Minor version.
-  int32_t minor_version;
-};
-
-// Arguments of Error_Create (slot 0).
-struct XLA_FFI_Error_Create_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // NUL-terminated text; the host copies it.
-  const char *message;
-  // The code.
-  XLA_FFI_Error_Code errc;
-};
-
-// Arguments of Error_GetDetails (slot 1) from r9. Older hosts fill message alone, so errc
-// has to be preset.
-struct XLA_FFI_Error_GetDetails_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The error that is asked about.
-  XLA_FFI_Error *error;
-  // Out: NUL-terminated text that lives as long as the error.
-  const char *message;
-  // Out: the code.
-  XLA_FFI_Error_Code errc;
-};
-
-// Arguments of Error_Destroy (slot 2).
-struct XLA_FFI_Error_Destroy_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The error to destroy.
-  XLA_FFI_Error *error;
-};
-
-// A string that need not end in NUL.
-struct XLA_FFI_ByteSpan {
-  // First byte; may be null when len is 0.
-  const char *ptr;
-  // Bytes.
-  size_t len;
-};
-
-// Arguments.
-struct XLA_FFI_Args {
-  // Bytes of this struct that the host filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Number of arguments.
-  int64_t size;
-  // What each argument is; size of them.
-  XLA_FFI_ArgType *types;
-  // The arguments; size of them.
-  void **args;
-};
-
-// Results.
-struct XLA_FFI_Rets {
-  // Bytes of this struct that the host filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Number of results.
-  int64_t size;
-  // What each result is; size of them.
-  XLA_FFI_RetType *types;
-  // The results; size of them.
-  void **rets;
-};
-
-// Attributes: a dictionary, sorted by the bytes of the names.
-struct XLA_FFI_Attrs {
-  // Bytes of this struct that the host filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Number of attributes.
-  int64_t size;
-  // What each attribute is; size of them.
-  XLA_FFI_AttrType *types;
-  // The names; size of them.
-  XLA_FFI_ByteSpan **names;
-  // The values; size of them.
-  void **attrs;
-};
-
-// One call. From r2 the struct ends in future, which its STRUCT_SIZE does not count; on r0
-// and r1 those bytes are not the handler's (XLA_FFI_CallFrame_R0).
-struct XLA_FFI_CallFrame {
-  // Bytes of this struct that the host filled, future never counted.
-  size_t struct_size;
-  // Extension chain; a metadata call carries an
-  // XLA_FFI_Metadata_Extension.
-  XLA_FFI_InternalExtension *extension_start;
-  // The host's functions; null in the metadata call of version 0.1 hosts.
-  const XLA_FFI_Api *api;
-  // The context of this invocation; null in metadata calls.
-  XLA_FFI_InvokeContext *ctx;
-  // The stage.
-  XLA_FFI_ExecutionStage stage;
-  // Arguments.
-  XLA_FFI_Args args;
-  // Results.
-  XLA_FFI_Rets rets;
-  // Attributes.
-  XLA_FFI_Attrs attrs;
-  // Out: a future that tells when an asynchronous call is complete. From r2.
-  XLA_FFI_Future *future;
-};
-
-// The handlers of one custom call, one a stage.
-struct XLA_FFI_Handler_Bundle {
-  // Optional.
-  XLA_FFI_Error *(*instantiate)(XLA_FFI_CallFrame *call_frame);
-  // Optional.
-  XLA_FFI_Error *(*prepare)(XLA_FFI_CallFrame *call_frame);
-  // Optional.
-  XLA_FFI_Error *(*initialize)(XLA_FFI_CallFrame *call_frame);
-  // Required.
-  XLA_FFI_Error *(*execute)(XLA_FFI_CallFrame *call_frame);
-  // Optional; from r9.
-  XLA_FFI_Error *(*record)(XLA_FFI_CallFrame *call_frame);
-};
-
-// Arguments of Handler_Register (slot 3) from r9. Hand over XLA_FFI_Handler_Register_Args_R0
-// unless a record stage is given: every host understands that.
-struct XLA_FFI_Handler_Register_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The custom call's target name.
-  XLA_FFI_ByteSpan name;
-  // The platform, "cpu" or "cuda" for instance, in any case.
-  XLA_FFI_ByteSpan platform;
-  // The handlers.
-  XLA_FFI_Handler_Bundle bundle;
-  // The traits, OR-ed with those of the metadata.
-  XLA_FFI_Handler_Traits traits;
-};
-
-// Arguments of Stream_Get (slot 4).
-struct XLA_FFI_Stream_Get_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Out: the platform's stream, a CUstream for instance.
-  void *stream;
-};
-
-// Number of a user type within one XLA copy; 0 stands for "not known yet".
-struct XLA_FFI_TypeId {
-  // The number.
-  int64_t type_id;
-};
-
-// How a host destroys an object of a user type. From r7; r6 has XLA_FFI_TypeInfo_R6.
-struct XLA_FFI_TypeInfo {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Destroys one object; null for borrowed ones.
-  void (*deleter)(void *object);
-};
-
-// Arguments of Type_Register (slot 5) from r7. Always give a real type_info: hosts read it
-// whatever struct_size says.
-struct XLA_FFI_Type_Register_Args {
-  // Bytes of this struct that the caller filled; upstream counts up to type_id.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Name, unique per XLA copy.
-  XLA_FFI_ByteSpan name;
-  // In and out: 0 asks for a number.
-  XLA_FFI_TypeId *type_id;
-  // How to destroy an object.
-  const XLA_FFI_TypeInfo *type_info;
-};
-
-// Arguments of InvokeContext_Get (slot 6; ExecutionContext_Get before r9): user data.
-struct XLA_FFI_InvokeContext_Get_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // The type that is asked for.
-  XLA_FFI_TypeId *type_id;
-  // Out: the object.
-  void *data;
-};
-
-// Arguments of State_Set (slot 7) from r8.
-struct XLA_FFI_State_Set_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // The stage that the state belongs to.
-  XLA_FFI_ExecutionStage stage;
-  // The type of the state, registered with its deleter.
-  XLA_FFI_TypeId *type_id;
-  // The state; the host owns it from here.
-  void *state;
-};
-
-// Arguments of State_Get (slot 8) from r8.
-struct XLA_FFI_State_Get_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // The stage whose state is asked for.
-  XLA_FFI_ExecutionStage stage;
-  // The type of the state.
-  XLA_FFI_TypeId *type_id;
-  // Out: the state; the host keeps it.
-  void *state;
-};
-
-// Arguments of DeviceMemory_Allocate (slot 9).
-struct XLA_FFI_DeviceMemory_Allocate_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Bytes wanted.
-  size_t size;
-  // Alignment wanted, a power of two.
-  size_t alignment;
-  // Out: device memory that lives until the stream has run what the call launched.
-  void *data;
-};
-
-// Arguments of DeviceMemory_Free (slot 10).
-struct XLA_FFI_DeviceMemory_Free_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Bytes that were allocated.
-  size_t size;
-  // The memory.
-  void *data;
-};
-
-// Arguments of ThreadPool_Schedule (slot 11), from r1.
-struct XLA_FFI_ThreadPool_Schedule_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // The task.
-  void (*task)(void *data);
-  // What the task is given.
-  void *data;
-};
-
-// Arguments of ThreadPool_NumThreads, from r3.
-struct XLA_FFI_ThreadPool_NumThreads_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Where the number is written.
-  int64_t *num_threads;
-};
-
-// Arguments of Future_Create. The host checks for 16 bytes but writes future behind them:
-// always give it this whole struct.
-struct XLA_FFI_Future_Create_Args {
-  // Bytes of this struct that the caller filled; upstream counts the first two fields.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Out: the future, to be returned in the call frame.
-  XLA_FFI_Future *future;
-};
-
-// Arguments of Future_SetAvailable.
-struct XLA_FFI_Future_SetAvailable_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The future to complete.
-  XLA_FFI_Future *future;
-};
-
-// Arguments of Future_SetError.
-struct XLA_FFI_Future_SetError_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The future to complete.
-  XLA_FFI_Future *future;
-  // The error, neither null nor OK; the host owns it from here.
-  XLA_FFI_Error *error;
-};
-
-// Arguments of RunId_Get, from r4.
-struct XLA_FFI_RunId_Get_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Out: number of the execution, the same on all its devices.
-  int64_t run_id;
-};
-
-// Arguments of DeviceOrdinal_Get, from r5.
-struct XLA_FFI_DeviceOrdinal_Get_Args {
-  // Bytes of this struct that the caller filled.
-  size_t struct_size;
-  // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Out: global number of the device (2048 in the second process).
-  int32_t device_ordinal;
+  XLA_FFI_InternalExtension* next;
 };
 
 // Names an extension of an invocation context, and its version.
@@ -708,87 +349,82 @@ struct XLA_FFI_Extension {
   // Which extension this is.
   XLA_FFI_ExtensionId id;
   // The next link, or null.
-  const XLA_FFI_Extension *next;
+  const XLA_FFI_Extension* next;
 };
 
-// Arguments of InvokeContext_FindExtension, from r9.
-struct XLA_FFI_InvokeContext_FindExtension_Args {
+// A version, embedded in XLA_FFI_Api and
+// XLA_FFI_Metadata.
+struct XLA_FFI_Api_Version {
+  // Bytes of this struct that its maker filled.
+  size_t struct_size;
+  // Extension chain; null so far.
+  XLA_FFI_InternalExtension* extension_start;
+  // Major version.
+  int32_t major_version;
+  // Minor version.
+  int32_t minor_version;
+};
+
+// Arguments of Error_Create (slot 0).
+struct XLA_FFI_Error_Create_Args {
   // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // The number of the extension that is sought.
-  int64_t extension_type;
-  // Out: the extension.
-  const XLA_FFI_Extension *extension;
+  XLA_FFI_InternalExtension* extension_start;
+  // NUL-terminated text; the host copies it.
+  const char* message;
+  // The code.
+  XLA_FFI_Error_Code errc;
 };
 
-// Arguments of CustomOptions_Get, from r10.
-struct XLA_FFI_CustomOptions_Get_Args {
+// Arguments of Error_GetDetails (slot 1) from r9. Older hosts fill message alone, so errc
+// has to be preset.
+struct XLA_FFI_Error_GetDetails_Args {
   // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The context.
-  XLA_FFI_InvokeContext *ctx;
-  // Out: a dictionary, empty where the caller of the program gave none.
-  const XLA_FFI_Attrs *attrs;
+  XLA_FFI_InternalExtension* extension_start;
+  // The error that is asked about.
+  XLA_FFI_Error* error;
+  // Out: NUL-terminated text that lives as long as the error.
+  const char* message;
+  // Out: the code.
+  XLA_FFI_Error_Code errc;
 };
 
-// The host's functions in the order of r10 (which r3 and later share). r2 has the future slots
-// where ThreadPool_NumThreads stands here: see Slot::index. Before r5 struct_size says 88
-// whatever the table's length.
-struct XLA_FFI_Api {
-  // Bytes of this struct that the host filled; 88 before r5.
+// Arguments of Error_Destroy (slot 2).
+struct XLA_FFI_Error_Destroy_Args {
+  // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // The host's version.
-  XLA_FFI_Api_Version api_version;
-  // The host's private functions.
-  const XLA_FFI_InternalApi *internal_api;
-  // Makes an error.
-  XLA_FFI_Error *(*XLA_FFI_Error_Create)(XLA_FFI_Error_Create_Args *args);
-  // Reads an error (Error_GetMessage up to r8).
-  void (*XLA_FFI_Error_GetDetails)(XLA_FFI_Error_GetDetails_Args *args);
-  // Destroys an error.
-  void (*XLA_FFI_Error_Destroy)(XLA_FFI_Error_Destroy_Args *args);
-  // Registers a handler.
-  XLA_FFI_Error *(*XLA_FFI_Handler_Register)(XLA_FFI_Handler_Register_Args *args);
-  // Gives the platform's stream.
-  XLA_FFI_Error *(*XLA_FFI_Stream_Get)(XLA_FFI_Stream_Get_Args *args);
-  // Registers a user type (TypeId_Register up to r6).
-  XLA_FFI_Error *(*XLA_FFI_Type_Register)(XLA_FFI_Type_Register_Args *args);
-  // Gives user data (ExecutionContext_Get up to r8).
-  XLA_FFI_Error *(*XLA_FFI_InvokeContext_Get)(XLA_FFI_InvokeContext_Get_Args *args);
-  // Leaves state for later stages.
-  XLA_FFI_Error *(*XLA_FFI_State_Set)(XLA_FFI_State_Set_Args *args);
-  // Gives the state of a stage.
-  XLA_FFI_Error *(*XLA_FFI_State_Get)(XLA_FFI_State_Get_Args *args);
-  // Allocates scratch memory.
-  XLA_FFI_Error *(*XLA_FFI_DeviceMemory_Allocate)(XLA_FFI_DeviceMemory_Allocate_Args *args);
-  // Frees scratch memory.
-  XLA_FFI_Error *(*XLA_FFI_DeviceMemory_Free)(XLA_FFI_DeviceMemory_Free_Args *args);
-  // Runs a task on the host's pool. From r1.
-  XLA_FFI_Error *(*XLA_FFI_ThreadPool_Schedule)(XLA_FFI_ThreadPool_Schedule_Args *args);
-  // Counts the pool's threads. From r3.
-  XLA_FFI_Error *(*XLA_FFI_ThreadPool_NumThreads)(XLA_FFI_ThreadPool_NumThreads_Args *args);
-  // Makes a future. From r2.
-  XLA_FFI_Error *(*XLA_FFI_Future_Create)(XLA_FFI_Future_Create_Args *args);
-  // Completes a future. From r2.
-  XLA_FFI_Error *(*XLA_FFI_Future_SetAvailable)(XLA_FFI_Future_SetAvailable_Args *args);
-  // Completes a future with an error. From r2.
-  XLA_FFI_Error *(*XLA_FFI_Future_SetError)(XLA_FFI_Future_SetError_Args *args);
-  // Gives the run id. From r4.
-  XLA_FFI_Error *(*XLA_FFI_RunId_Get)(XLA_FFI_RunId_Get_Args *args);
-  // Gives the device's global number. From r5.
-  XLA_FFI_Error *(*XLA_FFI_DeviceOrdinal_Get)(XLA_FFI_DeviceOrdinal_Get_Args *args);
-  // Finds an extension of the context. From r9.
-  XLA_FFI_Error *(*XLA_FFI_InvokeContext_FindExtension)(XLA_FFI_InvokeContext_FindExtension_Args *args);
-  // Gives the options of this execution. From r10.
-  XLA_FFI_Error *(*XLA_FFI_CustomOptions_Get)(XLA_FFI_CustomOptions_Get_Args *args);
+  XLA_FFI_InternalExtension* extension_start;
+  // The error to destroy.
+  XLA_FFI_Error* error;
+};
+
+// An array in host or device memory, dense and row-major whatever its layout options. The struct
+// and dims die with the call; what data names lives until an asynchronous call completes.
+struct XLA_FFI_Buffer {
+  // Bytes of this struct that the host filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Element type.
+  XLA_FFI_DataType dtype;
+  // First element; may be null when a dimension is 0.
+  void* data;
+  // Number of dimensions.
+  int64_t rank;
+  // Elements along each dimension; rank of them.
+  int64_t* dims;
+};
+
+// A string that need not end in NUL.
+struct XLA_FFI_ByteSpan {
+  // First byte; may be null when len is 0.
+  const char* ptr;
+  // Bytes.
+  size_t len;
 };
 
 // One value.
@@ -796,7 +432,7 @@ struct XLA_FFI_Scalar {
   // Its type.
   XLA_FFI_DataType dtype;
   // Where it lies.
-  void *value;
+  void* value;
 };
 
 // A dense array of values.
@@ -806,24 +442,334 @@ struct XLA_FFI_Array {
   // Number of elements.
   size_t size;
   // First element; may be null when size is 0.
-  void *data;
+  void* data;
 };
 
-// An array in host or device memory, dense and row-major whatever its layout options. The struct
-// and dims die with the call; what data names lives until an asynchronous call completes.
-struct XLA_FFI_Buffer {
+// Number of a user type within one XLA copy; 0 stands for "not known yet".
+struct XLA_FFI_TypeId {
+  // The number.
+  int64_t type_id;
+};
+
+// How a host destroys an object of a user type. From r7; r6 has XLA_FFI_TypeInfo_R6.
+struct XLA_FFI_TypeInfo {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Destroys one object; null for borrowed ones.
+  void (*deleter)(void* object);
+};
+
+// Arguments of Future_Create. The host checks for 16 bytes but writes future behind them:
+// always give it this whole struct.
+struct XLA_FFI_Future_Create_Args {
+  // Bytes of this struct that the caller filled; upstream counts the first two fields.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Out: the future, to be returned in the call frame.
+  XLA_FFI_Future* future;
+};
+
+// Arguments of Future_SetAvailable.
+struct XLA_FFI_Future_SetAvailable_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The future to complete.
+  XLA_FFI_Future* future;
+};
+
+// Arguments of Future_SetError.
+struct XLA_FFI_Future_SetError_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The future to complete.
+  XLA_FFI_Future* future;
+  // The error, neither null nor OK; the host owns it from here.
+  XLA_FFI_Error* error;
+};
+
+// Arguments.
+struct XLA_FFI_Args {
   // Bytes of this struct that the host filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
-  // Element type.
-  XLA_FFI_DataType dtype;
-  // First element; may be null when a dimension is 0.
-  void *data;
-  // Number of dimensions.
-  int64_t rank;
-  // Elements along each dimension; rank of them.
-  int64_t *dims;
+  XLA_FFI_InternalExtension* extension_start;
+  // Number of arguments.
+  int64_t size;
+  // What each argument is; size of them.
+  XLA_FFI_ArgType* types;
+  // The arguments; size of them.
+  void** args;
+};
+
+// Results.
+struct XLA_FFI_Rets {
+  // Bytes of this struct that the host filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Number of results.
+  int64_t size;
+  // What each result is; size of them.
+  XLA_FFI_RetType* types;
+  // The results; size of them.
+  void** rets;
+};
+
+// Attributes: a dictionary, sorted by the bytes of the names.
+struct XLA_FFI_Attrs {
+  // Bytes of this struct that the host filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Number of attributes.
+  int64_t size;
+  // What each attribute is; size of them.
+  XLA_FFI_AttrType* types;
+  // The names; size of them.
+  XLA_FFI_ByteSpan** names;
+  // The values; size of them.
+  void** attrs;
+};
+
+// One call. From r2 the struct ends in future, which its STRUCT_SIZE does not count; on r0
+// and r1 those bytes are not the handler's (XLA_FFI_CallFrame_R0).
+struct XLA_FFI_CallFrame {
+  // Bytes of this struct that the host filled, future never counted.
+  size_t struct_size;
+  // Extension chain; a metadata call carries an
+  // XLA_FFI_Metadata_Extension.
+  XLA_FFI_InternalExtension* extension_start;
+  // The host's functions; null in the metadata call of version 0.1 hosts.
+  const XLA_FFI_Api* api;
+  // The context of this invocation; null in metadata calls.
+  XLA_FFI_InvokeContext* ctx;
+  // The stage.
+  XLA_FFI_ExecutionStage stage;
+  // Arguments.
+  XLA_FFI_Args args;
+  // Results.
+  XLA_FFI_Rets rets;
+  // Attributes.
+  XLA_FFI_Attrs attrs;
+  // Out: a future that tells when an asynchronous call is complete. From r2.
+  XLA_FFI_Future* future;
+};
+
+// The handlers of one custom call, one a stage.
+struct XLA_FFI_Handler_Bundle {
+  // Optional.
+  XLA_FFI_Error* (*instantiate)(XLA_FFI_CallFrame* call_frame);
+  // Optional.
+  XLA_FFI_Error* (*prepare)(XLA_FFI_CallFrame* call_frame);
+  // Optional.
+  XLA_FFI_Error* (*initialize)(XLA_FFI_CallFrame* call_frame);
+  // Required.
+  XLA_FFI_Error* (*execute)(XLA_FFI_CallFrame* call_frame);
+  // Optional; from r9.
+  XLA_FFI_Error* (*record)(XLA_FFI_CallFrame* call_frame);
+};
+
+// Arguments of Handler_Register (slot 3) from r9. Hand over XLA_FFI_Handler_Register_Args_R0
+// unless a record stage is given: every host understands that.
+struct XLA_FFI_Handler_Register_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The custom call's target name.
+  XLA_FFI_ByteSpan name;
+  // The platform, "cpu" or "cuda" for instance, in any case.
+  XLA_FFI_ByteSpan platform;
+  // The handlers.
+  XLA_FFI_Handler_Bundle bundle;
+  // The traits, OR-ed with those of the metadata.
+  XLA_FFI_Handler_Traits traits;
+};
+
+// Arguments of Type_Register (slot 5) from r7. Always give a real type_info: hosts read it
+// whatever struct_size says.
+struct XLA_FFI_Type_Register_Args {
+  // Bytes of this struct that the caller filled; upstream counts up to type_id.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Name, unique per XLA copy.
+  XLA_FFI_ByteSpan name;
+  // In and out: 0 asks for a number.
+  XLA_FFI_TypeId* type_id;
+  // How to destroy an object.
+  const XLA_FFI_TypeInfo* type_info;
+};
+
+// Arguments of InvokeContext_FindExtension, from r9.
+struct XLA_FFI_InvokeContext_FindExtension_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // The number of the extension that is sought.
+  int64_t extension_type;
+  // Out: the extension.
+  const XLA_FFI_Extension* extension;
+};
+
+// Arguments of InvokeContext_Get (slot 6; ExecutionContext_Get before r9): user data.
+struct XLA_FFI_InvokeContext_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // The type that is asked for.
+  XLA_FFI_TypeId* type_id;
+  // Out: the object.
+  void* data;
+};
+
+// Arguments of CustomOptions_Get, from r10.
+struct XLA_FFI_CustomOptions_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Out: a dictionary, empty where the caller of the program gave none.
+  const XLA_FFI_Attrs* attrs;
+};
+
+// Arguments of State_Set (slot 7) from r8.
+struct XLA_FFI_State_Set_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // The stage that the state belongs to.
+  XLA_FFI_ExecutionStage stage;
+  // The type of the state, registered with its deleter.
+  XLA_FFI_TypeId* type_id;
+  // The state; the host owns it from here.
+  void* state;
+};
+
+// Arguments of State_Get (slot 8) from r8.
+struct XLA_FFI_State_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // The stage whose state is asked for.
+  XLA_FFI_ExecutionStage stage;
+  // The type of the state.
+  XLA_FFI_TypeId* type_id;
+  // Out: the state; the host keeps it.
+  void* state;
+};
+
+// Arguments of Stream_Get (slot 4).
+struct XLA_FFI_Stream_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Out: the platform's stream, a CUstream for instance.
+  void* stream;
+};
+
+// Arguments of DeviceMemory_Allocate (slot 9).
+struct XLA_FFI_DeviceMemory_Allocate_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Bytes wanted.
+  size_t size;
+  // Alignment wanted, a power of two.
+  size_t alignment;
+  // Out: device memory that lives until the stream has run what the call launched.
+  void* data;
+};
+
+// Arguments of DeviceMemory_Free (slot 10).
+struct XLA_FFI_DeviceMemory_Free_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Bytes that were allocated.
+  size_t size;
+  // The memory.
+  void* data;
+};
+
+// Arguments of ThreadPool_Schedule (slot 11), from r1.
+struct XLA_FFI_ThreadPool_Schedule_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // The task.
+  void (*task)(void* data);
+  // What the task is given.
+  void* data;
+};
+
+// Arguments of ThreadPool_NumThreads, from r3.
+struct XLA_FFI_ThreadPool_NumThreads_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Where the number is written.
+  int64_t* num_threads;
+};
+
+// Arguments of RunId_Get, from r4.
+struct XLA_FFI_RunId_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Out: number of the execution, the same on all its devices.
+  int64_t run_id;
+};
+
+// Arguments of DeviceOrdinal_Get, from r5.
+struct XLA_FFI_DeviceOrdinal_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The context.
+  XLA_FFI_InvokeContext* ctx;
+  // Out: global number of the device (2048 in the second process).
+  int32_t device_ordinal;
 };
 
 // What a handler says about itself. state_type_id exists from r6, and hosts from r7 read it;
@@ -844,7 +790,61 @@ struct XLA_FFI_Metadata_Extension {
   // The link of the chain.
   XLA_FFI_InternalExtension extension_base;
   // Where the handler answers.
-  XLA_FFI_Metadata *metadata;
+  XLA_FFI_Metadata* metadata;
+};
+
+// The host's functions in the order of r10 (which r3 and later share). r2 has the future slots
+// where ThreadPool_NumThreads stands here: see Slot::index. Before r5 struct_size says 88
+// whatever the table's length.
+struct XLA_FFI_Api {
+  // Bytes of this struct that the host filled; 88 before r5.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // The host's version.
+  XLA_FFI_Api_Version api_version;
+  // The host's private functions.
+  const XLA_FFI_InternalApi* internal_api;
+  // Makes an error.
+  XLA_FFI_Error* (*XLA_FFI_Error_Create)(XLA_FFI_Error_Create_Args* args);
+  // Reads an error (Error_GetMessage up to r8).
+  void (*XLA_FFI_Error_GetDetails)(XLA_FFI_Error_GetDetails_Args* args);
+  // Destroys an error.
+  void (*XLA_FFI_Error_Destroy)(XLA_FFI_Error_Destroy_Args* args);
+  // Registers a handler.
+  XLA_FFI_Error* (*XLA_FFI_Handler_Register)(XLA_FFI_Handler_Register_Args* args);
+  // Gives the platform's stream.
+  XLA_FFI_Error* (*XLA_FFI_Stream_Get)(XLA_FFI_Stream_Get_Args* args);
+  // Registers a user type (TypeId_Register up to r6).
+  XLA_FFI_Error* (*XLA_FFI_Type_Register)(XLA_FFI_Type_Register_Args* args);
+  // Gives user data (ExecutionContext_Get up to r8).
+  XLA_FFI_Error* (*XLA_FFI_InvokeContext_Get)(XLA_FFI_InvokeContext_Get_Args* args);
+  // Leaves state for later stages.
+  XLA_FFI_Error* (*XLA_FFI_State_Set)(XLA_FFI_State_Set_Args* args);
+  // Gives the state of a stage.
+  XLA_FFI_Error* (*XLA_FFI_State_Get)(XLA_FFI_State_Get_Args* args);
+  // Allocates scratch memory.
+  XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Allocate)(XLA_FFI_DeviceMemory_Allocate_Args* args);
+  // Frees scratch memory.
+  XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Free)(XLA_FFI_DeviceMemory_Free_Args* args);
+  // Runs a task on the host's pool. From r1.
+  XLA_FFI_Error* (*XLA_FFI_ThreadPool_Schedule)(XLA_FFI_ThreadPool_Schedule_Args* args);
+  // Counts the pool's threads. From r3.
+  XLA_FFI_Error* (*XLA_FFI_ThreadPool_NumThreads)(XLA_FFI_ThreadPool_NumThreads_Args* args);
+  // Makes a future. From r2.
+  XLA_FFI_Error* (*XLA_FFI_Future_Create)(XLA_FFI_Future_Create_Args* args);
+  // Completes a future. From r2.
+  XLA_FFI_Error* (*XLA_FFI_Future_SetAvailable)(XLA_FFI_Future_SetAvailable_Args* args);
+  // Completes a future with an error. From r2.
+  XLA_FFI_Error* (*XLA_FFI_Future_SetError)(XLA_FFI_Future_SetError_Args* args);
+  // Gives the run id. From r4.
+  XLA_FFI_Error* (*XLA_FFI_RunId_Get)(XLA_FFI_RunId_Get_Args* args);
+  // Gives the device's global number. From r5.
+  XLA_FFI_Error* (*XLA_FFI_DeviceOrdinal_Get)(XLA_FFI_DeviceOrdinal_Get_Args* args);
+  // Finds an extension of the context. From r9.
+  XLA_FFI_Error* (*XLA_FFI_InvokeContext_FindExtension)(XLA_FFI_InvokeContext_FindExtension_Args* args);
+  // Gives the options of this execution. From r10.
+  XLA_FFI_Error* (*XLA_FFI_CustomOptions_Get)(XLA_FFI_CustomOptions_Get_Args* args);
 };
 
 // Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.

@@ -67,7 +67,7 @@ typedef XLA_FFI_Error* XLA_FFI_Window_Get(const XLA_FFI_Collectives_Extension* s
 // Devices that work together.
 struct XLA_FFI_ReplicaGroup {
   // First id.
-  const int64_t *ids;
+  const int64_t* ids;
   // Number of ids.
   size_t size;
 };
@@ -77,11 +77,11 @@ struct XLA_FFI_Communicator_Request_Args {
   // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   // How the ids are meant.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
-  const XLA_FFI_ReplicaGroup *groups;
+  const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
   // Tells communicators of the same group apart.
@@ -93,23 +93,23 @@ struct XLA_FFI_Communicator_Get_Args {
   // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   // How the ids are meant.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
-  const XLA_FFI_ReplicaGroup *groups;
+  const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
   // Tells communicators of the same group apart.
   int64_t communication_id;
   // Out: the communicator.
-  XLA_FFI_Communicator *communicator;
+  XLA_FFI_Communicator* communicator;
 };
 
 // Memory that a window is to cover. From version 0.2.
 struct XLA_FFI_CollectiveMemoryRegion {
   // First byte.
-  const void *buffer;
+  const void* buffer;
   // Bytes.
   size_t byte_size;
   // Flags of the platform.
@@ -121,17 +121,17 @@ struct XLA_FFI_Window_Request_Args {
   // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   // How the ids are meant.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
-  const XLA_FFI_ReplicaGroup *groups;
+  const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
   // Tells communicators of the same group apart.
   int64_t communication_id;
   // First region.
-  const XLA_FFI_CollectiveMemoryRegion *regions;
+  const XLA_FFI_CollectiveMemoryRegion* regions;
   // Number of regions.
   size_t num_regions;
 };
@@ -141,19 +141,19 @@ struct XLA_FFI_Window_Get_Args {
   // Bytes of this struct that the caller filled.
   size_t struct_size;
   // Extension chain.
-  XLA_FFI_InternalExtension *extension_start;
+  XLA_FFI_InternalExtension* extension_start;
   // How the ids are meant.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
-  const XLA_FFI_ReplicaGroup *groups;
+  const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
   // Tells communicators of the same group apart.
   int64_t communication_id;
   // In: an address in a registered region.
-  const void *buffer;
+  const void* buffer;
   // Out: the window.
-  XLA_FFI_Window *window;
+  XLA_FFI_Window* window;
   // Out: bytes from the window's start to buffer.
   size_t window_offset;
 };
@@ -163,19 +163,19 @@ struct XLA_FFI_Collectives_Extension {
   // The link of the chain.
   XLA_FFI_Extension extension_base;
   // The host's state.
-  XLA_FFI_CollectivesState *state;
+  XLA_FFI_CollectivesState* state;
   // Asks for a communicator.
-  XLA_FFI_Error *(*request_communicator)(const XLA_FFI_Collectives_Extension *self,
-                                                XLA_FFI_Communicator_Request_Args *args);
+  XLA_FFI_Error* (*request_communicator)(const XLA_FFI_Collectives_Extension* self,
+      XLA_FFI_Communicator_Request_Args* args);
   // Fetches a communicator that was asked for.
-  XLA_FFI_Error *(*get_communicator)(const XLA_FFI_Collectives_Extension *self,
-                                            XLA_FFI_Communicator_Get_Args *args);
+  XLA_FFI_Error* (*get_communicator)(const XLA_FFI_Collectives_Extension* self,
+      XLA_FFI_Communicator_Get_Args* args);
   // Asks for a window.
-  XLA_FFI_Error *(*request_window)(const XLA_FFI_Collectives_Extension *self,
-                                          XLA_FFI_Window_Request_Args *args);
+  XLA_FFI_Error* (*request_window)(const XLA_FFI_Collectives_Extension* self,
+      XLA_FFI_Window_Request_Args* args);
   // Fetches a window that was asked for.
-  XLA_FFI_Error *(*get_window)(const XLA_FFI_Collectives_Extension *self,
-                                      XLA_FFI_Window_Get_Args *args);
+  XLA_FFI_Error* (*get_window)(const XLA_FFI_Collectives_Extension* self,
+      XLA_FFI_Window_Get_Args* args);
 };
 
 // Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.

@@ -88,7 +88,7 @@ struct XLA_FFI_LaunchDims {
 // One argument of a kernel.
 struct XLA_FFI_KernelArg {
   // The address or where the value lies.
-  const void *arg_address;
+  const void* arg_address;
   // Bytes.
   int64_t size;
   // Which of the two it is.
@@ -98,7 +98,7 @@ struct XLA_FFI_KernelArg {
 // The arguments of a kernel.
 struct XLA_FFI_KernelArgs {
   // First argument.
-  const XLA_FFI_KernelArg *args;
+  const XLA_FFI_KernelArg* args;
   // Number of arguments.
   int64_t num_args;
 };
@@ -106,57 +106,57 @@ struct XLA_FFI_KernelArgs {
 // The recorder's functions.
 struct XLA_FFI_RecordApi {
   // Records a kernel launch.
-  XLA_FFI_Error *(*create_launch)(XLA_FFI_RecordContext *ctx,
-                                         const char *kernel_name,
-                                         const void *kernel_data,
-                                         int64_t kernel_size,
-                                         XLA_FFI_SourceFormat format,
-                                         XLA_FFI_LaunchDims launch_dims,
-                                         uint32_t shared_mem_bytes,
-                                         int32_t uses_pdl,
-                                         const XLA_FFI_KernelArgs *args,
-                                         const XLA_FFI_Command *const *dependencies,
-                                         uint32_t num_dependencies,
-                                         const XLA_FFI_Command **out_command);
+  XLA_FFI_Error* (*create_launch)(XLA_FFI_RecordContext* ctx,
+      const char* kernel_name,
+      const void* kernel_data,
+      int64_t kernel_size,
+      XLA_FFI_SourceFormat format,
+      XLA_FFI_LaunchDims launch_dims,
+      uint32_t shared_mem_bytes,
+      int32_t uses_pdl,
+      const XLA_FFI_KernelArgs* args,
+      const XLA_FFI_Command* const* dependencies,
+      uint32_t num_dependencies,
+      const XLA_FFI_Command** out_command);
   // Gives a recorded launch new arguments.
-  XLA_FFI_Error *(*update_launch)(XLA_FFI_RecordContext *ctx,
-                                         const XLA_FFI_Command *command,
-                                         const XLA_FFI_KernelArgs *args);
+  XLA_FFI_Error* (*update_launch)(XLA_FFI_RecordContext* ctx,
+      const XLA_FFI_Command* command,
+      const XLA_FFI_KernelArgs* args);
   // Records a copy from device to device.
-  XLA_FFI_Error *(*create_memcpy_d2d)(XLA_FFI_RecordContext *ctx,
-                                             void *dst,
-                                             void *src,
-                                             int64_t size,
-                                             const XLA_FFI_Command *const *dependencies,
-                                             uint32_t num_dependencies,
-                                             const XLA_FFI_Command **out_command);
+  XLA_FFI_Error* (*create_memcpy_d2d)(XLA_FFI_RecordContext* ctx,
+      void* dst,
+      void* src,
+      int64_t size,
+      const XLA_FFI_Command* const* dependencies,
+      uint32_t num_dependencies,
+      const XLA_FFI_Command** out_command);
   // Gives a recorded copy new operands.
-  XLA_FFI_Error *(*update_memcpy_d2d)(XLA_FFI_RecordContext *ctx,
-                                             const XLA_FFI_Command *command,
-                                             void *dst,
-                                             void *src,
-                                             int64_t size);
+  XLA_FFI_Error* (*update_memcpy_d2d)(XLA_FFI_RecordContext* ctx,
+      const XLA_FFI_Command* command,
+      void* dst,
+      void* src,
+      int64_t size);
   // Asks the host to capture the execute stage on a stream instead.
-  XLA_FFI_Error *(*request_stream_capture)(XLA_FFI_RecordContext *ctx);
+  XLA_FFI_Error* (*request_stream_capture)(XLA_FFI_RecordContext* ctx);
   // Records a command that does nothing but order others.
-  XLA_FFI_Error *(*create_empty_command)(XLA_FFI_RecordContext *ctx,
-                                                const XLA_FFI_Command *const *dependencies,
-                                                uint32_t num_dependencies,
-                                                const XLA_FFI_Command **out_command);
+  XLA_FFI_Error* (*create_empty_command)(XLA_FFI_RecordContext* ctx,
+      const XLA_FFI_Command* const* dependencies,
+      uint32_t num_dependencies,
+      const XLA_FFI_Command** out_command);
 };
 
 // What a record handler works on.
 struct XLA_FFI_RecordFrame {
   // The recorder.
-  XLA_FFI_RecordContext *record_ctx;
+  XLA_FFI_RecordContext* record_ctx;
   // Its functions.
-  const XLA_FFI_RecordApi *api;
+  const XLA_FFI_RecordApi* api;
   // Create or update.
   XLA_FFI_RecordAction action;
   // In (update) or out (create): the commands, room for max_commands.
-  const XLA_FFI_Command **commands;
+  const XLA_FFI_Command** commands;
   // In or out: how many there are.
-  int64_t *num_commands;
+  int64_t* num_commands;
   // Room in commands.
   int64_t max_commands;
 };
@@ -166,7 +166,7 @@ struct XLA_FFI_Record_Extension {
   // The link of the chain.
   XLA_FFI_Extension extension_base;
   // The frame.
-  XLA_FFI_RecordFrame *record_frame;
+  XLA_FFI_RecordFrame* record_frame;
 };
 
 // Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.
