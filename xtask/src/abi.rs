@@ -2,7 +2,7 @@
 //! whoever maintains this.
 
 use crate::{jaxlibs, uv};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_abi::declared::{Edition, parse_version};
@@ -63,25 +63,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         .out
         .clone()
         .unwrap_or_else(|| jaxlibs::root().join("abi/snapshots"));
-    let outcomes = import(&args.jaxlib, &include, &out)?;
     let mut proposed = Vec::new();
-    for outcome in outcomes {
-        match outcome {
-            Outcome::Known { text } => println!("{text}"),
-            Outcome::Proposed { text, file } => {
-                println!("{text}");
-                proposed.push(file.display().to_string());
-            }
-        }
+    for Outcome { text, file } in import(&args.jaxlib, &include, &out)? {
+        println!("{text}");
+        proposed.extend(file.map(|file| file.display().to_string()));
     }
-    if !proposed.is_empty() {
-        bail!(
-            "jaxlib {} brings layouts that are not known; proposed: {}. docs/abi.md says how a \
-             revision is added",
-            args.jaxlib,
-            proposed.join(", ")
-        );
-    }
+    ensure!(
+        proposed.is_empty(),
+        "jaxlib {} brings layouts that are not known; proposed: {}. docs/abi.md says how a revision is added",
+        args.jaxlib,
+        proposed.join(", ")
+    );
     Ok(())
 }
 
@@ -100,9 +92,10 @@ fn again(libclang: &Path) -> Result<()> {
 
 /// What became of one header.
 #[derive(Debug)]
-enum Outcome {
-    Known { text: String },
-    Proposed { text: String, file: PathBuf },
+struct Outcome {
+    text: String,
+    /// The proposed snapshot, where the header is not known.
+    file: Option<PathBuf>,
 }
 
 /// Compares the headers in `include` with the snapshots and proposes new ones in `out`.
@@ -160,8 +153,7 @@ fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
         text.push_str(&format!("  {};\n", spelling::prototype(ty, name)));
     }
     text.push_str("it gets a header of its own in abi/src/model.rs (`Header`)\n");
-    let file = propose(version, &shown, abi.header(), &abi, &text, out)?;
-    Ok(Outcome::Proposed { text, file })
+    propose(version, &shown, abi.header(), &abi, text, out)
 }
 
 /// Writes a proposed snapshot, and beside it what was said.
@@ -170,16 +162,19 @@ fn propose(
     shown: &str,
     header: Header,
     abi: &Abi,
-    text: &str,
+    text: String,
     out: &Path,
-) -> Result<PathBuf> {
+) -> Result<Outcome> {
     let name = format!("proposed-{}-{version}", shown.trim_end_matches(".h"));
     let file = out.join(format!("{name}.json"));
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let json = snapshot::render(&name, header, version, None, abi);
     std::fs::write(&file, json).with_context(|| format!("cannot write {}", file.display()))?;
-    std::fs::write(out.join(format!("{name}.diff.txt")), text)?;
-    Ok(file)
+    std::fs::write(out.join(format!("{name}.diff.txt")), &text)?;
+    Ok(Outcome {
+        text,
+        file: Some(file),
+    })
 }
 
 /// Whether changes make a new revision; data types and promises to the compiler make an edition of the old one.
@@ -210,7 +205,7 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
                     edition.jaxlibs()
                 ));
             }
-            Ok(Outcome::Known { text })
+            Ok(Outcome { text, file: None })
         }
         Verdict::Unknown { nearest, changes } => {
             let mut text = format!(
@@ -237,8 +232,7 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
             };
             text.push_str(&format!("it is {what}\n"));
             let shown = header.file_name();
-            let file = propose(version, shown, header, &abi, &text, out)?;
-            Ok(Outcome::Proposed { text, file })
+            propose(version, shown, header, &abi, text, out)
         }
     }
 }

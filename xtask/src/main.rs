@@ -3,7 +3,6 @@
 
 mod abi;
 mod bench;
-mod book;
 mod cache;
 mod cargo;
 mod compile_cost;
@@ -69,8 +68,6 @@ enum Task {
     Ship(ship::Args),
     /// Build, test and measure the libraries under showcase/, with wheels in a fresh environment.
     Showcase(showcase::Args),
-    /// Make a site of the book, with search, and of the API's documentation: target/book/site.
-    Book(book::Args),
     /// Attack the handlers for as long as there is time, from where the last run ended.
     Soak(soak::Args),
     /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
@@ -93,7 +90,6 @@ fn main() -> ExitCode {
         Task::Dist(args) => dist::run(&args),
         Task::Ship(args) => ship::run(&args),
         Task::Showcase(args) => showcase::run(&args),
-        Task::Book(args) => book::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Verdicts(args) => verdicts::run(&args),
         Task::Fetch(args) => fetch::run(&args),

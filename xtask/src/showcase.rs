@@ -4,7 +4,7 @@
 
 use crate::cargo::cargo;
 use crate::python::{self, Python};
-use crate::tally::{self, Counts, Format, Log, Tally};
+use crate::tally::{self, Log, Outcome, Tally};
 use crate::{jaxlibs, libraries, matrix, uv, venv};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -76,10 +76,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(picture) = picture.filter(|_| args.pictures) {
             bench.args(["--svg", picture]);
         }
-        tally.step(&format!("{name}, bench.py"), Format::Whole, &mut bench);
+        tally.step(&format!("{name}, bench.py"), &mut bench);
     }
-    ensure!(tally.finish(matrix::in_ci()), "not all checks passed");
-    Ok(())
+    tally.finish(matrix::in_ci())
 }
 
 impl Place {
@@ -100,13 +99,13 @@ impl Place {
     }
 
     /// The newest jaxlib in an environment of its own, with the loader and what tests and benchmarks need.
-    fn environment(&self, log: &mut Log) -> Result<Counts> {
+    fn environment(&self, log: &mut Log) -> Outcome {
         let newest = venv::newest()?;
         let folder = self.target.join("environment");
         let _ = fs::remove_dir_all(&folder);
         let mut make = Python::command(&newest.base()?.exe);
         make.args(["-m", "venv"]).arg(&folder);
-        let mut counts = tally::run(Format::Whole, "python -m venv", &mut make, log)?;
+        tally::run("python -m venv", &mut make, log)?;
         let version = &newest.version;
         let jax = [format!("jax=={version}"), format!("jaxlib=={version}")];
         let tools = ["flatbuffers", "hatchling", "pillow", "pytest", "scipy"];
@@ -118,60 +117,49 @@ impl Place {
         }
         let mut loader = self.python(&self.root);
         loader.args(["-m", "pip", "install", "--quiet", "--no-deps", "./python"]);
-        counts.add(tally::run(Format::Whole, "pip install", &mut loader, log)?);
-        Ok(counts)
+        tally::run("pip install", &mut loader, log)
     }
 
     /// Layout, the release build and the tests on the embedded runtime.
-    fn rust(&self, name: &str, log: &mut Log) -> Result<Counts> {
-        let mut counts = Counts::default();
-        for (format, arguments) in [
-            (Format::Whole, &["fmt", "--check"][..]),
-            (Format::Whole, &["build", "--release", "--locked"]),
-            (
-                Format::Libtest,
-                &["test", "--release", "--locked", "--test", "embedded"],
-            ),
+    fn rust(&self, name: &str, log: &mut Log) -> Outcome {
+        for arguments in [
+            &["fmt", "--check"][..],
+            &["build", "--release", "--locked"],
+            &["test", "--release", "--locked", "--test", "embedded"],
         ] {
             let mut command = cargo(&self.project(name));
             command
                 .args(arguments)
                 .env("CARGO_TARGET_DIR", &self.target);
             let of = format!("{name}: cargo {}", arguments[0]);
-            counts.add(tally::run(format, &of, &mut command, log)?);
+            tally::run(&of, &mut command, log)?;
         }
-        Ok(counts)
+        Ok(vec![])
     }
 
     /// Packs the wheel, installs it and asks the doctor about it.
-    fn wheel(&self, name: &str, log: &mut Log) -> Result<Counts> {
+    fn wheel(&self, name: &str, log: &mut Log) -> Outcome {
         let wheels = self.target.join("wheels").join(name);
         let _ = fs::remove_dir_all(&wheels);
         let project = self.project(name);
         let mut build = self.python(&project);
         build.args(["-m", "pip", "wheel", "--quiet", "--no-deps"]);
         build.args(["--no-build-isolation", ".", "-w"]).arg(&wheels);
-        let mut counts = tally::run(Format::Whole, "pip wheel", &mut build, log)?;
+        tally::run("pip wheel", &mut build, log)?;
         let file = fs::read_dir(&wheels)?.next().context("no wheel")??.path();
         // Python is to find only the wheel, not what lies next to the sources.
         let library = libraries::file_name(name);
         fs::remove_file(project.join("python").join(name).join(library))?;
         let mut install = self.python(&project);
         install.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
-        counts.add(tally::run(
-            Format::Whole,
-            "pip install",
-            install.arg(&file),
-            log,
-        )?);
+        tally::run("pip install", install.arg(&file), log)?;
         let mut doctor = Command::new(&self.cli);
         doctor.args(["doctor", "--wheel"]).arg(&file);
-        counts.add(tally::run(Format::Whole, "doctor", &mut doctor, log)?);
-        Ok(counts)
+        tally::run("doctor", &mut doctor, log)
     }
 
     /// What the README shows, and pytest.
-    fn jax(&self, name: &str, log: &mut Log) -> Result<Counts> {
+    fn jax(&self, name: &str, log: &mut Log) -> Outcome {
         let readme = fs::read_to_string(self.project(name).join("README.md"))?;
         let (example, shown) = example(&readme).context("README.md has no example")?;
         let mut shows = self.python(&self.target);
@@ -182,14 +170,7 @@ impl Place {
         );
         let mut pytest = self.python(&self.project(name));
         pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-        let mut counts = Counts::one();
-        counts.add(tally::run(
-            Format::Whole,
-            &format!("{name}: pytest"),
-            &mut pytest,
-            log,
-        )?);
-        Ok(counts)
+        tally::run(&format!("{name}: pytest"), &mut pytest, log)
     }
 }
 

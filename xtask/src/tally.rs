@@ -1,7 +1,7 @@
-//! Steps side by side: each is timed and counted, and its output is shown if it fails.
+//! Steps side by side: each is timed, what it skips is listed, and its output is shown if it fails.
 
 use crate::ui;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -42,106 +42,20 @@ const CI_MAY_SKIP: &[&str] = &[
 /// What a step printed.
 pub(crate) type Log = String;
 
-/// Counts of one step, or of all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) passed: usize,
-    /// Names of what failed.
-    pub(crate) failures: Vec<String>,
-    /// `NAME: REASON` of skipped tests.
-    pub(crate) skips: Vec<String>,
-}
+/// What a step skipped, each as `NAME: REASON`; or why it failed.
+pub(crate) type Outcome = Result<Vec<String>>;
 
-impl Counts {
-    /// One check that passed.
-    pub(crate) fn one() -> Self {
-        Self {
-            passed: 1,
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn failure(name: impl Into<String>) -> Self {
-        Self {
-            failures: vec![name.into()],
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn skip(reason: impl Into<String>) -> Self {
-        Self {
-            skips: vec![reason.into()],
-            ..Self::default()
-        }
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.passed += other.passed;
-        self.failures.extend(other.failures);
-        self.skips.extend(other.skips);
-    }
-
-    /// Moves tests that skipped themselves from passed to skipped: `text` is what they wrote to the file `XLA_FFI_SKIPS`.
-    pub(crate) fn own_skips(&mut self, text: &str) {
-        for line in text.lines() {
-            self.passed = self.passed.saturating_sub(1);
-            self.skips.push(line.to_owned());
-        }
-    }
-
-    /// The skips that fail in CI: everything can be installed there.
-    fn forbidden_skips(&self) -> impl Iterator<Item = &String> {
-        let may = |skip: &&String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
-        self.skips.iter().filter(move |skip| !may(skip))
-    }
-}
-
-/// How a program's output is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The exit status is the only result.
-    Whole,
-    /// libtest's lines `test …`.
-    Libtest,
-    /// Lines `ok NAME`, `FAIL NAME: …`, `skipped NAME: …` of our own drivers.
-    Driver,
-}
-
-impl Format {
-    fn count(self, of: &str, text: &str) -> Counts {
-        let mut counts = Counts::default();
-        // libtest lists the names of failed tests last, one per line and indented.
-        let mut in_list = false;
-        for line in text.lines() {
-            let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
-            match (self, first) {
-                (Self::Driver, "ok") => counts.passed += 1,
-                (Self::Driver, "FAIL") => counts.failures.push(format!("{of} {rest}")),
-                (Self::Driver, "skipped") => counts.skips.push(rest.to_owned()),
-                (Self::Libtest, "failures:") => in_list = true,
-                (Self::Libtest, "test") => {
-                    if let Some((name, reason)) = rest.split_once(" ... ignored") {
-                        counts.skips.push(format!("{name}: ignored{reason}"));
-                    }
-                    if let Some((result, _)) = rest.split_once(" passed;") {
-                        let number = result.rsplit(' ').next().and_then(|it| it.parse().ok());
-                        counts.passed += number.unwrap_or(0);
-                    }
-                }
-                (Self::Libtest, "") if in_list && line.starts_with("    ") => {
-                    counts.failures.push(format!("{of} {}", line.trim()));
-                }
-                _ => in_list &= line.is_empty(),
-            }
-        }
-        counts
-    }
+/// The skips that fail in CI: everything can be installed there.
+fn forbidden(skips: &[String]) -> impl Iterator<Item = &String> {
+    let may = |skip: &&String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
+    skips.iter().filter(move |skip| !may(skip))
 }
 
 /// The steps so far, and how many may run at a time.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    steps: Mutex<Vec<(String, Counts, Duration)>>,
+    /// Name, what was skipped unless it failed, and time.
+    steps: Mutex<Vec<(String, Option<Vec<String>>, Duration)>>,
     free: Mutex<usize>,
     freed: Condvar,
     start: Instant,
@@ -230,12 +144,12 @@ impl Tally {
     }
 
     /// Runs a command as a step.
-    pub(crate) fn step(&self, name: &str, format: Format, command: &mut Command) {
-        self.work(name, |log| run(format, name, command, log));
+    pub(crate) fn step(&self, name: &str, command: &mut Command) {
+        self.work(name, |log| run(name, command, log));
     }
 
-    /// Runs any work as a step when a processor is free. An error is one failure.
-    pub(crate) fn work(&self, name: &str, work: impl FnOnce(&mut Log) -> Result<Counts>) {
+    /// Runs any work as a step when a processor is free.
+    pub(crate) fn work(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         if !self.has_passed(name) {
             let _slot = self.slot();
             self.wide(name, work);
@@ -243,86 +157,68 @@ impl Tally {
     }
 
     /// As [`Tally::work`], for work that waits for others or asks for processors itself.
-    pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Result<Counts>) {
+    pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         ui::note(format_args!("{name}: started"));
         let start = Instant::now();
         let mut log = Log::new();
-        let counts = work(&mut log).unwrap_or_else(|error| {
-            log.push_str(&format!("error: {error:#}\n"));
-            Counts::failure(name)
-        });
+        let outcome = work(&mut log);
         let took = start.elapsed();
-        let good = counts.failures.is_empty();
-        let (verdict, log) = if good {
-            ("ok", "")
-        } else {
-            ("FAILED", log.as_str())
-        };
-        // Undisturbed by other steps.
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{log}== {name}: {verdict}, {}", ui::seconds(took));
-        drop(out);
+        match &outcome {
+            Ok(_) => println!("== {name}: ok, {}", ui::seconds(took)),
+            Err(error) => println!(
+                "{log}error: {error:#}\n== {name}: FAILED, {}",
+                ui::seconds(took)
+            ),
+        }
         let mut steps = lock(&self.steps);
-        if let Some(notes) = &self.notes
-            && good
-            && counts.forbidden_skips().next().is_none()
+        if let (Some(notes), Ok(skips)) = (&self.notes, &outcome)
+            && forbidden(skips).next().is_none()
         {
             let file = std::fs::File::options().append(true).open(notes);
             let _ = file.and_then(|mut file| writeln!(file, "{name}"));
         }
-        steps.push((name.to_owned(), counts, took));
+        steps.push((name.to_owned(), outcome.ok(), took));
     }
 
-    /// Prints the steps, every skip, what failed, and the counts. Returns whether all passed; if `complete` is set, skips
-    /// for lack of a tool are failures.
-    pub(crate) fn finish(self, complete: bool) -> bool {
+    /// Prints the steps, every skip, and what failed, which is an error; if `complete` is set, skips for lack of a tool
+    /// are failures.
+    pub(crate) fn finish(self, complete: bool) -> Result<()> {
         let steps = lock(&self.steps);
-        let mut total = Counts::default();
         let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-        println!("{:width$}  {:>10}  passed  failed  skipped", "step", "time");
-        for (name, counts, took) in &*steps {
-            println!(
-                "{name:width$}  {:>10}  {:6}  {:6}  {:7}",
-                ui::seconds(*took),
-                counts.passed,
-                counts.failures.len(),
-                counts.skips.len()
-            );
-            total.add(counts.clone());
+        for (name, _, took) in &*steps {
+            println!("{name:width$}  {:>10}", ui::seconds(*took));
         }
         println!("by the clock: {}", ui::seconds(self.start.elapsed()));
         if !self.passed.is_empty() {
             println!("left out: {} steps that passed before", self.passed.len());
         }
-        for skip in &total.skips {
+        let skips = steps.iter().filter_map(|(_, skips, _)| skips.as_ref());
+        let skips: Vec<String> = skips.flatten().cloned().collect();
+        for skip in &skips {
             println!("skipped: {skip}");
         }
+        let failed = steps.iter().filter(|(_, skips, _)| skips.is_none());
+        let mut failed: Vec<String> = failed.map(|(name, ..)| name.clone()).collect();
         if complete {
-            let skips = total.forbidden_skips();
-            let skips = skips.map(|skip| format!("skipped, which CI must not: {skip}"));
-            let skips: Vec<_> = skips.collect();
-            total.failures.extend(skips);
+            let skips = forbidden(&skips);
+            failed.extend(skips.map(|skip| format!("skipped, which CI must not: {skip}")));
         }
-        for failure in &total.failures {
+        for failure in &failed {
             println!("FAILED: {failure}");
         }
-        let failed = total.failures.len();
+        let passed = steps.iter().filter(|(_, skips, _)| skips.is_some()).count();
         println!(
-            "{} passed, {failed} failed, {} skipped",
-            total.passed,
-            total.skips.len()
+            "{passed} steps passed, {} failed, {} checks skipped",
+            failed.len(),
+            skips.len()
         );
-        failed == 0
+        ensure!(failed.is_empty(), "not all checks passed");
+        Ok(())
     }
 }
 
-/// Runs a command, keeps what it prints, and counts it as the tests of `of`.
-pub(crate) fn run(
-    format: Format,
-    of: &str,
-    command: &mut Command,
-    log: &mut Log,
-) -> Result<Counts> {
+/// Runs a command and keeps what it prints.
+pub(crate) fn run(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     // One pipe for both, so that lines keep their order.
     let (mut reader, writer) = std::io::pipe().context("making a pipe")?;
     command
@@ -336,17 +232,25 @@ pub(crate) fn run(
     let mut said = Vec::new();
     reader.read_to_end(&mut said)?;
     let status = child.wait()?;
-    let said = String::from_utf8_lossy(&said);
+    log.push_str(&String::from_utf8_lossy(&said));
+    ensure!(status.success(), "{of} ended with {status}");
+    Ok(vec![])
+}
+
+/// The same for one of our own drivers, which prints lines `ok NAME`, `FAIL NAME: …`, `skipped NAME: …`.
+pub(crate) fn drive(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
+    let mut said = Log::new();
+    let outcome = run(of, command, &mut said);
     log.push_str(&said);
-    let mut counts = format.count(of, &said);
-    if !status.success() && counts.failures.is_empty() {
-        counts.failures.push(format!("{of} ended with {status}"));
-    } else if format == Format::Whole {
-        counts.passed += 1;
-    } else if format == Format::Driver && counts == Counts::default() {
-        counts.failures.push(format!("{of} reported no test"));
+    outcome?;
+    let skips = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("skipped "));
+    let skips: Vec<String> = skips.map(str::to_owned).collect();
+    if skips.is_empty() && !said.lines().any(|line| line.starts_with("ok ")) {
+        bail!("{of} reported no test");
     }
-    Ok(counts)
+    Ok(skips)
 }
 
 #[cfg(test)]
@@ -354,28 +258,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_or_silent_program_is_a_failure() {
-        for (format, script, passed, failures) in [
-            (Format::Libtest, "exit 101", 0, 1),
-            (Format::Driver, "true", 0, 1),
-            (Format::Whole, "exit 1", 0, 1),
-            (Format::Whole, "true", 1, 0),
-            (Format::Driver, "echo ok a; exit 1", 1, 1),
-            (
-                Format::Driver,
-                "echo ok a; echo 'FAIL b: why'; echo 'skipped c: old'; exit 1",
-                1,
-                1,
-            ),
+    fn a_failing_or_silent_driver_is_a_failure() {
+        for (script, expected) in [
+            ("exit 1", None),
+            ("true", None),
+            ("echo ok a; exit 1", None),
+            ("echo ok a; echo 'skipped b: old'", Some(vec!["b: old"])),
         ] {
             let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            let counts = run(format, "sh", &mut command, &mut Log::new()).unwrap();
-            assert_eq!(
-                (counts.passed, counts.failures.len()),
-                (passed, failures),
-                "{script}"
-            );
+            let outcome = drive("sh", command.args(["-c", script]), &mut Log::new());
+            let expected = expected.map(|skips| skips.into_iter().map(str::to_owned).collect());
+            assert_eq!(outcome.ok(), expected, "{script}");
         }
     }
 
@@ -385,40 +278,16 @@ mod tests {
         let root = root.path();
         std::fs::write(root.join(".gitignore"), "target\n").unwrap();
         let mut git = Command::new("git");
-        assert!(
-            git.args(["init", "--quiet"])
-                .arg(root)
-                .status()
-                .unwrap()
-                .success()
-        );
+        let made = git.args(["init", "--quiet"]).arg(root).status().unwrap();
+        assert!(made.success());
         let tally = Tally::noting(root, false);
-        tally.work("good", |_| Ok(Counts::one()));
-        tally.work("bad", |_| Ok(Counts::failure("it")));
-        tally.work("skipping", |_| Ok(Counts::skip("no valgrind")));
+        tally.work("good", |_| Ok(vec![]));
+        tally.work("bad", |_| bail!("it is bad"));
+        tally.work("skipping", |_| Ok(vec!["a: no valgrind".to_owned()]));
         let again = Tally::noting(root, true);
         let left_out = ["good", "bad", "skipping"].map(|name| again.has_passed(name));
         assert_eq!(left_out, [true, false, false]);
         std::fs::write(root.join("new"), "").unwrap();
         assert!(!Tally::noting(root, true).has_passed("good"));
-    }
-
-    #[test]
-    fn libtest_is_counted() {
-        let text = "running 3 tests\ntest a ... ok\ntest b ... ignored, no GPU\ntest c ... FAILED\n\nfailures:\n\n\
-            ---- c stdout ----\n    assertion failed\n\n\nfailures:\n    c\n\n\
-            test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured\ntest result: ok. 12 passed; 0 failed";
-        let mut counts = Format::Libtest.count("here", text);
-        assert_eq!(
-            (counts.passed, &*counts.failures),
-            (13, &["here c".to_owned()][..])
-        );
-        assert_eq!(counts.skips, ["b: ignored, no GPU"]);
-        counts.own_skips("one: no clang\n");
-        assert_eq!((counts.passed, counts.skips.len()), (12, 2));
-        assert_eq!(
-            counts.forbidden_skips().collect::<Vec<_>>(),
-            ["one: no clang"]
-        );
     }
 }

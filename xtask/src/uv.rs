@@ -24,8 +24,6 @@ pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
 /// What `jax.export` imports and no jax requires.
 const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
-/// What makes a site of the book.
-const FOR_BOOK: [&str; 2] = ["mkdocs==1.6.1", "mkdocs-material==9.8.1"];
 
 /// The package index has no wheel that fits.
 #[derive(Debug)]
@@ -245,11 +243,6 @@ pub(crate) fn checkers(venv: &Venv) -> Result<PathBuf> {
 /// A folder with the Python packages that `jax.export` imports.
 pub(crate) fn for_export(venv: &Venv) -> Result<PathBuf> {
     folder(&venv.base()?, &FOR_EXPORT, "absl")
-}
-
-/// A folder with `mkdocs` and its theme `material`.
-pub(crate) fn for_book(venv: &Venv) -> Result<PathBuf> {
-    folder(&venv.base()?, &FOR_BOOK, "mkdocs")
 }
 
 /// A folder with packages that a benchmark compares with.

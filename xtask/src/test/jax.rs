@@ -3,7 +3,7 @@
 use super::{Args, Shared};
 use crate::cargo::python_driver;
 use crate::examples::Built;
-use crate::tally::{self, Counts, Format, Log, Tally};
+use crate::tally::{self, Log, Outcome, Tally};
 use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
 use crate::{jaxlibs, libraries, matrix, ui};
@@ -74,7 +74,7 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
         libraries::build_cli(root)?;
         let _ = shared.rust.set(());
         let _ = shared.examples.set(Built::new(root)?.arguments()?);
-        Ok(Counts::one())
+        Ok(vec![])
     });
     let examples = shared
         .examples
@@ -110,7 +110,7 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
             // What inline.py builds with cargo needs the crates that the examples are built of.
             command.env("CARGO_TARGET_DIR", root.join("target"));
             shared.material.wait().name_in(&mut command);
-            tally::run(Format::Driver, &name, &mut command, log)
+            tally::drive(&name, &mut command, log)
         });
     };
     let on = |driver: &str, jaxlib: &str| {
@@ -179,21 +179,21 @@ impl On<'_> {
                 command.arg("--in-jax");
             }
             command.args(examples);
-            tally::run(Format::Driver, &name, &mut command, log)
+            tally::drive(&name, &mut command, log)
         });
     }
 }
 
 /// The loader for TensorFlow.
-fn tensorflow(root: &Path, examples: &[String], log: &mut Log) -> Result<Counts> {
+fn tensorflow(root: &Path, examples: &[String], log: &mut Log) -> Outcome {
     let (package, version) = TENSORFLOW;
     let venv: Venv = match venv::with(package, version) {
         Err(error) if error.is::<NoWheel>() => {
-            return Ok(Counts::skip(format!("TensorFlow tf_loader.py: {error}")));
+            return Ok(vec![format!("TensorFlow tf_loader.py: {error}")]);
         }
         venv => venv?,
     };
     let mut command = matrix::hosts::tensorflow(root, &venv.python, "tf_loader.py");
     command.arg(libraries::rust_folder(root)).args(examples);
-    tally::run(Format::Driver, "TensorFlow", &mut command, log)
+    tally::drive("TensorFlow", &mut command, log)
 }
