@@ -213,6 +213,12 @@ static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* 
   if (!to_array(frame->rets.rets[index], &name))                                       \
   return wrong_array(frame, self, #name, frame->rets.rets[index])
 
+#define FOUR(OPERAND, first, a, b, c, d) \
+  OPERAND(first, a);                     \
+  OPERAND(first + 1, b);                 \
+  OPERAND(first + 2, c);                 \
+  OPERAND(first + 3, d)
+
 #define ATTR(attrs, index, name)                                \
   int32_t name;                                                 \
   if (!to_i32(attrs, index, #name, sizeof(#name) - 1, &name))   \
@@ -227,46 +233,25 @@ XLA_FFI_Error* args_1(XLA_FFI_CallFrame* frame) {
 
 XLA_FFI_Error* args_4(XLA_FFI_CallFrame* frame) {
   BEGIN("args_4", 4, 0, 0);
-  ARG(0, a);
-  ARG(1, b);
-  ARG(2, c);
-  ARG(3, d);
+  FOUR(ARG, 0, a, b, c, d);
   sink = seen(a) + seen(b) + seen(c) + seen(d);
   return NULL;
 }
 
 XLA_FFI_Error* args_8(XLA_FFI_CallFrame* frame) {
   BEGIN("args_8", 8, 0, 0);
-  ARG(0, a);
-  ARG(1, b);
-  ARG(2, c);
-  ARG(3, d);
-  ARG(4, e);
-  ARG(5, f);
-  ARG(6, g);
-  ARG(7, h);
+  FOUR(ARG, 0, a, b, c, d);
+  FOUR(ARG, 4, e, f, g, h);
   sink = seen(a) + seen(b) + seen(c) + seen(d) + seen(e) + seen(f) + seen(g) + seen(h);
   return NULL;
 }
 
 XLA_FFI_Error* args_16(XLA_FFI_CallFrame* frame) {
   BEGIN("args_16", 16, 0, 0);
-  ARG(0, a);
-  ARG(1, b);
-  ARG(2, c);
-  ARG(3, d);
-  ARG(4, e);
-  ARG(5, f);
-  ARG(6, g);
-  ARG(7, h);
-  ARG(8, i);
-  ARG(9, j);
-  ARG(10, k);
-  ARG(11, l);
-  ARG(12, m);
-  ARG(13, n);
-  ARG(14, o);
-  ARG(15, p);
+  FOUR(ARG, 0, a, b, c, d);
+  FOUR(ARG, 4, e, f, g, h);
+  FOUR(ARG, 8, i, j, k, l);
+  FOUR(ARG, 12, m, n, o, p);
   sink = seen(a) + seen(b) + seen(c) + seen(d) + seen(e) + seen(f) + seen(g) + seen(h) + seen(i) +
          seen(j) + seen(k) + seen(l) + seen(m) + seen(n) + seen(o) + seen(p);
   return NULL;
@@ -274,14 +259,8 @@ XLA_FFI_Error* args_16(XLA_FFI_CallFrame* frame) {
 
 XLA_FFI_Error* rets_8(XLA_FFI_CallFrame* frame) {
   BEGIN("rets_8", 0, 8, 0);
-  RET(0, a);
-  RET(1, b);
-  RET(2, c);
-  RET(3, d);
-  RET(4, e);
-  RET(5, f);
-  RET(6, g);
-  RET(7, h);
+  FOUR(RET, 0, a, b, c, d);
+  FOUR(RET, 4, e, f, g, h);
   const array rets[8] = {a, b, c, d, e, f, g, h};
   if (overlaps(NULL, 0, rets, 8)) return fail(frame, self, "results", "two of them overlap");
   sink = seen(a) + seen(b) + seen(c) + seen(d) + seen(e) + seen(f) + seen(g) + seen(h);
@@ -290,22 +269,10 @@ XLA_FFI_Error* rets_8(XLA_FFI_CallFrame* frame) {
 
 XLA_FFI_Error* args_8_rets_8(XLA_FFI_CallFrame* frame) {
   BEGIN("args_8_rets_8", 8, 8, 0);
-  ARG(0, a);
-  ARG(1, b);
-  ARG(2, c);
-  ARG(3, d);
-  ARG(4, e);
-  ARG(5, f);
-  ARG(6, g);
-  ARG(7, h);
-  RET(0, i);
-  RET(1, j);
-  RET(2, k);
-  RET(3, l);
-  RET(4, m);
-  RET(5, n);
-  RET(6, o);
-  RET(7, p);
+  FOUR(ARG, 0, a, b, c, d);
+  FOUR(ARG, 4, e, f, g, h);
+  FOUR(RET, 0, i, j, k, l);
+  FOUR(RET, 4, m, n, o, p);
   const array args[8] = {a, b, c, d, e, f, g, h}, rets[8] = {i, j, k, l, m, n, o, p};
   if (overlaps(args, 8, rets, 8)) return fail(frame, self, "results", "one overlaps an operand");
   sink = seen(a) + seen(b) + seen(c) + seen(d) + seen(e) + seen(f) + seen(g) + seen(h) + seen(i) +

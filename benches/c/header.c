@@ -78,35 +78,22 @@ static XLA_FFI_Error* attrs_1_impl(xffi_call* call) {
 }
 
 static XLA_FFI_Error* attrs_4_impl(xffi_call* call) {
-  size_t all = ATTR("alpha");
-  all += ATTR("beta");
-  all += ATTR("gamma");
-  all += ATTR("delta");
+  const size_t all = ATTR("alpha") + ATTR("beta") + ATTR("gamma") + ATTR("delta");
   KEEP(all);
 }
 
 static XLA_FFI_Error* attrs_8_impl(xffi_call* call) {
-  size_t all = ATTR("alpha");
-  all += ATTR("beta");
-  all += ATTR("gamma");
-  all += ATTR("delta");
-  all += ATTR("epsilon");
-  all += ATTR("zeta");
-  all += ATTR("eta");
-  all += ATTR("theta");
+  size_t all = ATTR("alpha") + ATTR("beta") + ATTR("gamma") + ATTR("delta");
+  all += ATTR("epsilon") + ATTR("zeta") + ATTR("eta") + ATTR("theta");
   KEEP(all);
 }
 
+#define FIELD(name) (size_t)xffi_dict_i32(call, &config, name)
+
 static XLA_FFI_Error* struct_dictionary_impl(xffi_call* call) {
   xffi_dict config = xffi_attr_dict(call, "config");
-  size_t all = (size_t)xffi_dict_i32(call, &config, "alpha");
-  all += (size_t)xffi_dict_i32(call, &config, "beta");
-  all += (size_t)xffi_dict_i32(call, &config, "gamma");
-  all += (size_t)xffi_dict_i32(call, &config, "delta");
-  all += (size_t)xffi_dict_i32(call, &config, "epsilon");
-  all += (size_t)xffi_dict_i32(call, &config, "zeta");
-  all += (size_t)xffi_dict_i32(call, &config, "eta");
-  all += (size_t)xffi_dict_i32(call, &config, "theta");
+  size_t all = FIELD("alpha") + FIELD("beta") + FIELD("gamma") + FIELD("delta");
+  all += FIELD("epsilon") + FIELD("zeta") + FIELD("eta") + FIELD("theta");
   xffi_dict_done(call, &config);
   KEEP(all);
 }

@@ -5,42 +5,20 @@ use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use xla_ffi::prelude::*;
 
-#[xla_ffi::handler]
-fn copy_1(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
+/// A handler that copies each argument into the result beside it.
+macro_rules! copies {
+    ($name:ident: $($x:ident $y:ident),*) => {
+        #[allow(clippy::too_many_arguments, reason = "8 arguments and 8 results")]
+        #[xla_ffi::handler]
+        fn $name($($x: Buffer<f32, 1>,)* $(mut $y: Out<f32, 1>),*) -> Result<()> {
+            $($y.copy_from(&$x)?;)*
+            Ok(())
+        }
+    };
 }
 
-#[expect(clippy::too_many_arguments, reason = "8 arguments and 8 results")]
-#[xla_ffi::handler]
-fn copy_8(
-    a: Buffer<f32, 1>,
-    b: Buffer<f32, 1>,
-    c: Buffer<f32, 1>,
-    d: Buffer<f32, 1>,
-    e: Buffer<f32, 1>,
-    f: Buffer<f32, 1>,
-    g: Buffer<f32, 1>,
-    h: Buffer<f32, 1>,
-    mut i: Out<f32, 1>,
-    mut j: Out<f32, 1>,
-    mut k: Out<f32, 1>,
-    mut l: Out<f32, 1>,
-    mut m: Out<f32, 1>,
-    mut n: Out<f32, 1>,
-    mut o: Out<f32, 1>,
-    mut p: Out<f32, 1>,
-) -> Result<()> {
-    i.copy_from(&a)?;
-    j.copy_from(&b)?;
-    k.copy_from(&c)?;
-    l.copy_from(&d)?;
-    m.copy_from(&e)?;
-    n.copy_from(&f)?;
-    o.copy_from(&g)?;
-    p.copy_from(&h)?;
-    Ok(())
-}
+copies!(copy_1: x y);
+copies!(copy_8: a i, b j, c k, d l, e m, f n, g o, h p);
 
 /// Eight joined at once: a single one cannot be vectorised, since the order of operations matters.
 fn reduce(row: &[f32], start: f32, of: impl Fn(f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {

@@ -81,16 +81,11 @@ fn main() {
             .update(black_box(&pointers), black_box(&pointers))
             .expect("32 and 32");
     });
-    let copy = median(1000, || {
-        black_box(frame.copy_with(&pointers, &pointers).expect("32 and 32"));
-    });
-
     let report = serde_json::json!({
         "direct": direct,
         "prepared": prepared - direct,
         "build": build,
         "update": update,
-        "copy": copy,
     });
     println!("{report}");
 }

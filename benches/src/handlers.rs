@@ -46,13 +46,13 @@ impl Seen for i32 {
     }
 }
 
-/// A handler whose parameters are all of one type.
+/// A handler whose parameters are of one type, or some of it and the rest of another.
 macro_rules! alike {
-    ($name:ident $ty:ty: $($param:ident)*) => {
+    ($name:ident $($ty:ty: $($param:ident)*),*) => {
         #[allow(clippy::too_many_arguments, reason = "a handler has as many parameters as its call has operands")]
         #[xla_ffi::handler]
-        fn $name($(mut $param: $ty),*) -> Result<()> {
-            keep(0 $(+ $param.seen())*)
+        fn $name($($(mut $param: $ty),*),*) -> Result<()> {
+            keep(0 $($(+ $param.seen())*)*)
         }
     };
 }
@@ -63,35 +63,7 @@ alike!(args_8 Buffer<f32, 2>: a b c d e f g h);
 alike!(args_16 Buffer<f32, 2>: a b c d e f g h i j k l m n o p);
 alike!(rets_8 Out<f32, 2>: a b c d e f g h);
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "a handler has as many parameters as its call has operands"
-)]
-#[xla_ffi::handler]
-fn args_8_rets_8(
-    mut a: Buffer<f32, 2>,
-    mut b: Buffer<f32, 2>,
-    mut c: Buffer<f32, 2>,
-    mut d: Buffer<f32, 2>,
-    mut e: Buffer<f32, 2>,
-    mut f: Buffer<f32, 2>,
-    mut g: Buffer<f32, 2>,
-    mut h: Buffer<f32, 2>,
-    mut i: Out<f32, 2>,
-    mut j: Out<f32, 2>,
-    mut k: Out<f32, 2>,
-    mut l: Out<f32, 2>,
-    mut m: Out<f32, 2>,
-    mut n: Out<f32, 2>,
-    mut o: Out<f32, 2>,
-    mut p: Out<f32, 2>,
-) -> Result<()> {
-    let args =
-        a.seen() + b.seen() + c.seen() + d.seen() + e.seen() + f.seen() + g.seen() + h.seen();
-    let rets =
-        i.seen() + j.seen() + k.seen() + l.seen() + m.seen() + n.seen() + o.seen() + p.seen();
-    keep(args + rets)
-}
+alike!(args_8_rets_8 Buffer<f32, 2>: a b c d e f g h, Out<f32, 2>: i j k l m n o p);
 
 alike!(attrs_1 i32: alpha);
 alike!(attrs_4 i32: alpha beta gamma delta);
@@ -112,20 +84,9 @@ struct Config {
 impl Config {
     #[inline(always)]
     fn seen(&self) -> usize {
-        let Self {
-            alpha,
-            beta,
-            gamma,
-            delta,
-            epsilon,
-            zeta,
-            eta,
-            theta,
-        } = *self;
-        [alpha, beta, gamma, delta, epsilon, zeta, eta, theta]
-            .iter()
-            .map(|field| *field as usize)
-            .sum()
+        let first = [self.alpha, self.beta, self.gamma, self.delta];
+        let rest = [self.epsilon, self.zeta, self.eta, self.theta];
+        first.iter().chain(&rest).map(|field| *field as usize).sum()
     }
 }
 

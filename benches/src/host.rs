@@ -123,35 +123,17 @@ pub(crate) fn with_seed(seed: u64) -> Host {
 
 /// The function table; it lives for ever.
 fn table() -> &'static XLA_FFI_Api {
-    Box::leak(Box::new(XLA_FFI_Api {
-        struct_size: XLA_FFI_Api::STRUCT_SIZE,
-        extension_start: std::ptr::null_mut(),
-        api_version: XLA_FFI_Api_Version {
-            struct_size: XLA_FFI_Api_Version::STRUCT_SIZE,
-            extension_start: std::ptr::null_mut(),
-            major_version: XLA_FFI_API_MAJOR,
-            minor_version: XLA_FFI_API_MINOR,
-        },
-        internal_api: std::ptr::null(),
-        XLA_FFI_Error_Create: Some(create_error),
-        XLA_FFI_Error_GetDetails: None,
-        XLA_FFI_Error_Destroy: Some(destroy_error),
-        XLA_FFI_Handler_Register: None,
-        XLA_FFI_Stream_Get: Some(stream),
-        XLA_FFI_Type_Register: None,
-        XLA_FFI_InvokeContext_Get: None,
-        XLA_FFI_State_Set: None,
-        XLA_FFI_State_Get: None,
-        XLA_FFI_DeviceMemory_Allocate: None,
-        XLA_FFI_DeviceMemory_Free: None,
-        XLA_FFI_ThreadPool_Schedule: None,
-        XLA_FFI_ThreadPool_NumThreads: None,
-        XLA_FFI_Future_Create: Some(create_future),
-        XLA_FFI_Future_SetAvailable: Some(set_available),
-        XLA_FFI_Future_SetError: Some(set_error),
-        XLA_FFI_RunId_Get: None,
-        XLA_FFI_DeviceOrdinal_Get: None,
-        XLA_FFI_InvokeContext_FindExtension: None,
-        XLA_FFI_CustomOptions_Get: None,
-    }))
+    // SAFETY: numbers, pointers and optional functions, for which zero is a value: a host that has none.
+    let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
+    api.struct_size = XLA_FFI_Api::STRUCT_SIZE;
+    api.api_version.struct_size = XLA_FFI_Api_Version::STRUCT_SIZE;
+    api.api_version.major_version = XLA_FFI_API_MAJOR;
+    api.api_version.minor_version = XLA_FFI_API_MINOR;
+    api.XLA_FFI_Error_Create = Some(create_error);
+    api.XLA_FFI_Error_Destroy = Some(destroy_error);
+    api.XLA_FFI_Stream_Get = Some(stream);
+    api.XLA_FFI_Future_Create = Some(create_future);
+    api.XLA_FFI_Future_SetAvailable = Some(set_available);
+    api.XLA_FFI_Future_SetError = Some(set_error);
+    Box::leak(Box::new(api))
 }

@@ -75,6 +75,13 @@ fn main() -> Result<()> {
         agree(case, &variants, &host)?;
     }
     let mut cases = Vec::new();
+    let mut report = |name: &str, kind: &str, costs: Vec<f64>| {
+        let mut row = serde_json::json!({ "case": name, "kind": kind });
+        for (variant, cost) in variants.iter().zip(costs) {
+            row[&variant.name] = cost.into();
+        }
+        cases.push(row);
+    };
     for case in &CASES {
         let frame = (case.frame)(&host);
         let handlers: Vec<Call> = variants
@@ -88,19 +95,12 @@ fn main() -> Result<()> {
                 *best = best.min(measure(*handler, frame.raw, CALLS));
             }
         }
-        let mut row = serde_json::Map::new();
-        row.insert("case".into(), case.name.into());
-        row.insert("kind".into(), case.kind.name().into());
-        for (variant, best) in variants.iter().zip(&best) {
-            row.insert(variant.name.clone(), (*best).into());
-        }
-        cases.push(serde_json::Value::Object(row));
+        report(case.name, case.kind.name(), best);
     }
-    // What it costs where operands lie in another order with every call, or one array is given twice. C compares all
-    // pairs either way.
-    let moved = host::with_seed(seed + 100);
-    let twice = |host: &Host| {
-        let frame = (CASES[6].frame)(host);
+    // What it costs where operands lie in another order with every call, or one array is given twice.
+    let (frame, moved) = (CASES[6].frame, host::with_seed(seed + 100));
+    let twice = || {
+        let frame = frame(&host);
         let (first, second) = (frame.args[0], frame.args[1]);
         // SAFETY: a buffer of our own, which nobody reads yet.
         let data = unsafe { (*first).data };
@@ -108,15 +108,11 @@ fn main() -> Result<()> {
         unsafe { (*second).data = data };
         frame
     };
-    let pair = [(CASES[6].frame)(&host), (CASES[6].frame)(&moved)];
-    let same = [twice(&host), twice(&host)];
     for (name, frames) in [
-        ("8 and 8, orders alternate", pair),
-        ("8 and 8, an argument given twice", same),
+        ("8 and 8, orders alternate", [frame(&host), frame(&moved)]),
+        ("8 and 8, an argument given twice", [twice(), twice()]),
     ] {
-        let mut row = serde_json::Map::new();
-        row.insert("case".into(), name.into());
-        row.insert("kind".into(), "information".into());
+        let mut costs = vec![];
         for variant in &variants {
             let handler = variant.handler(CASES[6].symbol)?;
             let mut best = f64::INFINITY;
@@ -130,9 +126,9 @@ fn main() -> Result<()> {
                 }
                 best = best.min(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
             }
-            row.insert(variant.name.clone(), best.into());
+            costs.push(best);
         }
-        cases.push(serde_json::Value::Object(row));
+        report(name, "information", costs);
     }
     println!("{}", serde_json::json!({ "seed": seed, "cases": cases }));
     Ok(())

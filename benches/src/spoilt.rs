@@ -16,7 +16,6 @@ use frame::{Attrs, Frame};
 use host::{Call, Sink};
 use libloading::Library;
 use std::process::Command;
-use xla_ffi_sys::XLA_FFI_Buffer;
 use xla_ffi_testing::compiler::{compiler, file_name};
 use xla_ffi_testing::{once, root, target_folder};
 
@@ -70,65 +69,37 @@ fn accepts(handler: Call, frame: &Frame) -> bool {
     error.is_null()
 }
 
-/// Where a buffer of 32-bit elements lies, and its dimensions.
-fn region(buffer: *mut XLA_FFI_Buffer) -> (usize, usize, [i64; 2]) {
-    // SAFETY: a buffer of our own.
-    let dims = unsafe { (*buffer).dims };
-    // SAFETY: it has two dimensions.
-    let dims = unsafe { dims.cast::<[i64; 2]>().read() };
-    // SAFETY: a buffer of our own.
-    let start = unsafe { (*buffer).data } as usize;
-    (start, start + 4 * (dims[0] * dims[1]) as usize, dims)
-}
-
+/// Many operands are sorted, not compared in pairs.
 #[test]
 fn many_operands_clash_where_two_of_them_do() {
     let test = "many_operands_clash_where_two_of_them_do";
     let Some(handlers) = of_many("args_rets", test) else {
         return;
     };
-    let mut random = frame::Random(1);
-    // Frames that nobody refuses, Rust alone, and all.
-    let mut found = [0; 3];
-    for seed in 0..900 {
-        let (args, rets) = (random.below(60), 1 + random.below(60));
-        let frame = frame::frame(&host::with_seed(seed), args, rets, Attrs::numbers(&[]));
+    for (what, moved, is_refused) in [
+        ("nothing", None, [false; 3]),
+        ("two arguments", Some((30, 5)), [false; 3]),
+        ("a result and another", Some((79, 41)), [true; 3]),
+        (
+            "a result and an argument",
+            Some((60, 7)),
+            [true, false, false],
+        ),
+    ] {
+        let frame = frame::frame(&host::with_seed(1), 40, 40, Attrs::numbers(&[]));
         let all: Vec<_> = frame.operands().collect();
-        for _ in 0..random.below(4) {
-            let (one, other) = (random.below(all.len()), random.below(all.len()));
-            // In half of the cases an argument and a result in one place.
-            let (one, other) = match (random.below(2), args) {
-                (0, 1..) => (one % args, args + other % rets),
-                _ => (one, other),
-            };
+        if let Some((one, other)) = moved {
             let (one, other) = (all[one], all[other]);
             // SAFETY: a buffer of our own, which nobody reads yet.
             let data = unsafe { (*other).data };
             // SAFETY: as above.
             unsafe { (*one).data = data };
-            let dims = [[4, 4], [4, 4], [4, 4], [2, 8], [0, 4], [1, 3]][random.below(6)];
-            // SAFETY: as above.
-            let to = unsafe { (*one).dims };
-            // SAFETY: it has two dimensions, which nobody reads yet.
-            unsafe { to.cast::<[i64; 2]>().write(dims) };
         }
-        let (mut alias, mut clash) = (false, false);
-        for (place, ret) in all.iter().enumerate().skip(args) {
-            for (other, one) in all[..place].iter().enumerate() {
-                let (ret, one) = (region(*ret), region(*one));
-                let shares = ret.0.max(one.0) < ret.1.min(one.1);
-                let declared = other < args && ret == one;
-                alias |= shares && declared;
-                clash |= shares && !declared;
-            }
+        for ((language, handler), is_refused) in handlers.into_iter().zip(is_refused) {
+            let accepted = accepts(handler, &frame);
+            assert_eq!(accepted, !is_refused, "{language}, {what}");
         }
-        for (language, handler) in handlers {
-            let is_refused = clash || (alias && language == "Rust");
-            assert_eq!(accepts(handler, &frame), !is_refused, "{language}, {seed}");
-        }
-        found[if clash { 2 } else { usize::from(alias) }] += 1;
     }
-    assert!(found.iter().all(|&count| count > 100), "{found:?}");
 }
 
 #[test]
@@ -137,34 +108,32 @@ fn attributes_are_found_in_any_order() {
     let Some(handlers) = of_many("attributes", test) else {
         return;
     };
-    for count in [1_usize, 31, 32, 33, 64, 1000] {
+    for count in [1_usize, 32, 33, 1000] {
         let names: Vec<&'static str> = (0..count)
             .map(|index| &*format!("a{index:04}").leak())
             .collect();
         let entries = Attrs::numbers(&names).0;
         let options = Attrs::dictionary("options", Attrs(entries));
         let frame = frame::frame(&host::with_seed(1), 0, 0, options);
-        let judge = |what: &str, expected: bool| {
-            for (language, handler) in handlers {
-                let accepted = accepts(handler, &frame);
-                assert_eq!(accepted, expected, "{language}, {what} of {count}");
-            }
-        };
-        judge("sorted names", true);
         // SAFETY: the lists of names and values, as long as that, which live for ever and which nobody else has.
         let names = unsafe { std::slice::from_raw_parts_mut(entries.names, count) };
         // SAFETY: as above.
         let values = unsafe { std::slice::from_raw_parts_mut(entries.attrs, count) };
-        names.reverse();
-        values.reverse();
-        judge("names in the wrong order", true);
-        names.rotate_left(count / 3);
-        values.rotate_left(count / 3);
-        judge("names in no order", true);
-        let name = names[count / 2];
+        for turn in [0, count / 3] {
+            names.rotate_left(turn);
+            values.rotate_left(turn);
+            for (language, handler) in handlers {
+                assert!(accepts(handler, &frame), "{language}, {count} from {turn}");
+            }
+        }
         // SAFETY: the span of a name, which nobody reads meanwhile.
-        unsafe { (*name).len -= 1 };
-        judge("names, one of which is another,", false);
+        unsafe { (*names[count / 2]).len -= 1 };
+        for (language, handler) in handlers {
+            assert!(
+                !accepts(handler, &frame),
+                "{language}, another name of {count}"
+            );
+        }
     }
 }
 

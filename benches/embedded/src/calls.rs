@@ -15,12 +15,6 @@ fn plain(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
     Ok(())
 }
 
-#[xla_ffi::handler(shape = "n -> n")]
-fn large(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
 struct Stateful(f32);
 
 #[xla_ffi::stateful]
@@ -93,20 +87,6 @@ pub fn parts(runtime: &Runtime) -> (Executable, Tensor, Shape) {
     let x = Tensor::from_slice([4], &[1.0_f32, 2.0, 3.0, 4.0]).expect("memory");
     let y = x.shape().clone();
     (executable(runtime, "plain"), x, y)
-}
-
-/// Elements of 64 MB.
-pub const LARGE: usize = 16 << 20;
-
-/// A handler that copies, for [`LARGE`] elements.
-///
-/// # Panics
-/// When the runtime refuses it.
-#[must_use]
-pub fn large_copy(runtime: &Runtime) -> Executable {
-    let handler = runtime.handler("large", internal::bundle::<large>());
-    let handler = handler.expect("it registers");
-    handler.instantiate(&Attributes::new()).expect("it is made")
 }
 
 /// A call of this kind, after a first run that shows that it is right.
