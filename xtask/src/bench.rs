@@ -26,20 +26,17 @@ pub(crate) struct Args {
     /// Fail where a cost is above what the project promises.
     #[arg(long)]
     check: bool,
-    /// Measure decoding and the embedded runtime alone, nothing that has to be compiled for it.
-    #[arg(long)]
-    decode_only: bool,
     /// Measure alone what C++ handlers cost to compile, with our headers and with upstream's.
-    #[arg(long, conflicts_with = "decode_only")]
+    #[arg(long)]
     compile: bool,
     /// What continuous integration runs: decoding and the library's size alone, checked; nothing may be missing.
-    #[arg(long, conflicts_with_all = ["decode_only", "compile"])]
+    #[arg(long, conflicts_with = "compile")]
     guard: bool,
     /// Measure alone what a call costs in a real XLA, beside what a user would pick instead.
-    #[arg(long, conflicts_with_all = ["decode_only", "compile", "guard"])]
+    #[arg(long, conflicts_with_all = ["compile", "guard"])]
     jax: bool,
     /// Measure alone how costs grow with operands, attributes and the depth of dictionaries.
-    #[arg(long, conflicts_with_all = ["decode_only", "compile", "guard", "jax"])]
+    #[arg(long, conflicts_with_all = ["compile", "guard", "jax"])]
     scale: bool,
 }
 
@@ -80,14 +77,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else {
         misses.extend(decode(&root, &out, check, args.guard)?);
         misses.extend(scale::run(&root, &out)?);
+        misses.extend(library(&root, &out, args.guard)?);
         if !args.guard {
             misses.extend(runtime(&root, &out)?);
             misses.extend(embedded::run(&root, &out)?);
-        }
-        if !args.decode_only {
-            misses.extend(library(&root, &out, args.guard)?);
-        }
-        if !args.decode_only && !args.guard {
             misses.extend(compile_cost::run(&root, &out, UPSTREAM)?);
         }
     }

@@ -7,15 +7,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Command line of `demo`.
-#[derive(clap::Args)]
-pub(crate) struct Args {
-    /// Use the newest jaxlib of the package index, listed or not.
-    #[arg(long)]
-    latest: bool,
-}
-
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let root = jaxlibs::root();
     // Debug builds, which share most of what they need with this program.
     let mut command = cargo(&root);
@@ -31,11 +23,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let built = Built::of_demo(&root)?;
     let mut wrong = embedded(&root, &built, &root.join("target/debug/xla-ffi"))?;
     println!();
-    match if args.latest {
-        venv::latest()
-    } else {
-        venv::newest()
-    } {
+    match venv::newest() {
         Ok(venv) => {
             println!("In JAX: {venv}");
             let mut driver = python_driver(&root, &venv, "examples.py");

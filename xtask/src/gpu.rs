@@ -41,10 +41,6 @@ struct Common {
     /// Small sizes.
     #[arg(long)]
     quick: bool,
-    /// The jaxlib whose header the C++ handler of the comparison is built with; not newer than the one
-    /// that it runs in.
-    #[arg(long, value_name = "X.Y.Z", default_value = pack::UPSTREAM)]
-    jaxlib: String,
 }
 
 /// What runs the libraries.
@@ -57,7 +53,7 @@ enum Platform {
 pub(crate) fn test(args: &TestArgs) -> Result<()> {
     let root = jaxlibs::root();
     if let Some(folder) = &args.build_only {
-        pack::build(&root, folder, &args.common.jaxlib)?;
+        pack::build(&root, folder)?;
         println!(
             "On the GPU machine: python3 {0}/run.py test; python3 {0}/run.py bench",
             folder.display()
@@ -84,7 +80,7 @@ fn run(root: &Path, task: &str, common: &Common, rest: &[&str]) -> Result<()> {
         Some(folder) => folder.clone(),
         None => {
             let folder = root.join("target/gpu/pack");
-            pack::build(root, &folder, &common.jaxlib)?;
+            pack::build(root, &folder)?;
             folder
         }
     };
@@ -125,7 +121,7 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
 /// For `cargo xtask test`: everything that a GPU machine runs, tried out on this one.
 pub(crate) fn dry_runs(root: &Path) -> Result<Vec<(&'static str, Command)>> {
     let folder = root.join("target/gpu/pack");
-    pack::build(root, &folder, pack::UPSTREAM)?;
+    pack::build(root, &folder)?;
     let mut test = command(&folder, Platform::Cpu)?;
     test.args(["test", "--quick"]);
     let mut bench = command(&folder, Platform::Cpu)?;

@@ -5,10 +5,8 @@ use crate::cargo::cargo;
 use crate::libraries::file_name;
 use crate::{jaxlibs, ui};
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -21,34 +19,19 @@ pub(crate) struct Args {
     runtime: bool,
 }
 
-/// Files made from a template: source in `cmake/`, place under the prefix.
-const TEMPLATES: [(&str, &str); 3] = [
-    (
-        "xla_ffi-config.cmake.in",
-        "lib/cmake/xla_ffi/xla_ffi-config.cmake",
-    ),
-    (
-        "xla_ffi-config-version.cmake.in",
-        "lib/cmake/xla_ffi/xla_ffi-config-version.cmake",
-    ),
-    ("xla_ffi.pc.in", "lib/pkgconfig/xla_ffi.pc"),
+/// Files made from a template `cmake/NAME.in`: CMake's go to `lib/cmake/xla_ffi`, pkg-config's to `lib/pkgconfig`.
+const TEMPLATES: [&str; 3] = [
+    "xla_ffi-config.cmake",
+    "xla_ffi-config-version.cmake",
+    "xla_ffi.pc",
 ];
 
 /// The same for the runtime.
-const RUNTIME_TEMPLATES: [(&str, &str); 4] = [
-    (
-        "xla_ffi-runtime.cmake.in",
-        "lib/cmake/xla_ffi/xla_ffi-runtime.cmake",
-    ),
-    ("xla_ffi_runtime.pc.in", "lib/pkgconfig/xla_ffi_runtime.pc"),
-    (
-        "xla_ffi_internal.pc.in",
-        "lib/pkgconfig/xla_ffi_internal.pc",
-    ),
-    (
-        "xla_ffi_internal_absl.pc.in",
-        "lib/pkgconfig/xla_ffi_internal_absl.pc",
-    ),
+const RUNTIME_TEMPLATES: [&str; 4] = [
+    "xla_ffi-runtime.cmake",
+    "xla_ffi_runtime.pc",
+    "xla_ffi_internal.pc",
+    "xla_ffi_internal_absl.pc",
 ];
 
 /// The name of the shared library, and the number behind it by which loaders know it (`runtime/c/build.rs`).
@@ -100,15 +83,19 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
         true => format!("@rpath/{soname}"),
         false => soname.clone(),
     };
-    for (template, place) in &templates {
-        let from = root.join("cmake").join(template);
+    for name in &templates {
+        let folder = match name.ends_with(".pc") {
+            true => "lib/pkgconfig",
+            false => "lib/cmake/xla_ffi",
+        };
+        let from = root.join("cmake").join(format!("{name}.in"));
         let text = fs::read_to_string(&from).with_context(|| from.display().to_string())?;
         let text = text
             .replace("@VERSION@", &version)
             .replace("@SHARED@", &soname)
             .replace("@SONAME@", &recorded)
             .replace("@INCLUDE_FROM_CMAKE@", INCLUDE_FROM_CMAKE);
-        write(&prefix.join(place), text.as_bytes())?;
+        write(&prefix.join(folder).join(name), text.as_bytes())?;
     }
     ui::note(format_args!(
         "{} headers, {} package files and {} under {}",
@@ -125,28 +112,14 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
 
 /// Builds the runtime; gives the folder.
 fn build(root: &Path) -> Result<PathBuf> {
+    let target = root.join("target");
     let built = cargo(root)
         .args(["build", "--quiet", "--release", "-p", "xla-ffi-runtime-c"])
-        .arg("--message-format=json-render-diagnostics")
-        .stderr(Stdio::inherit())
-        .output()?;
-    ensure!(built.status.success(), "the runtime does not build");
-    let archive = format!("lib{RUNTIME}.a");
-    folder_of(&archive, &built.stdout).context("cargo does not say where the runtime is")
-}
-
-/// The folder of a file that cargo says it has built: `CARGO_TARGET_DIR` and cargo's configuration choose it.
-fn folder_of(name: &str, messages: &[u8]) -> Option<PathBuf> {
-    let messages = messages.split(|byte| *byte == b'\n');
-    let messages = messages.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    let mut files =
-        messages.flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default());
-    let file = files.find_map(|file| {
-        file.as_str()
-            .map(PathBuf::from)
-            .filter(|file| file.ends_with(name))
-    })?;
-    Some(file.parent()?.to_owned())
+        .args(["--target-dir"])
+        .arg(&target)
+        .status()?;
+    ensure!(built.success(), "the runtime does not build");
+    Ok(target.join("release"))
 }
 
 /// Puts both libraries of the runtime into `lib`.
@@ -203,27 +176,13 @@ fn headers(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file and the folders above it; a reader never sees half of it.
+/// Writes a file and the folders above it.
 fn write(path: &Path, text: &[u8]) -> Result<()> {
     let told = || path.display().to_string();
-    let folder = path.parent().expect("a file lies in a folder");
-    fs::create_dir_all(folder).with_context(told)?;
-    let part = path.with_extension(format!("part{}", std::process::id()));
-    fs::write(&part, text).with_context(told)?;
-    fs::rename(&part, path).with_context(told)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_runtime_is_where_cargo_built_it() {
-        let messages = r#"{"target":{"name":"xla_ffi_runtime"},"filenames":["/x/release/deps/libxla_ffi_runtime-1.rlib"]}
-{"target":{"name":"xla_ffi_runtime"},"filenames":["/x/release/libxla_ffi_runtime.so","/x/release/libxla_ffi_runtime.a"]}
-{"reason":"build-finished","success":true}"#;
-        let folder = folder_of("libxla_ffi_runtime.a", messages.as_bytes());
-        assert_eq!(folder, Some("/x/release".into()));
-        assert_eq!(folder_of("libother.a", messages.as_bytes()), None);
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(told)?;
     }
+    // A program that runs keeps the library that it has mapped.
+    let _ = fs::remove_file(path);
+    fs::write(path, text).with_context(told)
 }

@@ -2,7 +2,7 @@
 
 use crate::cargo::{build_examples, cargo};
 use crate::{jaxlibs, ui, uv};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -99,22 +99,15 @@ impl Compiler {
 
 /// Runs a compiler; its words are the error.
 pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    match command.output() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!(
-                "no {language} compiler: {program:?} is not on PATH; install gcc or clang, or name one in CC and CXX"
-            )
-        }
-        Err(error) => Err(error).with_context(|| format!("starting {program}")),
-        Ok(output) if !output.status.success() => {
-            bail!(
-                "{source} does not compile:\n{}",
-                String::from_utf8_lossy(&output.stderr)
-            )
-        }
-        Ok(_) => Ok(()),
-    }
+    let output = command.output().with_context(|| {
+        format!("no {language} compiler: install gcc or clang, or name one in CC and CXX")
+    })?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{source} does not compile:\n{said}"
+    );
+    Ok(())
 }
 
 /// Runs a command and notes how long it took.

@@ -47,7 +47,7 @@ enum Task {
     /// Generate the C headers and what else is written from ffi-sys, or check that it is fresh.
     Headers(headers::Args),
     /// Build everything and show the examples, on the embedded runtime and in JAX.
-    Demo(demo::Args),
+    Demo,
     /// Compare the headers of a jaxlib with the known revisions of the ABI.
     Abi(abi::Args),
     /// Run every check of the project.
@@ -79,7 +79,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
-        Task::Demo(args) => demo::run(&args),
+        Task::Demo => demo::run(),
         Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),

@@ -83,7 +83,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         columns,
         expected: of_hosts,
     };
-    save(&root, &[jaxlibs.messages(), others.messages()].concat())?;
     let mut good = true;
     for (table, what) in [(&jaxlibs, "jaxlibs"), (&others, "other hosts")] {
         if !table.runtimes.is_empty() {
@@ -92,18 +91,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     ensure!(good, "the matrix is not as expected.txt says");
-    Ok(())
-}
-
-/// Keeps all cells with their messages.
-fn save(root: &Path, all: &[serde_json::Value]) -> Result<()> {
-    let path = root.join("target/xtask/matrix.json");
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    std::fs::write(&path, serde_json::to_string_pretty(all)?)
-        .with_context(|| path.display().to_string())?;
-    println!("all messages: {}", path.display());
     Ok(())
 }
 
@@ -147,35 +134,32 @@ impl Subjects {
             PathBuf::new()
         };
         let built = Built::new(root)?;
-        let named = |name, language| {
-            let path = built.library(name, language)?;
-            path.with_context(|| format!("no {} compiler", Language::name(language)))
+        // One for each language: the example or fixture of that name.
+        let named = |rust: &str, name: &str| {
+            let native = |language| {
+                let path = built.library(name, language)?;
+                path.with_context(|| format!("no {} compiler", Language::name(language)))
+            };
+            anyhow::Ok(vec![
+                ("rust", libraries::rust(root, rust)?),
+                ("c", native(Language::C)?),
+                ("cpp", native(Language::Cpp)?),
+            ])
         };
-        let example = |language| named("conformance", language);
+        let upstream = |name: &str| {
+            let source = format!("testing/fixtures/upstream/{name}.cc");
+            anyhow::Ok(("upstream", libraries::upstream(root, &source)?))
+        };
+        let [mut libraries, mut twins] = [
+            named("conformance", "conformance")?,
+            named("conformance_twin", "conformance_twin")?,
+        ];
+        libraries.push(upstream("conformance")?);
+        twins.push(upstream("conformance_twin")?);
         Ok(Self {
-            libraries: vec![
-                ("rust", libraries::rust(root, "conformance")?),
-                ("c", example(Language::C)?),
-                ("cpp", example(Language::Cpp)?),
-                (
-                    "upstream",
-                    libraries::upstream(root, "testing/fixtures/upstream/conformance.cc")?,
-                ),
-            ],
-            legacy: vec![
-                ("rust", libraries::rust(root, "legacy")?),
-                ("c", named("11_legacy", Language::C)?),
-                ("cpp", named("11_legacy", Language::Cpp)?),
-            ],
-            twins: vec![
-                ("rust", libraries::rust(root, "conformance_twin")?),
-                ("c", named("conformance_twin", Language::C)?),
-                ("cpp", named("conformance_twin", Language::Cpp)?),
-                (
-                    "upstream",
-                    libraries::upstream(root, "testing/fixtures/upstream/conformance_twin.cc")?,
-                ),
-            ],
+            libraries,
+            legacy: named("legacy", "11_legacy")?,
+            twins,
             bootstrap: libraries::c(root, "testing/fixtures/upstream/bootstrap.c")?,
             rows,
         })
@@ -187,13 +171,14 @@ fn columns(root: &Path, runtimes: &[Runtime], subjects: &Subjects) -> Result<Vec
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let done: Mutex<BTreeMap<usize, Column>> = Mutex::new(BTreeMap::new());
+    let take = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        Some((index, runtimes.get(index)?))
+    };
     std::thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                while let Some((index, runtime)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    runtimes.get(index).map(|runtime| (index, runtime))
-                } {
+                while let Some((index, runtime)) = take() {
                     let start = Instant::now();
                     let (host, version) = (&runtime.host, &runtime.version);
                     let revision = runtime.revision;
@@ -248,17 +233,12 @@ fn cells(output: &std::process::Output) -> Result<Column> {
         let data: serde_json::Value =
             serde_json::from_str(line).with_context(|| format!("the driver printed {line:?}"))?;
         let text = |key: &str| data[key].as_str().unwrap_or_default().to_owned();
-        let cell = match text("cell").as_str() {
-            "ok" => Cell::Ok,
-            "absent" => Cell::Absent,
-            "moot" => Cell::Moot,
-            "refused" => Cell::Refused,
-            _ if text("message").starts_with("crash")
-                || text("message").starts_with("no result") =>
-            {
-                Cell::Crash
-            }
-            _ => Cell::Wrong,
+        let died = ["crash", "no result"]
+            .iter()
+            .any(|words| text("message").starts_with(words));
+        let cell = match Cell::parse(&text("cell")) {
+            Some(Cell::Wrong) | None if died => Cell::Crash,
+            cell => cell.unwrap_or(Cell::Wrong),
         };
         let key = (text("library"), text("feature"));
         order.push(key.clone());

@@ -4,7 +4,7 @@
 
 use crate::python::{self, Python};
 use crate::{dist, jaxlibs, ui, uv};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -123,15 +123,8 @@ impl Ship {
         if let Some(rustup) = rustup.filter(|rustup| rustup.is_dir()) {
             command.env("RUSTUP_HOME", rustup);
         }
-        for name in [
-            "XLA_FFI_SDK",
-            "CARGO_TARGET_DIR",
-            "CARGO_MANIFEST_DIR",
-            "CARGO",
-        ] {
-            command.env_remove(name);
-        }
-        for name in ["PYTHONPATH", "VIRTUAL_ENV"] {
+        let own = "XLA_FFI_SDK CARGO_TARGET_DIR CARGO_MANIFEST_DIR CARGO PYTHONPATH VIRTUAL_ENV";
+        for name in own.split(' ') {
             command.env_remove(name);
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -325,11 +318,13 @@ fn ends(python: &Python) -> Result<Vec<String>> {
     let published = uv::published(python)?;
     let mut listed = jaxlibs::listed();
     listed.retain(|version| published.contains(version));
-    match (listed.first(), listed.last()) {
-        (Some(oldest), Some(newest)) if oldest != newest => {
-            Ok(vec![oldest.clone(), newest.clone()])
-        }
-        (Some(only), _) => Ok(vec![only.clone()]),
-        _ => bail!("no listed jaxlib has a wheel for Python 3.{}", python.minor),
-    }
+    let oldest_and_newest = listed.first().into_iter().chain(listed.last());
+    let mut ends: Vec<String> = oldest_and_newest.cloned().collect();
+    ends.dedup();
+    let minor = python.minor;
+    ensure!(
+        !ends.is_empty(),
+        "no listed jaxlib has a wheel for Python 3.{minor}"
+    );
+    Ok(ends)
 }

@@ -65,17 +65,6 @@ pub(crate) struct Tally {
     passed: BTreeSet<String>,
 }
 
-/// The right to keep one processor busy.
-#[derive(Debug)]
-pub(crate) struct Slot<'a>(&'a Tally);
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.free) += 1;
-        self.0.freed.notify_one();
-    }
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -130,14 +119,6 @@ impl Tally {
         }
     }
 
-    /// Waits until a processor is free.
-    pub(crate) fn slot(&self) -> Slot<'_> {
-        let free = lock(&self.free);
-        let busy = self.freed.wait_while(free, |free| *free == 0);
-        *busy.unwrap_or_else(PoisonError::into_inner) -= 1;
-        Slot(self)
-    }
-
     /// Whether a step has passed before and is left out.
     pub(crate) fn has_passed(&self, name: &str) -> bool {
         self.passed.contains(name)
@@ -151,8 +132,11 @@ impl Tally {
     /// Runs any work as a step when a processor is free.
     pub(crate) fn work(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         if !self.has_passed(name) {
-            let _slot = self.slot();
+            let busy = self.freed.wait_while(lock(&self.free), |free| *free == 0);
+            *busy.unwrap_or_else(PoisonError::into_inner) -= 1;
             self.wide(name, work);
+            *lock(&self.free) += 1;
+            self.freed.notify_one();
         }
     }
 

@@ -21,11 +21,8 @@ pub(crate) struct Args {
     /// Run every check, except for steps that have just passed in the same state of the checkout.
     #[arg(long)]
     all: bool,
-    /// Use the newest jaxlib of the package index, listed or not.
-    #[arg(long)]
-    latest: bool,
     /// Run only the drivers under tests/jax, all of them, on this jaxlib; `all` for the whole list; may be repeated.
-    #[arg(long, value_name = "X.Y.Z", conflicts_with_all = ["latest", "all"])]
+    #[arg(long, value_name = "X.Y.Z", conflicts_with = "all")]
     jaxlib: Vec<String>,
     /// The Python for them. Default: the first that has a wheel.
     #[arg(long, value_name = "3.N", requires = "jaxlib")]
@@ -52,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.jaxlib.is_empty() {
         let tally = &tally;
         std::thread::scope(|scope| {
-            scope.spawn(|| shared.fetch(args.all, args.latest, tally));
+            scope.spawn(|| shared.fetch(args.all, tally));
             scope.spawn(|| debug_lane(root, args.all, shared, tally));
             scope.spawn(|| release_lane(root, args.all, shared, tally));
             if args.all {
@@ -67,10 +64,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Shared {
-    fn fetch(&self, all: bool, latest: bool, tally: &Tally) {
+    fn fetch(&self, all: bool, tally: &Tally) {
         let mut fetched = Material::default();
         tally.wide("downloads", |log| {
-            fetched = Material::fetch(all, latest, log)?;
+            fetched = Material::fetch(all, log)?;
             Ok(vec![])
         });
         let _ = self.material.set(fetched);

@@ -21,9 +21,9 @@ pub(crate) const ZIG: &str = "ziglang==0.13.0.post1";
 pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 
 /// The type checkers that read our stub files. Pinned: a new release may have new opinions.
-const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
+pub(crate) const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
 /// What `jax.export` imports and no jax requires.
-const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
+pub(crate) const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
 
 /// The package index has no wheel that fits.
 #[derive(Debug)]
@@ -138,7 +138,11 @@ pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str
     Ok(())
 }
 
-/// A folder of the cache with packages for an interpreter. It holds `file`.
+/// A folder of the cache with packages for the interpreter of an environment. It holds `file`.
+pub(crate) fn beside(venv: &Venv, requirements: &[&str], file: &str) -> Result<PathBuf> {
+    folder(&venv.base()?, requirements, file)
+}
+
 fn folder(python: &Python, requirements: &[&str], file: &str) -> Result<PathBuf> {
     let names = requirements.iter().filter(|name| !name.starts_with("--"));
     let name = names
@@ -233,21 +237,6 @@ pub(crate) fn nvcc(fetch: bool) -> Result<Option<PathBuf>> {
         false => cache::find(name, program),
     };
     Ok(place.map(|place| place.join(program)))
-}
-
-/// A folder with the Python packages `mypy` and `basedpyright`.
-pub(crate) fn checkers(venv: &Venv) -> Result<PathBuf> {
-    folder(&venv.base()?, &CHECKERS, "mypy")
-}
-
-/// A folder with the Python packages that `jax.export` imports.
-pub(crate) fn for_export(venv: &Venv) -> Result<PathBuf> {
-    folder(&venv.base()?, &FOR_EXPORT, "absl")
-}
-
-/// A folder with packages that a benchmark compares with.
-pub(crate) fn for_bench(venv: &Venv, requirements: &[&str], file: &str) -> Result<PathBuf> {
-    folder(&venv.base()?, requirements, file)
 }
 
 /// Every version of jaxlib that the index has for a Python, yanked ones too.

@@ -65,11 +65,6 @@ pub(crate) fn newest() -> Result<Venv> {
     Err(last.context("no jaxlib is listed")?).context("no listed jaxlib can be installed here")
 }
 
-/// The newest jaxlib that the index has, listed or not.
-pub(crate) fn latest() -> Result<Venv> {
-    exactly(&published()?.pop().context("no jaxlib is published")?)
-}
-
 /// Every jaxlib with this ABI that the index has for some Python of this machine, oldest first.
 pub(crate) fn published() -> Result<Vec<String>> {
     let mut found = Vec::new();

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             cells.len(),
             ui::seconds(start.elapsed())
         ));
-        let at = place(&table, version)?;
+        let at = table.jaxlibs.iter().position(|known| known == version);
+        let at = at.with_context(|| format!("the table has no jaxlib {version}: measure all"))?;
         table.glibc[at] = glibc(&venv::exactly(version)?.tags()?)?;
         for (headers, case, end) in cells {
             enter(&mut table, at, headers, case, end);
@@ -108,13 +109,6 @@ fn measure(
         cells.push((headers.to_owned(), text("case").to_owned(), end));
     }
     Ok(cells)
-}
-
-fn place(table: &Table, version: &str) -> Result<usize> {
-    let mut known = table.jaxlibs.iter();
-    known
-        .position(|known| known == version)
-        .with_context(|| format!("the table has no jaxlib {version}: measure all"))
 }
 
 /// The glibc that a wheel's tag names: `2.27` for `manylinux_2_27`, `2.17` for `manylinux2014`.

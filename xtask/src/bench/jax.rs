@@ -29,7 +29,7 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
     python::output(&mut build, "cargo build")?;
     let release = root.join("target/release");
     let environment = venv::exactly(version)?;
-    let packages = uv::for_bench(&environment, &PACKAGES, "tvm_ffi/include")?;
+    let packages = uv::beside(&environment, &PACKAGES, "tvm_ffi/include")?;
     let tvm = packages.join("tvm_ffi/include");
     let sources = root.join("benches/jax");
     let build = |name: &str, compiler: &str, source: &str, include: &Path| {

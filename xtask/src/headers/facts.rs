@@ -34,19 +34,19 @@ pub(super) fn c(version: &str) -> String {
         &mut out,
         "The stages in order: enumerator, name.",
         "STAGES",
-        names(XLA_FFI_ExecutionStage::ENUM.values.iter().map(|stage| {
+        XLA_FFI_ExecutionStage::ENUM.values.iter().map(|stage| {
             let stage = XLA_FFI_ExecutionStage(stage.value);
-            (stage.name(), stage.lower_name())
-        })),
+            names(stage.name(), stage.lower_name())
+        }),
     );
     list(
         &mut out,
         "The kinds of attributes: enumerator, name.",
         "ATTR_TYPES",
-        names(XLA_FFI_AttrType::ENUM.values.iter().map(|kind| {
+        XLA_FFI_AttrType::ENUM.values.iter().map(|kind| {
             let kind = XLA_FFI_AttrType(kind.value);
-            (kind.name(), kind.lower_name())
-        })),
+            names(kind.name(), kind.lower_name())
+        }),
     );
     list(
         &mut out,
@@ -54,9 +54,8 @@ pub(super) fn c(version: &str) -> String {
          than 8 share a byte, the first in the low bits).",
         "ELEMENT_TYPES",
         ELEMENT_TYPES.iter().map(|known| {
-            let name = known.dtype.name().unwrap_or_default();
-            let lower = known.dtype.lower_name().unwrap_or_default();
-            format!("{name}, {lower:?}, {}", known.bits)
+            let names = names(known.dtype.name(), known.dtype.lower_name());
+            format!("{names}, {}", known.bits)
         }),
     );
     comment(&mut out, "The last of absl's codes.");
@@ -84,11 +83,8 @@ pub(super) fn c(version: &str) -> String {
     for feature in Feature::ALL {
         let name = feature.constant();
         define(&mut out, &format!("SINCE_{name}"), feature.since() as u8);
-        define(
-            &mut out,
-            &format!("NAME_{name}"),
-            quoted(wording::feature(*feature)),
-        );
+        let words = format!("{:?}", wording::feature(*feature));
+        define(&mut out, &format!("NAME_{name}"), words);
     }
     comment(
         &mut out,
@@ -164,12 +160,9 @@ pub(super) fn python() -> String {
     out += "}\n";
     let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
     let stages = stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name());
-    let stages: Vec<_> = stages.map(quoted).collect();
-    let _ = writeln!(
-        out,
-        "\n# The stages in order.\nSTAGES = ({})",
-        stages.join(", ")
-    );
+    let stages: Vec<_> = stages.map(|stage| format!("{stage:?}")).collect();
+    let stages = stages.join(", ");
+    let _ = writeln!(out, "\n# The stages in order.\nSTAGES = ({stages})");
     out += "\n# What kind of number each element type is, and how many bits one takes.\nELEMENT_TYPES = {\n";
     for known in ELEMENT_TYPES {
         let name = known.dtype.name().unwrap_or_default();
@@ -186,21 +179,13 @@ pub(super) fn python() -> String {
     out + "}\n"
 }
 
-/// `NAME, "name"` of each.
-fn names(
-    names: impl Iterator<Item = (Option<&'static str>, Option<&'static str>)>,
-) -> impl Iterator<Item = String> {
-    names.map(|(name, lower)| {
-        format!(
-            "{}, {:?}",
-            name.unwrap_or_default(),
-            lower.unwrap_or_default()
-        )
-    })
-}
-
-fn quoted(text: &str) -> String {
-    format!("{text:?}")
+/// `NAME, "name"`.
+fn names(name: Option<&str>, lower: Option<&str>) -> String {
+    format!(
+        "{}, {:?}",
+        name.unwrap_or_default(),
+        lower.unwrap_or_default()
+    )
 }
 
 /// A macro that applies another to each entry.

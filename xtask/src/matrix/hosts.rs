@@ -7,6 +7,8 @@ use crate::expected::Runtime;
 use crate::python::{self, Python};
 use crate::uv::{self, NoWheel};
 use crate::venv;
+use Kind::{Plugin, TensorFlow};
+use Revision::{R2, R4, R5, R7, R8, R9};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,57 +27,25 @@ enum Kind {
 /// which may vanish.
 type Host = (&'static str, &'static str, Kind, Revision, bool);
 
+const XLA_PLUGIN: Kind = Plugin("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so");
+const ATOMS_PLUGIN: Kind = Plugin("fastatomstruct_xla_cpu/libpjrt_cpu.so");
+const LAMMPS_PLUGIN: Kind = Plugin("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so");
+
 /// The hosts besides the jaxlibs that `ffi-sys` lists; of each package the newest first.
 const HOSTS: [Host; 7] = [
-    (
-        "tensorflow-cpu",
-        "2.21.0",
-        Kind::TensorFlow,
-        Revision::R7,
-        true,
-    ),
-    (
-        "tensorflow-cpu",
-        "2.20.0",
-        Kind::TensorFlow,
-        Revision::R5,
-        false,
-    ),
-    (
-        "tensorflow-cpu",
-        "2.19.1",
-        Kind::TensorFlow,
-        Revision::R4,
-        false,
-    ),
-    (
-        "tensorflow-cpu",
-        "2.18.1",
-        Kind::TensorFlow,
-        Revision::R2,
-        true,
-    ),
-    (
-        "xla-cpu-pjrt",
-        "0.0.1",
-        Kind::Plugin("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"),
-        Revision::R7,
-        true,
-    ),
+    ("tensorflow-cpu", "2.21.0", TensorFlow, R7, true),
+    ("tensorflow-cpu", "2.20.0", TensorFlow, R5, false),
+    ("tensorflow-cpu", "2.19.1", TensorFlow, R4, false),
+    ("tensorflow-cpu", "2.18.1", TensorFlow, R2, true),
+    ("xla-cpu-pjrt", "0.0.1", XLA_PLUGIN, R7, true),
     (
         "fastatomstruct-xla-cpu",
         "2026.6.23",
-        Kind::Plugin("fastatomstruct_xla_cpu/libpjrt_cpu.so"),
-        Revision::R8,
+        ATOMS_PLUGIN,
+        R8,
         false,
     ),
-    (
-        "lammps-jax-pjrt-cpu",
-        "0.11.2",
-        Kind::Plugin("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"),
-        Revision::R9,
-        false,
-    ),
+    ("lammps-jax-pjrt-cpu", "0.11.2", LAMMPS_PLUGIN, R9, false),
 ];
 
 /// Those that run when nothing is asked for.
@@ -106,11 +76,6 @@ pub(super) fn asked(text: &str) -> Result<Runtime> {
     Ok(Runtime::of_host(name, version, revision))
 }
 
-/// The library of a plugin, which lies at `path` in its package.
-fn plugin(runtime: &Runtime, path: &str) -> Result<PathBuf> {
-    uv::file(&format!("{}=={}", runtime.host, runtime.version), path)
-}
-
 /// The program that runs rows on plugins.
 pub(super) fn build(root: &Path) -> Result<PathBuf> {
     let mut command = cargo(root);
@@ -129,19 +94,15 @@ pub(super) fn column(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Col
     }
 }
 
-fn kind(runtime: &Runtime) -> Kind {
-    let known = HOSTS.iter().find(|host| host.0 == runtime.host);
-    known.map_or(Kind::TensorFlow, |host| host.2)
-}
-
 fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> {
-    let mut command = match kind(runtime) {
-        Kind::TensorFlow => {
+    let known = HOSTS.iter().find(|host| host.0 == runtime.host);
+    let mut command = match known.map_or(TensorFlow, |host| host.2) {
+        TensorFlow => {
             let venv = venv::with(&runtime.host, &runtime.version)?;
             tensorflow(root, &venv.python, "tf_matrix.py")
         }
-        Kind::Plugin(path) => {
-            let plugin = plugin(runtime, path)?;
+        Plugin(path) => {
+            let plugin = uv::file(&format!("{}=={}", runtime.host, runtime.version), path)?;
             let mut command = Command::new(&subjects.rows);
             command.arg(plugin).stdin(Stdio::null());
             command

@@ -170,26 +170,6 @@ impl Table<'_> {
             columns(|column| matches!(column, Column::NoWheel(_)))
         )
     }
-
-    /// All cells with their messages, for whoever wants to look closer.
-    pub(super) fn messages(&self) -> Vec<serde_json::Value> {
-        let mut all = Vec::new();
-        for (runtime, column) in self.runtimes.iter().zip(&self.columns) {
-            let Column::Cells { order, cells } = column else {
-                continue;
-            };
-            for key in order {
-                let Some(outcome) = cells.get(key) else {
-                    continue;
-                };
-                all.push(serde_json::json!({
-                    "host": runtime.host, "version": runtime.version, "revision": runtime.revision.name(),
-                    "library": key.0, "feature": key.1, "cell": outcome.cell.name(), "message": outcome.message,
-                }));
-            }
-        }
-        all
-    }
 }
 
 /// How wide a column is: as its head, and as the longest word in it.

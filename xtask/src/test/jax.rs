@@ -68,7 +68,7 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
         "the drivers alone, on {}",
         versions.join(", ")
     ));
-    shared.fetch(false, false, tally);
+    shared.fetch(false, tally);
     tally.wide("libraries", |_| {
         libraries::build_rust(root)?;
         libraries::build_cli(root)?;
@@ -83,12 +83,10 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
     std::thread::scope(|scope| {
         for version in &versions {
             for driver in PLAIN.into_iter().chain(OTHERS).chain([RACES]) {
-                let on = On {
-                    jaxlib: version,
-                    python: args.python.as_deref(),
-                    beside: false,
-                };
-                scope.spawn(move || on.run(driver, root, shared, examples, tally));
+                let jaxlib = (version.as_str(), args.python.as_deref());
+                scope.spawn(move || {
+                    on_named(driver, jaxlib, false, (root, shared, examples), tally);
+                });
             }
         }
     });
@@ -114,12 +112,13 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         });
     };
     let on = |driver: &str, jaxlib: &str| {
-        let on = On {
-            jaxlib,
-            python: None,
-            beside: true,
-        };
-        on.run(driver, root, shared, examples, tally);
+        on_named(
+            driver,
+            (jaxlib, None),
+            true,
+            (root, shared, examples),
+            tally,
+        );
     };
     let listed = jaxlibs::listed();
     let (oldest, newest_jaxlib) = (&listed[0], &listed[listed.len() - 1]);
@@ -143,45 +142,33 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     });
 }
 
-/// A jaxlib that is named, and the Python for it.
-#[derive(Clone, Copy)]
-struct On<'a> {
-    jaxlib: &'a str,
-    /// The first that has a wheel where none is named.
-    python: Option<&'a str>,
-    /// Beside a whole run: without what is the same on every jaxlib.
+/// A driver on a jaxlib that is named, with the first Python that has a wheel where none is named; `beside` a whole run
+/// without what is the same on every jaxlib.
+fn on_named(
+    driver: &str,
+    (jaxlib, python): (&str, Option<&str>),
     beside: bool,
-}
-
-impl On<'_> {
-    fn run(self, driver: &str, root: &Path, shared: &Shared, examples: &[String], tally: &Tally) {
-        let Self {
-            jaxlib,
-            python,
-            beside,
-        } = self;
-        let name = format!("JAX {driver}, jaxlib {jaxlib}");
-        tally.work(&name, |log| {
-            let venv = match python {
-                Some(python) => venv::exactly_on(jaxlib, python)?,
-                None => venv::exactly(jaxlib)?,
-            };
-            let mut command = python_driver(root, &venv, driver);
-            shared.material.wait().for_older(&mut command);
-            if driver == RACES
-                && jaxlibs::listed()
-                    .last()
-                    .is_some_and(|newest| newest == jaxlib)
-            {
-                command.arg("--ends");
-            }
-            if driver == CHECK && beside {
-                command.arg("--in-jax");
-            }
-            command.args(examples);
-            tally::drive(&name, &mut command, log)
-        });
-    }
+    (root, shared, examples): (&Path, &Shared, &[String]),
+    tally: &Tally,
+) {
+    let name = format!("JAX {driver}, jaxlib {jaxlib}");
+    tally.work(&name, |log| {
+        let venv = match python {
+            Some(python) => venv::exactly_on(jaxlib, python)?,
+            None => venv::exactly(jaxlib)?,
+        };
+        let mut command = python_driver(root, &venv, driver);
+        shared.material.wait().for_older(&mut command);
+        let listed = jaxlibs::listed();
+        if driver == RACES && listed.last().is_some_and(|newest| newest == jaxlib) {
+            command.arg("--ends");
+        }
+        if driver == CHECK && beside {
+            command.arg("--in-jax");
+        }
+        command.args(examples);
+        tally::drive(&name, &mut command, log)
+    });
 }
 
 /// The loader for TensorFlow.

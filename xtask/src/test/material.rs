@@ -30,17 +30,18 @@ pub(super) struct Material {
 
 impl Material {
     /// Fetches what the plain tests need, or `all`. What is in the cache needs no network.
-    pub(super) fn fetch(all: bool, latest: bool, log: &mut Log) -> Result<Self> {
-        let venv = match latest {
-            true => venv::latest()?,
-            false => venv::newest()?,
-        };
+    pub(super) fn fetch(all: bool, log: &mut Log) -> Result<Self> {
+        let venv = venv::newest()?;
         log.push_str(&format!("JAX tests use {venv}\n"));
         uv::headers(JAXLIBS.last().context("no jaxlib is listed")?)?;
         let plain = Self {
             headers: Some(cache::root()?.join("include")),
             libclang: Some(uv::libclang()?),
-            for_export: optional("packages for jax.export", uv::for_export(&venv), log),
+            for_export: optional(
+                "packages for jax.export",
+                uv::beside(&venv, &uv::FOR_EXPORT, "absl"),
+                log,
+            ),
             venv: Some(venv),
             ..Self::default()
         };
@@ -58,7 +59,11 @@ impl Material {
             cmake: cmake(log),
             zig: optional("zig", uv::zig(), log),
             go: optional("go", uv::go(), log),
-            checkers: optional("type checkers", uv::checkers(venv), log),
+            checkers: optional(
+                "type checkers",
+                uv::beside(venv, &uv::CHECKERS, "mypy"),
+                log,
+            ),
             oldest: optional("oldest jaxlib", venv::exactly(JAXLIBS[0]), log),
             ..plain
         })
