@@ -1,7 +1,7 @@
 //! The function table.
 
 use crate::{
-    Revision, XLA_FFI_Api_Version, XLA_FFI_CustomOptions_Get_Args,
+    Layout, Revision, XLA_FFI_Api_Version, XLA_FFI_CustomOptions_Get_Args,
     XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_DeviceMemory_Free_Args,
     XLA_FFI_DeviceOrdinal_Get_Args, XLA_FFI_Error, XLA_FFI_Error_Create_Args,
     XLA_FFI_Error_Destroy_Args, XLA_FFI_Error_GetDetails_Args, XLA_FFI_Future_Create_Args,
@@ -244,26 +244,8 @@ impl Slot {
             Self::ErrorGetDetails if before_r9 => "XLA_FFI_Error_GetMessage",
             Self::TypeRegister if before_r7 => "XLA_FFI_TypeId_Register",
             Self::InvokeContextGet if before_r9 => "XLA_FFI_ExecutionContext_Get",
-            Self::ErrorCreate => "XLA_FFI_Error_Create",
-            Self::ErrorGetDetails => "XLA_FFI_Error_GetDetails",
-            Self::ErrorDestroy => "XLA_FFI_Error_Destroy",
-            Self::HandlerRegister => "XLA_FFI_Handler_Register",
-            Self::StreamGet => "XLA_FFI_Stream_Get",
-            Self::TypeRegister => "XLA_FFI_Type_Register",
-            Self::InvokeContextGet => "XLA_FFI_InvokeContext_Get",
-            Self::StateSet => "XLA_FFI_State_Set",
-            Self::StateGet => "XLA_FFI_State_Get",
-            Self::DeviceMemoryAllocate => "XLA_FFI_DeviceMemory_Allocate",
-            Self::DeviceMemoryFree => "XLA_FFI_DeviceMemory_Free",
-            Self::ThreadPoolSchedule => "XLA_FFI_ThreadPool_Schedule",
-            Self::ThreadPoolNumThreads => "XLA_FFI_ThreadPool_NumThreads",
-            Self::FutureCreate => "XLA_FFI_Future_Create",
-            Self::FutureSetAvailable => "XLA_FFI_Future_SetAvailable",
-            Self::FutureSetError => "XLA_FFI_Future_SetError",
-            Self::RunIdGet => "XLA_FFI_RunId_Get",
-            Self::DeviceOrdinalGet => "XLA_FFI_DeviceOrdinal_Get",
-            Self::InvokeContextFindExtension => "XLA_FFI_InvokeContext_FindExtension",
-            Self::CustomOptionsGet => "XLA_FFI_CustomOptions_Get",
+            // Behind the four fields of the head.
+            _ => <XLA_FFI_Api as Layout>::LAYOUT.fields[4 + self as usize].name,
         }
     }
 

@@ -116,24 +116,16 @@ pub struct Rename {
 /// All renamed types. (Renamed functions: [`Slot::name`].) On r0 the field `extension_start` is
 /// called `priv` and is a `void*`.
 pub const RENAMES: &[Rename] = &[
-    Rename {
-        new: "XLA_FFI_InternalExtension",
-        old: "XLA_FFI_Extension_Base",
-        until: Revision::R8,
-    },
-    Rename {
-        new: "XLA_FFI_InternalExtension_Type",
-        old: "XLA_FFI_Extension_Type",
-        until: Revision::R8,
-    },
-    Rename {
-        new: "XLA_FFI_InvokeContext",
-        old: "XLA_FFI_ExecutionContext",
-        until: Revision::R8,
-    },
-    Rename {
-        new: "XLA_FFI_InvokeContext_Get_Args",
-        old: "XLA_FFI_ExecutionContext_Get_Args",
-        until: Revision::R8,
-    },
+    up_to_r8("XLA_FFI_InternalExtension", "XLA_FFI_Extension_Base"),
+    up_to_r8("XLA_FFI_InternalExtension_Type", "XLA_FFI_Extension_Type"),
+    up_to_r8("XLA_FFI_InvokeContext", "XLA_FFI_ExecutionContext"),
+    up_to_r8(
+        "XLA_FFI_InvokeContext_Get_Args",
+        "XLA_FFI_ExecutionContext_Get_Args",
+    ),
 ];
+
+const fn up_to_r8(new: &'static str, old: &'static str) -> Rename {
+    let until = Revision::R8;
+    Rename { new, old, until }
+}

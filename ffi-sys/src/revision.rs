@@ -42,6 +42,22 @@ pub enum Revision {
     R10 = 10,
 }
 
+/// Of each revision: the minor version, the function slots, the first and the last jaxlib, the name.
+type Row = (i32, usize, &'static str, Option<&'static str>, &'static str);
+const ROWS: [Row; 11] = [
+    (0, 11, "0.4.31", Some("0.4.31"), "r0"),
+    (1, 12, "0.4.33", Some("0.4.33"), "r1"),
+    (1, 15, "0.4.34", Some("0.4.36"), "r2"),
+    (1, 16, "0.4.38", Some("0.5.0"), "r3"),
+    (1, 17, "0.5.1", Some("0.5.3"), "r4"),
+    (1, 18, "0.6.0", Some("0.7.2"), "r5"),
+    (1, 18, "0.8.0", Some("0.8.0"), "r6"),
+    (2, 18, "0.8.1", Some("0.9.0.1"), "r7"),
+    (3, 18, "0.9.1", Some("0.11.0"), "r8"),
+    (4, 19, "0.11.1", Some("0.11.2"), "r9"),
+    (5, 20, "0.12.0", None, "r10"),
+];
+
 impl Revision {
     /// Bytes of every function table before its first function; `api.rs` proves it of the newest.
     pub(crate) const TABLE_HEAD: usize = 48;
@@ -67,29 +83,13 @@ impl Revision {
     /// The minor version that headers and runtimes of this revision state (the major one is 0).
     #[must_use]
     pub const fn minor_version(self) -> i32 {
-        match self {
-            Self::R0 => 0,
-            Self::R1 | Self::R2 | Self::R3 | Self::R4 | Self::R5 | Self::R6 => 1,
-            Self::R7 => 2,
-            Self::R8 => 3,
-            Self::R9 => 4,
-            Self::R10 => 5,
-        }
+        ROWS[self as usize].0
     }
 
     /// Function slots in [`XLA_FFI_Api`](crate::XLA_FFI_Api) after `internal_api`.
     #[must_use]
     pub const fn slot_count(self) -> usize {
-        match self {
-            Self::R0 => 11,
-            Self::R1 => 12,
-            Self::R2 => 15,
-            Self::R3 => 16,
-            Self::R4 => 17,
-            Self::R5 | Self::R6 | Self::R7 | Self::R8 => 18,
-            Self::R9 => 19,
-            Self::R10 => 20,
-        }
+        ROWS[self as usize].1
     }
 
     /// `sizeof(XLA_FFI_Api)` in bytes: 48 of head, 8 a slot.
@@ -120,37 +120,13 @@ impl Revision {
     /// The first jaxlib release with this revision.
     #[must_use]
     pub const fn first_jaxlib(self) -> &'static str {
-        match self {
-            Self::R0 => "0.4.31",
-            Self::R1 => "0.4.33",
-            Self::R2 => "0.4.34",
-            Self::R3 => "0.4.38",
-            Self::R4 => "0.5.1",
-            Self::R5 => "0.6.0",
-            Self::R6 => "0.8.0",
-            Self::R7 => "0.8.1",
-            Self::R8 => "0.9.1",
-            Self::R9 => "0.11.1",
-            Self::R10 => "0.12.0",
-        }
+        ROWS[self as usize].2
     }
 
     /// The last jaxlib release with this revision; `None` for the newest.
     #[must_use]
     pub const fn last_jaxlib(self) -> Option<&'static str> {
-        match self {
-            Self::R0 => Some("0.4.31"),
-            Self::R1 => Some("0.4.33"),
-            Self::R2 => Some("0.4.36"),
-            Self::R3 => Some("0.5.0"),
-            Self::R4 => Some("0.5.3"),
-            Self::R5 => Some("0.7.2"),
-            Self::R6 => Some("0.8.0"),
-            Self::R7 => Some("0.9.0.1"),
-            Self::R8 => Some("0.11.0"),
-            Self::R9 => Some("0.11.2"),
-            Self::R10 => None,
-        }
+        ROWS[self as usize].3
     }
 
     /// The revision that jaxlib `version` speaks, `"0.9.0.1"` for instance; `None` for one older than the
@@ -173,19 +149,7 @@ impl Revision {
     /// The lower-case name, `"r0"` to `"r10"`.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::R0 => "r0",
-            Self::R1 => "r1",
-            Self::R2 => "r2",
-            Self::R3 => "r3",
-            Self::R4 => "r4",
-            Self::R5 => "r5",
-            Self::R6 => "r6",
-            Self::R7 => "r7",
-            Self::R8 => "r8",
-            Self::R9 => "r9",
-            Self::R10 => "r10",
-        }
+        ROWS[self as usize].4
     }
 
     /// The revision called `name`; `None` where there is none.
