@@ -1,6 +1,5 @@
 //! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, how that grows, what a call costs on
-//! the embedded runtime, what a library of one handler weighs and takes to build, and what C++ sources
-//! take with our headers and upstream's.
+//! the embedded runtime, and what a library of one handler weighs and takes to build.
 
 mod budget;
 mod embedded;
@@ -9,16 +8,15 @@ mod scale;
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::{compile_cost, jaxlibs, python, ui, uv};
+use crate::{jaxlibs, python, ui, uv};
 use anyhow::{Context, Result, bail, ensure};
 use budget::{COLUMNS, Judged, Row, print};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::Instant;
 use xla_ffi_testing::compiler::works;
-use xla_ffi_testing::cost;
 
 /// Command line of `bench`.
 #[derive(clap::Args)]
@@ -26,17 +24,14 @@ pub(crate) struct Args {
     /// Fail where a cost is above what the project promises.
     #[arg(long)]
     check: bool,
-    /// Measure alone what C++ handlers cost to compile, with our headers and with upstream's.
-    #[arg(long)]
-    compile: bool,
     /// What continuous integration runs: decoding and the library's size alone, checked; nothing may be missing.
-    #[arg(long, conflicts_with = "compile")]
+    #[arg(long)]
     guard: bool,
     /// Measure alone what a call costs in a real XLA, beside what a user would pick instead.
-    #[arg(long, conflicts_with_all = ["compile", "guard"])]
+    #[arg(long, conflicts_with = "guard")]
     jax: bool,
     /// Measure alone how costs grow with operands, attributes and the depth of dictionaries.
-    #[arg(long, conflicts_with_all = ["compile", "guard", "jax"])]
+    #[arg(long, conflicts_with_all = ["guard", "jax"])]
     scale: bool,
 }
 
@@ -58,8 +53,6 @@ const RUNTIME: [(&str, &str, f64); 3] = [
 
 /// Bytes of a library of one handler, stripped.
 const LIBRARY_BYTES: u64 = 390_000;
-/// Time to build it from clean on two cores.
-const LIBRARY_TIME: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -72,16 +65,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut misses = vec![];
     if args.scale {
         misses.extend(scale::run(&root, &out)?);
-    } else if args.compile {
-        misses.extend(compile_cost::run(&root, &out, UPSTREAM)?);
     } else {
         misses.extend(decode(&root, &out, check, args.guard)?);
         misses.extend(scale::run(&root, &out)?);
-        misses.extend(library(&root, &out, args.guard)?);
+        misses.extend(library(&root, &out)?);
         if !args.guard {
             misses.extend(runtime(&root, &out)?);
             misses.extend(embedded::run(&root, &out)?);
-            misses.extend(compile_cost::run(&root, &out, UPSTREAM)?);
         }
     }
     for miss in &misses {
@@ -270,9 +260,8 @@ fn runtime(root: &Path, out: &Path) -> Result<Vec<String>> {
     Ok(misses)
 }
 
-/// Builds a library of one handler as a user does, from clean; what is over budget, the time too unless `size_only`: the
-/// guard is for machines of any speed.
-fn library(root: &Path, out: &Path, size_only: bool) -> Result<Vec<String>> {
+/// Builds a library of one handler as a user does, from clean; whether it is over budget.
+fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let place = &out.join("one_handler");
     let _ = fs::remove_dir_all(place);
     fs::create_dir_all(place)?;
@@ -294,46 +283,31 @@ fn library(root: &Path, out: &Path, size_only: bool) -> Result<Vec<String>> {
     // The versions that the project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     python::output(cargo(place).arg("fetch"), "cargo fetch")?;
-    let (built, cost) = cost::shell(
-        "\"${CARGO:-cargo}\" build --quiet --release --jobs 2",
-        &[],
-        |command| {
-            command
-                .current_dir(place)
-                .env_remove("CARGO_MANIFEST_DIR")
-                .env("CARGO_TARGET_DIR", place.join("target"));
-        },
-    );
-    ensure!(
-        built.status.success(),
-        "the library of one handler does not build: {}",
-        String::from_utf8_lossy(&built.stderr)
-    );
+    let start = Instant::now();
+    let mut build = cargo(place);
+    build.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--jobs",
+        "2",
+        "--target-dir",
+    ]);
+    python::output(
+        build.arg(place.join("target")),
+        "the library of one handler",
+    )?;
+    let took = start.elapsed();
     let bytes = fs::metadata(place.join("target/release").join(file_name("one_handler")))?.len();
     println!(
-        "a library of one handler: {bytes} bytes stripped, built from clean in {} ({} of processors)",
-        ui::seconds(cost.clock),
-        ui::seconds(cost.computed)
+        "a library of one handler: {bytes} bytes stripped, built from clean in {}",
+        ui::seconds(took)
     );
-    let report = serde_json::json!({
-        "bytes": bytes,
-        "seconds": cost.clock.as_secs_f64(),
-        "processor_seconds": cost.computed.as_secs_f64(),
-    });
+    let report = serde_json::json!({ "bytes": bytes, "seconds": took.as_secs_f64() });
     save(out, "library.json", &report)?;
-    let mut misses = Vec::new();
-    if bytes > LIBRARY_BYTES {
-        misses.push(format!(
-            "a library of one handler: {bytes} bytes, at most {LIBRARY_BYTES}"
-        ));
-    }
-    if !size_only && !cost.is_under_on(2, LIBRARY_TIME) {
-        misses.push(format!(
-            "a library of one handler: built in {} ({} of processors), at most {} on two processors",
-            ui::seconds(cost.clock),
-            ui::seconds(cost.computed),
-            ui::seconds(LIBRARY_TIME)
-        ));
-    }
-    Ok(misses)
+    let miss = format!("a library of one handler: {bytes} bytes, at most {LIBRARY_BYTES}");
+    Ok((bytes > LIBRARY_BYTES)
+        .then_some(miss)
+        .into_iter()
+        .collect())
 }

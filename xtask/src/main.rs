@@ -5,7 +5,6 @@ mod abi;
 mod bench;
 mod cache;
 mod cargo;
-mod compile_cost;
 mod cuda;
 mod demo;
 mod dist;
