@@ -44,13 +44,6 @@ const OTHER_MACHINES: f64 = 1.25;
 /// How often the handlers are measured before a cost counts as over budget, each time with operands in another order.
 const TRIES: u64 = 3;
 
-/// What the embedded runtime costs: the name in the report, in words, and at most so many ns.
-const RUNTIME: [(&str, &str, f64); 3] = [
-    ("prepared", "a prepared call, above the direct one", 20.0),
-    ("build", "a frame of 64 buffers and 64 attributes", 3000.0),
-    ("update", "64 data pointers replaced in place", 100.0),
-];
-
 /// Bytes of a library of one handler, stripped.
 const LIBRARY_BYTES: u64 = 390_000;
 
@@ -70,7 +63,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         misses.extend(scale::run(&root, &out)?);
         misses.extend(library(&root, &out)?);
         if !args.guard {
-            misses.extend(runtime(&root, &out)?);
             misses.extend(embedded::run(&root, &out)?);
         }
     }
@@ -231,33 +223,6 @@ fn compile(
         .arg(&library);
     python::output(&mut command, compiler)?;
     Ok(Some(library))
-}
-
-/// Runs the calls on the embedded runtime, which are built with the comparison; what is over budget.
-fn runtime(root: &Path, out: &Path) -> Result<Vec<String>> {
-    let report = report(&mut Command::new(root.join("target/release/calls")))?;
-    save(out, "runtime.json", &report)?;
-    let cost = |name: &str| {
-        report[name]
-            .as_f64()
-            .with_context(|| format!("no cost of {name}"))
-    };
-    println!("\nthe embedded runtime, median of 51 rounds");
-    println!(
-        "{:44}{:>9.1} ns",
-        "a direct call of an empty handler",
-        cost("direct")?
-    );
-    let mut misses = Vec::new();
-    for (name, words, limit) in RUNTIME {
-        let cost = cost(name)?;
-        println!("{words:44}{cost:>9.1} ns   at most {limit:>5.0} ns");
-        if cost > limit {
-            misses.push(format!("{words}: {cost:.1} ns, at most {limit} ns"));
-        }
-    }
-    println!();
-    Ok(misses)
 }
 
 /// Builds a library of one handler as a user does, from clean; whether it is over budget.

@@ -51,11 +51,13 @@ fn forbidden(skips: &[String]) -> impl Iterator<Item = &String> {
     skips.iter().filter(move |skip| !may(skip))
 }
 
+/// A step that ran: its name, what was skipped unless it failed, and how long it took.
+type Step = (String, Option<Vec<String>>, Duration);
+
 /// The steps so far, and how many may run at a time.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// Name, what was skipped unless it failed, and time.
-    steps: Mutex<Vec<(String, Option<Vec<String>>, Duration)>>,
+    steps: Mutex<Vec<Step>>,
     free: Mutex<usize>,
     freed: Condvar,
     start: Instant,

@@ -1,33 +1,37 @@
 //! What calls on the embedded runtime cost on one thread and beside another one, as a line of JSON: ns a call, the
 //! least of many rounds. `cargo xtask bench` runs it, prints it and knows the limits.
 
+use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use xla_ffi::internal::{PreparedCall, Revision, Runtime};
+use xla_ffi::internal::{
+    Attributes, Bundle, CallFrame, DType, PreparedCall, Revision, Runtime, Shape,
+};
+use xla_ffi::sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler, XLA_FFI_Metadata_Extension};
 use xla_ffi_benches_embedded::{KINDS, parts, prepared};
 
 /// Calls in a round.
 const CALLS: u32 = 1000;
 /// Rounds of one measurement.
-const ROUNDS: usize = 40;
+const ROUNDS: usize = 80;
 /// Measurements of what is compared, in turns: another process that runs for a while falls on a few of all.
 const TURNS: usize = 12;
 
-fn calls(call: &mut PreparedCall) {
-    for _ in 0..CALLS {
-        black_box(&mut *call).invoke().expect("it runs");
-    }
-}
-
-/// Nanoseconds of one of `CALLS` runs of `work`, the least of the rounds.
-fn alone(mut work: impl FnMut()) -> f64 {
+/// Nanoseconds of one run of `work`, the least of rounds of `count` runs.
+fn least(count: u32, mut work: impl FnMut()) -> f64 {
     let round = |_| {
         let start = Instant::now();
-        work();
-        start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+        for _ in 0..count {
+            work();
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(count)
     };
-    (0..ROUNDS * 2).map(round).fold(f64::INFINITY, f64::min)
+    (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min)
+}
+
+fn alone(call: &mut PreparedCall) -> f64 {
+    least(CALLS, || black_box(&mut *call).invoke().expect("it runs"))
 }
 
 /// The same while another thread makes calls all the time.
@@ -37,13 +41,69 @@ fn beside(call: &PreparedCall) -> f64 {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                calls(&mut other);
+                other.invoke().expect("it runs");
             }
         });
-        let least = alone(|| calls(&mut own));
+        let least = alone(&mut own);
         stop.store(true, Ordering::Relaxed);
         least
     })
+}
+
+/// Answers the metadata call, and nothing else.
+unsafe extern "C" fn empty(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    let extension = unsafe { (*frame).extension_start };
+    if !extension.is_null() {
+        // SAFETY: the only extension that hosts send is the metadata's.
+        let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
+        // SAFETY: the host's metadata is writable.
+        unsafe { (*metadata).api_version.major_version = 0 };
+        // SAFETY: as above.
+        unsafe { (*metadata).api_version.minor_version = 1 };
+    }
+    std::ptr::null_mut()
+}
+
+/// A prepared call of an empty handler beside a direct one, and frames of 64 operands and attributes.
+fn frames(runtime: &Runtime) -> serde_json::Value {
+    // SAFETY: `empty` is a handler.
+    let bundle = unsafe { Bundle::execute(empty) };
+    let handler = runtime.handler("empty", bundle).expect("it answers");
+    let executable = handler.instantiate(&Attributes::new()).expect("no stage");
+    let (_, x, y) = parts(runtime);
+    let mut call = executable
+        .call()
+        .arg(x)
+        .ret(y)
+        .prepare()
+        .expect("it lays out");
+    let mut frame = std::mem::MaybeUninit::<XLA_FFI_CallFrame>::zeroed();
+    let handler: XLA_FFI_Handler = black_box(empty);
+    let direct = least(CALLS, || {
+        // SAFETY: the handler reads one field, which is zero.
+        black_box(unsafe { handler(black_box(frame.as_mut_ptr())) });
+    });
+    let prepared = alone(&mut call);
+
+    let shape = Shape::new(DType::F32, [8, 16]).expect("it fits");
+    let data = std::ptr::without_provenance_mut::<c_void>(64);
+    let operands = vec![(shape, data); 32];
+    let mut attributes = Attributes::new();
+    for index in 0..64 {
+        attributes = attributes.with(format!("attribute_{index}"), f64::from(index));
+    }
+    let make = || {
+        let frame = CallFrame::new(Revision::NEWEST, &operands, &operands);
+        frame.expect("it lays out").attributes(&attributes)
+    };
+    let build = least(CALLS, || drop(black_box(make())));
+    let (mut frame, pointers) = (make(), vec![data; 32]);
+    let update = least(CALLS, || {
+        let (args, rets) = (black_box(&pointers), black_box(&pointers));
+        frame.update(args, rets).expect("32 and 32");
+    });
+    serde_json::json!({ "prepared": prepared - direct, "build": build, "update": update })
 }
 
 fn main() {
@@ -53,12 +113,12 @@ fn main() {
         let mut one = prepared(&runtime, kind);
         let [mut single, mut two_threads, mut crowded] = [f64::INFINITY; 3];
         for _ in 0..TURNS {
-            single = single.min(alone(|| calls(&mut one)));
+            single = single.min(alone(&mut one));
             two_threads = two_threads.min(beside(&one));
             // Each has called the handler: what its library keeps of the others is not to cost the last.
             let other = |_| prepared(&Runtime::new(Revision::NEWEST), kind);
             let mut others: Vec<_> = (0..100).map(other).collect();
-            crowded = crowded.min(others.last_mut().map_or(0.0, |last| alone(|| calls(last))));
+            crowded = crowded.min(others.last_mut().map_or(0.0, alone));
         }
         report.insert(
             kind.to_owned(),
@@ -67,19 +127,12 @@ fn main() {
     }
     let mut same = prepared(&runtime, "plain");
     let (executable, x, y) = parts(&runtime);
-    let (mut run, mut prepared) = (f64::INFINITY, f64::INFINITY);
-    for _ in 0..TURNS {
-        run = run.min(alone(|| {
-            for _ in 0..CALLS {
-                let call = executable.call().arg(x.clone()).ret(y.clone());
-                black_box(call.run().expect("it runs"));
-            }
-        }));
-        prepared = prepared.min(alone(|| calls(&mut same)));
-    }
-    report.insert(
-        "run".to_owned(),
-        serde_json::json!({ "run": run, "prepared": prepared }),
-    );
+    let run = least(CALLS, || {
+        let call = executable.call().arg(x.clone()).ret(y.clone());
+        black_box(call.run().expect("it runs"));
+    });
+    let same = serde_json::json!({ "run": run, "prepared": alone(&mut same) });
+    report.insert("run".to_owned(), same);
+    report.insert("frames".to_owned(), frames(&runtime));
     println!("{}", serde_json::Value::Object(report));
 }

@@ -14,6 +14,13 @@ const KINDS: [(&str, &str); 5] = [
     ("internal", "one of the internal API"),
 ];
 
+/// What frames cost: the name in the report, in words, and at most so many ns.
+const FRAMES: [(&str, &str, f64); 3] = [
+    ("prepared", "a prepared call, above the direct one", 20.0),
+    ("build", "a frame of 64 buffers and 64 attributes", 3000.0),
+    ("update", "64 data pointers replaced in place", 100.0),
+];
+
 /// A call beside another thread's, by one alone.
 const TWO_THREADS: f64 = 1.5;
 /// A call beside a hundred other runtimes, by one without them.
@@ -50,6 +57,14 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
                     "{words}: {what} {cost:.1} ns, {one:.1} without, at most {limit} times that"
                 ));
             }
+        }
+    }
+    for (name, words, limit) in FRAMES {
+        let cost = report["frames"][name].as_f64();
+        let cost = cost.with_context(|| format!("no cost of {name}"))?;
+        println!("{words:44}{cost:>9.1} ns   at most {limit:>5.0} ns");
+        if cost > limit {
+            misses.push(format!("{words}: {cost:.1} ns, at most {limit} ns"));
         }
     }
     let cost = |name: &str| report["run"][name].as_f64().context("no cost of Call::run");
