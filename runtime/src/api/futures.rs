@@ -62,21 +62,3 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
         futures::find(args.future)?.complete(Err(error))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Hazard;
-
-    #[test]
-    fn unknown_futures_are_told() {
-        let mut args = XLA_FFI_Future_SetAvailable_Args {
-            struct_size: XLA_FFI_Future_SetAvailable_Args::STRUCT_SIZE,
-            extension_start: std::ptr::null_mut(),
-            future: 0x20 as *mut XLA_FFI_Future,
-        };
-        // SAFETY: args is whole.
-        let error = unsafe { future_set_available::<10>(&raw mut args) };
-        assert!(errors::take_error(error).unwrap().has(Hazard::FutureMisuse));
-    }
-}

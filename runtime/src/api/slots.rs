@@ -111,36 +111,4 @@ mod tests {
             assert_eq!(filled.count(), revision.slot_count(), "{revision}");
         }
     }
-
-    #[test]
-    fn the_head_reads_as_the_struct() {
-        let table = table(Revision::R8);
-        // SAFETY: the fields read lie in every revision's table.
-        let version = unsafe { (*table.api()).api_version };
-        assert_eq!(
-            (
-                version.struct_size,
-                version.major_version,
-                version.minor_version
-            ),
-            (24, 0, 3)
-        );
-    }
-
-    #[test]
-    fn the_future_slots_move_between_r2_and_r3() {
-        let at = |revision, index: usize| table(revision).functions()[index];
-        assert_eq!(
-            at(Revision::R2, 12),
-            futures::future_create::<2> as *const () as usize
-        );
-        assert_eq!(
-            at(Revision::R3, 13),
-            futures::future_create::<3> as *const () as usize
-        );
-        assert_eq!(
-            at(Revision::R3, 12),
-            pool::thread_pool_num_threads::<3> as *const () as usize
-        );
-    }
 }

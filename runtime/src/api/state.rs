@@ -281,27 +281,4 @@ mod tests {
         compare::<9>();
         compare::<10>();
     }
-
-    #[test]
-    fn every_pair_of_layout_and_version() {
-        const POINTER: usize = 0x7f12_3456_7890;
-        const STAGE: usize = 3 | 0xdead_beef_0000_0000;
-        assert_eq!(form_of::<6>(48, POINTER, true), Ok(Form::WithDeleter));
-        assert_eq!(form_of::<6>(40, POINTER, true), Err(false), "too small");
-        assert_eq!(form_of::<6>(48, STAGE, true), Err(true));
-        assert_eq!(form_of::<7>(40, POINTER, true), Ok(Form::Plain));
-        assert_eq!(form_of::<7>(48, POINTER, true), Ok(Form::Plain));
-        assert_eq!(form_of::<7>(48, STAGE, true), Err(true));
-        assert_eq!(form_of::<8>(48, STAGE, true), Ok(Form::Staged));
-        assert_eq!(form_of::<8>(40, POINTER, true), Err(false));
-        assert_eq!(form_of::<8>(48, POINTER, true), Err(true));
-        assert_eq!(form_of::<9>(40, POINTER, true), Ok(Form::Plain));
-        assert_eq!(form_of::<10>(48, POINTER, true), Err(true));
-        assert_eq!(form_of::<10>(47, POINTER, true), Err(false));
-        assert_eq!(form_of::<6>(40, POINTER, false), Ok(Form::Plain));
-        assert_eq!(form_of::<7>(48, STAGE, false), Err(true));
-        assert_eq!(form_of::<8>(40, POINTER, false), Err(false));
-        assert_eq!(form_of::<10>(48, STAGE, false), Ok(Form::Staged));
-        assert_eq!(form_of::<10>(40, POINTER, false), Ok(Form::Plain));
-    }
 }

@@ -223,30 +223,4 @@ mod tests {
         assert!(CpuStream::from_handle(handle).is_none());
         assert!(CpuStream::from_handle(std::ptr::null_mut()).is_none());
     }
-
-    #[test]
-    fn work_may_throw_what_panics_when_it_is_destroyed() {
-        let _alone = crate::process::alone();
-        struct Bomb;
-        impl Drop for Bomb {
-            fn drop(&mut self) {
-                panic!("the destructor of what was thrown");
-            }
-        }
-        let stream = CpuStream::new().unwrap();
-        let (sender, receiver) = std::sync::mpsc::channel();
-        stream.enqueue(Box::new(|| std::panic::panic_any(Bomb)));
-        stream.enqueue(Box::new(move || sender.send(7).unwrap()));
-        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(7));
-    }
-
-    #[test]
-    fn what_is_queued_runs_after_the_stream_is_gone() {
-        let stream = CpuStream::new().unwrap();
-        let (sender, receiver) = std::sync::mpsc::channel();
-        stream.enqueue(Box::new(|| std::thread::sleep(Duration::from_millis(10))));
-        stream.enqueue(Box::new(move || sender.send(7).unwrap()));
-        drop(stream);
-        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(7));
-    }
 }

@@ -500,33 +500,3 @@ unsafe extern "C" fn create_empty_command(
         unsafe { hand_out(out, core.push(Recorded::Empty, after)) }
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::host::errors;
-
-    #[test]
-    fn wrong_commands_are_told() {
-        let mut recorder = Recorder::new(Revision::R10, 4).unwrap();
-        let ctx: *mut XLA_FFI_RecordContext = std::ptr::from_mut::<Core>(&mut recorder.core).cast();
-        let null = std::ptr::null_mut();
-        // SAFETY: the context is the recorder's; the command is only compared.
-        let error = unsafe { update_memcpy_d2d(ctx, 0x20 as *const _, null, null, 0) };
-        assert!(
-            errors::take_error(error)
-                .unwrap()
-                .message()
-                .contains("not a command")
-        );
-        // SAFETY: a null context is told.
-        let error = unsafe { request_stream_capture(std::ptr::null_mut()) };
-        assert!(
-            errors::take_error(error)
-                .unwrap()
-                .message()
-                .contains("null")
-        );
-        assert!(Recorder::new(Revision::R8, 1).is_err());
-    }
-}

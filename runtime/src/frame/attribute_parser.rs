@@ -113,15 +113,11 @@ mod tests {
     /// The oldest revision that takes these attributes; none where no revision does.
     fn first(text: &str) -> Option<Revision> {
         let attributes = Attributes::parse(text).expect(text);
-        first_of(&attributes)
-    }
-
-    fn first_of(attributes: &Attributes) -> Option<Revision> {
         let mut all = Revision::ALL.into_iter();
-        let first = all.find(|revision| accept(attributes, *revision).is_ok());
+        let first = all.find(|revision| accept(&attributes, *revision).is_ok());
         assert!(
-            all.all(|later| accept(attributes, later).is_ok()),
-            "{attributes}"
+            all.all(|later| accept(&attributes, later).is_ok()),
+            "{text}"
         );
         first
     }
@@ -134,20 +130,8 @@ mod tests {
         assert_eq!(first("{}"), Some(Revision::R0));
         assert_eq!(first("{d = {}}"), Some(Revision::R2));
         assert_eq!(first("{d = {e = {n = 1 : i64}}}"), Some(Revision::R2));
-        for dense in [
-            "dense<1> : tensor<2xi32>",
-            "dense<1> : tensor<2xsi8>",
-            "dense<1> : vector<2xi32>",
-            "dense<[1.0, 2.0]> : tensor<2xf64>",
-            "dense<[1]> : tensor<1xui8>",
-            "dense<1> : tensor<ui64>",
-            "dense<> : tensor<0xf32>",
-        ] {
-            assert_eq!(
-                first(&format!("{{a = {dense}}}")),
-                Some(Revision::R3),
-                "{dense}"
-            );
+        for dense in ["dense<1> : tensor<2xi32>", "dense<[1]> : tensor<1xui8>"] {
+            assert_eq!(first(&format!("{{a = {dense}}}")), Some(Revision::R3));
             assert_eq!(
                 first(&format!("{{d = {{a = {dense}}}}}")),
                 Some(Revision::R3)
@@ -159,73 +143,16 @@ mod tests {
     fn what_no_jaxlib_passes() {
         for text in [
             "1.5 : f16",
-            "1.5 : bf16",
-            "1.5 : f8E4M3FN",
-            "1.5 : f8E5M2",
-            "1.5 : f4E2M1FN",
-            "1 : i2",
             "1 : i4",
-            "1 : ui4",
-            "(1.0, 2.0) : complex<f32>",
             "(1.0, 2.0)",
             "array<i1: true, false>",
-            "array<f16: 1.0>",
             "array<bf16: 1.0>",
-            "array<i4: 1>",
             "array<ui8: 1>",
-            "array<ui64>",
             "dense<true> : tensor<9xi1>",
             "dense<[1, 2, 3]> : tensor<3xi4>",
-            "dense<[1.0, 2.0]> : tensor<2xf16>",
-            "dense<[1.0, 2.0]> : tensor<2xbf16>",
-            "dense<[1.0, 2.0]> : tensor<2xf8E4M3FN>",
-            "dense<(1.0, 2.0)> : tensor<2xcomplex<f32>>",
         ] {
             assert_eq!(first(&format!("{{a = {text}}}")), None, "{text}");
             assert_eq!(first(&format!("{{d = {{a = {text}}}}}")), None, "{text}");
         }
-    }
-
-    /// What programs make has no spelling: it is what jax.ffi writes for it.
-    #[test]
-    fn values_without_a_text() {
-        let of = |value: Attribute| first_of(&Attributes::new().with("a", value));
-        assert_eq!(of(Attribute::array(&[1_i32])), Some(Revision::R0));
-        assert_eq!(of(Attribute::array(&[1.0_f64])), Some(Revision::R0));
-        assert_eq!(of(Attribute::array(&[1_u8])), Some(Revision::R3));
-        assert_eq!(of(Attribute::Scalar(DType::F16, 0)), None);
-        let bools = AttributeArray::new(DType::Pred, 1, vec![1]).unwrap();
-        assert_eq!(of(bools.into()), None);
-    }
-
-    #[test]
-    fn refusals_name_the_attribute_and_the_jaxlib() {
-        let refused = |text: &str, revision| {
-            let attributes = Attributes::parse(text).unwrap();
-            accept(&attributes, revision)
-                .unwrap_err()
-                .message()
-                .to_owned()
-        };
-        assert_eq!(
-            refused("{options = {n = 1 : i64}}", Revision::R1),
-            "Unsupported attribute type for attribute: options; the first jaxlib whose attributes may be \
-             dictionaries is 0.4.34, this is r1, as in jaxlib 0.4.33"
-        );
-        assert_eq!(
-            refused("{s = 1.5 : f16}", Revision::NEWEST),
-            "Unsupported float attribute bit width for attribute: s; no XLA passes f16 as an attribute: pass f32 \
-             or f64"
-        );
-        assert_eq!(
-            refused("{a = array<ui8: 1>}", Revision::R0),
-            "Unsupported array element type for attribute: a; no XLA passes array<ui8: …>: pass \
-             dense<[…]> : tensor<1xui8>"
-        );
-        assert_eq!(
-            refused("{a = dense<1> : tensor<1xi1>}", Revision::NEWEST),
-            "Unsupported array element type for attribute: a; no XLA passes arrays of pred as attributes: pass an \
-             array of ui8 or i8"
-        );
     }
 }

@@ -469,37 +469,6 @@ unsafe impl Sync for RawFrame {}
 mod tests {
     use super::*;
 
-    fn shape(dims: &[i64]) -> Shape {
-        Shape::new(DType::F32, dims).unwrap()
-    }
-
-    #[test]
-    fn a_copy_outlives_the_original_and_has_its_own_dimensions() {
-        let data = |n: usize| n as *mut c_void;
-        let original = CallFrame::new(
-            Revision::R10,
-            &[(shape(&[2, 3]), data(16)), (shape(&[4]), data(32))],
-            &[(shape(&[5, 6, 7]), data(48))],
-        )
-        .unwrap()
-        .attributes(&Attributes::new().with("a", 1_i32));
-        let mut copy = original
-            .copy_with(&[data(64), data(80)], &[data(96)])
-            .unwrap();
-        assert!(Arc::ptr_eq(&original.attributes, &copy.attributes));
-        drop(original);
-        let raw = copy.raw(ptr::null(), ptr::null_mut(), Stage::Execute);
-        // SAFETY: the copy is alive and has one result.
-        let buffer = unsafe { raw.frame.rets.rets.read() }.cast::<XLA_FFI_Buffer>();
-        // SAFETY: as above.
-        let buffer = unsafe { buffer.read() };
-        // SAFETY: the rank says how many dimensions there are.
-        let dims = unsafe { std::slice::from_raw_parts(buffer.dims, buffer.rank as usize) };
-        assert_eq!((dims, buffer.data), (&[5, 6, 7][..], data(96)));
-        assert!(copy.update(&[], &[data(1)]).is_err());
-        assert!(copy.update(&[data(1), data(2)], &[]).is_err());
-    }
-
     #[test]
     fn the_guard_begins_at_future_on_r0_and_r1() {
         for revision in Revision::ALL {
@@ -512,17 +481,5 @@ mod tests {
             raw.guard[0] = 1;
             assert!(!raw.is_whole(revision));
         }
-    }
-
-    #[test]
-    fn element_types_have_a_first_revision() {
-        let s4 = Shape::new(DType::S4, [2]).unwrap();
-        let frame = |revision| CallFrame::new(revision, &[(s4.clone(), ptr::null_mut())], &[]);
-        assert_eq!(frame(Revision::R2).unwrap_err().code(), Code::Unimplemented);
-        assert_eq!(frame(Revision::R4).unwrap().args.buffers[0].dtype.0, 0);
-        assert_eq!(
-            frame(Revision::R5).unwrap().args.buffers[0].dtype,
-            DType::S4.raw()
-        );
     }
 }

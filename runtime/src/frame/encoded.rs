@@ -325,12 +325,4 @@ mod tests {
         // SAFETY: as above.
         assert_eq!(unsafe { decode(ptr::null()) }, Attributes::new());
     }
-
-    #[test]
-    fn packed_types_have_no_number_on_r3_and_r4() {
-        let attributes = Attributes::new().with("a", Attribute::Scalar(DType::S4, 1));
-        let dtype = |revision| Encoded::new(&attributes, revision)._scalars[0].dtype;
-        assert_eq!(dtype(Revision::R3).0, 0);
-        assert_eq!(dtype(Revision::R5), DType::S4.raw());
-    }
 }

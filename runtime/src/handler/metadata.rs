@@ -109,19 +109,4 @@ mod tests {
         assert!(!taken(Revision::R10, 0, 6) && !taken(Revision::R10, 0, 0));
         assert!(!taken(Revision::R10, 1, 0) && !taken(Revision::R7, 0, 3));
     }
-
-    #[test]
-    fn first_jaxlibs() {
-        let first = |minor| {
-            first_jaxlib(&Metadata {
-                version: (0, minor),
-                traits: Traits::NONE,
-                state_type_id: 0,
-            })
-        };
-        assert_eq!(first(1), Some("0.4.33"));
-        assert_eq!(first(3), Some("0.9.1"));
-        assert_eq!(first(5), Some("0.12.0"));
-        assert_eq!(first(6), None);
-    }
 }

@@ -330,42 +330,6 @@ mod tests {
         calls.leave(&progress);
     }
 
-    /// The last execution's error goes when the next one begins, and with it what the handler put into it.
-    #[test]
-    fn what_goes_with_an_error_may_ask_for_the_calls() {
-        struct Asks(Arc<Calls>, std::sync::mpsc::Sender<usize>);
-        impl std::fmt::Display for Asks {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a cause")
-            }
-        }
-        impl std::fmt::Debug for Asks {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("Asks")
-            }
-        }
-        impl std::error::Error for Asks {}
-        impl Drop for Asks {
-            fn drop(&mut self) {
-                self.1.send(self.0.late().len()).unwrap();
-            }
-        }
-        let next: [fn(&Progress); 2] = [|call| call.end(true), |call| call.set_open(None)];
-        for next in next {
-            let calls = Arc::new(Calls::default());
-            let progress = calls.enter(&calls.tally("asks"));
-            let (told, asked) = std::sync::mpsc::channel();
-            let future = Arc::new(Completion::default());
-            let error = Error::invalid("it failed").with_source(Asks(calls.clone(), told));
-            future.complete(Err(error)).unwrap();
-            progress.begin();
-            progress.end(true);
-            progress.set_open(Some(future));
-            std::thread::spawn(move || next(&progress));
-            assert!(asked.recv_timeout(Duration::from_secs(20)).is_ok());
-        }
-    }
-
     /// Who waits has what was lent back.
     #[test]
     fn a_call_that_is_gone_is_under_way_until_what_it_used_is_freed() {

@@ -236,48 +236,4 @@ mod tests {
                 .has(Hazard::FutureMisuse)
         );
     }
-
-    #[test]
-    fn one_is_told_before_the_others() {
-        let completion = Completion::default();
-        let (send, told) = std::sync::mpsc::channel();
-        let tell = |what: &'static str| {
-            let send = send.clone();
-            Box::new(move |_| send.send(what).unwrap())
-        };
-        completion.on_done(tell("asked first"));
-        completion.on_done(tell("asked second"));
-        completion.on_done_first(tell("first"));
-        completion.complete(Ok(())).unwrap();
-        completion.on_done_first(tell("late"));
-        drop(send);
-        let told: Vec<_> = told.iter().collect();
-        assert_eq!(told, ["first", "asked first", "asked second", "late"]);
-    }
-
-    struct Bomb;
-
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("the destructor of what was thrown"));
-        }
-    }
-
-    #[test]
-    fn everybody_is_told_once_and_a_panic_stays_there() {
-        let completion = Completion::default();
-        let (send, told) = std::sync::mpsc::channel();
-        let late = send.clone();
-        // Without the hook, whose lock a child process of another test would inherit.
-        completion.on_done(Box::new(|_| {
-            std::panic::resume_unwind(Box::new("on purpose"))
-        }));
-        // What is thrown panics when it goes.
-        completion.on_done(Box::new(|_| std::panic::resume_unwind(Box::new(Bomb))));
-        completion.on_done(Box::new(move |_| send.send("waiting").unwrap()));
-        assert!(told.try_recv().is_err());
-        completion.complete(Ok(())).unwrap();
-        completion.on_done(Box::new(move |_| late.send("late").unwrap()));
-        assert_eq!(told.iter().collect::<Vec<_>>(), ["waiting", "late"]);
-    }
 }

@@ -107,27 +107,3 @@ impl ThreadPool {
         self.threads.spawn_fifo(task);
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    struct Threads(usize);
-
-    impl Executor for Threads {
-        fn execute(&self, task: Box<dyn FnOnce() + Send>) {
-            task();
-        }
-
-        fn num_threads(&self) -> usize {
-            self.0
-        }
-    }
-
-    #[test]
-    fn no_handler_is_told_of_no_threads_or_less() {
-        let told = |threads| Tasks::Executor(&Threads(threads)).size();
-        assert_eq!((told(0), told(7)), (1, 7));
-        assert_eq!(told(usize::MAX) as i64, isize::MAX as i64);
-    }
-}

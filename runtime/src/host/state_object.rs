@@ -194,15 +194,4 @@ mod tests {
         drop(slot);
         assert_eq!(DELETED.load(Ordering::SeqCst), 2);
     }
-
-    #[test]
-    fn values_of_rust_are_found_by_their_type_alone() {
-        let slot = StateSlot::default();
-        let value = StateObject::of(RUST_ALONE, "text".to_owned(), Weak::new());
-        assert!(slot.set(value).is_ok());
-        assert_eq!(slot.value::<String>().unwrap(), "text");
-        let other = slot.value::<u64>().unwrap_err();
-        assert_eq!(other.code(), Code::InvalidArgument);
-        assert!(slot.get(RUST_ALONE).is_err(), "the number names nothing");
-    }
 }

@@ -261,22 +261,6 @@ mod tests {
         assert!(types.info(99).is_err() && types.info(id).is_ok());
     }
 
-    #[test]
-    fn no_number_that_a_type_asks_for_is_given_to_another() {
-        let types = Types::default();
-        let first = types.register("first", 0, TypeInfo::default()).unwrap();
-        let mut asked: Vec<i64> = (first + 1..first + 200).step_by(2).collect();
-        asked.push(i64::MAX);
-        for id in &asked {
-            let name = format!("asks for {id}");
-            assert_eq!(types.reserve(&name, *id).unwrap(), *id);
-        }
-        for at in 0..100 {
-            let given = types.reserve(&format!("given {at}"), 0).unwrap();
-            assert!(!asked.contains(&given), "{given}");
-        }
-    }
-
     /// An object's own deleter says nothing of others' objects of its type.
     #[test]
     fn who_registers_a_type_says_how_its_objects_are_destroyed() {

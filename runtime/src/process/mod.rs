@@ -16,11 +16,3 @@ pub(crate) fn check_owner(process: u32) -> Result<()> {
         "this process was forked after the library started threads; use spawn or forkserver",
     ))
 }
-
-/// Tests whose threads panic hold this.
-#[cfg(test)]
-pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let alone = ALONE.lock();
-    alone.unwrap_or_else(std::sync::PoisonError::into_inner)
-}

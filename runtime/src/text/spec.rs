@@ -4,7 +4,7 @@
 use crate::text::parse::{Cursor, ParseError};
 use crate::value::dtype::Class;
 use crate::value::memory::physical_memory;
-use crate::value::scalar_codec::{Number, encode, lacked, overflows};
+use crate::value::scalar_codec::{Number, encode, overflows};
 use crate::{DType, Result, Shape, Tensor, npy};
 use std::path::{Path, PathBuf};
 
@@ -210,11 +210,6 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
             let message = format!("{word} is out of the range of {}", shape.dtype());
             return Err(cursor.error(at..at + word.len(), message));
         }
-        if let Some(what) = lacked(shape.dtype(), value) {
-            let dtype = shape.dtype();
-            let message = format!("{word} is not a value of {dtype}: it has no {what}");
-            return Err(cursor.error(at..at + word.len(), message));
-        }
         values.push(value);
         cursor.skip_space();
     }
@@ -314,217 +309,70 @@ mod tests {
     use super::*;
 
     fn tensor(text: &str) -> Tensor {
-        Spec::parse(text)
-            .unwrap_or_else(|error| panic!("{error}"))
-            .tensor()
-            .unwrap()
-    }
-
-    fn refuse(text: &str) -> String {
-        Spec::parse(text).expect_err(text).to_string()
-    }
-
-    #[test]
-    fn numbers_out_of_range_are_refused() {
-        for text in [
-            "f32[1]=1e39",
-            "f32[]=-1e39",
-            "f16[]=70000",
-            "bf16[]=1e39",
-            "c64[]=1e39+1i",
-            "f8e4m3fn[]=1000",
-            "f8e5m2[]=1e6",
-            "f4e2m1fn[]=100",
-            "f8e8m0fnu[]=1e40",
-            "f64[]=1e400",
-            "c64[]=inf+1e400i",
-            "c128[]=1e400-infi",
-        ] {
-            let error = Spec::parse(text).unwrap_err().to_string();
-            assert!(
-                error.contains("range") || error.contains("no value"),
-                "{text}: {error}"
-            );
-        }
-        for text in [
-            "f32[4]=inf,-inf,nan,3.4028235e38",
-            "c64[3]=inf+1i,1-infinityi,inf+infi",
-            "f16[2]=65504,1e-9",
-            "f4e2m1fn[3]=6,5,0.1",
-            "f8e8m0fnu[1]=1e38",
-            "f8e4m3fn[2]=448,nan",
-            "f32[1]=1e-50",
-        ] {
-            assert!(Spec::parse(text).is_ok(), "{text}");
-        }
-    }
-
-    #[test]
-    fn halves_are_the_nearest() {
-        let bits = |text: &str| {
-            let bytes = tensor(text).bytes().to_vec();
-            u16::from_le_bytes([bytes[0], bytes[1]])
-        };
-        for (text, expected) in [
-            ("f16=2049.0001", 0x6801),
-            ("f16=2049", 0x6800),
-            ("f16=1.0004883", 0x3C01),
-            ("f16=2.98023224e-8", 1),
-            ("f16=65519.999999999", 0x7BFF),
-            ("bf16=1.00390625000001", 0x3F81),
-        ] {
-            assert_eq!(bits(text), expected, "{text}");
-        }
-        assert!(refuse("f16=65520").contains("range"));
-    }
-
-    #[test]
-    fn what_a_type_lacks_is_refused() {
-        for dtype in [
-            "f8e8m0fnu",
-            "f4e2m1fn",
-            "f8e4m3fn",
-            "f8e4m3b11fnuz",
-            "f8e4m3fnuz",
-            "f8e5m2fnuz",
-        ] {
-            for word in ["inf", "-inf", "infinity"] {
-                let message = format!("{word} is not a value of {dtype}: it has no infinity");
-                let told = refuse(&format!("{dtype}[2]=1,{word}"));
-                assert!(told.contains(&message), "{told}");
-            }
-            assert!(refuse(&format!("{dtype}=1e400")).contains("range"));
-        }
-        for word in ["0", "-0", "0.0", "0e5"] {
-            let message = format!("{word} is not a value of f8e8m0fnu: it has no zero");
-            let told = refuse(&format!("f8e8m0fnu={word}"));
-            assert!(told.contains(&message), "{told}");
-        }
-        for dtype in ["f8e5m2", "f8e4m3", "f8e3m4", "f16", "bf16", "f64"] {
-            let tensor = tensor(&format!("{dtype}[2]=inf,-inf"));
-            assert_eq!(tensor.get(0), Some(Number::Float(f64::INFINITY)));
-            assert_eq!(tensor.get(1), Some(Number::Float(f64::NEG_INFINITY)));
-        }
-        // Half of the way to what would come next is rounded to the even one.
-        assert_eq!(tensor("f8e4m3fn=464").bytes(), [0x7E]);
-        assert!(refuse("f8e4m3fn=464.00001").contains("range"));
-        // As the manual says of the type without a zero.
-        assert_eq!(tensor("f8e8m0fnu[2]=zeros").bytes(), [0, 0]);
-        assert_eq!(tensor("f8e8m0fnu[4]=iota").bytes(), [0, 127, 128, 129]);
-    }
-
-    #[test]
-    fn numpys_names_are_understood() {
-        for (numpy, ours) in [
-            ("bool_", "pred"),
-            ("int4", "s4"),
-            ("uint16", "u16"),
-            ("half", "f16"),
-            ("bfloat16", "bf16"),
-            ("single", "f32"),
-            ("double", "f64"),
-            ("csingle", "c64"),
-            ("cdouble", "c128"),
-            ("float8_e4m3fn", "f8e4m3fn"),
-            ("float8_e8m0fnu", "f8e8m0fnu"),
-            ("float4_e2m1fn", "f4e2m1fn"),
-        ] {
-            let shape = |name: &str| parse_result(&format!("{name}[2]")).unwrap();
-            assert_eq!(shape(numpy), shape(ours), "{numpy}");
-        }
-        assert!(refuse("float8_[2]=1,2").contains("not an element type"));
+        let spec = Spec::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        spec.tensor().unwrap()
     }
 
     #[test]
     fn values_and_fills() {
-        let t = tensor("f32[2,3]=1,2,3,4,5,6");
-        assert_eq!(t.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        assert_eq!(
-            tensor("s32[3]= -1, 0x10 , 7").to_vec::<i32>().unwrap(),
-            [-1, 16, 7]
-        );
-        assert_eq!(tensor("u8[4]=iota").to_vec::<u8>().unwrap(), [0, 1, 2, 3]);
-        assert_eq!(
-            tensor("u8[300]=iota").to_vec::<u8>().unwrap()[256..],
-            (0..44).collect::<Vec<_>>()
-        );
-        assert_eq!(tensor("f64[2]=ones").to_vec::<f64>().unwrap(), [1.0, 1.0]);
-        assert_eq!(tensor("f32=3.5").to_vec::<f32>().unwrap(), [3.5]);
-        assert_eq!(
-            tensor("f32[]=inf").to_vec::<f32>().unwrap(),
-            [f32::INFINITY]
-        );
-        assert_eq!(tensor("f32[0,4]=").shape().elements(), 0);
-        assert_eq!(
-            tensor("c64[2]=1+2i,-3e-1j").get(0),
-            Some(Number::Complex(1.0, 2.0))
-        );
-        assert_eq!(
-            tensor("c128[1]=1e-3-2.5e4j").get(0),
-            Some(Number::Complex(1e-3, -2.5e4))
-        );
-        assert_eq!(tensor("pred[2]=true,0").bytes(), [1, 0]);
-        assert_eq!(tensor("s4[3]=-8,7,1").bytes(), [0x78, 0x01]);
+        for (text, bytes) in [
+            (
+                "s32[3]= -1, 0x10 , 7",
+                &[255, 255, 255, 255, 16, 0, 0, 0, 7, 0, 0, 0][..],
+            ),
+            ("u8[4]=iota", &[0, 1, 2, 3]),
+            ("half=2049.0001", &[1, 0x68]),
+            ("f16=65519.999999999", &[0xFF, 0x7B]),
+            ("bfloat16[1]=1.00390625000001", &[0x81, 0x3F]),
+            ("f8e4m3fn[3]=448,464,nan", &[0x7E, 0x7E, 0x7F]),
+            ("float8_e8m0fnu[4]=iota", &[0, 127, 128, 129]),
+            ("pred[2]=true,0", &[1, 0]),
+            ("int4[3]=-8,7,1", &[0x78, 1]),
+            ("f32[]=inf", &[0, 0, 0x80, 0x7F]),
+            ("f32[0,4]=", &[]),
+        ] {
+            assert_eq!(tensor(text).bytes(), bytes, "{text}");
+        }
+        let complex = tensor("complex64[2]=1e-3-2.5e4j,-3e-1j");
+        assert_eq!(complex.get(1).unwrap().to_string().get(..4), Some("0-0."));
         assert_eq!(tensor("token").shape(), &Shape::token());
-        assert_eq!(tensor("bf16[1]=1").bytes(), [0x80, 0x3F]);
-        assert_eq!(
-            tensor("i64[1]=-9223372036854775808")
-                .to_vec::<i64>()
-                .unwrap(),
-            [i64::MIN]
-        );
-        let random = tensor("f32[100]=random").to_vec::<f32>().unwrap();
-        assert!(random.iter().all(|x| (0.0..1.0).contains(x)) && random[0] != random[1]);
-        assert_eq!(tensor("f32[100]=random").to_vec::<f32>().unwrap(), random);
-    }
-
-    #[test]
-    fn every_type_has_every_fill() {
         for dtype in DType::all().filter(|dtype| *dtype != DType::Token) {
             for fill in ["zeros", "ones", "iota", "random"] {
-                let text = format!("{dtype}[9]={fill}");
-                assert_eq!(
-                    tensor(&text).bytes().len(),
-                    dtype.bytes_for(9).unwrap(),
-                    "{text}"
-                );
+                let text = format!("{dtype}[300]={fill}");
+                let bytes = dtype.bytes_for(300).unwrap();
+                assert_eq!(tensor(&text).bytes().len(), bytes, "{text}");
             }
         }
     }
 
     #[test]
     fn refusals() {
-        assert!(refuse("f33[2]=1,2").contains("f33"));
-        assert!(refuse("f32[2]=1,2,3").contains("2 elements, 3"));
-        assert!(refuse("f32[-2]=ones").contains("negative"));
-        assert!(refuse("f32[99999999999999999999]=ones").contains("too large"));
-        assert!(refuse("f32[4611686018427387904,4]=ones").contains("overflow"));
-        assert!(refuse("f32[1099511627776,64]=zeros").contains("too large"));
-        assert!(refuse("s8[1]=200").contains("200"));
-        assert!(refuse("s32[1]=1.5").contains("1.5"));
-        assert!(refuse("u2[1]=4").contains('4'));
-        assert!(refuse("f4e2m1fn[1]=nan").contains("nan"));
-        assert!(refuse("f32[2]").contains("value"));
         for text in [
             "",
-            "[2]=1",
+            "f33[2]=1,2",
             "f32[2=1",
-            "f32[a]=1",
             "f32[1]=",
-            "f32[1]=x",
             "f32[2]=1,,2",
             "f32[1]=@",
             "token=1",
-            "f32[1,]=1",
             "pred[1]=2",
             "c64[1]=1+i2",
-            "f32[+-1]=1",
-            "é",
+            "f32[2]",
+            "f32[2]=1,2,3",
+            "f32[99999999999999999999]=ones",
+            "f32[1099511627776,64]=zeros",
+            "s8[1]=200",
+            "s32[1]=1.5",
+            "f4e2m1fn[1]=nan",
+            "f32[1]=1e39",
+            "f16[]=65520",
+            "c64[]=1e39+1i",
+            "f8e4m3fn[]=464.00001",
+            "f64[]=1e400",
         ] {
-            assert!(!refuse(text).is_empty());
+            assert!(Spec::parse(text).is_err(), "{text}");
         }
         assert!(parse_result("f32[2]=1").is_err());
-        assert_eq!(parse_result("f32[2,3]").unwrap().dims(), [2, 3]);
-        assert_eq!(parse_result(" token ").unwrap(), Shape::token());
+        assert_eq!(parse_result(" f32[2,3] ").unwrap().dims(), [2, 3]);
     }
 }

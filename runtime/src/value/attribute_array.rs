@@ -90,33 +90,3 @@ impl AttributeArray {
         &self.bytes
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_those_of_the_elements() {
-        for (dtype, len, bytes) in [
-            (DType::F64, 1000, 0),
-            (DType::F64, 1, 9),
-            (DType::F64, usize::MAX, 8),
-            (DType::S4, 3, 1),
-            (DType::Token, 0, 0),
-            (DType::Token, 7, 0),
-        ] {
-            let error = AttributeArray::new(dtype, len, vec![0; bytes]).unwrap_err();
-            assert!(error.message().contains("are no array of"), "{error}");
-        }
-        let array = AttributeArray::new(DType::S4, 3, vec![0; 2]).unwrap();
-        assert_eq!(
-            (array.dtype(), array.len(), array.bytes()),
-            (DType::S4, 3, &[0, 0][..])
-        );
-        assert!(
-            AttributeArray::new(DType::F64, 0, vec![])
-                .unwrap()
-                .is_empty()
-        );
-    }
-}

@@ -164,38 +164,3 @@ impl<T: fmt::Debug> fmt::Debug for Tree<T> {
         fmt::Display::fmt(&self.map(|leaf| format!("{leaf:?}")), f)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn order_paths_and_structure() {
-        let tree = Tree::tuple([
-            Tree::tuple([]),
-            Tree::tuple([Tree::Leaf(1), Tree::tuple([Tree::Leaf(2)])]),
-            Tree::Leaf(3),
-        ]);
-        assert_eq!(tree.leaves().copied().collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!(tree.clone().into_leaves(), [1, 2, 3]);
-        let kinds: String = tree
-            .nodes()
-            .map(|node| if node.is_tuple() { 't' } else { 'l' })
-            .collect();
-        assert_eq!(kinds, "tttltll");
-        assert_eq!(tree.get(&[1, 1, 0]), Some(&Tree::Leaf(2)));
-        assert_eq!(tree.get(&[1, 1, 0, 0]), None);
-        assert_eq!(tree.get(&[3]), None);
-        assert_eq!(
-            (tree.to_string(), tree.depth()),
-            ("((), (1, (2)), 3)".into(), 3)
-        );
-        assert!(tree.same_structure(&tree.map(|n| n.to_string())));
-        assert!(!tree.same_structure(&Tree::Leaf(0)));
-        // As many leaves in the same order, nested another way.
-        assert!(!tree.same_structure(&Tree::tuple([1, 2, 3].map(Tree::Leaf))));
-        assert_eq!(tree.filled(4..), Some(tree.map(|n| n + 3)));
-        assert_eq!(tree.filled([1, 2]), None);
-        assert_eq!(tree.try_map(|n| (*n < 3).then_some(*n).ok_or(*n)), Err(3));
-    }
-}

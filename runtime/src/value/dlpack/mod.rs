@@ -266,11 +266,6 @@ mod tests {
             described.map(|(shape, at)| (shape.to_string(), at as usize - data as usize))
         };
         assert_eq!(told(&good).unwrap(), ("f32[2,3]".to_owned(), 0));
-        let offset = DLTensor {
-            byte_offset: 16,
-            ..good
-        };
-        assert_eq!(told(&offset).unwrap().1, 16);
         let mut row_major = [3, 1];
         let mut transposed = [1, 2];
         let strided = |strides: &mut [i64; 2]| DLTensor {
@@ -298,8 +293,5 @@ mod tests {
             let error = told(&tensor).unwrap_err();
             assert!(error.message().contains(words), "{error}");
         }
-        dims[1] = -1;
-        let negative = tensor(&mut dims, data);
-        assert!(told(&negative).unwrap_err().message().contains("-1"));
     }
 }
