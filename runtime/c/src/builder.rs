@@ -2,10 +2,10 @@
 
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{hand_over, null, object, object_mut, optional_text, take_back, text};
+use crate::{give, hand_over, list, null, object, object_mut, optional_text, take_back, text};
 use host::{Code, Error, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
-use xla_ffi_programs::{Builder, MAX_NODES, Op, ValueShape};
+use xla_ffi_programs::{Builder, Op, ValueShape};
 
 /// `xffi_rt_builder`; empty once the program is built.
 #[derive(Debug)]
@@ -19,56 +19,8 @@ pub(crate) struct xffi_rt_op {
     index: u64,
 }
 
-pub(crate) fn invalid(message: String) -> Error {
-    Error::new(Code::InvalidArgument, message)
-}
-
-/// As many bytes as one argument may have: what an `opaque` is counted with in XLA's own messages.
-const MOST_BYTES: usize = i32::MAX as usize;
-
-/// The elements of an array of the caller.
-///
-/// # Safety
-/// The pointer names `count` elements; it may be null when there are none. A count that nobody can
-/// mean ([`MAX_NODES`], which no instruction gets past) is refused before it is believed.
-pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
-    // SAFETY: as promised by the caller.
-    unsafe { up_to(MAX_NODES, pointer, count, what) }
-}
-
-/// The bytes of an array of the caller.
-///
-/// # Safety
-/// As [`list`].
-pub(crate) unsafe fn bytes<'a>(
-    pointer: *const c_void,
-    count: usize,
-    what: &str,
-) -> Result<&'a [u8]> {
-    // SAFETY: as promised by the caller.
-    unsafe { up_to(MOST_BYTES, pointer.cast(), count, what) }
-}
-
-unsafe fn up_to<'a, T>(
-    most: usize,
-    pointer: *const T,
-    count: usize,
-    what: &str,
-) -> Result<&'a [T]> {
-    match (count, pointer.is_null()) {
-        (0, _) => Ok(&[]),
-        _ if count > most => Err(Error::new(
-            Code::OutOfRange,
-            format!("{what}: {count} are counted, there can be {most}"),
-        )),
-        (_, true) => Err(null(what)),
-        // SAFETY: as promised by the caller.
-        _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
-    }
-}
-
 pub(crate) fn natural(number: i64, what: &str) -> Result<usize> {
-    usize::try_from(number).map_err(|_| invalid(format!("{what} is {number}")))
+    usize::try_from(number).map_err(|_| Error::invalid(format!("{what} is {number}")))
 }
 
 /// # Safety
@@ -90,26 +42,24 @@ pub(crate) unsafe fn tensor(
     // SAFETY: as promised by the caller.
     let shape = unsafe { shape(pointer) }?;
     let Tree::Leaf(array) = &shape else {
-        return Err(invalid(format!("an array has values, {shape} has none")));
+        return Err(Error::invalid(format!(
+            "an array has values, {shape} has none"
+        )));
     };
     if !array.is_row_major() {
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "values are row-major, {array} says otherwise"
         )));
     }
     // Before as many are read: the shape's size is one that memory can have.
     let expected = array.shape().bytes();
     if size != expected {
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "{array} takes {expected} bytes, {size} were given"
         )));
     }
-    let bytes = match (size, data.is_null()) {
-        (0, _) => &[],
-        (_, true) => return Err(null("data")),
-        // SAFETY: as promised by the caller.
-        _ => unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) },
-    };
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { list(data.cast::<u8>(), size, "data") }?;
     Tensor::from_bytes(array.shape().clone(), bytes)
 }
 
@@ -142,13 +92,13 @@ pub(crate) unsafe fn build(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
+        // Before the builder has the instruction.
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
         let op = body(builder.0.as_mut().ok_or_else(used_up)?)?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(xffi_rt_op::from_op(op)) };
-        Ok(())
+        unsafe { give(out, || xffi_rt_op::from_op(op)) }
     })
 }
 
@@ -339,15 +289,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object(builder, "builder") }?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         let last = builder.0.as_ref().ok_or_else(used_up)?.last();
         let last =
             last.ok_or_else(|| Error::new(Code::NotFound, "the builder has no instruction"))?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(xffi_rt_op::from_op(last)) };
-        Ok(())
+        unsafe { give(out, || xffi_rt_op::from_op(last)) }
     })
 }
 

@@ -1,19 +1,11 @@
 //! Calls on memory of the caller.
 
 mod dlpack;
-mod phase;
-mod run;
-
-use self::phase::idle;
-
-use self::phase::{destroy, is_running};
-use self::run::Running;
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{hand_over, object, optional_text, text};
-use host::{Attributes, Call, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
+use crate::{hand_over, list, object, object_mut, optional_text, take_back, text};
+use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -32,8 +24,6 @@ pub(crate) struct xffi_rt_call {
     changed: bool,
     /// Whether operands were taken away since the last run, and others added.
     reshaped: bool,
-    /// What is done with it just now, see [`phase`](mod@phase). Read through pointers while other fields are borrowed.
-    phase: AtomicU8,
 }
 
 /// Changes the context of the runs to come.
@@ -45,14 +35,10 @@ pub(crate) unsafe fn change(
     change: impl FnOnce(Call) -> Result<Call>,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let changed = unsafe { idle(call) }?;
-    changed.check_closed()?;
-    let new = change(changed.call.clone())?;
-    let displaced = std::mem::replace(&mut changed.call, new);
-    changed.changed = true;
-    // Last, and the call is not borrowed any more: what goes with it has deleters of the program's, which may change
-    // the call, run it or destroy it.
-    drop(displaced);
+    let call = unsafe { object_mut(call, "call") }?;
+    call.check_closed()?;
+    call.call = change(call.call.clone())?;
+    call.changed = true;
     Ok(())
 }
 
@@ -65,6 +51,37 @@ impl xffi_rt_call {
             ));
         }
         Ok(())
+    }
+
+    /// Prepares the call as it was last told.
+    ///
+    /// # Safety
+    /// The operands' data is as `runtime.h` says.
+    unsafe fn ready(&mut self) -> Result<&mut PreparedCall> {
+        let frame = || {
+            let (args, rets) = (self.args.operands(), self.rets.operands());
+            CallFrame::new(self.runtime.revision(), &args, &rets)
+        };
+        let call = || self.call.clone();
+        let prepared = match &mut self.prepared {
+            // SAFETY: the caller keeps the operands' data until the execution is over.
+            place @ None => place.insert(unsafe { call().prepare_on(frame()?) }?),
+            Some(prepared) => {
+                if self.reshaped {
+                    // SAFETY: as above.
+                    unsafe { prepared.renew_on(call(), frame()?) }?;
+                } else if self.changed {
+                    prepared.renew(call())?;
+                }
+                if self.stale {
+                    // SAFETY: as above; an execution that is open is refused.
+                    unsafe { prepared.update(&self.args.data, &self.rets.data) }?;
+                }
+                prepared
+            }
+        };
+        (self.stale, self.changed, self.reshaped) = (false, false, false);
+        Ok(prepared)
     }
 }
 
@@ -117,7 +134,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
             stale: false,
             changed: false,
             reshaped: false,
-            phase: AtomicU8::default(),
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, call) }
@@ -131,7 +147,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_destroy(call: *mut xffi_rt_call) {
     // SAFETY: as promised by the caller.
-    unsafe { destroy(call) };
+    unsafe { take_back(call) };
 }
 
 unsafe fn operand(
@@ -143,10 +159,7 @@ unsafe fn operand(
     data: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { idle(call) }?;
-    if call.prepared.is_some() && !call.reshaped {
-        return Err(started());
-    }
+    let call = unsafe { taking(call) }?;
     // SAFETY: as promised by the caller.
     add(side(call), unsafe { shape_of(dtype, rank, dims) }?, data)
 }
@@ -160,24 +173,18 @@ pub(crate) unsafe fn shape_of(
     rank: i64,
     dims: *const i64,
 ) -> Result<Shape> {
-    let invalid = |message: String| Error::new(Code::InvalidArgument, message);
     let dtype = DType::from_raw(dtype)
-        .ok_or_else(|| invalid(format!("{} is not an element type", dtype.0)))?;
+        .ok_or_else(|| Error::invalid(format!("{} is not an element type", dtype.0)))?;
     // Before the dimensions are read: no array has as many.
     let rank = usize::try_from(rank)
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
         .ok_or_else(|| {
             let most = Shape::MAX_RANK;
-            invalid(format!("the rank is {rank}, there are 0 to {most}"))
+            Error::invalid(format!("the rank is {rank}, there are 0 to {most}"))
         })?;
-    let dims: &[i64] = match (rank, dims.is_null()) {
-        (0, _) => &[],
-        (_, true) => return Err(crate::null("dims")),
-        // SAFETY: as promised by the caller.
-        _ => unsafe { std::slice::from_raw_parts(dims, rank) },
-    };
-    Shape::new(dtype, dims)
+    // SAFETY: as promised by the caller.
+    Shape::new(dtype, unsafe { list(dims, rank, "dims") }?)
 }
 
 fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
@@ -195,18 +202,14 @@ fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
 /// The call is null or the caller's.
 unsafe fn taking<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { idle(call) }?;
+    let call = unsafe { object_mut(call, "call") }?;
     if call.prepared.is_some() && !call.reshaped {
-        return Err(started());
+        return Err(Error::new(
+            Code::FailedPrecondition,
+            "operands are added before the first run, or after xffi_rt_call_clear_operands",
+        ));
     }
     Ok(call)
-}
-
-fn started() -> Error {
-    Error::new(
-        Code::FailedPrecondition,
-        "operands are added before the first run, or after xffi_rt_call_clear_operands",
-    )
 }
 
 /// `xffi_rt_call_clear_operands`.
@@ -219,7 +222,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clear_operands(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let call = unsafe { idle(call) }?;
+        let call = unsafe { object_mut(call, "call") }?;
         call.check_closed()?;
         (call.args, call.rets) = (Side::default(), Side::default());
         call.reshaped = true;
@@ -266,7 +269,7 @@ unsafe fn set_data(
     data: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { idle(call) }?;
+    let call = unsafe { object_mut(call, "call") }?;
     let operands = side(call);
     let count = operands.data.len();
     let Some(slot) = operands.data.get_mut(index) else {
@@ -318,10 +321,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_is_open(call: *const xffi_rt_call) -> c_int {
     // SAFETY: as promised by the caller.
-    if unsafe { is_running(call) } {
-        return 1;
-    }
-    // SAFETY: as promised by the caller, and nobody is at work on it.
     let call = unsafe { call.as_ref() };
     let prepared = call.and_then(|call| call.prepared.as_ref());
     prepared.is_some_and(PreparedCall::is_open).into()
@@ -339,24 +338,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let mut running = unsafe { Running::new(call) }?;
-        match running.prepared() {
+        let call = unsafe { object_mut(call, "call") }?;
+        match &mut call.prepared {
             Some(prepared) => prepared.wait_for(limit),
             None => Ok(()),
         }
     })
-}
-
-/// A pointer of the caller on its way to the thread that ends a call.
-struct User(*mut c_void);
-
-// SAFETY: the contract of `xffi_rt_call_on_end`: any thread may call the callback with it.
-unsafe impl Send for User {}
-
-impl User {
-    fn pointer(&self) -> *mut c_void {
-        self.0
-    }
 }
 
 /// `xffi_rt_call_on_end`.
@@ -371,14 +358,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let call = unsafe { idle(call) }?;
-        let callback = callback.ok_or_else(|| crate::null("callback"))?;
-        let user = User(user);
+        let call = unsafe { object_mut(call, "call") }?;
         // SAFETY: as promised by the caller.
-        let told = move || unsafe { callback(user.pointer()) };
+        let told = unsafe { crate::task(callback, user) }?;
         match &call.prepared {
             Some(prepared) if prepared.is_open() => prepared.on_end(told),
-            // Nothing is borrowed where it is told here and now.
             _ => told(),
         }
         Ok(())
@@ -393,9 +377,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let mut running = unsafe { Running::new(call) }?;
+        let call = unsafe { object_mut(call, "call") }?;
         // SAFETY: as promised by the caller.
-        unsafe { running.ready() }?.invoke()
+        unsafe { call.ready() }?.invoke()
     })
 }
 
@@ -407,9 +391,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
 pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let mut running = unsafe { Running::new(call) }?;
+        let call = unsafe { object_mut(call, "call") }?;
         // SAFETY: as promised by the caller.
-        unsafe { running.ready() }?.start().map(|_| ())
+        unsafe { call.ready() }?.start().map(|_| ())
     })
 }
 
@@ -423,24 +407,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
     out: *mut *mut xffi_rt_call,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        if call.is_null() {
-            return Err(crate::null("call"));
-        }
-        // The caller's; where it runs, what is cloned here is read, too, and nothing of it is written.
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object(call, "call") }?;
         let clone = xffi_rt_call {
-            // SAFETY: as above; this field alone is borrowed.
-            runtime: unsafe { &(*call).runtime }.clone(),
-            // SAFETY: as above.
-            call: unsafe { &(*call).call }.clone(),
+            runtime: call.runtime.clone(),
+            call: call.call.clone(),
             prepared: None,
-            // SAFETY: as above.
-            args: unsafe { &(*call).args }.clone(),
-            // SAFETY: as above.
-            rets: unsafe { &(*call).rets }.clone(),
+            args: call.args.clone(),
+            rets: call.rets.clone(),
             stale: false,
             changed: false,
             reshaped: false,
-            phase: AtomicU8::default(),
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, clone) }

@@ -3,7 +3,7 @@
 use crate::library::xffi_rt_library;
 use crate::runtime::bundle_of;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
-use crate::{hand_over, null, object, take_back, text};
+use crate::{give, hand_over, object, take_back, text};
 use std::ffi::{CString, c_char, c_int};
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_sys::XLA_FFI_Handler_Bundle;
@@ -28,9 +28,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_open(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let path = unsafe { text(path, "path") }?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         let plugin = Plugin::load(path)?;
         let client = plugin.client()?;
         let client = xffi_rt_client {
@@ -79,14 +76,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_version(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let client = unsafe { object(client, "client") }?;
-        if major.is_null() || minor.is_null() {
-            return Err(null("the out-parameter"));
-        }
         // SAFETY: as promised by the caller.
-        unsafe { major.write(client.version.0) };
+        unsafe { give(major, || client.version.0) }?;
         // SAFETY: as promised by the caller.
-        unsafe { minor.write(client.version.1) };
-        Ok(())
+        unsafe { give(minor, || client.version.1) }
     })
 }
 
@@ -173,12 +166,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_type_id(
         let client = unsafe { object(client, "client") }?;
         // SAFETY: as promised by the caller.
         let name = unsafe { text(name, "name") }?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         let id = client.client.type_id(name)?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(id) };
-        Ok(())
+        unsafe { give(out, || id) }
     })
 }

@@ -7,7 +7,7 @@ use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, optional_text, take_back};
 use host::legacy::TupleForm;
-use host::{Code, CpuDevice, Error, Result, Shape, Tensor, Tree};
+use host::{CpuDevice, Error, Result, Shape, Tensor, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,16 +41,6 @@ pub(crate) struct xffi_rt_compile_options {
     check_unwritten: c_int,
     client: *const xffi_rt_client,
     milliseconds: i64,
-}
-
-/// How long the options were before they had a client, and before they had a time limit.
-const OLDER: [usize; 2] = [
-    std::mem::offset_of!(xffi_rt_compile_options, client),
-    std::mem::offset_of!(xffi_rt_compile_options, milliseconds),
-];
-
-fn invalid(message: String) -> Error {
-    Error::new(Code::InvalidArgument, message)
 }
 
 /// `xffi_rt_compile`.
@@ -93,26 +83,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
 /// # Safety
 /// The options are as long as they say, the platform null or a string, the client null or the caller's.
 unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options> {
-    let whole = size_of::<xffi_rt_compile_options>();
     // SAFETY: as promised by the caller: the size comes first.
     let size = unsafe { given.cast::<usize>().read() };
-    if size != whole && !OLDER.contains(&size) {
-        return Err(invalid(format!(
+    let whole = size_of::<xffi_rt_compile_options>();
+    if size != whole {
+        return Err(Error::invalid(format!(
             "the options' struct_size is {size}, {whole} is expected: begin with \
              XFFI_RT_COMPILE_OPTIONS_INIT"
         )));
     }
-    let mut raw = xffi_rt_compile_options {
-        struct_size: size,
-        platform: std::ptr::null(),
-        tuples: XFFI_RT_TUPLES_TODAY,
-        with_device: 0,
-        check_unwritten: 0,
-        client: std::ptr::null(),
-        milliseconds: 0,
-    };
-    // SAFETY: both are as long.
-    unsafe { (&raw mut raw).cast::<u8>().copy_from(given.cast(), size) };
+    // SAFETY: as promised by the caller, and as long as they are.
+    let raw = unsafe { &*given };
     let mut options = Options::new().unwritten(unwritten(raw.check_unwritten));
     // SAFETY: as promised by the caller.
     if let Some(platform) = unsafe { optional_text(raw.platform, "platform") }? {
@@ -126,7 +107,7 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
                 null_inputs: raw.tuples == XFFI_RT_TUPLES_DEVICE_NULLS,
             })
         }
-        other => return Err(invalid(format!("tuples {other}: there are 0 to 3"))),
+        other => return Err(Error::invalid(format!("tuples {other}: there are 0 to 3"))),
     };
     if raw.with_device != 0 {
         options = options.device(Arc::new(CpuDevice::new()?));
@@ -226,7 +207,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             ("results", ret_count, compiled.rets.len(), rets.is_null()),
         ] {
             if came != expected {
-                return Err(invalid(format!(
+                return Err(Error::invalid(format!(
                     "the program has {expected} arrays as {what}, {came} pointers came"
                 )));
             }

@@ -1,12 +1,10 @@
 //! Custom calls, put into a builder.
 
-use crate::builder::{
-    build, bytes, invalid, list, natural, shape, tensor, xffi_rt_builder, xffi_rt_op,
-};
+use crate::builder::{build, natural, shape, tensor, xffi_rt_builder, xffi_rt_op};
 use crate::program::xffi_rt_program;
 use crate::status::xffi_rt_status;
-use crate::{object, optional_text, text};
-use host::Result;
+use crate::{list, object, optional_text, text};
+use host::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Program, Schedule};
 
@@ -102,20 +100,20 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
 /// The pointers are as `program.h` says.
 unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     if call.struct_size != size_of::<xffi_rt_custom_call>() {
-        return Err(invalid(format!(
+        return Err(Error::invalid(format!(
             "the call's struct_size is {}, {} is expected: begin with XFFI_RT_CUSTOM_CALL_INIT",
             call.struct_size,
             size_of::<xffi_rt_custom_call>()
         )));
     }
     let version = ApiVersion::from_number(call.api_version).ok_or_else(|| {
-        invalid(format!(
+        Error::invalid(format!(
             "api_version {}: there are 1 to 4",
             call.api_version
         ))
     })?;
     let schedule = Schedule::from_raw(call.schedule)
-        .ok_or_else(|| invalid(format!("schedule {}: there are 0 to 2", call.schedule)))?;
+        .ok_or_else(|| Error::invalid(format!("schedule {}: there are 0 to 2", call.schedule)))?;
     // SAFETY: as promised by the caller.
     let operands = unsafe { list(call.operands, call.operand_count, "operands") }?;
     // SAFETY: as promised by the caller.
@@ -124,7 +122,7 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     let result = unsafe { shape(call.shape) }?;
     let operands: Vec<_> = operands.iter().map(|op| op.op()).collect();
     // SAFETY: as promised by the caller.
-    let opaque = unsafe { bytes(call.opaque.cast(), call.opaque_size, "opaque") }?;
+    let opaque = unsafe { list(call.opaque.cast::<u8>(), call.opaque_size, "opaque") }?;
     let mut built = CustomCall::legacy(version, target, operands, result)
         .opaque(opaque)
         .schedule(schedule);

@@ -7,7 +7,7 @@ use crate::loaded::xffi_rt_array;
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
-use crate::{hand_over, null, object, take_back};
+use crate::{give, hand_over, null, object, take_back};
 use host::internal::Invocation;
 use host::{Code, DeviceAllocator, Error, Result, Stream};
 use std::ffi::{CString, c_char, c_void};
@@ -83,9 +83,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
     out: *mut *const xffi_rt_invocation,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         // SAFETY: as promised by the caller.
         if let Some(error) = unsafe { refusal(api, image) } {
             return Err(error);
@@ -93,8 +90,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
         // SAFETY: as promised by the caller.
         unsafe { Invocation::from_call(api, ctx) }?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(ctx.cast::<xffi_rt_invocation>().cast_const()) };
-        Ok(())
+        unsafe { give(out, || ctx.cast::<xffi_rt_invocation>().cast_const()) }
     })
 }
 
@@ -201,29 +197,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_device_stream_handle(
     stream.map_or(std::ptr::null_mut(), |stream| stream.0.handle())
 }
 
-/// A pointer of the caller on its way to another thread.
-struct Data(*mut c_void);
-
-// SAFETY: the contract of the functions that take tasks: another thread may use the data.
-unsafe impl Send for Data {}
-
-/// A task of the caller's.
-///
-/// # Safety
-/// The task may be called once with the data, by another thread.
-unsafe fn task(
-    task: Option<unsafe extern "C" fn(data: *mut c_void)>,
-    data: *mut c_void,
-) -> Result<impl FnOnce() + Send + 'static> {
-    let task = task.ok_or_else(|| null("task"))?;
-    let data = Data(data);
-    Ok(move || {
-        let Data(data) = { data };
-        // SAFETY: as promised by the caller.
-        unsafe { task(data) };
-    })
-}
-
 /// `xffi_rt_device_stream_enqueue`.
 ///
 /// # Safety
@@ -238,7 +211,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_device_stream_enqueue(
         // SAFETY: as promised by the caller.
         let stream = unsafe { object(stream, "stream") }?;
         // SAFETY: as promised by the caller.
-        stream.0.enqueue(unsafe { self::task(task, data) }?)
+        stream.0.enqueue(unsafe { crate::task(task, data) }?)
     })
 }
 
@@ -298,9 +271,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let allocator = unsafe { object(allocator, "allocator") }?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         if size == 0 || !alignment.is_power_of_two() {
             return Err(Error::invalid(format!(
                 "{size} bytes at a multiple of {alignment}: there have to be some, at a power of two"
@@ -310,17 +280,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
             let why = format!("{size} bytes of device memory cannot be allocated");
             Error::new(Code::ResourceExhausted, why)
         })?;
-        if data as usize % alignment != 0 {
-            // SAFETY: given just now, to nobody else.
-            unsafe { allocator.0.free(data, size) };
-            let why = format!(
-                "the program's allocator was asked for a multiple of {alignment} and gave {data:p}"
-            );
-            return Err(Error::new(Code::Internal, why));
-        }
         // SAFETY: as promised by the caller.
-        unsafe { out.write(data) };
-        Ok(())
+        unsafe { give(out, || data) }
     })
 }
 
@@ -354,13 +315,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_num_threads(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let found = unsafe { self::invocation(invocation) }?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         let threads = found.num_threads()?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(threads) };
-        Ok(())
+        unsafe { give(out, || threads) }
     })
 }
 
@@ -379,7 +336,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_spawn(
         // SAFETY: as promised by the caller.
         let found = unsafe { self::invocation(invocation) }?;
         // SAFETY: as promised by the caller.
-        found.spawn(unsafe { self::task(task, data) }?)
+        found.spawn(unsafe { crate::task(task, data) }?)
     })
 }
 
@@ -482,11 +439,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_literal(
         let literal = unsafe { called(invocation) }?.and_then(Called::literal);
         let literal =
             literal.ok_or_else(|| Error::new(Code::NotFound, "the call has no literal"))?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         // SAFETY: as promised by the caller.
-        unsafe { out.write(xffi_rt_array::of(literal)) };
-        Ok(())
+        unsafe { give(out, || xffi_rt_array::of(literal)) }
     })
 }

@@ -83,12 +83,8 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str> {
     }
     // SAFETY: as promised by the caller.
     let text = unsafe { CStr::from_ptr(pointer) };
-    text.to_str().map_err(|_| {
-        Error::new(
-            host::Code::InvalidArgument,
-            format!("{what} is not UTF-8: {text:?}"),
-        )
-    })
+    text.to_str()
+        .map_err(|_| Error::invalid(format!("{what} is not UTF-8: {text:?}")))
 }
 
 /// A string of the caller that may be absent.
@@ -103,18 +99,62 @@ unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option
     unsafe { text(pointer, what) }.map(Some)
 }
 
+/// Hands a value to the caller.
+///
+/// # Safety
+/// The pointer is null or names room for one.
+unsafe fn give<T>(out: *mut T, value: impl FnOnce() -> T) -> Result<()> {
+    if out.is_null() {
+        return Err(null("the out-parameter"));
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { out.write(value()) };
+    Ok(())
+}
+
 /// Hands an object to the caller.
 ///
 /// # Safety
 /// The pointer is null or names room for a pointer.
 unsafe fn hand_over<T>(out: *mut *mut T, value: T) -> Result<()> {
-    if out.is_null() {
-        return Err(null("the out-parameter"));
-    }
-    let object = Box::into_raw(Box::new(value));
     // SAFETY: as promised by the caller.
-    unsafe { out.write(object) };
-    Ok(())
+    unsafe { give(out, || Box::into_raw(Box::new(value))) }
+}
+
+/// The elements of an array of the caller.
+///
+/// # Safety
+/// The pointer names `count` elements; it may be null when there are none.
+unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    match (count, pointer.is_null()) {
+        (0, _) => Ok(&[]),
+        (_, true) => Err(null(what)),
+        // SAFETY: as promised by the caller.
+        _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
+    }
+}
+
+/// A pointer of the caller on its way to another thread.
+struct Data(*mut c_void);
+
+// SAFETY: the contract of the functions that take tasks: another thread may use the data.
+unsafe impl Send for Data {}
+
+/// A task of the caller's.
+///
+/// # Safety
+/// The task may be called once with the data, by another thread.
+unsafe fn task(
+    task: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    data: *mut c_void,
+) -> Result<impl FnOnce() + Send + 'static> {
+    let task = task.ok_or_else(|| null("task"))?;
+    let data = Data(data);
+    Ok(move || {
+        let Data(data) = { data };
+        // SAFETY: as promised by the caller.
+        unsafe { task(data) };
+    })
 }
 
 /// Takes an object back; null is fine.
@@ -129,8 +169,5 @@ unsafe fn take_back<T>(pointer: *mut T) {
 }
 
 fn null(what: &str) -> Error {
-    Error::new(
-        host::Code::InvalidArgument,
-        format!("{what} is a null pointer"),
-    )
+    Error::invalid(format!("{what} is a null pointer"))
 }

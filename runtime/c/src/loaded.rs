@@ -3,7 +3,7 @@
 use crate::call::shape_of;
 use crate::client::xffi_rt_client;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{hand_over, null, object, take_back};
+use crate::{give, hand_over, list, null, object, take_back};
 use host::{Code, Error, Result, Tensor};
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -76,26 +76,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_compile(
         let client = unsafe { object(client, "client") }?.client.clone();
         // SAFETY: as promised by the caller.
         let code = unsafe { list(code.cast::<u8>(), size, "code") }?;
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         let loaded = xffi_rt_loaded(client.compile(code)?, client);
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, loaded) }
     })
-}
-
-/// A list of the caller's.
-///
-/// # Safety
-/// The pointer is null or names that many objects.
-unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
-    match (pointer.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(null(what)),
-        // SAFETY: as promised by the caller.
-        _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
-    }
 }
 
 /// `xffi_rt_loaded_destroy`.
@@ -175,9 +159,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_loaded_run(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let xffi_rt_loaded(loaded, client) = unsafe { object(loaded, "loaded") }?.clone();
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         let mut buffers = vec![];
         // SAFETY: as promised by the caller.
         for (index, array) in unsafe { list(args, arg_count, "args") }?.iter().enumerate() {
@@ -227,12 +208,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_results_get(
             let why = format!("array {index} is asked for, there are {count}");
             return Err(Error::new(Code::OutOfRange, why));
         };
-        if out.is_null() {
-            return Err(null("the out-parameter"));
-        }
         // SAFETY: as promised by the caller.
-        unsafe { out.write(xffi_rt_array::of(tensor)) };
-        Ok(())
+        unsafe { give(out, || xffi_rt_array::of(tensor)) }
     })
 }
 

@@ -7,7 +7,7 @@ use host::{Code, Error};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 /// `xffi_rt_wait_for_calls`.
@@ -40,10 +40,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
         // SAFETY: as promised by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         let limit = u64::try_from(milliseconds).map_err(|_| {
-            Error::new(
-                Code::InvalidArgument,
-                format!("a shutdown waits with a limit, not {milliseconds} ms"),
-            )
+            Error::invalid(format!(
+                "a shutdown waits with a limit, not {milliseconds} ms"
+            ))
         })?;
         runtime.0.shutdown(Duration::from_millis(limit))
     })
@@ -128,56 +127,14 @@ unsafe impl Send for Listener {}
 // SAFETY: as above, several at once.
 unsafe impl Sync for Listener {}
 
-/// The end of the `log` facade within this library. No lock is held while the function runs: it may use the library, and
-/// wait for threads that have something to tell.
-struct Logger {
-    listener: Mutex<Option<Arc<Listener>>>,
-    /// A call of a function has ended.
-    ended: Condvar,
-}
+/// The end of the `log` facade within this library.
+struct Logger(RwLock<Option<Listener>>);
 
-static LOGGER: Logger = Logger {
-    listener: Mutex::new(None),
-    ended: Condvar::new(),
-};
+static LOGGER: Logger = Logger(RwLock::new(None));
 
 thread_local! {
     /// Whether this thread is in the program's function.
     static TELLS: Cell<bool> = const { Cell::new(false) };
-}
-
-impl Logger {
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Listener>>> {
-        self.listener.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts a function in place of the one before, and waits until that runs no more.
-    fn replace(&self, listener: Option<Listener>) -> Result<(), Error> {
-        if TELLS.get() {
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                "a logger that is being called cannot be replaced by its own call",
-            ));
-        }
-        let level = match listener {
-            Some(_) => log::LevelFilter::Info,
-            None => log::LevelFilter::Off,
-        };
-        let mut place = self.lock();
-        let before = std::mem::replace(&mut *place, listener.map(Arc::new));
-        // Both at once: of two threads that set it the level and the function are one's.
-        log::set_max_level(level);
-        while before
-            .as_ref()
-            .is_some_and(|before| Arc::strong_count(before) > 1)
-        {
-            place = self
-                .ended
-                .wait(place)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        Ok(())
-    }
 }
 
 impl log::Log for Logger {
@@ -186,34 +143,24 @@ impl log::Log for Logger {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        if TELLS.get() {
-            // What the function's own calls have to say: told to it, it might never end.
-            let _ = writeln!(std::io::stderr(), "xla-ffi: {}", record.args());
-            return;
+        // What the function's own calls have to say goes elsewhere: told to it, it might never end.
+        if !TELLS.get() {
+            let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(listener) = &*listener {
+                let level = match record.level() {
+                    log::Level::Error => XFFI_RT_LOG_ERROR,
+                    log::Level::Warn => XFFI_RT_LOG_WARNING,
+                    _ => XFFI_RT_LOG_INFO,
+                };
+                let text = c_text(&record.args().to_string());
+                TELLS.set(true);
+                // SAFETY: as promised by the caller of `xffi_rt_set_logger`.
+                unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
+                TELLS.set(false);
+                return;
+            }
         }
-        let text = c_text(&record.args().to_string());
-        let place = self.lock();
-        let listener = place.clone();
-        drop(place);
-        let Some(listener) = listener else {
-            // It was taken away since the facade asked: seen it has to be.
-            let _ = writeln!(std::io::stderr(), "xla-ffi: {}", record.args());
-            return;
-        };
-        let level = match record.level() {
-            log::Level::Error => XFFI_RT_LOG_ERROR,
-            log::Level::Warn => XFFI_RT_LOG_WARNING,
-            _ => XFFI_RT_LOG_INFO,
-        };
-        TELLS.set(true);
-        // SAFETY: as promised by the caller of `xffi_rt_set_logger`.
-        unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
-        TELLS.set(false);
-        // Under the lock: who waits for this looks at it there.
-        let place = self.lock();
-        drop(listener);
-        drop(place);
-        self.ended.notify_all();
+        let _ = writeln!(std::io::stderr(), "xla-ffi: {}", record.args());
     }
 
     fn flush(&self) {}
@@ -231,6 +178,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     status_or_null(|| {
         // Only this library has its facade; the second time it is ours already.
         let _ = log::set_logger(&LOGGER);
-        LOGGER.replace(told.map(|told| Listener { told, user }))
+        if TELLS.get() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "a logger that is being called cannot be replaced by its own call",
+            ));
+        }
+        let level = told.map_or(log::LevelFilter::Off, |_| log::LevelFilter::Info);
+        // Waits until the one before runs no more.
+        let mut place = LOGGER.0.write().unwrap_or_else(PoisonError::into_inner);
+        *place = told.map(|told| Listener { told, user });
+        log::set_max_level(level);
+        Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! Verified programs.
 
-use crate::status::{status_or_null, xffi_rt_status};
-use crate::{null, object, take_back};
+use crate::status::{c_text, status_or_null, xffi_rt_status};
+use crate::{give, object, take_back};
 use host::{Code, Error, Result};
 use std::ffi::{CString, c_char};
 use xla_ffi_programs::Program;
@@ -15,14 +15,8 @@ pub(crate) struct xffi_rt_program(pub(crate) Program);
 /// # Safety
 /// The pointer is null or names room for a pointer.
 pub(crate) unsafe fn hand_over_text(out: *mut *mut c_char, text: &str) -> Result<()> {
-    if out.is_null() {
-        return Err(null("the out-parameter"));
-    }
-    let text = CString::new(text)
-        .map_err(|_| Error::new(Code::Internal, "the text has a NUL in its midst"))?;
     // SAFETY: as promised by the caller.
-    unsafe { out.write(text.into_raw()) };
-    Ok(())
+    unsafe { give(out, || c_text(text).into_raw()) }
 }
 
 /// `xffi_rt_text_destroy`.

@@ -3,7 +3,7 @@
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back, text};
 use host::legacy::{Function, Signature};
-use host::{Bundle, Code, Error, Revision, Runtime, Stage};
+use host::{Bundle, Error, Revision, Runtime, Stage};
 use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_sys::{
     XLA_FFI_Api, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Traits, XlaFfiLegacyTarget,
@@ -61,13 +61,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
         let platform = unsafe { text(platform, "platform") }?;
         let known = Signature::from_raw(signature);
         if known.is_none() && signature != XFFI_RT_LEGACY_UNKNOWN {
-            return Err(Error::new(
-                Code::InvalidArgument,
-                format!(
-                    "signature {signature}: there are 0 to {}",
-                    Signature::ALL.len()
-                ),
-            ));
+            let most = Signature::ALL.len();
+            return Err(Error::invalid(format!(
+                "signature {signature}: there are 0 to {most}"
+            )));
         }
         // SAFETY: as promised by the caller.
         let function = unsafe { Function::at(function, known) }?;
@@ -83,18 +80,10 @@ pub(crate) fn known_threads(threads: usize) -> Result<usize, Error> {
     if (1..=MOST_THREADS).contains(&threads) {
         return Ok(threads);
     }
-    Err(Error::new(
-        Code::InvalidArgument,
-        format!("{threads} threads: there are 1 to {MOST_THREADS}"),
-    ))
+    Err(Error::invalid(format!(
+        "{threads} threads: there are 1 to {MOST_THREADS}"
+    )))
 }
-
-const VERSION: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes(),
-) {
-    Ok(version) => version,
-    Err(_) => panic!("the version has a zero byte"),
-};
 
 fn known_revision(revision: c_int) -> Result<Revision, Error> {
     let known = match revision {
@@ -104,12 +93,7 @@ fn known_revision(revision: c_int) -> Result<Revision, Error> {
             .and_then(|index| Revision::ALL.get(index))
             .copied(),
     };
-    known.ok_or_else(|| {
-        Error::new(
-            Code::InvalidArgument,
-            format!("revision {revision}: there are 0 to 10"),
-        )
-    })
+    known.ok_or_else(|| Error::invalid(format!("revision {revision}: there are 0 to 10")))
 }
 
 /// `xffi_rt_create`.
@@ -149,7 +133,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_create_with_threads(
 /// `xffi_rt_version`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xffi_rt_version() -> *const c_char {
-    VERSION.as_ptr()
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
 /// `xffi_rt_take_findings`.

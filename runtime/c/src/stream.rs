@@ -3,7 +3,7 @@
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::take_back;
 use crate::{hand_over, object};
-use host::{Code, CpuStream, DeviceStream, Error, Stream};
+use host::{CpuStream, DeviceStream, Error, Stream};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -71,18 +71,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_synchronize(
     })
 }
 
-/// A pointer of the caller on its way to the stream's thread.
-struct Data(*mut c_void);
-
-// SAFETY: the contract of `xffi_rt_stream_enqueue`: another thread may use the data.
-unsafe impl Send for Data {}
-
-impl Data {
-    fn pointer(&self) -> *mut c_void {
-        self.0
-    }
-}
-
 /// `xffi_rt_stream_enqueue`.
 ///
 /// # Safety
@@ -94,15 +82,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        let stream = CpuStream::from_handle(handle).ok_or_else(|| {
-            Error::new(
-                Code::InvalidArgument,
-                format!("{handle:p} is not a stream of this runtime"),
-            )
-        })?;
-        let task = task.ok_or_else(|| crate::null("task"))?;
-        let data = Data(data);
+        let stream = CpuStream::from_handle(handle)
+            .ok_or_else(|| Error::invalid(format!("{handle:p} is not a stream of this runtime")))?;
         // SAFETY: as promised by the caller.
-        stream.try_enqueue(Box::new(move || unsafe { task(data.pointer()) }))
+        stream.try_enqueue(Box::new(unsafe { crate::task(task, data) }?))
     })
 }

@@ -115,31 +115,6 @@ static void mistakes(const char* not_a_plugin) {
   CHECK(program == NULL && loaded == NULL && results == NULL);
 }
 
-/* Options of programs that were compiled before there was a client. */
-static void shorter_options(void) {
-  struct {
-    size_t struct_size;
-    const char* platform;
-    int tuples, with_device, check_unwritten;
-  } before = {sizeof(before), "Host", 0, 0, 0};
-  xffi_rt* runtime = NULL;
-  xffi_rt_program* program = NULL;
-  xffi_rt_compiled* compiled = NULL;
-  xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
-  right(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
-  right(xffi_rt_program_parse("HloModule m\nENTRY e {\n ROOT x = f32[] parameter(0)\n}", &program));
-  right(xffi_rt_compile(runtime, program, (const xffi_rt_compile_options*)(const void*)&before, &compiled));
-  xffi_rt_compiled_destroy(compiled);
-  /* And before there was a time limit. */
-  options.struct_size = offsetof(xffi_rt_compile_options, milliseconds);
-  right(xffi_rt_compile(runtime, program, &options, &compiled));
-  xffi_rt_compiled_destroy(compiled);
-  options.struct_size = 8;
-  wrong(xffi_rt_compile(runtime, program, &options, &compiled), INVALID_ARGUMENT, "struct_size is 8");
-  xffi_rt_program_destroy(program);
-  xffi_rt_destroy(runtime);
-}
-
 /* --- with one ------------------------------------------------------------------------------------ */
 
 static void described(const xffi_rt_client* client, xffi_rt* runtime, char** paths) {
@@ -295,7 +270,6 @@ int main(int argc, char** argv) {
   xffi_rt* runtime = NULL;
   CHECK(argc == 7);
   mistakes(argv[2]);
-  shorter_options();
   if (strcmp(argv[1], "-") == 0) return 0;
   right(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
   right(xffi_rt_client_open(argv[1], &client));
