@@ -21,10 +21,7 @@
  *              xffi_rt_call_wait returns anything but XLA_FFI_Error_Code_DEADLINE_EXCEEDED (4), or a
  *              callback of xffi_rt_call_on_end is called. After the time limit the handler goes on,
  *              and reads and writes them as before. Destroying an open call does not end it. While it runs, what is
- *              called on its own thread (a stage of the handler, a deleter of what it had before, an allocator)
- *              may ask whether it is open, clone it and destroy it, which is done when it has run; the rest is
- *              refused (FAILED_PRECONDITION). A deleter that is called by a function that sets something finds
- *              that done, and may do anything with the call. What a handler
+ *              called on its own thread (a stage of the handler, an allocator) leaves it alone. What a handler
  *              has put on a stream works on them until that has been waited for (xffi_rt_stream_synchronize).
  *              Small elements share bytes, as hosts of the revision pack them: the first in the low bits from
  *              revision 5 on, in the high bits before. */
