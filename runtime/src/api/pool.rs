@@ -25,16 +25,10 @@ impl Data {
     }
 }
 
-/// Gives a task to who runs the call's tasks. From here on it is theirs: a program's executor that panics may have it,
-/// and the handler, were it told of an error, would free what the task uses.
+/// Gives a task to who runs the call's tasks.
 fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let tasks = context.pool().map_err(|error| context.named(error))?;
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| tasks.spawn(task))) {
-        let message = format!("{} in the program's executor", guard::panic_text(payload));
-        context
-            .shared()
-            .note(Finding::new(Hazard::Unwound, message));
-    }
+    tasks.spawn(task);
     Ok(())
 }
 

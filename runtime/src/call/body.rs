@@ -38,23 +38,6 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// What a call is laid out in.
-    pub(super) fn new(
-        context: Box<Context>,
-        raw: RawFrame,
-        frame: CallFrame,
-        request: Request,
-        rets: Vec<Tensor>,
-    ) -> Box<Self> {
-        Box::new(Self {
-            context,
-            raw,
-            frame,
-            request,
-            rets,
-        })
-    }
-
     pub(super) fn revision(&self) -> Revision {
         self.context.shared().revision
     }

@@ -47,7 +47,7 @@ fn instantiate(executable: &Executable) -> Result<()> {
     let shared = &executable.handler().shared;
     let handler = executable.function(Stage::Instantiate)?;
     let attributes: Arc<Encoded> = executable.attributes().clone();
-    let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
+    let mut frame = CallFrame::of_tensors(shared.revision, &[], &[], attributes)?;
     let parts = Box::new(Parts {
         thread_pool: false,
         device_ordinal: -1,
@@ -59,8 +59,14 @@ fn instantiate(executable: &Executable) -> Result<()> {
     let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
     let outcome = run_stage(executable, &context, handler, Stage::Instantiate, &mut raw);
     if let Some(open) = context.progress().open() {
-        let body = Body::new(context, raw, frame, Request::default(), vec![]);
-        leave_open(open, body, executable.clone());
+        let body = Body {
+            context,
+            raw,
+            frame,
+            request: Request::default(),
+            rets: vec![],
+        };
+        leave_open(open, Box::new(body), executable.clone());
     }
     outcome
 }

@@ -34,30 +34,15 @@ pub(crate) fn invoke(
     }
     context.begin(stage);
     // Behind the beginning: a shutdown sees the call, or the call sees the shutdown.
-    if !shared.calls.are_plain() {
-        return invoke_watched(shared, context, handler, stage, frame);
-    }
-    enter(shared, context, handler, frame)
-}
-
-/// As [`invoke`], where calls are refused or counted.
-#[cold]
-fn invoke_watched(
-    shared: &Shared,
-    context: &Context,
-    handler: XLA_FFI_Handler,
-    stage: Stage,
-    frame: &mut RawFrame,
-) -> Result<Option<Arc<Completion>>> {
     if let Err(error) = shared.calls.check() {
         context.end(false);
         return Err(error);
     }
+    if stage != Stage::Execute || !shared.calls.are_counted() {
+        return enter(shared, context, handler, frame);
+    }
     let begun = Instant::now();
     let outcome = enter(shared, context, handler, frame);
-    if stage != Stage::Execute || !shared.calls.are_counted() {
-        return outcome;
-    }
     let tally = context.progress().tally();
     match &outcome {
         Ok(Some(completion)) => {
@@ -127,14 +112,7 @@ fn outcome_of(
     if !whole {
         findings.push(Finding::new(
             Hazard::FrameOverrun,
-            format!(
-                "bytes behind the call frame were written: on {revision} it ends after {} bytes",
-                if revision.minor_version() <= 1 && revision < xla_ffi_sys::Revision::R2 {
-                    168
-                } else {
-                    176
-                }
-            ),
+            format!("bytes behind the call frame of {revision} were written"),
         ));
     }
     let error = match outcome {
@@ -149,13 +127,7 @@ fn outcome_of(
         )),
         Ok(error) if error.is_null() => None,
         // An error that says OK is success, as in XLA.
-        Ok(error) => {
-            let error = match errors::absent_type(error as usize) {
-                Some(id) => Some(Error::new(crate::Code::NotFound, context.absent_text(id))),
-                None => errors::take_error(error),
-            };
-            error.map(|error| translate(shared, error.handlers()))
-        }
+        Ok(error) => errors::take_error(error).map(|error| translate(shared, error.handlers())),
     };
     if error.is_some() && !future.is_null() {
         findings.push(Finding::new(

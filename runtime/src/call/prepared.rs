@@ -118,7 +118,13 @@ impl PreparedCall {
         let context = Context::new(shared.clone(), tally, parts, state, both);
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
-        let mut body = Body::new(context, raw, frame, request, rets);
+        let mut body = Box::new(Body {
+            context,
+            raw,
+            frame,
+            request,
+            rets,
+        });
         for stage in [Stage::Prepare, Stage::Initialize] {
             if !executable.runs(stage, rules.stages) {
                 continue;
@@ -182,7 +188,7 @@ impl PreparedCall {
             self.body.synchronize()?;
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
-            self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
+            self.poison = Some(unsafe { Poison::frame(&self.body.frame) });
         }
         let body = &mut **self.body;
         let shared = &self.executable.handler().shared;

@@ -6,6 +6,7 @@
 //! four bytes or more that were left altogether (1 in 2^32).
 
 use crate::{CallFrame, Code, Error, Finding, Hazard, Result, Shape, Tensor};
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
@@ -23,40 +24,22 @@ pub(crate) struct Place {
     data: *mut u8,
 }
 
-/// The results among `rets` that have to be written.
+/// The results among `rets` that have to be written: those that begin where no other operand does.
 fn places(args: &[(Shape, *mut c_void)], rets: Vec<(Shape, *mut c_void)>) -> Vec<Place> {
-    let range = |(shape, data): &(Shape, *mut c_void)| {
-        let start = *data as usize;
-        start..start.saturating_add(shape.bytes())
+    // A program may have very many: they are counted, not held one against the other.
+    let mut starts = HashMap::new();
+    for (_, data) in args.iter().chain(&rets) {
+        *starts.entry(*data).or_insert(0) += 1;
+    }
+    let place = |(index, (shape, data)): (usize, (Shape, *mut c_void))| {
+        let is_alone = !data.is_null() && shape.bytes() > 0 && starts[&data] == 1;
+        is_alone.then_some(Place {
+            index,
+            shape,
+            data: data.cast(),
+        })
     };
-    // A program may have very many: they are laid in order, not held one against the other.
-    let operands = rets.iter().map(range).chain(args.iter().map(range));
-    let mut all: Vec<_> = operands
-        .enumerate()
-        .filter(|(_, range)| !range.is_empty())
-        .collect();
-    all.sort_unstable_by_key(|(_, range)| range.start);
-    let mut alone = vec![false; rets.len()];
-    // As far as those reach that begin before.
-    let mut reach = 0;
-    for (at, (index, range)) in all.iter().enumerate() {
-        let next = all.get(at + 1).map_or(usize::MAX, |(_, next)| next.start);
-        if let Some(alone) = alone.get_mut(*index) {
-            *alone = reach <= range.start && range.end <= next;
-        }
-        reach = reach.max(range.end);
-    }
-    let mut places = vec![];
-    for (index, (shape, data)) in rets.into_iter().enumerate() {
-        if alone[index] && !data.is_null() {
-            places.push(Place {
-                index,
-                shape,
-                data: data.cast(),
-            });
-        }
-    }
-    places
+    rets.into_iter().enumerate().filter_map(place).collect()
 }
 
 /// What lies in the results of one execution before the handler runs.
@@ -75,9 +58,9 @@ impl Poison {
     ///
     /// # Safety
     /// The frame's data is host memory of the shapes' sizes, which nobody else uses now.
-    pub(crate) unsafe fn frame(frame: &CallFrame) -> Result<Self> {
+    pub(crate) unsafe fn frame(frame: &CallFrame) -> Self {
         // SAFETY: the caller's promise.
-        Ok(unsafe { Self::fill(places(&frame.args()?, frame.rets()?)) })
+        unsafe { Self::fill(places(&frame.args(), frame.rets())) }
     }
 
     /// The same for tensors that a handler is given.

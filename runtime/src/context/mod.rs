@@ -15,7 +15,7 @@ use crate::host::state_object::StateSlot;
 use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
 use extensions::Extensions;
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -132,8 +132,6 @@ struct Loose {
     findings: Vec<Finding>,
     futures: Vec<usize>,
     memory: BTreeMap<usize, usize>,
-    /// The texts of errors about absent user data, by the type's number.
-    absent: BTreeMap<i64, CString>,
 }
 
 impl Context {
@@ -266,21 +264,6 @@ impl Context {
     pub(crate) fn named(&self, error: Error) -> Error {
         let name = &self.progress.tally().name;
         error.within(format_args!("handler '{name}' ({})", self.stage()))
-    }
-
-    /// What the error about absent user data of this type says.
-    pub(crate) fn absent_text(&self, id: i64) -> String {
-        let name = self.shared().types.name(id);
-        let name = name.map_or(String::new(), |name| format!(" ('{name}')"));
-        let text = format!("User data with type id {id}{name} not found in execution context");
-        let error = Error::new(Code::NotFound, text).within("InvokeContext_Get");
-        self.named(error).message().to_owned()
-    }
-
-    /// The same for C; it lives as long as the context.
-    pub(crate) fn absent(&self, id: i64) -> *const c_char {
-        let text = || CString::new(self.absent_text(id)).unwrap_or_default();
-        self.loose().absent.entry(id).or_insert_with(text).as_ptr()
     }
 
     /// Refuses a call that nobody waits for before it begins.

@@ -1,7 +1,7 @@
 //! Call frames: operands, results and attributes, laid out for a revision.
 
 use super::encoded::{Encoded, list};
-use crate::{Attributes, Code, DType, Error, Result, Shape, Stage, Tensor};
+use crate::{Attributes, Code, Error, Result, Shape, Stage, Tensor};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -13,24 +13,24 @@ use xla_ffi_sys::{
 /// Bytes behind the part of the frame that a revision has.
 const PATTERN: usize = 0xA5A5_5A5A_C3C3_3C3C;
 
-/// Operands or results.
+/// Operands or results. The buffers' dimensions are those of the shapes, which stay where they are.
 #[derive(Debug)]
 struct Side {
     buffers: Vec<XLA_FFI_Buffer>,
     types: Vec<XLA_FFI_ArgType>,
     pointers: Vec<*mut c_void>,
-    dims: Vec<i64>,
-    /// As the buffers' own types cannot say on every revision.
-    dtypes: Vec<DType>,
+    shapes: Vec<Shape>,
 }
 
 impl Side {
-    fn new(revision: Revision, what: &str, operands: &[(Shape, *mut c_void)]) -> Result<Self> {
-        let count = operands.len();
-        let total = operands.iter().map(|(shape, _)| shape.dims().len()).sum();
-        let mut dims: Vec<i64> = Vec::with_capacity(total);
-        let mut buffers = Vec::with_capacity(count);
-        for (index, (shape, data)) in operands.iter().enumerate() {
+    fn new(
+        revision: Revision,
+        what: &str,
+        shapes: Vec<Shape>,
+        data: impl Iterator<Item = *mut c_void>,
+    ) -> Result<Self> {
+        let mut buffers = Vec::with_capacity(shapes.len());
+        for (index, (shape, data)) in shapes.iter().zip(data).enumerate() {
             let dtype = shape.dtype();
             if dtype.since() > revision {
                 return Err(Error::new(
@@ -44,97 +44,49 @@ impl Side {
                     ),
                 ));
             }
-            // The capacity is exact: pushing never moves what was pushed before.
-            let first = dims.as_mut_ptr().wrapping_add(dims.len());
-            dims.extend_from_slice(shape.dims());
             buffers.push(XLA_FFI_Buffer {
                 struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 dtype: dtype.raw_on(revision),
-                data: *data,
+                data,
                 rank: shape.dims().len() as i64,
-                dims: first,
+                dims: shape.dims().as_ptr().cast_mut(),
             });
         }
         let first: *mut XLA_FFI_Buffer = buffers.as_mut_ptr();
-        let pointers = (0..count)
-            .map(|index| first.wrapping_add(index).cast())
-            .collect();
+        let count = buffers.len();
         Ok(Self {
-            buffers,
+            pointers: (0..count)
+                .map(|index| first.wrapping_add(index).cast())
+                .collect(),
             types: vec![XLA_FFI_ArgType::BUFFER; count],
-            pointers,
-            dims,
-            dtypes: operands.iter().map(|(shape, _)| shape.dtype()).collect(),
+            buffers,
+            shapes,
         })
     }
 
-    /// The operands: their shapes and where they lie.
-    fn operands(&self) -> Result<Vec<(Shape, *mut c_void)>> {
-        let mut dims = self.dims.as_slice();
-        self.buffers
-            .iter()
-            .zip(&self.dtypes)
-            .map(|(buffer, dtype)| {
-                let (own, rest) = dims.split_at(buffer.rank as usize);
-                dims = rest;
-                Ok((Shape::new(*dtype, own)?, buffer.data))
-            })
-            .collect()
+    /// Where the operands lie.
+    fn data(&self) -> Vec<*mut c_void> {
+        self.buffers.iter().map(|buffer| buffer.data).collect()
     }
 
-    /// A copy whose pointers lead into itself.
-    fn copy(&self) -> Self {
-        let mut copy = Self {
-            buffers: self.buffers.clone(),
-            types: self.types.clone(),
-            pointers: Vec::with_capacity(self.pointers.len()),
-            dims: self.dims.clone(),
-            dtypes: self.dtypes.clone(),
-        };
-        let mut at = 0;
-        let dims: *mut i64 = copy.dims.as_mut_ptr();
-        for buffer in &mut copy.buffers {
-            buffer.dims = dims.wrapping_add(at);
-            at += buffer.rank as usize;
-        }
-        let first: *mut XLA_FFI_Buffer = copy.buffers.as_mut_ptr();
-        copy.pointers
-            .extend((0..self.buffers.len()).map(|i| first.wrapping_add(i).cast::<c_void>()));
-        copy
+    /// The operands: their shapes and where they lie.
+    fn operands(&self) -> Vec<(Shape, *mut c_void)> {
+        self.shapes.iter().cloned().zip(self.data()).collect()
     }
 
     /// Whether these have the same element types and dimensions.
-    #[inline]
     fn fits(&self, tensors: &[Tensor]) -> bool {
-        let mut dims = self.dims.as_slice();
-        let mut same = |((buffer, dtype), tensor): ((&XLA_FFI_Buffer, &DType), &Tensor)| {
-            let (own, rest) = dims.split_at(buffer.rank as usize);
-            dims = rest;
-            *dtype == tensor.shape().dtype() && own.iter().eq(tensor.shape().dims())
-        };
-        self.buffers.len() == tensors.len()
-            && self
-                .buffers
-                .iter()
-                .zip(&self.dtypes)
-                .zip(tensors)
-                .all(&mut same)
+        self.shapes.iter().eq(tensors.iter().map(Tensor::shape))
     }
 
     /// The first byte of each operand that has any, the one after its last, and its index.
     fn regions(&self, data: &[*mut c_void]) -> impl Iterator<Item = (usize, usize, usize)> {
-        let mut dims = self.dims.as_slice();
-        let operands = self.buffers.iter().zip(&self.dtypes).zip(data);
+        let operands = self.shapes.iter().zip(data).enumerate();
         operands
-            .enumerate()
-            .map(move |(index, ((buffer, dtype), data))| {
-                let (own, rest) = dims.split_at(buffer.rank as usize);
-                dims = rest;
-                let elements = own.iter().map(|dim| *dim as usize).product();
-                let bytes = dtype.bytes_for(elements).unwrap_or(0);
+            .map(|(index, (shape, data))| {
                 let start = *data as usize;
-                (start, start.saturating_add(bytes), index)
+                (start, start.saturating_add(shape.bytes()), index)
             })
             .filter(|(start, end, _)| *start != 0 && start < end)
     }
@@ -184,7 +136,21 @@ impl CallFrame {
         rets: &[(Shape, *mut c_void)],
     ) -> Result<Self> {
         let none = Encoded::new(&Attributes::new(), revision);
-        Self::with_encoded(revision, args, rets, none)
+        let side = |what, operands: &[(Shape, *mut c_void)]| {
+            let shapes = operands.iter().map(|(shape, _)| shape.clone()).collect();
+            Side::new(
+                revision,
+                what,
+                shapes,
+                operands.iter().map(|(_, data)| *data),
+            )
+        };
+        Ok(Self {
+            revision,
+            args: side("argument", args)?,
+            rets: side("result", rets)?,
+            attributes: none,
+        })
     }
 
     /// The same operands with attributes, for a handler that is given the frame by hand.
@@ -194,20 +160,6 @@ impl CallFrame {
         self.with_attributes(encoded)
     }
 
-    pub(crate) fn with_encoded(
-        revision: Revision,
-        args: &[(Shape, *mut c_void)],
-        rets: &[(Shape, *mut c_void)],
-        attributes: Arc<Encoded>,
-    ) -> Result<Self> {
-        Ok(Self {
-            revision,
-            args: Side::new(revision, "argument", args)?,
-            rets: Side::new(revision, "result", rets)?,
-            attributes,
-        })
-    }
-
     /// A frame on these arrays, for as long as they live.
     pub(crate) fn of_tensors(
         revision: Revision,
@@ -215,13 +167,19 @@ impl CallFrame {
         rets: &[Tensor],
         attributes: Arc<Encoded>,
     ) -> Result<Self> {
-        let operands = |tensors: &[Tensor]| -> Vec<_> {
-            tensors
+        let side = |what, tensors: &[Tensor]| {
+            let shapes = tensors
                 .iter()
-                .map(|tensor| (tensor.shape().clone(), tensor.data()))
-                .collect()
+                .map(|tensor| tensor.shape().clone())
+                .collect();
+            Side::new(revision, what, shapes, tensors.iter().map(Tensor::data))
         };
-        Self::with_encoded(revision, &operands(args), &operands(rets), attributes)
+        Ok(Self {
+            revision,
+            args: side("argument", args)?,
+            rets: side("result", rets)?,
+            attributes,
+        })
     }
 
     /// Whether arrays have the shapes that this frame has.
@@ -248,10 +206,7 @@ impl CallFrame {
     /// Refuses a result that shares memory with another operand, unless it lies exactly where an argument lies: no host
     /// passes such operands, and handlers compare only where operands start.
     pub(crate) fn check_overlap(&self) -> Result<()> {
-        let data = |buffers: &[XLA_FFI_Buffer]| -> Vec<_> {
-            buffers.iter().map(|buffer| buffer.data).collect()
-        };
-        self.check_overlap_at(&data(&self.args.buffers), &data(&self.rets.buffers))
+        self.check_overlap_at(&self.args.data(), &self.rets.data())
     }
 
     /// As [`CallFrame::check_overlap`], if the operands were there.
@@ -308,10 +263,14 @@ impl CallFrame {
     /// # Errors
     /// As [`CallFrame::update`].
     pub fn copy_with(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let side = |what, side: &Side| {
+            let data = side.buffers.iter().map(|buffer| buffer.data);
+            Side::new(self.revision, what, side.shapes.clone(), data)
+        };
         let mut copy = Self {
             revision: self.revision,
-            args: self.args.copy(),
-            rets: self.rets.copy(),
+            args: side("argument", &self.args)?,
+            rets: side("result", &self.rets)?,
             attributes: self.attributes.clone(),
         };
         copy.update(args, rets)?;
@@ -325,12 +284,12 @@ impl CallFrame {
     }
 
     /// The arguments: their shapes and where they lie.
-    pub(crate) fn args(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+    pub(crate) fn args(&self) -> Vec<(Shape, *mut c_void)> {
         self.args.operands()
     }
 
     /// The results: their shapes and where they lie.
-    pub(crate) fn rets(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+    pub(crate) fn rets(&self) -> Vec<(Shape, *mut c_void)> {
         self.rets.operands()
     }
 

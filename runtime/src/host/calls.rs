@@ -211,12 +211,6 @@ impl Calls {
         drop(gone);
     }
 
-    /// Whether there is anything to be looked at besides the call itself.
-    #[inline]
-    pub(crate) fn are_plain(&self) -> bool {
-        self.mode.load(Ordering::SeqCst) == 0
-    }
-
     /// Whether calls are counted.
     pub(crate) fn are_counted(&self) -> bool {
         self.mode.load(Ordering::Relaxed) & COUNTED != 0
@@ -224,10 +218,11 @@ impl Calls {
 
     /// Whether calls are refused.
     pub(crate) fn are_over(&self) -> bool {
-        self.mode.load(Ordering::Acquire) & OVER != 0
+        self.mode.load(Ordering::SeqCst) & OVER != 0
     }
 
     /// Refuses calls after a shutdown.
+    #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.are_over() {
             return Err(Error::new(

@@ -1,9 +1,8 @@
 //! Error objects, which handlers hold as numbers.
 
 use super::handles::Handles;
-use crate::context::current::current_context;
-use crate::{Code, Error, Hazard};
-use std::ffi::{CStr, CString, c_char};
+use crate::{Error, Hazard};
+use std::ffi::{CString, c_char};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
 /// Numbers start past every address that user space maps, so that following one faults at once.
@@ -14,31 +13,6 @@ struct ErrorObject {
     error: Option<Error>,
     /// The text as C reads it; an embedded NUL is written as `\0`.
     text: CString,
-}
-
-/// Where the numbers of the errors of [`no_user_data`] begin: below the others, 16 apart, one for
-/// each number of a type.
-const ABSENT: usize = 0xE43_u64.wrapping_shl(52) as usize;
-
-/// The error for user data that a call does not have. It costs nothing: handlers ask for what may be
-/// absent on every call.
-pub(crate) fn no_user_data(type_id: i64) -> *mut XLA_FFI_Error {
-    match usize::try_from(type_id) {
-        Ok(id) if id < MOST_ABSENT => (ABSENT + 16 * id) as *mut XLA_FFI_Error,
-        _ => create(Error::new(Code::NotFound, ABSENT_TEXT.to_string_lossy())),
-    }
-}
-
-/// What such an error says on a thread that runs no call.
-const ABSENT_TEXT: &CStr = c"InvokeContext_Get: User data not found in execution context";
-
-/// Types that have such an error: a server that makes runtimes for ever has many types.
-const MOST_ABSENT: usize = 1 << 20;
-
-/// The number of the type whose absence this error tells.
-pub(crate) fn absent_type(handle: usize) -> Option<i64> {
-    let id = handle.wrapping_sub(ABSENT) / 16;
-    (id < MOST_ABSENT && handle % 16 == 0).then_some(id as i64)
 }
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
@@ -62,9 +36,6 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
 /// Takes the error that a handler gives back; `None` is one that says OK.
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
-    if absent_type(handle).is_some() {
-        return Some(Error::new(Code::NotFound, ABSENT_TEXT.to_string_lossy()));
-    }
     match ERRORS.remove(handle) {
         Some(object) => object.error,
         None => {
@@ -81,10 +52,6 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
 
 /// Text and code of an error that lives; the text lives as long as the error.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
-    if let Some(id) = absent_type(handle) {
-        let text = current_context().map_or(ABSENT_TEXT.as_ptr(), |context| context.absent(id));
-        return Some((text, Code::NotFound.raw()));
-    }
     let objects = ERRORS.lock();
     let object = objects.get(&handle)?;
     let code = object
@@ -96,7 +63,7 @@ pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Cod
 
 /// Destroys an error; says whether it lived.
 pub(crate) fn destroy(handle: usize) -> bool {
-    absent_type(handle).is_some() || ERRORS.remove(handle).is_some()
+    ERRORS.remove(handle).is_some()
 }
 
 /// Whether an error once had this number.

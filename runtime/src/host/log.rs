@@ -11,12 +11,7 @@ pub(crate) fn tell(level: log::Level, text: Arguments<'_>) {
         let _ = writeln!(std::io::stderr(), "xla-ffi: {text}");
         return;
     }
-    let told = std::panic::AssertUnwindSafe(|| log::log!(target: "xla_ffi", level, "{text}"));
-    if let Err(payload) = std::panic::catch_unwind(told) {
-        // What is told comes from threads that others wait for, and from destructors.
-        crate::process::guard::discard(payload);
-        let _ = writeln!(std::io::stderr(), "xla-ffi: {text} (the logger panicked)");
-    }
+    log::log!(target: "xla_ffi", level, "{text}");
 }
 
 /// A warning.

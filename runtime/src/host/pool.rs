@@ -23,8 +23,7 @@ use crate::{Code, Error, Result};
 /// ```
 pub trait Executor: Send + Sync {
     /// Runs the task once, soon, on a thread that does not wait for others of these tasks. Not here: the
-    /// handler that asks may wait for it. The task does not panic. A task that is dropped runs where it is dropped, and a
-    /// panic of this function is a finding.
+    /// handler that asks may wait for it. Neither the task nor this function panics.
     fn execute(&self, task: Box<dyn FnOnce() + Send>);
 
     /// How many tasks it runs at a time, as handlers are told; they are told of one where it says none.
@@ -54,28 +53,7 @@ impl Tasks<'_> {
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         match self {
             Self::Pool(pool) => pool.spawn(task),
-            Self::Executor(executor) => {
-                let task = Once(Some(task));
-                executor.execute(Box::new(move || task.run()));
-            }
-        }
-    }
-}
-
-/// A task that runs, whatever becomes of it: on the thread that drops it, where an executor drops it. Handlers' tasks own
-/// what they use, and who waits for one waits until it has run.
-struct Once<T: FnOnce()>(Option<T>);
-
-impl<T: FnOnce()> Once<T> {
-    fn run(self) {
-        drop(self);
-    }
-}
-
-impl<T: FnOnce()> Drop for Once<T> {
-    fn drop(&mut self) {
-        if let Some(task) = self.0.take() {
-            task();
+            Self::Executor(executor) => executor.execute(Box::new(task)),
         }
     }
 }

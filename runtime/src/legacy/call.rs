@@ -276,25 +276,48 @@ impl<'a> Invocation<'a> {
         let status = Status::new();
         let stream = self.stream;
         let list = kept.add(list);
-        let mut arguments = Arguments {
-            signature,
-            address: self.target.address(),
-            out,
-            list: list.cast(),
-            stream: stream.as_ref().map_or(std::ptr::null_mut(), Stream::handle),
-            opaque: kept.opaque.as_ptr().cast(),
-            opaque_len: self.opaque.len(),
-            status: status.as_ptr(),
-        };
+        let (list, address) = (list.cast::<*mut c_void>(), self.target.address());
+        let handle = stream.as_ref().map_or(std::ptr::null_mut(), Stream::handle);
+        let (opaque, opaque_len) = (kept.opaque.as_ptr().cast(), self.opaque.len());
+        let told = status.as_ptr();
         let launched = Launched {
             name: self.target.name().to_owned(),
             stream,
             kept,
             underway: Some(underway),
         };
-        // SAFETY: `enter` takes these arguments; the function is one of the signature, as its
-        // registration promised, and the buffers are as the caller promised.
-        let unwound = unsafe { guard::call_void(enter_address(), (&raw mut arguments).cast()) };
+        let unwound = guard::contained(|| match signature {
+            Signature::Cpu => {
+                // SAFETY: a function of this form lies at the address, as its registration promised.
+                let function = unsafe { std::mem::transmute::<usize, Cpu>(address) };
+                // SAFETY: the lists have the form that the target expects, of buffers as the caller promised.
+                unsafe { function(out, list.cast()) };
+            }
+            Signature::CpuStatus => {
+                // SAFETY: as above.
+                let function = unsafe { std::mem::transmute::<usize, CpuStatus>(address) };
+                // SAFETY: as above.
+                unsafe { function(out, list.cast(), told) };
+            }
+            Signature::Gpu => {
+                // SAFETY: as above.
+                let function = unsafe { std::mem::transmute::<usize, Gpu>(address) };
+                // SAFETY: as above.
+                unsafe { function(handle, list, opaque, opaque_len) };
+            }
+            Signature::CpuUnified => {
+                // SAFETY: as above.
+                let function = unsafe { std::mem::transmute::<usize, CpuUnified>(address) };
+                // SAFETY: as above.
+                unsafe { function(out, list.cast(), opaque, opaque_len, told) };
+            }
+            Signature::GpuStatus => {
+                // SAFETY: as above.
+                let function = unsafe { std::mem::transmute::<usize, GpuStatus>(address) };
+                // SAFETY: as above.
+                unsafe { function(handle, list, opaque, opaque_len, told) };
+            }
+        });
         let failure = status.finish();
         let failed = unwound.is_err() || failure.is_some();
         if let Some(underway) = &launched.underway {
@@ -343,85 +366,25 @@ impl<'a> Invocation<'a> {
     }
 }
 
-/// What a target is called with.
-struct Arguments {
-    signature: Signature,
-    address: usize,
-    out: *mut c_void,
-    list: *mut *mut c_void,
-    stream: *mut c_void,
-    opaque: *const c_char,
-    opaque_len: usize,
-    status: *mut XlaCustomCallStatus,
-}
-
-/// Calls the target. It may unwind, and so may this.
-unsafe extern "C-unwind" fn enter(arguments: *mut c_void) {
-    type Cpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void);
-    type CpuStatus =
-        unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void, *mut XlaCustomCallStatus);
-    type Gpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *mut c_void, *const c_char, usize);
-    type CpuUnified = unsafe extern "C-unwind" fn(
-        *mut c_void,
-        *mut *const c_void,
-        *const c_char,
-        usize,
-        *mut XlaCustomCallStatus,
-    );
-    type GpuStatus = unsafe extern "C-unwind" fn(
-        *mut c_void,
-        *mut *mut c_void,
-        *const c_char,
-        usize,
-        *mut XlaCustomCallStatus,
-    );
-    // SAFETY: `launch` passes its arguments, which outlive the call.
-    let a = unsafe { &*arguments.cast::<Arguments>() };
-    match a.signature {
-        Signature::Cpu => {
-            // SAFETY: a function of this form lies at the address.
-            let function = unsafe { std::mem::transmute::<usize, Cpu>(a.address) };
-            // SAFETY: the lists have the form that the target expects.
-            unsafe { function(a.out, a.list.cast()) };
-        }
-        Signature::CpuStatus => {
-            // SAFETY: as above.
-            let function = unsafe { std::mem::transmute::<usize, CpuStatus>(a.address) };
-            // SAFETY: as above.
-            unsafe { function(a.out, a.list.cast(), a.status) };
-        }
-        Signature::Gpu => {
-            // SAFETY: as above.
-            let function = unsafe { std::mem::transmute::<usize, Gpu>(a.address) };
-            // SAFETY: as above.
-            unsafe { function(a.stream, a.list, a.opaque, a.opaque_len) };
-        }
-        Signature::CpuUnified => {
-            // SAFETY: as above.
-            let function = unsafe { std::mem::transmute::<usize, CpuUnified>(a.address) };
-            let ins = a.list.cast();
-            // SAFETY: as above.
-            unsafe { function(a.out, ins, a.opaque, a.opaque_len, a.status) };
-        }
-        Signature::GpuStatus => {
-            // SAFETY: as above.
-            let function = unsafe { std::mem::transmute::<usize, GpuStatus>(a.address) };
-            // SAFETY: as above.
-            unsafe { function(a.stream, a.list, a.opaque, a.opaque_len, a.status) };
-        }
-    }
-}
-
-/// [`enter`] as the guard takes functions: the types differ in what may leave them alone.
-fn enter_address() -> unsafe extern "C" fn(*mut c_void) {
-    // SAFETY: both are called alike.
-    unsafe {
-        std::mem::transmute::<
-            unsafe extern "C-unwind" fn(*mut c_void),
-            unsafe extern "C" fn(*mut c_void),
-        >(enter)
-    }
-}
+// The forms of targets, which may unwind.
+type Cpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void);
+type CpuStatus =
+    unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void, *mut XlaCustomCallStatus);
+type CpuUnified = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    *mut *const c_void,
+    *const c_char,
+    usize,
+    *mut XlaCustomCallStatus,
+);
+type Gpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *mut c_void, *const c_char, usize);
+type GpuStatus = unsafe extern "C-unwind" fn(
+    *mut c_void,
+    *mut *mut c_void,
+    *const c_char,
+    usize,
+    *mut XlaCustomCallStatus,
+);
 
 /// A target that has been called and whose stream may still be working. Dropping it waits.
 #[must_use = "the device may still be working on the buffers"]

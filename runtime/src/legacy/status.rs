@@ -9,24 +9,16 @@ use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 #[repr(C)]
 struct Object {
     head: XlaFfiLegacyStatus,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    /// Whether a call is using the object.
-    live: bool,
-    failure: Option<Vec<u8>>,
+    failure: Mutex<Option<Vec<u8>>>,
 }
 
 impl Object {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Objects that no call uses, by address. They are never unmapped: a target that keeps its status
-/// for too long is told, instead of writing into somebody else's memory.
+/// Objects that no call uses, by address: their alignment makes them dear.
 static IDLE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn idle() -> MutexGuard<'static, Vec<usize>> {
@@ -41,16 +33,7 @@ unsafe extern "C" fn set(
 ) {
     // SAFETY: the head is the first field of an object that lives for ever.
     let object = unsafe { &*this.cast::<Object>() };
-    let mut inner = object.lock();
-    if !inner.live {
-        // The program's logger may write it, too.
-        drop(inner);
-        crate::host::log::warn(format_args!(
-            "a legacy target wrote its status after its call had ended; the write is ignored"
-        ));
-        return;
-    }
-    inner.failure = (failed != 0).then(|| {
+    *object.lock() = (failed != 0).then(|| {
         if message.is_null() || len == 0 {
             return vec![];
         }
@@ -60,24 +43,18 @@ unsafe extern "C" fn set(
 }
 
 /// A status for one call: success until the target says something else.
-#[derive(Debug)]
 pub struct Status {
-    object: &'static ObjectAt,
+    /// The address of an object that lives for ever and is this one's alone.
+    object: usize,
 }
 
-/// An object in its place; private, so that `Status` can show itself.
-struct ObjectAt(Object);
-
-impl std::fmt::Debug for ObjectAt {
+impl std::fmt::Debug for Status {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Status")
-            .field(&self.0.lock().failure)
+            .field(&self.object().lock())
             .finish()
     }
 }
-
-// SAFETY: the head is constant, the rest is behind a lock.
-unsafe impl Sync for ObjectAt {}
 
 impl Default for Status {
     fn default() -> Self {
@@ -89,38 +66,37 @@ impl Status {
     /// A status that says success.
     #[must_use]
     pub fn new() -> Self {
-        let place = idle().pop().unwrap_or_else(make);
-        // SAFETY: objects are made whole and never freed.
-        let object = unsafe { &*(place as *const ObjectAt) };
-        *object.0.lock() = Inner {
-            live: true,
-            failure: None,
-        };
+        let object = idle().pop().unwrap_or_else(make);
         Self { object }
+    }
+
+    fn object(&self) -> &Object {
+        // SAFETY: objects are made whole and never freed.
+        unsafe { &*(self.object as *const Object) }
     }
 
     /// What the target is given.
     #[must_use]
     pub fn as_ptr(&self) -> *mut XlaCustomCallStatus {
-        std::ptr::from_ref(self.object).cast_mut().cast()
+        self.object as *mut XlaCustomCallStatus
     }
 
     /// Ends the call: `None` for success, else the bytes of the message.
     #[must_use]
     pub fn finish(self) -> Option<Vec<u8>> {
-        self.object.0.lock().failure.take()
+        self.object().lock().take()
     }
 }
 
 impl Drop for Status {
     fn drop(&mut self) {
-        *self.object.0.lock() = Inner::default();
-        idle().push(std::ptr::from_ref(self.object) as usize);
+        *self.object().lock() = None;
+        idle().push(self.object);
     }
 }
 
 fn make() -> usize {
-    let layout = Layout::from_size_align(size_of::<ObjectAt>(), XlaFfiLegacyStatus::ALIGNMENT);
+    let layout = Layout::from_size_align(size_of::<Object>(), XlaFfiLegacyStatus::ALIGNMENT);
     let layout = layout.expect("the alignment is a power of two");
     // SAFETY: the size is not 0.
     let place = unsafe { std::alloc::alloc(layout) }.cast::<Object>();
@@ -133,7 +109,7 @@ fn make() -> usize {
             this: place.cast(),
             set: Some(set),
         },
-        inner: Mutex::default(),
+        failure: Mutex::default(),
     };
     // SAFETY: fresh memory of this layout.
     unsafe { place.write(object) };
@@ -175,17 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_counts_and_late_ones_do_not() {
+    fn the_last_word_counts() {
         let status = Status::new();
         write(status.as_ptr(), 1, b"a\0b\xff");
         assert_eq!(status.finish().as_deref(), Some(&b"a\0b\xff"[..]));
         let status = Status::new();
         write(status.as_ptr(), 1, b"no");
         write(status.as_ptr(), 0, b"");
-        let late = status.as_ptr();
         assert_eq!(status.finish(), None);
-        write(late, 1, b"too late");
-        assert_eq!(Status::new().finish(), None);
         assert_eq!(text(b"a\0b\xff\xfe \xc3\xa4"), "a\0b\\xff\\xfe ä");
     }
 }

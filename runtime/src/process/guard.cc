@@ -1,13 +1,12 @@
 // Contains C++ exceptions, which Rust can neither catch nor let pass: 1 for a std::exception, which XLA
 // contains too, 2 for any other, which goes through XLA as through us. A Rust panic goes on to the caller,
-// who catches it. A thread that ends itself, or is cancelled, unwinds too: nothing may hold that, and
-// Rust, which it would pass, does not let it; the process ends, in words.
+// who catches it. A thread that ends itself, or is cancelled, unwinds too: Rust does not let that pass, and
+// the process ends.
 
 #include <cxxabi.h>
 
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -44,19 +43,12 @@ void Copy(const char* from, char* text, std::size_t room) {
   text[room - 1] = '\0';
 }
 
-template <typename Call>
-int Contain(Call call, char* text, std::size_t room) {
+}  // namespace
+
+extern "C" int xla_ffi_runtime_guarded(void (*function)(void*), void* argument, char* text, std::size_t room) {
   try {
-    call();
+    function(argument);
     return 0;
-#if defined(__GLIBCXX__)
-    // A thread that ends. Other libraries have no name for it, and the last branch finds nothing of C++ in it.
-  } catch (abi::__forced_unwind&) {
-    std::fputs("xla-ffi: a thread was ended (pthread_exit, pthread_cancel) inside of a handler, a task or a "
-               "deleter: nothing leaves these but their return, an exception or a panic; the process ends\n",
-               stderr);
-    std::abort();
-#endif
   } catch (const std::exception& exception) {
     Copy(exception.what(), text, room);
     return 1;
@@ -73,16 +65,4 @@ int Contain(Call call, char* text, std::size_t room) {
     std::snprintf(text, room, "of type %s", type != nullptr ? type->name() : "?");
     return 2;
   }
-}
-
-}  // namespace
-
-extern "C" int xla_ffi_runtime_guarded_call(void* (*function)(void*), void* argument,
-                                            void** result, char* text, std::size_t room) {
-  return Contain([&] { *result = function(argument); }, text, room);
-}
-
-extern "C" int xla_ffi_runtime_guarded_task(void (*function)(void*), void* argument, char* text,
-                                            std::size_t room) {
-  return Contain([&] { function(argument); }, text, room);
 }

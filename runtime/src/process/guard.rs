@@ -1,7 +1,9 @@
 //! Calls foreign functions so that neither a panic nor a C++ exception gets past them.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
 /// Whether C++ exceptions are contained in the process. Where no C++ compiler was there to build
@@ -16,15 +18,6 @@ pub struct Unwound {
     pub is_standard: bool,
 }
 
-impl Unwound {
-    fn new(text: String) -> Self {
-        Self {
-            text,
-            is_standard: false,
-        }
-    }
-}
-
 impl fmt::Display for Unwound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
@@ -33,7 +26,7 @@ impl fmt::Display for Unwound {
 
 /// Destroys what a panic threw, whose destructor may panic in its turn.
 pub fn discard(payload: Box<dyn std::any::Any + Send>) {
-    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(again) = dropped {
         // One that throws bombs for ever is not worth a process: it leaks.
         std::mem::forget(again);
@@ -47,128 +40,70 @@ pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of another type");
-    let unwound = Unwound::new(format!("a panic ({text})"));
+    let unwound = Unwound {
+        text: format!("a panic ({text})"),
+        is_standard: false,
+    };
     discard(payload);
     unwound
 }
 
-#[cfg(xla_ffi_cxx)]
-mod contained {
-    use super::{Unwound, c_void, panic_text};
-    use std::ffi::{CStr, c_char, c_int};
-    use std::mem::MaybeUninit;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    unsafe extern "C-unwind" {
-        fn xla_ffi_runtime_guarded_call(
-            function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-            argument: *mut c_void,
-            result: *mut *mut c_void,
-            text: *mut c_char,
-            room: usize,
-        ) -> c_int;
-        fn xla_ffi_runtime_guarded_task(
-            function: unsafe extern "C" fn(*mut c_void),
-            argument: *mut c_void,
-            text: *mut c_char,
-            room: usize,
-        ) -> c_int;
-    }
-
-    /// Room for the text of an exception; not initialised unless there is one.
-    type Text = MaybeUninit<[c_char; 512]>;
-
-    #[inline]
-    fn finish(outcome: std::thread::Result<c_int>, text: &Text) -> Result<(), Unwound> {
-        match outcome {
-            Ok(0) => Ok(()),
-            Ok(kind) => {
-                // SAFETY: the guard wrote a NUL-terminated text.
-                let text = unsafe { CStr::from_ptr(text.as_ptr().cast()) };
-                let text = text.to_string_lossy();
-                let mut unwound = Unwound::new(format!("a C++ exception ({text})"));
-                unwound.is_standard = kind == 1;
-                Err(unwound)
-            }
-            Err(payload) => Err(panic_text(payload)),
-        }
-    }
-
-    #[inline]
-    pub(super) unsafe fn call(
-        function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-        argument: *mut c_void,
-    ) -> Result<*mut c_void, Unwound> {
-        let mut result = std::ptr::null_mut();
-        let mut text = Text::uninit();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the caller vouches for function and argument; the rest is ours.
-            unsafe {
-                xla_ffi_runtime_guarded_call(
-                    function,
-                    argument,
-                    &raw mut result,
-                    text.as_mut_ptr().cast(),
-                    size_of::<Text>(),
-                )
-            }
-        }));
-        finish(outcome, &text).map(|()| result)
-    }
-
-    pub(super) unsafe fn task(
-        function: unsafe extern "C" fn(*mut c_void),
-        argument: *mut c_void,
-    ) -> Result<(), Unwound> {
-        let mut text = Text::uninit();
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
-            // SAFETY: the caller vouches for function and argument; the rest is ours.
-            unsafe {
-                xla_ffi_runtime_guarded_task(
-                    function,
-                    argument,
-                    text.as_mut_ptr().cast(),
-                    size_of::<Text>(),
-                )
-            }
-        }));
-        finish(outcome, &text)
-    }
+/// The same without what holds C++ exceptions.
+///
+/// # Safety
+/// The function may be called with the argument.
+#[cfg(not(xla_ffi_cxx))]
+unsafe fn xla_ffi_runtime_guarded(
+    function: unsafe extern "C-unwind" fn(*mut c_void),
+    argument: *mut c_void,
+    _text: *mut c_char,
+    _room: usize,
+) -> c_int {
+    // SAFETY: as promised by the caller.
+    unsafe { function(argument) };
+    0
 }
 
-#[cfg(not(xla_ffi_cxx))]
-mod contained {
-    use super::{Unwound, c_void, panic_text};
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
-    pub(super) unsafe fn call(
-        function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+#[cfg(xla_ffi_cxx)]
+unsafe extern "C-unwind" {
+    /// Calls the function; gives 0, or writes the text of the C++ exception that left it.
+    fn xla_ffi_runtime_guarded(
+        function: unsafe extern "C-unwind" fn(*mut c_void),
         argument: *mut c_void,
-    ) -> Result<*mut c_void, Unwound> {
-        // SAFETY: the two types differ in what may leave the function, not in how it is called.
-        let function = unsafe {
-            std::mem::transmute::<
-                unsafe extern "C" fn(*mut c_void) -> *mut c_void,
-                unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void,
-            >(function)
-        };
-        // SAFETY: the caller vouches for function and argument.
-        catch_unwind(AssertUnwindSafe(|| unsafe { function(argument) })).map_err(panic_text)
+        text: *mut c_char,
+        room: usize,
+    ) -> c_int;
+}
+
+/// Calls a closure that may unwind in any way.
+#[inline]
+pub(crate) fn contained(mut body: impl FnMut()) -> Result<(), Unwound> {
+    unsafe extern "C-unwind" fn call<F: FnMut()>(body: *mut c_void) {
+        // SAFETY: the closure below.
+        unsafe { (*body.cast::<F>())() }
     }
-
-    pub(super) unsafe fn task(
-        function: unsafe extern "C" fn(*mut c_void),
-        argument: *mut c_void,
-    ) -> Result<(), Unwound> {
-        // SAFETY: the two types differ in what may leave the function, not in how it is called.
-        let function = unsafe {
-            std::mem::transmute::<
-                unsafe extern "C" fn(*mut c_void),
-                unsafe extern "C-unwind" fn(*mut c_void),
-            >(function)
-        };
-        // SAFETY: the caller vouches for function and argument.
-        catch_unwind(AssertUnwindSafe(|| unsafe { function(argument) })).map_err(panic_text)
+    fn address<F: FnMut()>(_: &F) -> unsafe extern "C-unwind" fn(*mut c_void) {
+        call::<F>
+    }
+    let (function, argument) = (address(&body), (&raw mut body).cast());
+    // Room for the text of an exception; not initialised unless there is one.
+    let mut text = MaybeUninit::<[c_char; 512]>::uninit();
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let (start, room) = (text.as_mut_ptr().cast(), size_of_val(&text));
+        // SAFETY: the function takes this closure; the rest is ours.
+        unsafe { xla_ffi_runtime_guarded(function, argument, start, room) }
+    }));
+    match outcome {
+        Ok(0) => Ok(()),
+        Ok(kind) => {
+            // SAFETY: the guard wrote a NUL-terminated text.
+            let text = unsafe { CStr::from_ptr(text.as_ptr().cast()) };
+            Err(Unwound {
+                text: format!("a C++ exception ({})", text.to_string_lossy()),
+                is_standard: kind == 1,
+            })
+        }
+        Err(payload) => Err(panic_text(payload)),
     }
 }
 
@@ -181,14 +116,13 @@ pub(crate) unsafe fn call_handler(
     handler: XLA_FFI_Handler,
     frame: *mut XLA_FFI_CallFrame,
 ) -> Result<*mut XLA_FFI_Error, Unwound> {
-    // SAFETY: both types take one pointer and return one.
-    let function = unsafe {
-        std::mem::transmute::<XLA_FFI_Handler, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(
-            handler,
-        )
-    };
+    type Unwinds = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+    // SAFETY: the two types differ in what may leave the function, not in how it is called.
+    let handler = unsafe { std::mem::transmute::<XLA_FFI_Handler, Unwinds>(handler) };
+    let mut result = std::ptr::null_mut();
     // SAFETY: as promised by the caller.
-    unsafe { contained::call(function, frame.cast()) }.map(<*mut c_void>::cast)
+    contained(|| result = unsafe { handler(frame) })?;
+    Ok(result)
 }
 
 /// Calls a function that takes and gives a pointer.
@@ -199,8 +133,14 @@ pub unsafe fn call_pointer(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> Result<*mut c_void, Unwound> {
+    // SAFETY: both types take one pointer and return one.
+    let function = unsafe {
+        std::mem::transmute::<unsafe extern "C" fn(*mut c_void) -> *mut c_void, XLA_FFI_Handler>(
+            function,
+        )
+    };
     // SAFETY: as promised by the caller.
-    unsafe { contained::call(function, argument) }
+    unsafe { call_handler(function, argument.cast()) }.map(<*mut XLA_FFI_Error>::cast)
 }
 
 /// Calls a task or a deleter.
@@ -214,6 +154,10 @@ pub unsafe fn call_void(
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,
 ) -> Result<(), Unwound> {
+    type Ends = unsafe extern "C" fn(*mut c_void);
+    type Unwinds = unsafe extern "C-unwind" fn(*mut c_void);
+    // SAFETY: the two types differ in what may leave the function, not in how it is called.
+    let function = unsafe { std::mem::transmute::<Ends, Unwinds>(function) };
     // SAFETY: as promised by the caller.
-    unsafe { contained::task(function, argument) }
+    contained(|| unsafe { function(argument) })
 }

@@ -3,7 +3,6 @@
 use super::super::body::Body;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::process::guard::discard;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
@@ -55,20 +54,10 @@ fn sweep() {
     *left = open;
     // Libraries destroy their state here, in whatever way they do.
     drop(left);
-    for left in over {
-        // A panic of what goes with one must not take the others along, whose streams have not been waited for.
-        let free = std::panic::AssertUnwindSafe(move || {
-            let mut left = left;
-            left.body.forget_future();
-            if let Err(error) = left.body.synchronize() {
-                crate::host::log::warn(format_args!("{error}"));
-            }
-        });
-        if let Err(payload) = std::panic::catch_unwind(free) {
-            discard(payload);
-            crate::host::log::warn(format_args!(
-                "a panic left what was freed behind a call that was dropped open"
-            ));
+    for mut left in over {
+        left.body.forget_future();
+        if let Err(error) = left.body.synchronize() {
+            crate::host::log::warn(format_args!("{error}"));
         }
     }
 }

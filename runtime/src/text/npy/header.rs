@@ -49,8 +49,13 @@ impl Header {
             code
         };
         if !kinds.chars().any(|kind| code == format!("{kind}{width}")) {
+            let order = if self.descr.starts_with('>') {
+                " (big-endian)"
+            } else {
+                ""
+            };
             return Err(Error::invalid(format!(
-                "its elements are '{}', {dtype} is expected: write them with .astype('{}')",
+                "its elements are '{}'{order}, {dtype} is expected: write them with .astype('{}')",
                 self.descr,
                 descr(dtype)
             )));
