@@ -127,7 +127,7 @@ xffi_rt_status* xffi_rt_create_with_threads(int revision, size_t threads, xffi_r
 const char* xffi_rt_version(void);
 
 /* Tells what was seen outside of any call, in tasks of the thread pool for instance, since the last
- * time. The same is told once; behind the first thousand the rest goes to the log.
+ * time. The same is told once.
  *   runtime  whose findings are told and forgotten.
  *   told     called for each, here and now, with `user` and a text that ends with the call.
  *   user     what it gets first; may be NULL.

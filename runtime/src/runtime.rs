@@ -171,7 +171,7 @@ impl Runtime {
     }
 
     /// What was found outside of any call (in pool tasks, for instance), or is no error of one (scratch memory that was not
-    /// given back), since the last time. The same is told once; behind the first thousand the rest goes to the log.
+    /// given back), since the last time. The same is told once.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.shared.take_findings()

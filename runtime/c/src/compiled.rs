@@ -19,12 +19,9 @@ pub(crate) const XFFI_RT_TUPLES_CPU_ROOTS: c_int = 1;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NODES: c_int = 2;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NULLS: c_int = 3;
 
-/// `xffi_rt_compiled`. A run holds it: a handler may destroy the program that runs it.
+/// `xffi_rt_compiled`.
 #[derive(Debug)]
-pub(crate) struct xffi_rt_compiled(Arc<Whole>);
-
-#[derive(Debug)]
-struct Whole {
+pub(crate) struct xffi_rt_compiled {
     compiled: Compiled,
     args: Vec<Shape>,
     rets: Vec<Shape>,
@@ -70,11 +67,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
         let args = args.map(|leaf| leaf.shape().clone()).collect();
         let rets = program.result().leaves();
         let rets = rets.map(|leaf| leaf.shape().clone()).collect();
-        let compiled = xffi_rt_compiled(Arc::new(Whole {
+        let compiled = xffi_rt_compiled {
             compiled,
             args,
             rets,
-        }));
+        };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, compiled) }
     })
@@ -142,7 +139,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_count(
     compiled: *const xffi_rt_compiled,
 ) -> usize {
     // SAFETY: as promised by the caller.
-    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.0.args.len())
+    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.args.len())
 }
 
 /// `xffi_rt_compiled_ret_count`.
@@ -154,7 +151,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_count(
     compiled: *const xffi_rt_compiled,
 ) -> usize {
     // SAFETY: as promised by the caller.
-    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.0.rets.len())
+    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.rets.len())
 }
 
 /// `xffi_rt_compiled_arg_bytes`.
@@ -168,7 +165,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_bytes(
 ) -> usize {
     // SAFETY: as promised by the caller.
     let compiled = unsafe { compiled.as_ref() };
-    let shape = compiled.and_then(|compiled| compiled.0.args.get(index));
+    let shape = compiled.and_then(|compiled| compiled.args.get(index));
     shape.map_or(0, Shape::bytes)
 }
 
@@ -183,7 +180,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_bytes(
 ) -> usize {
     // SAFETY: as promised by the caller.
     let compiled = unsafe { compiled.as_ref() };
-    let shape = compiled.and_then(|compiled| compiled.0.rets.get(index));
+    let shape = compiled.and_then(|compiled| compiled.rets.get(index));
     shape.map_or(0, Shape::bytes)
 }
 
@@ -201,7 +198,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let compiled = unsafe { object(compiled, "program") }?.0.clone();
+        let compiled = unsafe { object(compiled, "program") }?;
         for (what, came, expected, pointer) in [
             ("arguments", arg_count, compiled.args.len(), args.is_null()),
             ("results", ret_count, compiled.rets.len(), rets.is_null()),

@@ -10,7 +10,7 @@ use xla_ffi_sys::Revision;
 /// What is asked of a call.
 #[derive(Clone)]
 pub(crate) struct Request {
-    pub(super) parts: Box<Parts>,
+    pub(super) parts: Parts,
     pub(super) args: Vec<Tensor>,
     pub(super) rets: Vec<Ret>,
     pub(super) rules: Rules,
@@ -19,7 +19,7 @@ pub(crate) struct Request {
 impl Default for Request {
     fn default() -> Self {
         Self {
-            parts: Box::new(Parts::new()),
+            parts: Parts::new(),
             args: vec![],
             rets: vec![],
             rules: Rules::default(),
@@ -43,7 +43,7 @@ impl Body {
     }
 
     /// Swaps the context's parts for others, and gives the handler a frame that leads to what there is now.
-    pub(super) fn lay_anew(&mut self, parts: &mut Box<Parts>) {
+    pub(super) fn lay_anew(&mut self, parts: &mut Parts) {
         let both = self.request.rules.stages == Stages::All;
         self.context.renew(parts, both);
         let api = self.context.shared().api();
@@ -53,7 +53,7 @@ impl Body {
     /// What asks for a call like this one, with other arguments.
     pub(super) fn request_of_another(&self, args: Vec<Tensor>) -> Request {
         Request {
-            parts: Box::new(self.context.parts().clone()),
+            parts: self.context.parts().clone(),
             args,
             rets: vec![],
             rules: self.request.rules,

@@ -48,11 +48,11 @@ fn instantiate(executable: &Executable) -> Result<()> {
     let handler = executable.function(Stage::Instantiate)?;
     let attributes: Arc<Encoded> = executable.attributes().clone();
     let mut frame = CallFrame::of_tensors(shared.revision, &[], &[], attributes)?;
-    let parts = Box::new(Parts {
+    let parts = Parts {
         thread_pool: false,
         device_ordinal: -1,
         ..Parts::new()
-    });
+    };
     let tally = &executable.handler().tally;
     let state = executable.state().clone();
     let context = Box::new(Context::new(shared.clone(), tally, parts, state, false));

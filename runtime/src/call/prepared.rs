@@ -114,7 +114,7 @@ impl PreparedCall {
         let both = rules.stages == Stages::All;
         let tally = &executable.handler().tally;
         let state = executable.state().clone();
-        let parts = std::mem::replace(&mut request.parts, Box::new(Parts::new()));
+        let parts = std::mem::replace(&mut request.parts, Parts::new());
         let context = Context::new(shared.clone(), tally, parts, state, both);
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);

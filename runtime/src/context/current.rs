@@ -7,18 +7,11 @@ use std::cell::Cell;
 use std::ptr;
 use xla_ffi_sys::{Revision, XLA_FFI_InternalApi};
 
-/// The call in progress on a thread.
-#[derive(Clone, Copy)]
-pub(crate) struct Current {
-    /// The runtime; null when there is no call.
-    pub(crate) shared: *const Shared,
-    /// The context; null in metadata calls and pool tasks.
-    pub(crate) context: *const Context,
-}
+/// The runtime, null when there is no call, and the context, null in metadata calls and pool tasks.
+type Current = (*const Shared, *const Context);
 
 thread_local! {
-    static CURRENT: Cell<Current> =
-        const { Cell::new(Current { shared: ptr::null(), context: ptr::null() }) };
+    static CURRENT: Cell<Current> = const { Cell::new((ptr::null(), ptr::null())) };
 }
 
 /// Makes a call the current one of this thread until dropped.
@@ -27,11 +20,8 @@ pub(crate) struct Entered(Current);
 impl Entered {
     /// Enters a call. What the pointers name must outlive the guard.
     pub(crate) fn new(shared: &Shared, context: Option<&Context>) -> Self {
-        let current = Current {
-            shared,
-            context: context.map_or(ptr::null(), ptr::from_ref),
-        };
-        Self(CURRENT.replace(current))
+        let context = context.map_or(ptr::null(), ptr::from_ref);
+        Self(CURRENT.replace((shared, context)))
     }
 }
 
@@ -43,14 +33,13 @@ impl Drop for Entered {
 
 /// Whether a call or a registration of this image's runtimes is in progress on this thread.
 pub(crate) fn is_asking() -> bool {
-    !CURRENT.get().shared.is_null()
+    !CURRENT.get().0.is_null()
 }
 
 /// Whether it is one of the runtime whose `internal_api` this is: the address alone is compared.
 pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
-    let current = CURRENT.get();
     // SAFETY: `Entered` is dropped before what it points to.
-    unsafe { current.shared.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
+    unsafe { CURRENT.get().0.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
 }
 
 /// Gives `body` the runtime whose table a call without a context belongs to: that of the call in
@@ -59,13 +48,10 @@ pub(crate) fn with_shared<T>(
     revision: Revision,
     body: impl FnOnce(&Shared) -> Result<T>,
 ) -> Result<T> {
-    let current = CURRENT.get();
-    if !current.shared.is_null() {
-        // SAFETY: `Entered` is dropped before what it points to.
-        let shared = unsafe { &*current.shared };
-        if shared.revision == revision {
-            return body(shared);
-        }
+    // SAFETY: `Entered` is dropped before what it points to.
+    let current = unsafe { CURRENT.get().0.as_ref() };
+    if let Some(shared) = current.filter(|shared| shared.revision == revision) {
+        return body(shared);
     }
     body(&*only_living(revision)?)
 }
@@ -79,7 +65,6 @@ pub(crate) fn note(finding: Finding) {
 
 /// The context of the call in progress on this thread.
 pub(crate) fn current_context<'a>() -> Option<&'a Context> {
-    let current = CURRENT.get();
     // SAFETY: `Entered` is dropped before what it points to.
-    unsafe { current.context.as_ref() }
+    unsafe { CURRENT.get().1.as_ref() }
 }

@@ -109,7 +109,7 @@ impl Parts {
 #[repr(align(128))]
 pub(crate) struct Context {
     runtime: Runtime,
-    parts: Box<Parts>,
+    parts: Parts,
     progress: Arc<Progress>,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
@@ -138,7 +138,7 @@ impl Context {
     pub(crate) fn new(
         shared: Arc<Shared>,
         tally: &Arc<Tally>,
-        parts: Box<Parts>,
+        parts: Parts,
         instantiate: Arc<StateSlot>,
         execution: bool,
     ) -> Self {
@@ -193,7 +193,7 @@ impl Context {
 
     /// For another call of the same executable, one that runs no stage but execute; what the last one
     /// was given takes the parts' place.
-    pub(crate) fn renew(&mut self, parts: &mut Box<Parts>, execution: bool) {
+    pub(crate) fn renew(&mut self, parts: &mut Parts, execution: bool) {
         self.cancellation.take();
         self.execution = execution;
         std::mem::swap(&mut self.parts, parts);
@@ -249,7 +249,7 @@ impl Context {
                 canceller,
                 deadline,
                 ..
-            } = &*self.parts;
+            } = &self.parts;
             let watched = Cancellation::new(canceller.clone(), *deadline, self.shared());
             CancellationExtension::new(watched)
         })

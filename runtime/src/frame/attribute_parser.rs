@@ -14,7 +14,7 @@ pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> 
             Attribute::Scalar(dtype, _) => accept_scalar(name, *dtype)?,
             Attribute::Array(array) => accept_array(name, array, revision)?,
             Attribute::Dict(_) if revision < Revision::R2 => {
-                return Err(not_yet(KIND, name, "dictionaries", "0.4.34", revision));
+                return Err(not_yet(name, "dictionaries", "0.4.34", revision));
             }
             Attribute::Dict(nested) => accept(nested, revision)?,
             Attribute::Str(_) => {}
@@ -25,17 +25,16 @@ pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> 
 
 const KIND: &str = "Unsupported attribute type";
 const ELEMENT: &str = "Unsupported array element type";
+const FLOATS: &str = "f32 or f64";
+const INTEGERS: &str = "integers of 8, 16, 32 or 64 bits";
 
 fn accept_scalar(name: &str, dtype: DType) -> Result<()> {
     if dtype == DType::Pred || is_passed(dtype) {
         return Ok(());
     }
     let (what, instead) = match dtype.class() {
-        Class::Float => ("Unsupported float attribute bit width", "f32 or f64"),
-        Class::Signed | Class::Unsigned => (
-            "Unsupported integer attribute bit width",
-            "integers of 8, 16, 32 or 64 bits",
-        ),
+        Class::Float => ("Unsupported float attribute bit width", FLOATS),
+        Class::Signed | Class::Unsigned => ("Unsupported integer attribute bit width", INTEGERS),
         _ => (KIND, "an array of its parts"),
     };
     Err(never(
@@ -50,25 +49,19 @@ fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Resul
     let dtype = array.dtype();
     let is_unsigned = dtype.class() == Class::Unsigned;
     if array.spelling() == Spelling::Dense && revision < Revision::R3 {
-        return Err(not_yet(KIND, name, "dense<…>", "0.4.35", revision));
+        return Err(not_yet(name, "dense<…>", "0.4.35", revision));
     }
     if !is_passed(dtype) {
         let instead = match dtype.class() {
             Class::Bool => "an array of ui8 or i8",
-            Class::Float => "an array of f32 or f64",
-            Class::Complex => "an array of the parts, f32 or f64",
-            _ => "an array of integers of 8, 16, 32 or 64 bits",
+            Class::Float | Class::Complex => FLOATS,
+            _ => INTEGERS,
         };
-        return Err(never(
-            ELEMENT,
-            name,
-            &format!("arrays of {dtype} as attributes"),
-            instead,
-        ));
+        let kind = format!("arrays of {dtype} as attributes");
+        return Err(never(ELEMENT, name, &kind, instead));
     }
     if is_unsigned && array.spelling() == Spelling::Array {
-        let bits = dtype.bits();
-        let len = array.len();
+        let (bits, len) = (dtype.bits(), array.len());
         let instead = format!("dense<[…]> : tensor<{len}xui{bits}>");
         return Err(never(
             ELEMENT,
@@ -78,7 +71,7 @@ fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Resul
         ));
     }
     if is_unsigned && revision < Revision::R3 {
-        return Err(not_yet(KIND, name, "unsigned arrays", "0.4.35", revision));
+        return Err(not_yet(name, "unsigned arrays", "0.4.35", revision));
     }
     Ok(())
 }
@@ -98,10 +91,10 @@ fn never(what: &str, name: &str, kind: &str, instead: &str) -> Error {
     ))
 }
 
-fn not_yet(what: &str, name: &str, kind: &str, first: &str, revision: Revision) -> Error {
+fn not_yet(name: &str, kind: &str, first: &str, revision: Revision) -> Error {
     let own = revision.first_jaxlib();
     Error::invalid(format!(
-        "{what} for attribute: {name}; the first jaxlib whose attributes may be {kind} is {first}, this is \
+        "{KIND} for attribute: {name}; the first jaxlib whose attributes may be {kind} is {first}, this is \
          {revision}, as in jaxlib {own}"
     ))
 }

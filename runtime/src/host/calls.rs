@@ -116,11 +116,6 @@ impl Progress {
         self.phase.store(LEFT, Ordering::Release);
     }
 
-    /// Nobody knows when that will be: it is over with its future.
-    pub(crate) fn stay_no_longer(&self) {
-        self.phase.store(OPEN, Ordering::Release);
-    }
-
     /// The future that the last invocation left open.
     pub(crate) fn open(&self) -> Option<Arc<Completion>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,12 +39,9 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     match ERRORS.remove(handle) {
         Some(object) => object.error,
         None => {
-            let what = if ERRORS.was_ours(handle) {
-                "is gone"
-            } else {
-                "this host did not make"
-            };
-            let message = format!("an error was returned that {what} ({error:p})");
+            let message = format!(
+                "an error was returned that this host did not make or has no more ({error:p})"
+            );
             Some(Error::hazard(Hazard::ErrorMisuse, message))
         }
     }
@@ -64,9 +61,4 @@ pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Cod
 /// Destroys an error; says whether it lived.
 pub(crate) fn destroy(handle: usize) -> bool {
     ERRORS.remove(handle).is_some()
-}
-
-/// Whether an error once had this number.
-pub(crate) fn was_ours(handle: usize) -> bool {
-    ERRORS.was_ours(handle)
 }

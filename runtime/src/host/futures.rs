@@ -174,14 +174,9 @@ pub(crate) fn forget(handle: usize) {
 }
 
 fn unknown(future: *mut XLA_FFI_Future) -> Error {
-    let what = if FUTURES.was_ours(future as usize) {
-        "is gone"
-    } else {
-        "this host did not make"
-    };
     Error::hazard(
         Hazard::FutureMisuse,
-        format!("a future was named that {what} ({future:p})"),
+        format!("a future was named that this host did not make or has no more ({future:p})"),
     )
 }
 

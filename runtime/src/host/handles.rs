@@ -7,7 +7,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Objects by number.
 pub(crate) struct Handles<T> {
-    base: usize,
     next: AtomicUsize,
     objects: Mutex<BTreeMap<usize, T>>,
 }
@@ -15,7 +14,6 @@ pub(crate) struct Handles<T> {
 impl<T> Handles<T> {
     pub(crate) const fn new(base: usize) -> Self {
         Self {
-            base,
             next: AtomicUsize::new(base + 16),
             objects: Mutex::new(BTreeMap::new()),
         }
@@ -33,10 +31,5 @@ impl<T> Handles<T> {
 
     pub(crate) fn remove(&self, handle: usize) -> Option<T> {
         self.lock().remove(&handle)
-    }
-
-    /// Whether `handle` was given out at some time.
-    pub(crate) fn was_ours(&self, handle: usize) -> bool {
-        (self.base + 1..self.next.load(Ordering::Relaxed)).contains(&handle) && handle % 16 == 0
     }
 }

@@ -33,9 +33,6 @@ pub(crate) struct Shared {
     findings: Mutex<Vec<Finding>>,
 }
 
-/// Findings that no call can report are kept until somebody takes them, so many at most.
-const MOST_FINDINGS: usize = 1000;
-
 static LIVING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 fn list() -> MutexGuard<'static, Vec<Weak<Shared>>> {
@@ -117,19 +114,11 @@ impl Shared {
         Ok(pool)
     }
 
-    /// Keeps a finding until somebody takes it. What every call of a handler may do again is kept once; behind
-    /// [`MOST_FINDINGS`] of which no two are the same, a server's memory is worth more than the next one: that goes to the log.
+    /// Keeps a finding until somebody takes it. What every call of a handler may do again is kept once.
     pub(crate) fn note(&self, finding: Finding) {
-        let findings = self.findings.lock();
-        let mut findings = findings.unwrap_or_else(PoisonError::into_inner);
-        if findings.contains(&finding) {
-            return;
-        }
-        if findings.len() < MOST_FINDINGS {
+        let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !findings.contains(&finding) {
             findings.push(finding);
-        } else {
-            drop(findings);
-            super::log::warn(format_args!("{finding}"));
         }
     }
 

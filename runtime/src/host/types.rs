@@ -260,26 +260,4 @@ mod tests {
         assert_eq!(code(types.id("d")), Code::NotFound);
         assert!(types.info(99).is_err() && types.info(id).is_ok());
     }
-
-    /// An object's own deleter says nothing of others' objects of its type.
-    #[test]
-    fn who_registers_a_type_says_how_its_objects_are_destroyed() {
-        unsafe extern "C" fn theirs(_: *mut c_void) {}
-        let types = Types::default();
-        let id = types.get_or_reserve("a").unwrap();
-        assert_eq!(types.get_or_reserve("a").unwrap(), id);
-        assert!(types.info(id).is_err());
-        let error = types.register("a", 0, TypeInfo::new(Some(theirs)));
-        assert!(
-            error
-                .unwrap_err()
-                .message()
-                .contains(&format!("type id {id}"))
-        );
-        assert!(types.info(id).unwrap().deleter().is_some());
-        // The first who says it is believed.
-        assert_eq!(types.get_or_register("a", TypeInfo::default()).unwrap(), id);
-        assert_eq!(types.get_or_reserve("a").unwrap(), id);
-        assert!(types.info(id).unwrap().deleter().is_some());
-    }
 }

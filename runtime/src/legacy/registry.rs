@@ -98,29 +98,17 @@ impl Runtime {
         }
         let mut targets = self.shared().legacy.lock();
         let key = (name.to_owned(), platform);
-        match targets.get(&key) {
-            None => {
-                targets.insert(key, function);
-                Ok(())
-            }
-            Some(known) if *known == function => Ok(()),
-            Some(known) => {
-                let how = match (known.signature, function.signature) {
-                    (Some(a), Some(b)) if a != b => {
-                        format!(" of the form {a}; the new one has the form {b}")
-                    }
-                    _ => " at another address".to_owned(),
-                };
-                Err(Error::new(
-                    Code::AlreadyExists,
-                    format!(
-                        "legacy target '{name}' is registered for platform '{}' already, as a \
-                         function{how}",
-                        key.1
-                    ),
-                ))
-            }
+        if targets.get(&key).is_some_and(|known| *known != function) {
+            return Err(Error::new(
+                Code::AlreadyExists,
+                format!(
+                    "legacy target '{name}' is registered for platform '{}' already, as another function",
+                    key.1
+                ),
+            ));
         }
+        targets.insert(key, function);
+        Ok(())
     }
 
     /// The target that calls of an API version reach under a name on a platform.

@@ -260,23 +260,18 @@ pub fn is_bare(name: &str) -> bool {
 
 /// MLIR's name of an element type: signless integers are the signed ones here.
 pub(crate) fn mlir_name(dtype: DType) -> String {
-    match dtype.c_name() {
-        "PRED" => "i1".into(),
+    let name = dtype.c_name();
+    match (name, name.split_at(1)) {
+        ("PRED", _) => "i1".into(),
         // i1 is the boolean; the one-bit integer has to say that it is signed.
-        "S1" => "si1".into(),
-        "C64" => "complex<f32>".into(),
-        "C128" => "complex<f64>".into(),
-        name => match name.strip_prefix('S') {
-            Some(bits) => format!("i{bits}"),
-            None => match name.strip_prefix('U') {
-                Some(bits) => format!("ui{bits}"),
-                None => match name.strip_prefix('F') {
-                    // f8E4M3FN: the type's letter alone is small.
-                    Some(rest) => format!("f{rest}"),
-                    None => dtype.name().into(),
-                },
-            },
-        },
+        ("S1", _) => "si1".into(),
+        ("C64", _) => "complex<f32>".into(),
+        ("C128", _) => "complex<f64>".into(),
+        (_, ("S", bits)) => format!("i{bits}"),
+        (_, ("U", bits)) => format!("ui{bits}"),
+        // f8E4M3FN: the type's letter alone is small.
+        (_, ("F", rest)) => format!("f{rest}"),
+        _ => dtype.name().into(),
     }
 }
 

@@ -103,17 +103,20 @@ impl<T> Tree<T> {
     /// # Errors
     /// The first of `f`.
     pub fn try_map<U, E>(&self, mut f: impl FnMut(&T) -> Result<U, E>) -> Result<Tree<U>, E> {
-        self.try_map_with(&mut f)
-    }
-
-    fn try_map_with<U, E>(&self, f: &mut impl FnMut(&T) -> Result<U, E>) -> Result<Tree<U>, E> {
-        Ok(match self {
-            Self::Leaf(leaf) => Tree::Leaf(f(leaf)?),
-            Self::Tuple(elements) => {
-                let mapped = elements.iter().map(|element| element.try_map_with(f));
-                Tree::Tuple(mapped.collect::<Result<_, E>>()?)
+        fn of<T, U, E>(
+            tree: &Tree<T>,
+            f: &mut impl FnMut(&T) -> Result<U, E>,
+        ) -> Result<Tree<U>, E> {
+            match tree {
+                Tree::Leaf(leaf) => f(leaf).map(Tree::Leaf),
+                Tree::Tuple(all) => all
+                    .iter()
+                    .map(|tree| of(tree, f))
+                    .collect::<Result<_, _>>()
+                    .map(Tree::Tuple),
             }
-        })
+        }
+        of(self, &mut f)
     }
 
     /// Returns true if the two have the same structure, whatever their leaves.
@@ -148,12 +151,8 @@ impl<T: fmt::Display> fmt::Display for Tree<T> {
         match self {
             Self::Leaf(leaf) => leaf.fmt(f),
             Self::Tuple(elements) => {
-                f.write_str("(")?;
-                for (index, element) in elements.iter().enumerate() {
-                    let comma = if index == 0 { "" } else { ", " };
-                    write!(f, "{comma}{element}")?;
-                }
-                f.write_str(")")
+                let all: Vec<_> = elements.iter().map(ToString::to_string).collect();
+                write!(f, "({})", all.join(", "))
             }
         }
     }

@@ -28,8 +28,7 @@ pub(in crate::call) fn leave_open(
 ) {
     let told = completion.clone();
     // Who waits for calls has what they used back afterwards.
-    let progress = body.context.progress().clone();
-    progress.stay();
+    body.context.progress().stay();
     left_open().push(LeftOpen {
         completion,
         body,
@@ -39,9 +38,7 @@ pub(in crate::call) fn leave_open(
     told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // Where there is no thread to be had, the next call that ends late frees it.
-        if sweeper.spawn(sweep).is_err() {
-            progress.stay_no_longer();
-        }
+        let _ = sweeper.spawn(sweep);
     }));
 }
 
