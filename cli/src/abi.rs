@@ -8,10 +8,9 @@ mod mirror;
 mod revisions;
 mod show;
 
-use crate::{output, supervise};
+use crate::supervise;
 use anyhow::Context;
-use clap::error::ErrorKind;
-use clap::{Args as ClapArgs, CommandFactory, Subcommand};
+use clap::{Args as ClapArgs, Subcommand};
 use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
 use xla_ffi_abi::diff::Change;
@@ -46,29 +45,32 @@ enum Command {
     Read(input::ReadArgs),
 }
 
+impl Args {
+    /// The form of the JSON that is wanted, if any.
+    pub(crate) fn schema(&self) -> Option<&'static str> {
+        match &self.command {
+            Command::Show(args) => args.schema(),
+            Command::Diff(args) => args.json.then_some(diff::SCHEMA),
+            Command::Check(args) => args.schema(),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     let pipe = args.supervised;
-    let (form, outcome) = match &args.command {
-        Command::Revisions(args) => (None, done(revisions::run(args))),
-        Command::Show(args) => (args.form(), done(show::run(args))),
-        Command::Diff(args) => (args.form(), diff::run(args)),
-        Command::Check(args) => (args.form(), check::run(args)),
-        Command::Emit(args) => (None, done(mirror::emit(args))),
+    match &args.command {
+        Command::Revisions(args) => done(revisions::run(args)),
+        Command::Show(args) => done(show::run(args)),
+        Command::Diff(args) => diff::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Emit(args) => done(mirror::emit(args)),
         Command::Read(args) => {
             let pipe = pipe.context("this command is the program's own")?;
-            return Ok(supervise::child(pipe, || input::read_here(args)));
+            Ok(supervise::child(pipe, || input::read_here(args)))
         }
-    };
-    if let (Err(error), Some(form)) = (&outcome, form) {
-        output::bad_input(form, error)?;
     }
-    outcome
-}
-
-/// Ends the program where options do not go together.
-fn refuse(text: String) -> ! {
-    crate::refuse(&crate::Cli::command().error(ErrorKind::ArgumentConflict, text))
 }
 
 /// From which harm on a change fails.

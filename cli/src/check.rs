@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!(
             "{} has no manifest with a handler for the CPU: name a handler's symbol with --handler, and give \
              its operands with --arg and --ret",
-            crate::words::shown(&args.call.lib)
+            args.call.lib.display()
         );
     }
     let has_operands = !args.call.args.is_empty() || !args.call.rets.is_empty();
@@ -147,7 +147,6 @@ fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Li
     let mut lines: Vec<Line> = vec![];
     let (begun, all) = (Instant::now(), Duration::from_secs(args.time_limit));
     for (name, _) in CHECKS {
-        crate::progress::at(format!("checking: {name}"));
         let limit = all.saturating_sub(begun.elapsed());
         if limit.is_zero() {
             let verdict = Verdict::Skipped(format!(
@@ -163,7 +162,7 @@ fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Li
         }
         let verdict = match supervise::ask_again(limit, &options) {
             Ok(answer) => Verdict::read(&answer.unwrap_or_default()),
-            Err(crash) => Verdict::Fail(crate::words::error_text(&crash)),
+            Err(crash) => Verdict::Fail(crate::output::error_text(&crash)),
         };
         let goes_on = *name != "runs" || !matches!(verdict, Verdict::Fail(_));
         lines.push(Line { name, verdict });

@@ -121,45 +121,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_authors_platforms_decide() {
-        let told = |platforms: &str, device: Device| {
-            let text = format!(
-                r#"{{"library": "lib", "sdk": "0.1.0", "handlers": [{{"name": "f", "platforms": {platforms},
-                    "stages": {{"execute": "lib__f"}}, "args": [], "rets": [], "attrs": [], "floor": "r0"}}]}}"#
-            );
-            let target = crate::target::Target {
-                path: "lib.so".into(),
-                manifests: vec![xla_ffi_doctor::manifest::parse(text.as_bytes()).unwrap()],
-            };
-            let checked = device.check(&target.choose(None).unwrap());
-            checked.err().map(|error| error.to_string())
-        };
-        assert_eq!(told(r#"["cpu", "cuda"]"#, Device::Host), None);
-        assert_eq!(told(r#"["Host", "CUDA"]"#, Device::Host), None);
-        assert_eq!(told(r#"["cpu", "cuda"]"#, Device::Cuda(0)), None);
-        let needs_a_gpu = told(r#"["cuda"]"#, Device::Host).unwrap();
-        assert!(
-            needs_a_gpu.contains("runs with --device cuda"),
-            "{needs_a_gpu}"
-        );
-        for (platforms, device, wanted) in [
-            (
-                r#"["cpu"]"#,
-                Device::Cuda(0),
-                "declared for cpu, not for cuda",
-            ),
-            (
-                r#"["rocm"]"#,
-                Device::Host,
-                "declared for rocm, not for cpu",
-            ),
-        ] {
-            let said = told(platforms, device).unwrap();
-            assert!(said.ends_with(wanted), "{said}");
-        }
-    }
-
-    #[test]
     fn devices() {
         assert_eq!("host".parse(), Ok(Device::Host));
         assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));

@@ -1,7 +1,6 @@
 //! `xla-ffi diff`: what callers notice when a newer build of a library takes the place of an older one.
 
 use crate::target::HandlerName;
-use crate::words::{one_line, shown};
 use crate::{ask, output};
 use anyhow::bail;
 use serde_json::json;
@@ -13,11 +12,11 @@ use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
     Build, Candidate, Difference, Examination, Problem, Step, Subject, differences,
 };
-use xla_ffi_runtime::{Revision, Stage};
+use xla_ffi_runtime::Revision;
 
 /// The form of `--json`: another number says that something in it changed its
 /// meaning or went.
-const SCHEMA: &str = "xla-ffi-diff-1";
+pub(crate) const SCHEMA: &str = "xla-ffi-diff-1";
 
 /// Command line of `diff`.
 #[derive(clap::Args)]
@@ -45,7 +44,7 @@ pub(crate) struct Args {
     fail_on: Option<Threshold>,
     /// Write JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -79,34 +78,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         output::keep_apart()?;
     }
-    let compared = compare(args);
-    if let (Err(error), true) = (&compared, args.json) {
-        output::bad_input(SCHEMA, error)?;
-    }
-    compared
-}
-
-fn compare(args: &Args) -> anyhow::Result<ExitCode> {
-    crate::progress::at(args.old.display().to_string());
     let (old, was) = build(args, &args.old)?;
-    crate::progress::at(args.new.display().to_string());
     let (new, now) = build(args, &args.new)?;
     let machines = [&old, &new].map(|examination| examination.facts.machine);
     if machines[0] != machines[1] {
         bail!(
             "{} is built for {}, and {} for {}: neither takes the place of the other",
-            shown(&args.old),
+            args.old.display(),
             machines[0],
-            shown(&args.new),
+            args.new.display(),
             machines[1]
         );
     }
     let nowhere = args
         .handler
         .iter()
-        .find(|wanted| !has(&old, wanted) && !has(&new, wanted));
+        .find(|wanted| !wanted.is_in(&old) && !wanted.is_in(&new));
     if let Some(wanted) = nowhere {
-        bail!("neither library exports the handler '{}'", named(wanted).0);
+        bail!(
+            "neither library exports the handler '{}'",
+            wanted.symbols().0
+        );
     }
     let builds = [(&old, &was), (&new, &now)].map(|(examination, candidates)| Build {
         examination,
@@ -143,13 +135,13 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&report(args, &found, (step, dead), next.as_deref()))?;
     }
     for note in notes {
-        crate::words::tell!("note: {}", one_line(&note));
+        eprintln!("note: {note}");
     }
     if fails {
-        let names = format!("{} and {}", shown(&args.old), shown(&args.new));
-        crate::words::tell!("error: {names} differ by more than --fail-on allows");
+        let names = format!("{} and {}", args.old.display(), args.new.display());
+        eprintln!("error: {names} differ by more than --fail-on allows");
     } else if code != 0 {
-        crate::words::tell!("error: neither build loads here: --fail-on has nothing to judge by");
+        eprintln!("error: neither build loads here: --fail-on has nothing to judge by");
     }
     Ok(ExitCode::from(code))
 }
@@ -163,13 +155,13 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
         .iter()
         .find(|finding| unreadable(finding.problem))
     {
-        bail!("{}: {}: {}", shown(path), finding.what, finding.why);
+        bail!("{}: {}: {}", path.display(), finding.what, finding.why);
     }
     let named: Vec<_> = args
         .handler
         .iter()
-        .filter(|wanted| has(&examination, wanted))
-        .map(named)
+        .filter(|wanted| wanted.is_in(&examination))
+        .map(HandlerName::symbols)
         .collect();
     let mut candidates = examination.candidates(&named);
     if !args.no_run && examination.facts.machine.is_this() {
@@ -187,33 +179,11 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
     Ok((examination, candidates))
 }
 
-/// A handler of the command line with the symbols of its stages.
-fn named(wanted: &HandlerName) -> (String, Vec<(String, String)>) {
-    let stages = match wanted {
-        HandlerName::Name(name) => vec![(Stage::Execute, name.clone())],
-        HandlerName::Stages(stages) => stages.clone(),
-    };
-    let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
-    let name = execute.map_or_else(String::new, |(_, symbol)| symbol.clone());
-    let stages = stages.into_iter();
-    let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol));
-    (name, stages.collect())
-}
-
-fn has(examination: &Examination, wanted: &HandlerName) -> bool {
-    let (name, stages) = named(wanted);
-    let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);
-    declared.any(|handler| handler.name == name)
-        || stages
-            .iter()
-            .all(|(_, symbol)| examination.facts.exports.contains(symbol))
-}
-
 /// What was not compared, and why.
 fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {
-        let shown = shown(path);
+        let shown = path.display();
         let Examination {
             facts, manifests, ..
         } = build.examination;
@@ -249,30 +219,24 @@ fn report(
     (step, dead): (Option<Step>, bool),
     next: Option<&str>,
 ) -> String {
-    let mut text = format!("{} and {}\n", shown(&args.old), shown(&args.new));
+    let mut text = format!("{} and {}\n", args.old.display(), args.new.display());
     let mut about: Option<&Subject> = None;
     for difference in found {
         if about != Some(&difference.about) {
             let _ = match &difference.about {
-                Subject::Handler(name) => writeln!(text, "\nhandler {}", one_line(name)),
-                other => writeln!(text, "\n{}", one_line(&other.to_string())),
+                Subject::Handler(name) => writeln!(text, "\nhandler {name}"),
+                other => writeln!(text, "\n{other}"),
             };
             about = Some(&difference.about);
         }
-        let _ = write!(
-            text,
-            "  {}: {}",
-            difference.step,
-            one_line(&difference.what)
-        );
-        let value = |value: &Option<String>| value.as_deref().map(one_line);
-        let _ = match (value(&difference.was), value(&difference.now)) {
+        let _ = write!(text, "  {}: {}", difference.step, difference.what);
+        let _ = match (&difference.was, &difference.now) {
             (Some(was), Some(now)) => writeln!(text, ": was {was}, is {now}"),
             (Some(was), None) => writeln!(text, ": gone: {was}"),
             (None, Some(now)) => writeln!(text, ": new: {now}"),
             (None, None) => writeln!(text),
         };
-        let _ = writeln!(text, "    {}", one_line(&difference.why));
+        let _ = writeln!(text, "    {}", difference.why);
     }
     let suggestion = match (step, next, &args.was) {
         (None, ..) if dead => {

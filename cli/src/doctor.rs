@@ -8,11 +8,11 @@ mod range;
 mod report;
 mod wheel;
 
-use crate::forms::{Form, Format, github, sarif};
+use crate::forms::{Form, Format, Told, github, sarif};
 use crate::known::Files;
 use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
-use crate::{ask, output, progress};
+use crate::{ask, output};
 use gate::{Decision, Item, Threshold};
 use json::to_json;
 use range::Range;
@@ -20,14 +20,12 @@ use report::{grouped, list, nameless, same_words};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::{
     Candidate, Examination, Finding, Level, Problem, RELEASES, Verdict, Weight, jaxlib, verdict,
 };
-use xla_ffi_runtime::Stage;
 
 /// The form of `--json`: another number says that something in it changed its
 /// meaning or went.
@@ -47,12 +45,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RANGE")]
     jaxlib: Vec<Range>,
     /// Ask this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, for its metadata, too (a
-    /// library without manifest tells no handlers). FILE: before it says which library has it.
-    #[arg(long, value_name = "[FILE:]NAME")]
-    handler: Vec<Of<HandlerName>>,
+    /// XX
+    #[arg(long, value_name = "NAME")]
+    handler: Vec<HandlerName>,
     /// Register a user type first, by the symbols of its id and its `TypeInfo`, as `run` does.
-    #[arg(long = "type", value_name = "[FILE:]NAME=ID[,INFO]")]
-    types: Vec<Of<UserType>>,
+    #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
+    types: Vec<UserType>,
     /// Run nothing: read the file alone.
     #[arg(long)]
     no_run: bool,
@@ -69,46 +67,6 @@ pub(crate) struct Args {
     known: Files,
     #[command(flatten)]
     form: Form,
-}
-
-/// Something that one library has, or whichever it is found in.
-#[derive(Clone)]
-struct Of<T> {
-    file: Option<String>,
-    value: T,
-}
-
-impl<T: FromStr<Err = String>> FromStr for Of<T> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (file, rest) = match text.split_once(':') {
-            Some((file, rest)) if !rest.starts_with(':') && !file.contains('=') => {
-                (Some(file.to_owned()), rest)
-            }
-            _ => (None, text),
-        };
-        Ok(Self {
-            file,
-            value: rest.parse()?,
-        })
-    }
-}
-
-impl FromStr for UserType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        parse_type(text)
-    }
-}
-
-impl<T> Of<T> {
-    fn is_for(&self, path: &Path) -> bool {
-        self.file
-            .as_ref()
-            .is_none_or(|file| path.file_name().is_some_and(|name| name == file.as_str()))
-    }
 }
 
 /// One library, judged.
@@ -129,23 +87,31 @@ impl Judged {
     }
 }
 
+impl Args {
+    /// The form of the JSON that is wanted, if any.
+    pub(crate) fn schema(&self) -> Option<&'static str> {
+        (self.form.format() == Format::Json).then_some(SCHEMA)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.form.format() != Format::Text {
         output::keep_apart()?;
     }
     let judged = judge(args);
     if let Err(error) = &judged {
-        match args.form.format() {
-            Format::Text => {}
-            Format::Json => output::bad_input(SCHEMA, error)?,
-            Format::Sarif => {
-                let told = [forms::unreadable(args, error)];
-                output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
-            }
-            Format::Github => output::commands(&github(&[forms::unreadable(args, error)]))?,
-        }
+        write_told(args, &[forms::unreadable(args, error)])?;
     }
     judged
+}
+
+/// Writes findings in a form for CI, where one is wanted.
+fn write_told(args: &Args, told: &[Told]) -> anyhow::Result<()> {
+    match args.form.format() {
+        Format::Text | Format::Json => Ok(()),
+        Format::Sarif => output::json(&sarif("xla-ffi doctor", &forms::rules(), told)),
+        Format::Github => output::text(&github(told)),
+    }
 }
 
 fn judge(args: &Args) -> anyhow::Result<ExitCode> {
@@ -154,38 +120,21 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         [] => JAXLIBS.to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
-    let wheels = args.wheel.iter().map(|path| {
-        progress::at(format!("unpacking {}", path.display()));
-        Opened::of(path)
-    });
+    let wheels = args.wheel.iter().map(|path| Opened::of(path));
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
-    let mut places = args.libraries.clone();
-    places.extend(wheels.iter().flat_map(Opened::libraries));
-    let handlers = args.handler.iter().map(|of| ("--handler", &of.file));
-    let types = args.types.iter().map(|of| ("--type", &of.file));
-    for (option, given) in handlers.chain(types) {
-        let Some(given) = given else { continue };
-        let is_given = |path: &PathBuf| path.file_name().is_some_and(|name| name == given.as_str());
-        if !places.iter().any(is_given) {
-            anyhow::bail!("{option} {given}:…: no library of this name was given");
-        }
-    }
     let mut lists = args.known.read()?;
     let mut judged = Vec::new();
     let judging = Judging {
         args,
         versions: &versions,
         all: asked.is_empty(),
-        several: places.len() > 1,
     };
     for path in &args.libraries {
-        progress::at(path.display().to_string());
         judged.push(judging.one(path, false)?);
     }
     for wheel in &mut wheels {
         let places: Vec<PathBuf> = wheel.libraries().collect();
         for place in places {
-            progress::at(wheel.member(&place));
             match judging.one(&place, true) {
                 Ok(one) => judged.push(wheel.renamed(one)),
                 Err(error) => wheel.is_broken(&place, &error),
@@ -198,7 +147,6 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
         .chain(wheels.iter().flat_map(Opened::items))
         .collect();
-    let items = gate::without_followers(items, &mut lists, args.known.writes());
     let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
     args.known.write(decision.keys())?;
     let fails =
@@ -215,79 +163,60 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             answer["wheels"] = wheels.iter().map(|wheel| wheel.to_json(&items)).collect();
             output::json(&answer)?;
         }
-        Format::Sarif => {
-            let told = forms::told(&items, &decision);
-            output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
-        }
-        Format::Github => output::commands(&github(&forms::told(&items, &decision)))?,
+        Format::Sarif | Format::Github => write_told(args, &forms::told(&items, &decision))?,
     }
     for (item, reason) in &decision.known {
-        note(&format!("known: {}: {reason}", item.key()));
+        eprintln!("note: known: {}: {reason}", item.key());
     }
     for key in lists.unused() {
-        note(&format!("nothing needs this line any more: {key}"));
+        eprintln!("note: nothing needs this line any more: {key}");
     }
     if !decision.open.is_empty() {
         let keys: BTreeSet<String> = decision.open.iter().map(Item::key).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let (count, keys) = (keys.len(), list(&keys));
-        note(&format!(
-            "{count} not judged, which --strict does not let pass: {keys}"
-        ));
+        eprintln!("note: {count} not judged, which --strict does not let pass: {keys}");
     }
     if fails {
-        crate::words::tell!("error: {}", crate::words::printable(&conclusion(&decision)));
+        eprintln!("error: {}", conclusion(&decision));
     }
     Ok(ExitCode::from(code))
 }
 
-/// What is meant for whichever library has it, and no library has: told of the first.
+/// What the command line names and no library has: told of the first.
 fn nowhere(args: &Args, judged: &mut [Judged]) {
-    if judged.len() < 2 {
-        return;
-    }
-    let has_handler = |name: &str| {
-        let mut all = judged.iter().flat_map(|judged| &judged.candidates);
-        all.any(|candidate| candidate.name == name)
+    let exported = |symbol: &str| {
+        let mut all = judged.iter();
+        all.any(|judged| judged.examination.facts.exports.contains(symbol))
     };
-    let has_symbol = |symbol: &str| {
-        let mut all = judged
+    let mut missing = BTreeSet::new();
+    for handler in &args.handler {
+        let (name, stages) = handler.symbols();
+        if !judged
             .iter()
-            .map(|judged| &judged.examination.facts.exports);
-        all.any(|exports| exports.contains(symbol))
-    };
-    let handlers = args.handler.iter().filter(|handler| handler.file.is_none());
-    let handlers = handlers.filter_map(|handler| match &handler.value {
-        HandlerName::Name(name) => Some(name.clone()),
-        HandlerName::Stages(stages) => {
-            let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
-            execute.map(|(_, symbol)| symbol.clone())
+            .any(|judged| handler.is_in(&judged.examination))
+        {
+            let symbols = stages.into_iter().map(|(_, symbol)| symbol);
+            let symbols = symbols.filter(|symbol| !exported(symbol));
+            missing.extend(symbols.map(|symbol| (name.clone(), symbol)));
         }
-    });
-    // One that lacks a stage has been told already.
-    let handlers = handlers.filter(|name| !has_handler(name) && !has_symbol(name));
-    let types = args.types.iter().filter(|wanted| wanted.file.is_none());
-    let types = types.map(|wanted| wanted.value.id.clone());
-    let missing: BTreeSet<String> = handlers.chain(types.filter(|id| !has_symbol(id))).collect();
+    }
+    let types = args.types.iter().map(|wanted| wanted.id.clone());
+    let types = types.filter(|id| !exported(id));
+    missing.extend(types.map(|id| (id.clone(), id)));
+    let whose = match judged.len() {
+        1 => "the library exports no",
+        _ => "none of the libraries exports the",
+    };
     let Some(first) = judged.first_mut() else {
         return;
     };
-    first
-        .examination
-        .findings
-        .extend(missing.iter().map(|symbol| {
-            Finding::failure(
-                Problem::NotExported,
-                format!("none of the libraries exports the symbol '{symbol}'"),
-                "the command line names it",
-            )
-            .about_handler(symbol)
-        }));
-}
-
-/// A word beside what was asked for. Names in it come from libraries.
-fn note(text: &str) {
-    crate::words::tell!("note: {}", crate::words::printable(text));
+    let found = missing.iter().map(|(about, symbol)| {
+        let what = format!("{whose} symbol '{symbol}'");
+        let why = "the command line names it";
+        Finding::failure(Problem::NotExported, what, why).about_handler(about)
+    });
+    first.examination.findings.extend(found);
 }
 
 /// What every library is asked.
@@ -296,8 +225,6 @@ struct Judging<'a> {
     versions: &'a [&'a str],
     /// Whether these are all that are listed.
     all: bool,
-    /// Whether several libraries are asked.
-    several: bool,
 }
 
 impl Judging<'_> {
@@ -307,27 +234,23 @@ impl Judging<'_> {
             args,
             versions,
             all,
-            several,
         } = *self;
         let mut examination = Examination::of(path)?;
         let releases = if all { &RELEASES } else { versions };
         examination.judge_glibc(releases);
         examination.judge_user_data(releases);
-        let named = named(&args.handler, several, &mut examination);
+        // Each is meant for whichever library has it.
+        let named: Vec<_> = args
+            .handler
+            .iter()
+            .filter(|handler| handler.is_in(&examination))
+            .map(HandlerName::symbols)
+            .collect();
         let mut candidates = examination.candidates(&named);
         let types: Vec<&UserType> = args
             .types
             .iter()
-            .filter(|user_type| user_type.is_for(path))
-            .filter(|user_type| {
-                let here = examination.facts.exports.contains(&user_type.value.id);
-                // Without a file it is meant for whichever library has it.
-                if !here && (!several || user_type.file.is_some()) {
-                    missing_type(&user_type.value, &mut examination.findings);
-                }
-                here
-            })
-            .map(|user_type| &user_type.value)
+            .filter(|user_type| examination.facts.exports.contains(&user_type.id))
             .collect();
         let wanted: Vec<Revision> = versions
             .iter()
@@ -388,62 +311,6 @@ impl Judging<'_> {
             verdicts,
         })
     }
-}
-
-fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
-    findings.push(Finding::failure(
-        Problem::NotExported,
-        format!("the library exports no symbol '{}'", user_type.id),
-        format!("--type {} names it", user_type.name),
-    ));
-}
-
-/// The handlers of the command line with the symbols of their stages; one that is not there is a
-/// finding.
-fn named(
-    handlers: &[Of<HandlerName>],
-    several: bool,
-    examination: &mut Examination,
-) -> Vec<(String, Vec<(String, String)>)> {
-    let mut named = vec![];
-    for handler in handlers
-        .iter()
-        .filter(|handler| handler.is_for(&examination.path))
-    {
-        let (name, stages) = match &handler.value {
-            HandlerName::Name(name) => (name, vec![("execute".to_owned(), name.clone())]),
-            HandlerName::Stages(stages) => {
-                let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
-                let Some((_, name)) = execute else { continue };
-                let stages = stages
-                    .iter()
-                    .map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
-                (name, stages.collect())
-            }
-        };
-        let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);
-        let exports = &examination.facts.exports;
-        let missing = stages.iter().find(|(_, symbol)| !exports.contains(symbol));
-        match missing {
-            Some((_, symbol)) if !declared.any(|handler| handler.name == *name) => {
-                // Without a file it is meant for whichever library has it.
-                if several && handler.file.is_none() && !exports.contains(name) {
-                    continue;
-                }
-                let exports: Vec<_> = exports.iter().map(String::as_str).collect();
-                examination.findings.push(
-                    Finding::failure(
-                        Problem::NotExported,
-                        format!("the library exports no symbol '{symbol}'"),
-                        format!("it exports {}", list(&exports)),
-                    )
-                    .about_handler(name),
-                );
-            }
-            _ => named.push((name.clone(), stages)),
-        }
-    }
-    named
 }
 
 /// What fails, the same reason once.

@@ -1,13 +1,12 @@
 //! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
 
 use crate::device::Device;
+use crate::refuse;
 use crate::run::{CallArgs, Ret};
 use crate::supervise;
 use crate::target::Target;
 use anyhow::{Context, Result};
-use clap::CommandFactory;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::error::ErrorKind;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -38,11 +37,6 @@ impl Engine {
             _ => Err("there are embedded and pjrt:PLUGIN.so".into()),
         }
     }
-}
-
-/// Ends the program as for a command line that does not parse.
-fn refuse(text: String) -> ! {
-    crate::refuse(&crate::Cli::command().error(ErrorKind::ArgumentConflict, text))
 }
 
 /// Refuses options of the embedded runtime for a real XLA, which has its own version and context, and those of the
@@ -126,7 +120,7 @@ pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
 /// Runs the handler on the XLA behind a plugin: a program of one custom call.
 pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
     // The library may go to another folder while it is loaded.
-    let file = std::path::absolute(plugin).with_context(|| crate::words::shown(plugin))?;
+    let file = std::path::absolute(plugin).with_context(|| plugin.display().to_string())?;
     let target = Target::read(&args.lib)?;
     let chosen = target.choose(args.handler.as_ref())?;
     let arguments = args.arguments()?;
@@ -134,10 +128,9 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     supervise::enters(format_args!("the library, while it was loaded,"));
     let library = Runtime::default().open(&args.lib)?;
     let bundle = chosen.bundle(&library)?;
-    crate::progress::at(format!("on the plugin {}", plugin.display()));
     supervise::enters(format_args!(
         "the plugin {}, while it was loaded,",
-        crate::words::shown(plugin)
+        plugin.display()
     ));
     let client = Plugin::load(&file)?.client()?;
     supervise::enters(format_args!("the handler"));

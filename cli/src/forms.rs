@@ -133,17 +133,3 @@ pub(crate) fn github(told: &[Told]) -> String {
     });
     lines.collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::uri;
-
-    #[test]
-    fn paths_are_references() {
-        assert_eq!(uri("/a-b/lib_c.so~"), "/a-b/lib_c.so~");
-        assert_eq!(
-            uri("my dir/a#b?c%20:ü[1]"),
-            "my%20dir/a%23b%3Fc%2520%3A%C3%BC%5B1%5D"
-        );
-    }
-}

@@ -175,9 +175,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
         // First of all: it explains whatever else is missing.
-        Some(why) => {
-            chosen.with_context(|| format!("{}: {why}", crate::words::shown(&args.lib)))?
-        }
+        Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
         None => chosen?,
     };
     if elsewhere.is_none() {
@@ -222,19 +220,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(why) = &elsewhere {
         text += &format!(
             "{}: {why}: no handler was asked, what follows is the file's\n",
-            crate::words::shown(&args.lib)
+            args.lib.display()
         );
     }
     for library in &target.manifests {
         text += &format!(
             "{}: library {}, xla-ffi {}\n",
-            crate::words::shown(&args.lib),
+            args.lib.display(),
             library.library,
             library.sdk
         );
     }
     if target.manifests.is_empty() {
-        text += &format!("{}: no manifest\n", crate::words::shown(&args.lib));
+        text += &format!("{}: no manifest\n", args.lib.display());
     }
     for (handler, asked) in shown {
         text += &describe(handler, asked);
@@ -341,7 +339,7 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
     if target.manifests.is_empty() {
         bail!(
             "{} has no manifest: {FORGOTTEN}; or name a handler's symbol with --handler SYMBOL to ask it",
-            crate::words::shown(&target.path)
+            target.path.display()
         );
     }
     target

@@ -3,7 +3,7 @@
 //! Exit status 0: as asked. 1: it did not work or the answer is no, told on standard error.
 //! 2: the command line does not parse.
 #![forbid(unsafe_code)]
-// They panic where standard output is closed or full; `output` tells it.
+// They panic where standard output is closed or full; `output` does not.
 #![deny(clippy::print_stdout)]
 
 mod abi;
@@ -21,18 +21,14 @@ mod inspect;
 mod known;
 mod new;
 mod output;
-mod progress;
 mod replay;
 mod run;
 mod stubs;
 mod supervise;
 mod target;
-mod text_file;
-mod words;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::ffi::OsString;
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use xla_ffi_runtime::Revision;
@@ -84,15 +80,14 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 fn main() -> ExitCode {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => refuse(&error),
-    };
+    let cli = Cli::parse();
     let form = match &cli.command {
         Command::Inspect(args) => args.json.then_some(inspect::SCHEMA),
+        Command::Doctor(args) => args.schema(),
+        Command::Diff(args) => args.json.then_some(diff::SCHEMA),
         Command::Bench(args) => args.json.then_some(bench::SCHEMA),
         Command::Check(args) => args.json.then_some(check::SCHEMA),
-        // The others tell it themselves.
+        Command::Abi(args) => args.schema(),
         _ => None,
     };
     let outcome = match cli.command {
@@ -108,44 +103,19 @@ fn main() -> ExitCode {
         Command::Ask(args) => Ok(ask::child(&args)),
         Command::Completions(args) => done(completions::run(&args, Cli::command())),
     };
-    progress::done();
     match outcome {
         Ok(code) => code,
         Err(error) => {
             output::no_answer(form, &error);
-            crate::words::tell!("error: {}", words::error_text(&error));
+            eprintln!("error: {}", output::error_text(&error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// The form of the JSON where the command line does not parse.
-const COMMAND_LINE: &str = "xla-ffi-command-line-1";
-
-/// Ends the program where the command line does not parse, or asks for what does not go together.
-fn refuse(error: &clap::Error) -> ! {
-    if error.use_stderr() && wants_json(std::env::args_os()) {
-        let told = error.render().to_string();
-        // Whoever closed standard output reads the exit status.
-        let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
-    }
-    // Help and the version are an answer, which may find no room.
-    let written = error.print().and_then(|()| std::io::stdout().flush());
-    match written {
-        Err(why) if !error.use_stderr() && why.kind() != ErrorKind::BrokenPipe => {
-            crate::words::tell!("error: standard output: {why}");
-            std::process::exit(1)
-        }
-        _ => std::process::exit(error.exit_code()),
-    }
-}
-
-/// Whether a command line that does not parse asks for JSON.
-fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
-    let arguments: Vec<OsString> = arguments.collect();
-    let mut pairs = arguments.windows(2);
-    arguments
-        .iter()
-        .any(|argument| argument == "--json" || argument == "--format=json")
-        || pairs.any(|pair| pair[0] == "--format" && pair[1] == "json")
+/// Ends the program as for a command line that does not parse: its options do not go together.
+fn refuse(text: String) -> ! {
+    Cli::command()
+        .error(ErrorKind::ArgumentConflict, text)
+        .exit()
 }

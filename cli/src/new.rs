@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     write(&args.name, &files)?;
     let mut told: String = files
         .iter()
-        .map(|(path, _)| format!("{}\n", crate::words::shown(&args.name.join(path))))
+        .map(|(path, _)| format!("{}\n", args.name.join(path).display()))
         .collect();
     let test = match args.lang {
         Language::Rust => "`cargo test`",
@@ -110,13 +110,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     told += &format!(
         "\nIn {}: {test}, `pip install .`, `pytest`\n",
-        crate::words::shown(&args.name)
+        args.name.display()
     );
     if let Some(sdk) = sdk {
         told += &format!(
             "The SDK comes from the checkout {sdk}: `cargo xtask dist` there, and \
-             `export PIP_FIND_LINKS={}` before pip\n",
-            shell_word(&format!("{sdk}/target/dist"))
+             `export PIP_FIND_LINKS='{sdk}/target/dist'` before pip\n"
         );
     } else {
         let index = match args.lang {
@@ -128,49 +127,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     crate::output::text(&told)
 }
 
-/// Writes all files into a new folder: it is there whole or not at all.
+/// Writes all files into a new folder.
 fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     if folder.symlink_metadata().is_ok() {
-        bail!(
-            "{} exists already; nothing was written",
-            crate::words::shown(folder)
-        );
+        bail!("{} exists already; nothing was written", folder.display());
     }
-    let parent = match folder.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    // The folders above it that are not there yet, the innermost first.
-    let above = parent
-        .ancestors()
-        .take_while(|above| !above.as_os_str().is_empty());
-    let above: Vec<_> = above.take_while(|above| !above.exists()).collect();
-    let part = parent.join(format!(".xla-ffi-new-{}", std::process::id()));
-    let parent = std::fs::create_dir_all(parent).with_context(|| crate::words::shown(parent));
-    let made = parent.and_then(|()| {
-        files.iter().try_for_each(|(path, text)| {
-            let path = part.join(path);
-            let told = || crate::words::shown(&path);
-            let folder = path.parent().context("a file in no folder")?;
-            std::fs::create_dir_all(folder).with_context(told)?;
-            std::fs::write(&path, text).with_context(told)
-        })
-    });
-    let made = made
-        .and_then(|()| std::fs::rename(&part, folder).with_context(|| crate::words::shown(folder)));
-    if made.is_err() {
-        drop(std::fs::remove_dir_all(&part));
-        // What others put there meanwhile stays.
-        for folder in above {
-            drop(std::fs::remove_dir(folder));
-        }
+    for (path, text) in files {
+        let path = folder.join(path);
+        let told = || path.display().to_string();
+        let folder = path.parent().context("a file in no folder")?;
+        std::fs::create_dir_all(folder).with_context(told)?;
+        std::fs::write(&path, text).with_context(told)?;
     }
-    made
+    Ok(())
 }
 
 /// What has cargo take the SDK's crates from a checkout.
 fn replacement(sdk: &str) -> String {
-    let path = |crate_: &str| toml_string(&format!("{sdk}/{crate_}"));
+    let path = |crate_: &str| format!("{:?}", format!("{sdk}/{crate_}"));
     format!(
         "# The SDK's crates come from a checkout of this machine. Remove this file to take them from the index.\n\
          [patch.crates-io]\n\
@@ -179,28 +153,6 @@ fn replacement(sdk: &str) -> String {
         path("ffi"),
         path("runtime")
     )
-}
-
-/// A basic string of TOML.
-fn toml_string(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in text.chars() {
-        match letter {
-            '\\' | '"' => escaped.extend(['\\', letter]),
-            _ if letter.is_control() => escaped += &format!("\\u{:04X}", u32::from(letter)),
-            _ => escaped.push(letter),
-        }
-    }
-    format!("\"{escaped}\"")
-}
-
-/// One word of a POSIX shell.
-fn shell_word(text: &str) -> String {
-    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+".contains(&b);
-    if text.bytes().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The checkout to take the SDK from, if any.
@@ -224,7 +176,7 @@ fn checkout(given: Option<&Path>) -> Result<Option<String>> {
         if !is_sdk(&path) {
             bail!(
                 "{} is not a checkout of the SDK: it has no include/xla_ffi/handler.h",
-                crate::words::shown(&path)
+                path.display()
             );
         }
         let path = path.canonicalize();
@@ -233,20 +185,4 @@ fn checkout(given: Option<&Path>) -> Result<Option<String>> {
     let program = std::env::current_exe().context("where this program lies")?;
     let found = program.ancestors().find(|folder| is_sdk(folder));
     Ok(found.and_then(Path::to_str).map(str::to_owned))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_strings_of_toml() {
-        assert_eq!(toml_string("/a \"b\"\\\n\t"), r#""/a \"b\"\\\u000A\u0009""#);
-    }
-
-    #[test]
-    fn paths_are_words_of_a_shell() {
-        assert_eq!(shell_word("/opt/sdk-1.0"), "/opt/sdk-1.0");
-        assert_eq!(shell_word("/my sdk's"), r"'/my sdk'\''s'");
-    }
 }

@@ -1,6 +1,7 @@
 //! Writes to standard output; a reader that has gone away is no error.
 
 use anyhow::{Context, Result};
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::fd::AsFd;
@@ -28,19 +29,8 @@ pub(crate) fn keep_apart() -> Result<()> {
     Ok(())
 }
 
-/// Writes a text for people: names of files and symbols and what libraries say of themselves may hold
-/// anything, and a terminal obeys none of it.
+/// Writes a text.
 pub(crate) fn text(text: &str) -> Result<()> {
-    exactly(&crate::words::printable(text))
-}
-
-/// Writes a text of this program's own in which commands to a workflow's runner are meant.
-pub(crate) fn commands(text: &str) -> Result<()> {
-    exactly(&crate::words::visible(text))
-}
-
-fn exactly(text: &str) -> Result<()> {
-    crate::progress::done();
     let written = match OWN.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
         None => std::io::stdout().write_all(text.as_bytes()),
@@ -51,38 +41,41 @@ fn exactly(text: &str) -> Result<()> {
     }
 }
 
-pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
+/// Writes an answer for programs.
+pub(crate) fn json(value: &Value) -> Result<()> {
     let own = "the pipe to this program's first process, which foreign code has closed";
     if crate::supervise::answers(value).context(own)? {
         return Ok(());
     }
     ANSWERED.store(true, Ordering::Relaxed);
-    exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
+    text(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
 /// How a command that has nothing to judge ended, for programs.
-pub(crate) fn ok() -> serde_json::Value {
-    serde_json::json!({ "code": 0, "kind": "ok" })
-}
-
-/// The answer for programs where what was given cannot be read.
-pub(crate) fn bad_input(schema: &str, error: &anyhow::Error) -> Result<()> {
-    failure(schema, 1, "bad-input", &crate::words::error_text(error))
-}
-
-/// The answer for programs where there is no other.
-pub(crate) fn failure(schema: &str, code: u8, kind: &str, error: &str) -> Result<()> {
-    json(&serde_json::json!({
-        "schema": schema,
-        "exit": { "code": code, "kind": kind },
-        "error": error,
-    }))
+pub(crate) fn ok() -> Value {
+    json!({ "code": 0, "kind": "ok" })
 }
 
 /// Where a command ends with an error before there is an answer for programs, and one is wanted, in this form: this one.
 pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     if let Some(schema) = wanted.filter(|_| !ANSWERED.load(Ordering::Relaxed)) {
         // Whoever closed standard output reads the exit status.
-        let _ = bad_input(schema, error);
+        let _ = json(&json!({
+            "schema": schema,
+            "exit": { "code": 1, "kind": "bad-input" },
+            "error": error_text(error),
+        }));
     }
+}
+
+/// An error and its causes; a cause whose text stands in the one before it is not said twice.
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
+    let mut texts: Vec<String> = vec![];
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if texts.last().is_none_or(|last| !last.contains(&text)) {
+            texts.push(text);
+        }
+    }
+    texts.join(": ")
 }

@@ -3,7 +3,6 @@
 mod answer;
 mod library;
 mod plan;
-mod pool;
 mod value;
 
 use crate::run::Args;
@@ -12,7 +11,6 @@ use crate::target::{Chosen, HandlerName, Target};
 use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
 use plan::{Plan, Symbols, chosen, symbols};
-use pool::{Pool, Threads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +25,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     let Plan {
         due,
         damaged,
-        present,
+        incomplete,
         staged,
     } = chosen(from, &args.call.lib)?;
     let target = Target::read(&args.call.lib)?;
@@ -35,26 +33,23 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         args,
         // A runtime of another revision loads it anew, by then perhaps from another folder, into which a handler went.
         library: std::path::absolute(&args.call.lib)
-            .with_context(|| crate::words::shown(&args.call.lib))?,
+            .with_context(|| args.call.lib.display().to_string())?,
         target: &target,
         hosts: BTreeMap::new(),
-        pools: BTreeMap::new(),
         instances: BTreeMap::new(),
-        present,
-        unmade: BTreeMap::new(),
+        incomplete,
         staged,
     };
     let (mut equal, mut differ, mut untold, mut failed) = (0, 0, 0, damaged.len());
     for error in damaged {
-        crate::output::text(&format!("{}\n", crate::words::error_text(&error)))?;
+        crate::output::text(&format!("{}\n", crate::output::error_text(&error)))?;
     }
     for (entry, told) in due {
-        crate::progress::at(format!("replaying {}", entry.path.display()));
         let recorded =
-            Recorded::read(&entry.file).with_context(|| crate::words::shown(&entry.path));
+            Recorded::read(&entry.file).with_context(|| entry.path.display().to_string());
         let replayed = recorded.and_then(|recorded| {
             let answer = replay.one(&recorded);
-            let answer = answer.with_context(|| crate::words::shown(&entry.path))?;
+            let answer = answer.with_context(|| entry.path.display().to_string())?;
             Ok((recorded, answer))
         });
         supervise::enters(format_args!("xla-ffi itself, between calls,"));
@@ -64,8 +59,8 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
             Ok(_) => continue,
             Err(error) => {
                 failed += 1;
-                replay.present.remove(&entry.call.number);
-                crate::output::text(&format!("{}\n", crate::words::error_text(&error)))?;
+                replay.incomplete = true;
+                crate::output::text(&format!("{}\n", crate::output::error_text(&error)))?;
                 continue;
             }
         };
@@ -112,15 +107,10 @@ struct Replay<'a> {
     target: &'a Target,
     /// A runtime for each revision, the library in it, and its handlers.
     hosts: BTreeMap<u8, Host>,
-    /// The thread pools of executions, by their size. An instantiation has none, and does not say how large that of the
-    /// executions is which use what it leaves.
-    pools: BTreeMap<usize, Arc<Pool>>,
     /// What instantiations have left, by the number of the call.
     instances: BTreeMap<u64, Executable>,
-    /// The numbers of the calls whose files are there and can be read.
-    present: BTreeSet<u64>,
-    /// The calls that are not made again, since what they had was not kept, and whose state they used.
-    unmade: BTreeMap<u64, Option<u64>>,
+    /// Whether a call was not made again, which may have changed a state.
+    incomplete: bool,
     /// The handlers whose host ran the stages before execute.
     staged: BTreeSet<Symbols>,
 }
@@ -129,8 +119,7 @@ impl<'a> Replay<'a> {
     fn one(&mut self, recorded: &Recorded) -> Result<Answer> {
         let call = &recorded.call;
         if let Some(why) = unknown(call) {
-            let used = recorded.state.and_then(|state| state.instance);
-            self.unmade.insert(call.number, used);
+            self.incomplete = true;
             return Ok(Answer::Untold(why));
         }
         let stage = Stage::from_name(&call.stage)
@@ -181,32 +170,16 @@ impl<'a> Replay<'a> {
             (Answer::Differs(why), Some(_), None) => Ok(Answer::Untold(format!(
                 "{why}; but its state is from before the recording, and was made anew"
             ))),
-            (Answer::Differs(why), Some(_), Some(instance)) => {
-                let of_it = |(_, used): &(&u64, &Option<u64>)| **used == Some(instance);
-                if let Some((number, _)) = self.unmade.iter().find(of_it) {
-                    return Ok(Answer::Untold(format!(
-                        "{why}; but call {number}, which may have changed its state, was not made again: what it had was \
-                         not kept"
-                    )));
-                }
-                // Any of the calls since then may be one of this state.
-                let lost = (instance..call.number).find(|number| !self.present.contains(number));
-                Ok(match lost {
-                    None => Answer::Differs(why),
-                    Some(number) => Answer::Untold(format!(
-                        "{why}; but the file of call {number}, which may have left or changed its state, is not there, or damaged"
-                    )),
-                })
+            (Answer::Differs(why), Some(_), Some(_)) if self.incomplete => {
+                Ok(Answer::Untold(format!(
+                    "{why}; but a call before it, which may have changed its state, was not made again"
+                )))
             }
             (answer, ..) => Ok(answer),
         }
     }
 
-    fn call(
-        &mut self,
-        recorded: &Recorded,
-        executable: &Executable,
-    ) -> Result<xla_ffi_runtime::Call> {
+    fn call(&self, recorded: &Recorded, executable: &Executable) -> Result<xla_ffi_runtime::Call> {
         let call = &recorded.call;
         let context = &call.context;
         let mut replayed = executable
@@ -222,15 +195,17 @@ impl<'a> Replay<'a> {
             })
             .time_limit(Some(Duration::from_secs(self.args.call.time_limit)))
             .unwritten(self.args.unwritten());
-        replayed = match self.threads(call) {
-            Threads::None => replayed.without_thread_pool(),
-            Threads::Untold => replayed,
-            Threads::Some(threads) => {
-                let pool = self.pools.entry(threads);
-                let pool: Arc<dyn Executor> =
-                    pool.or_insert_with(|| Arc::new(Pool::new(threads))).clone();
+        let recorded = context.threads.map(|threads| threads as usize);
+        let threads = self.args.call.threads.map(usize::from).or(recorded);
+        replayed = match threads {
+            Some(0) => replayed.without_thread_pool(),
+            Some(threads) => {
+                let pool: Arc<dyn Executor> = Arc::new(Pool(threads));
                 replayed.executor(pool)
             }
+            // A host that can say how many there are, and did not, has none.
+            None if call.revision >= Revision::R3 as u8 => replayed.without_thread_pool(),
+            None => replayed,
         };
         if let Some(options) = &context.custom_options {
             replayed = replayed.custom_options(&value::attributes(options)?);
@@ -243,18 +218,6 @@ impl<'a> Replay<'a> {
             };
         }
         Ok(replayed)
-    }
-
-    /// The threads that a call has.
-    fn threads(&self, call: &Call) -> Threads {
-        match (self.args.call.threads, call.context.threads) {
-            (Some(0), _) => Threads::None,
-            (Some(threads), _) => Threads::Some(threads.into()),
-            (None, Some(threads)) => Threads::Some(usize::try_from(threads).unwrap_or(0)),
-            // A host that can say how many there are, and did not, has none.
-            (None, None) if call.revision >= Revision::R3 as u8 => Threads::None,
-            (None, None) => Threads::Untold,
-        }
     }
 
     /// The handler of a call, in a runtime like the recorded host.
@@ -295,6 +258,19 @@ impl<'a> Replay<'a> {
         });
         self.target
             .choose(Some(&HandlerName::Stages(stages.collect())))
+    }
+}
+
+/// A thread pool that tells the size of the recorded host's: most handlers only ask.
+struct Pool(usize);
+
+impl Executor for Pool {
+    fn execute(&self, task: Box<dyn FnOnce() + Send>) {
+        std::thread::spawn(task);
+    }
+
+    fn num_threads(&self) -> usize {
+        self.0
     }
 }
 

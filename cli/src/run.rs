@@ -187,10 +187,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(pipe) = args.call.supervised {
         return Ok(supervise::child(pipe, || here(args)));
     }
-    if let Some(out) = &args.out {
-        let read = args.call.args.iter().filter_map(Spec::file);
-        crate::text_file::keep(out, read.chain([args.call.lib.as_path()]))?;
-    }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));
     }
@@ -207,7 +203,6 @@ fn here(args: &Args) -> Result<()> {
     }
     let (names, rets) = match &args.call.engine {
         Engine::Embedded => {
-            crate::progress::at(format!("running {}", args.call.lib.display()));
             let device = args.call.device.open()?;
             let prepared = Prepared::new(&args.call)?;
             let names = prepared.ret_names.clone();

@@ -62,13 +62,12 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
         Err(_) => return ExitCode::FAILURE,
     }
     let outcome = work();
-    crate::progress::done();
-    let error = outcome.err().map(|error| crate::words::error_text(&error));
+    let error = outcome.err().map(|error| crate::output::error_text(&error));
     enters(format_args!("{ENDING}"));
     match (say(|| json!({ "ends": error })), error) {
         (Ok(_), _) => ExitCode::SUCCESS,
         (Err(_), error) => {
-            crate::words::tell!("error: {}", error.unwrap_or_default());
+            eprintln!("error: {}", error.unwrap_or_default());
             ExitCode::FAILURE
         }
     }
@@ -132,7 +131,6 @@ fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Sai
     drop(write);
     let mut said = Said::new(read.into());
     let status = wait(&mut child, &mut said, limit);
-    crate::progress::clear();
     Ok((status?, said))
 }
 

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use xla_ffi_doctor::Examination;
 use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
@@ -28,9 +29,9 @@ pub(crate) struct Chosen<'a> {
 impl Target {
     /// Reads the manifests of a library, running nothing of it.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let shown = || crate::words::shown(path);
+        let shown = || path.display().to_string();
         if path.is_dir() {
-            bail!("{} is a folder, not a library", crate::words::shown(path));
+            bail!("{} is a folder, not a library", path.display());
         }
         let bytes = xla_ffi_doctor::library::bytes(path)?;
         let manifests = manifest::read(&bytes).with_context(shown)?;
@@ -56,13 +57,10 @@ impl Target {
 
     /// The handler that `--handler` names; without it the only one that there is.
     pub(crate) fn choose(&self, wanted: Option<&HandlerName>) -> Result<Chosen<'_>> {
-        let shown = crate::words::shown(&self.path);
+        let shown = self.path.display();
         match wanted {
             Some(HandlerName::Stages(stages)) => Ok(Chosen {
-                name: stages
-                    .iter()
-                    .find(|(stage, _)| *stage == Stage::Execute)
-                    .map_or_else(|| "handler".into(), |(_, symbol)| symbol.clone()),
+                name: HandlerName::Stages(stages.clone()).symbols().0,
                 stages: stages.clone(),
                 manifest: None,
                 known: self.names(),
@@ -162,6 +160,30 @@ pub(crate) enum HandlerName {
     Stages(Vec<(Stage, String)>),
 }
 
+impl HandlerName {
+    /// Its name, else the symbol of its execute stage, and the symbol of each stage.
+    pub(crate) fn symbols(&self) -> (String, Vec<(String, String)>) {
+        let stages = match self {
+            Self::Name(name) => return (name.clone(), vec![("execute".into(), name.clone())]),
+            Self::Stages(stages) => stages,
+        };
+        let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
+        let name = execute.map_or_else(String::new, |(_, symbol)| symbol.clone());
+        let stages = stages.iter();
+        let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
+        (name, stages.collect())
+    }
+
+    /// Whether a library has it: in its manifest, or as exported symbols.
+    pub(crate) fn is_in(&self, examination: &Examination) -> bool {
+        let (name, stages) = self.symbols();
+        let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);
+        let exports = &examination.facts.exports;
+        declared.any(|handler| handler.name == name)
+            || stages.iter().all(|(_, symbol)| exports.contains(symbol))
+    }
+}
+
 impl std::str::FromStr for HandlerName {
     type Err = String;
 
@@ -220,35 +242,5 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn names_that_are_no_handlers_are_told_with_those_that_are() {
-        let handler = |name: &str| {
-            format!(
-                r#"{{"name": "{name}", "platforms": ["cpu"], "stages": {{"execute": "lib__{name}"}},
-                    "args": [], "rets": [], "attrs": [], "floor": "r0"}}"#
-            )
-        };
-        let text = format!(
-            r#"{{"library": "lib", "sdk": "0.1.0", "handlers": [{}, {}]}}"#,
-            handler("one"),
-            handler("two")
-        );
-        let target = Target {
-            path: "lib.so".into(),
-            manifests: vec![manifest::parse(text.as_bytes()).unwrap()],
-        };
-        let told = |name: &str| {
-            let wanted = HandlerName::Name(name.into());
-            let chosen = target.choose(Some(&wanted)).unwrap();
-            let missing =
-                xla_ffi_runtime::Error::new(xla_ffi_runtime::Code::NotFound, "no such symbol");
-            crate::words::error_text(&chosen.explain(missing))
-        };
-        let tow = told("tow");
-        let known = "no handler 'tow' (the manifest has one, two): ";
-        assert!(tow.starts_with(known), "{tow}");
-        assert!(!told("two").contains("no handler"), "{}", told("two"));
     }
 }

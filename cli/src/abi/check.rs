@@ -77,7 +77,7 @@ const SNAPSHOTS: &str = "xla-ffi-abi-snapshots-1";
 
 impl Args {
     /// The form of the JSON that is wanted, if any.
-    pub(super) fn form(&self) -> Option<&'static str> {
+    pub(super) fn schema(&self) -> Option<&'static str> {
         let form = match (self.snapshots, self.header.as_slice()) {
             (true, _) => SNAPSHOTS,
             (false, []) => mirror::SCHEMA,
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut variants = args.variant.iter().map(|variant| &variant.name);
     let mut names = BTreeSet::new();
     if let Some(twice) = variants.find(|name| !names.insert(*name)) {
-        super::refuse(format!(
+        crate::refuse(format!(
             "two variants are called {twice}: their findings would be told alike"
         ));
     }
@@ -104,7 +104,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
     }
-    crate::progress::at("reading headers");
     let mut lists = args.known.read()?;
     let mirror = match (&args.layout, &args.dwarf) {
         (Some(path), _) => Some(Source::Layout(path)),
@@ -149,7 +148,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let code = u8::from(kind.is_some());
     let exit = json!({ "code": code, "kind": kind.unwrap_or("ok") });
     let told = || checked.iter().flat_map(|checked| checked.told.clone());
-    match (args.form.format(), args.form()) {
+    match (args.form.format(), args.schema()) {
         (Format::Json, Some(form)) => {
             output::json(&answer(form, &exit, &checked, mirror.is_some()))?;
         }
@@ -157,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let told: Vec<Told> = told().collect();
             output::json(&sarif("xla-ffi abi check", &gate::rules(), &told))?;
         }
-        (Format::Github, _) => output::commands(&github(&told().collect::<Vec<_>>()))?,
+        (Format::Github, _) => output::text(&github(&told().collect::<Vec<_>>()))?,
         _ => {
             for checked in checked.iter().filter(|checked| !fails(checked)) {
                 output::text(&checked.text)?;
@@ -166,18 +165,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     for checked in &checked {
         for note in &checked.notes {
-            crate::words::tell!("note: {}", crate::words::printable(note));
+            eprintln!("note: {note}");
         }
         if fails(checked) {
-            crate::words::tell!(
-                "error: {}",
-                crate::words::printable(checked.text.trim_end())
-            );
+            eprintln!("error: {}", checked.text.trim_end());
         }
     }
     for key in lists.unused() {
-        let key = crate::words::printable(key);
-        crate::words::tell!("note: nothing needs this line any more: {key}");
+        eprintln!("note: nothing needs this line any more: {key}");
     }
     Ok(ExitCode::from(code))
 }
@@ -220,10 +215,8 @@ fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
         }))?;
     }
     if !wrong.is_empty() {
-        let wrong = crate::words::printable(&wrong.join("\n  "));
-        crate::words::tell!(
-            "error: our definitions and the committed snapshots differ:\n  {wrong}"
-        );
+        let wrong = wrong.join("\n  ");
+        eprintln!("error: our definitions and the committed snapshots differ:\n  {wrong}");
         return Ok(ExitCode::FAILURE);
     }
     if !as_json {

@@ -27,18 +27,11 @@ pub(crate) struct Args {
     fail_on: Option<Threshold>,
     /// Write JSON.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 /// The form of its JSON.
-const SCHEMA: &str = "xla-ffi-abi-diff-1";
-
-impl Args {
-    /// The form of the JSON that is wanted, if any.
-    pub(super) fn form(&self) -> Option<&'static str> {
-        self.json.then_some(SCHEMA)
-    }
-}
+pub(super) const SCHEMA: &str = "xla-ffi-abi-diff-1";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.reading.wants_a_header([&args.old, &args.new]);
@@ -93,10 +86,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&text)?;
     }
     if fails {
-        crate::words::tell!(
+        eprintln!(
             "error: {} and {} differ by more than --fail-on allows",
-            crate::words::printable(&crate::words::one_line(&old_name)),
-            crate::words::printable(&crate::words::one_line(&new_name))
+            old_name, new_name
         );
     }
     Ok(ExitCode::from(code))

@@ -1,6 +1,7 @@
 //! What the subcommands of `abi` read: a revision, a snapshot file, a header.
 
-use crate::{supervise, text_file};
+use crate::supervise;
+use anyhow::Context;
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,31 +15,17 @@ use xla_ffi_abi::snapshot;
 #[derive(clap::Args, Clone)]
 pub(crate) struct Reading {
     /// Define a macro first, as for a compiler.
-    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = definition)]
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
     /// A folder in which what the header includes is looked for.
     #[arg(short = 'I', value_name = "DIR")]
     include: Vec<PathBuf>,
     /// What a copy's names begin with in place of XLA_FFI_; may be given several times.
-    #[arg(long, value_name = "PREFIX", value_parser = identifier)]
+    #[arg(long, value_name = "PREFIX")]
     prefix: Vec<String>,
     /// The C++ namespace in which a copy has the names without XLA_FFI_.
-    #[arg(long, value_name = "NAME", value_parser = identifier)]
+    #[arg(long, value_name = "NAME")]
     namespace: Vec<String>,
-}
-
-fn identifier(text: &str) -> Result<String, String> {
-    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    match is_name {
-        true => Ok(text.to_owned()),
-        false => Err("expected a C name".to_owned()),
-    }
-}
-
-fn definition(text: &str) -> Result<String, String> {
-    let name = text.split_once('=').map_or(text, |(name, _)| name);
-    identifier(name).map(|_| text.to_owned())
 }
 
 /// A build of the header: `NAME` or `NAME=DEFINITION,DEFINITION`.
@@ -53,15 +40,15 @@ impl std::str::FromStr for Variant {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, defines) = match text.split_once(':') {
-            Some((name, defines)) => (name, defines.split(',').map(definition).collect()),
-            None => (text, Ok(Vec::new())),
+            Some((name, defines)) => (name, defines.split(',').map(str::to_owned).collect()),
+            None => (text, Vec::new()),
         };
         if name.is_empty() {
             return Err("expected NAME, or NAME:DEFINITION,DEFINITION".to_owned());
         }
         Ok(Self {
             name: name.to_owned(),
-            defines: defines?,
+            defines,
         })
     }
 }
@@ -77,7 +64,7 @@ impl Reading {
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             if !inputs.into_iter().any(Input::is_header) {
-                super::refuse(format!(
+                crate::refuse(format!(
                     "{option} says how a header is read, and none is: a revision or a snapshot has its layouts"
                 ));
             }
@@ -135,10 +122,7 @@ pub(super) fn read_here(args: &ReadArgs) -> anyhow::Result<()> {
     for namespace in namespace {
         source = source.namespace(namespace);
     }
-    supervise::enters(format_args!(
-        "libclang, with {}",
-        crate::words::shown(&args.path)
-    ));
+    supervise::enters(format_args!("libclang, with {}", args.path.display()));
     supervise::answers(&json!(source.read()?))?;
     Ok(())
 }
@@ -187,7 +171,7 @@ impl Input {
             Self::Edition(edition) => Ok(snapshot::of_edition(*edition)?.abi.clone()),
             Self::File(path) if Self::is_snapshot(path) => {
                 let shown = path.display().to_string();
-                let text = text_file::read(path)?;
+                let text = std::fs::read_to_string(path).with_context(|| shown.clone())?;
                 Ok(snapshot::parse(&shown, &text)?)
             }
             Self::File(path) => reading.read(path, None),

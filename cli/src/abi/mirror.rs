@@ -2,10 +2,9 @@
 //! information of a library.
 
 use super::gate::{Checked, Found};
-use crate::{output, text_file};
+use crate::output;
 use anyhow::{Context, bail};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue::{MIRROR, NOT_JUDGED};
 use xla_ffi_abi::declared::Edition;
@@ -66,7 +65,7 @@ pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
     );
     let text = match (text, &args.names) {
         (Ok(text), _) => text,
-        (Err(why), Some(path)) => bail!("{}: {why}", crate::words::shown(path)),
+        (Err(why), Some(path)) => bail!("{}: {why}", path.display()),
         (Err(why), None) => return Err(why.into()),
     };
     output::text(&text)
@@ -77,8 +76,8 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     let Some(path) = path else {
         return Ok(Names::default());
     };
-    let shown = crate::words::shown(path);
-    let text = text_file::read(path)?;
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
     let names = Names::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
     let unknown = names.unknown(&snapshot.abi);
     if !unknown.is_empty() {
@@ -125,8 +124,9 @@ pub(super) fn check(
     let names = names(names_file, snapshot)?;
     let (path, layouts) = match source {
         Source::Layout(path) => {
-            let shown = crate::words::shown(path);
-            let text = text_file::read(path)?;
+            let shown = path.display();
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
             let layout =
                 Layout::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
             (path, vec![layout])
@@ -138,7 +138,7 @@ pub(super) fn check(
             let mut found = Vec::new();
             for part in library::parts(path, &bytes)? {
                 let layouts = dwarf::read_mirror(part.bytes, &expected);
-                found.extend(layouts.with_context(|| crate::words::shown(path))?);
+                found.extend(layouts.with_context(|| path.display().to_string())?);
             }
             (path, found)
         }
@@ -163,7 +163,7 @@ pub(super) fn check(
         });
     }
     let absent = absent.unwrap_or_default();
-    let shown = crate::words::shown(path);
+    let shown = path.display();
     let name = edition.name();
     let value = json!({
         "mirror": shown.to_string(),
@@ -212,37 +212,5 @@ pub(super) fn check(
     if !absent.is_empty() {
         notes.push(format!("not stated, so not judged: {}", absent.join(", ")));
     }
-    let several = several(&layouts);
-    if !several.is_empty() {
-        let names: Vec<&str> = several.into_iter().collect();
-        notes.push(format!(
-            "declared in more than one way, each of which was judged: {}; a naming map may say which is meant by its \
-             namespace or module (`ffi::{}`)",
-            names.join(", "),
-            names[0]
-        ));
-    }
     Ok(Checked::new(path, found, text, value).notes(notes))
-}
-
-/// Types that parts of a library lay out differently.
-fn several(layouts: &[Layout]) -> BTreeSet<&str> {
-    let mut several = BTreeSet::new();
-    for (at, one) in layouts.iter().enumerate() {
-        for other in &layouts[..at] {
-            let structs = one.structs.iter();
-            let structs = structs.filter(|(name, known)| {
-                let other = other.structs.get(*name);
-                other.is_some_and(|other| other != *known)
-            });
-            let enums = one.enums.iter();
-            let enums = enums.filter(|(name, known)| {
-                let other = other.enums.get(*name);
-                other.is_some_and(|other| other != *known)
-            });
-            several.extend(structs.map(|(name, _)| name.as_str()));
-            several.extend(enums.map(|(name, _)| name.as_str()));
-        }
-    }
-    several
 }

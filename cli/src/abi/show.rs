@@ -36,7 +36,7 @@ const SCHEMA: &str = "xla-ffi-abi-show-1";
 
 impl Args {
     /// The form of the JSON that is wanted, if any.
-    pub(super) fn form(&self) -> Option<&'static str> {
+    pub(super) fn schema(&self) -> Option<&'static str> {
         (self.json || self.format == Format::Json).then_some(SCHEMA)
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         },
         None => None,
     };
-    if let Some(form) = args.form() {
+    if let Some(form) = args.schema() {
         return match only {
             Some(only) => output::json(&json!({
                 "schema": form,

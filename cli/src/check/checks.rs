@@ -67,7 +67,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 
 /// What stops a check is its failure.
 fn told(verdict: Result<Verdict>) -> Verdict {
-    verdict.unwrap_or_else(|error| Verdict::Fail(crate::words::error_text(&error)))
+    verdict.unwrap_or_else(|error| Verdict::Fail(crate::output::error_text(&error)))
 }
 
 fn is_deterministic(subject: &Subject) -> bool {
@@ -232,7 +232,7 @@ fn rows(subject: &Subject) -> Result<Verdict> {
         match subject.call(args.clone(), shapes.clone()) {
             Ok(rets) => alone.push(rets),
             Err(why) => {
-                let why = crate::words::error_text(&why);
+                let why = crate::output::error_text(&why);
                 return Ok(Verdict::Skipped(format!(
                     "the handler refuses other values of its operands: {why}"
                 )));
@@ -357,7 +357,7 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
                 if absent || floor.is_some_and(|floor| revision < floor) || !subject.is_ours {
                     refused.push(revision.to_string());
                 } else {
-                    problems.push(format!("{revision}: {}", crate::words::error_text(&error)));
+                    problems.push(format!("{revision}: {}", crate::output::error_text(&error)));
                 }
             }
         }

@@ -79,7 +79,7 @@ impl Subject {
         }
         let rets = match args.results(manifest.as_ref(), &args.arguments()?) {
             Ok((rets, _)) => rets,
-            Err(why) => return Ok(Err(crate::words::error_text(&why))),
+            Err(why) => return Ok(Err(crate::output::error_text(&why))),
         };
         // Sizes that nobody asked for are no fault of the handler's where this machine has no room for them.
         let too_large = rets.iter().find_map(|ret| match ret {

@@ -26,7 +26,7 @@ pub(super) fn rules() -> Vec<Rule> {
 
 /// An error that ended it all: SARIF and annotations have no place for one but a finding.
 pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
-    let message = crate::words::error_text(error);
+    let message = crate::output::error_text(error);
     let paths = args
         .libraries
         .iter()

@@ -3,7 +3,7 @@
 
 use super::Judged;
 use crate::known::{self, Lists};
-use xla_ffi_doctor::{Finding, Level, Loads, Problem, Subject, Verdict, Weight};
+use xla_ffi_doctor::{Finding, Level, Loads, Problem, Subject, Weight};
 
 /// From which weight on a finding fails the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -26,9 +26,6 @@ pub(crate) struct Item {
     pub(crate) jaxlibs: Vec<String>,
     /// Whether it says that something was not judged.
     pub(crate) open: bool,
-    /// The finding that it follows from. While that one fails it needs no word; where a list knows that one, this is
-    /// what the list must not make green.
-    pub(crate) behind: Option<Finding>,
 }
 
 impl Item {
@@ -37,16 +34,22 @@ impl Item {
         known::key(self.finding.problem.id(), &self.library, self.subject())
     }
 
+    /// What it is about, as lists name it.
     fn subject(&self) -> &str {
-        subject(&self.finding)
+        match &self.finding.subject {
+            Subject::Library => "library",
+            Subject::Machine => "machine",
+            Subject::Wheel => "wheel",
+            Subject::Handler(name) | Subject::Legacy(name) => name,
+        }
     }
 
     /// What it is about, for people.
     pub(crate) fn shown(&self) -> String {
         match &self.finding.subject {
             Subject::Wheel => "wheel".to_owned(),
-            Subject::Library => crate::words::one_line(&self.library),
-            other => crate::words::one_line(&format!("{}, {other}", self.library)),
+            Subject::Library => self.library.clone(),
+            other => format!("{}, {other}", self.library),
         }
     }
 
@@ -62,26 +65,6 @@ impl Item {
     }
 }
 
-/// What a finding is about, as lists name it.
-fn subject(finding: &Finding) -> &str {
-    match &finding.subject {
-        Subject::Library => "library",
-        Subject::Machine => "machine",
-        Subject::Wheel => "wheel",
-        Subject::Handler(name) | Subject::Legacy(name) => name,
-    }
-}
-
-/// The finding that a refusal follows from, which says once what every jaxlib would: the library does not load, or
-/// a symbol of this handler is not there. What else is wrong, of this handler or of others, refuses nothing.
-fn cause<'a>(verdict: &Verdict, findings: &'a [Finding]) -> Option<&'a Finding> {
-    let own = |finding: &&Finding| {
-        let this = matches!(&finding.subject, Subject::Handler(name) if *name == verdict.handler);
-        this && finding.is_proved_failure() && finding.problem == Problem::NotExported
-    };
-    crate::ask::broken(findings).or_else(|| findings.iter().find(own))
-}
-
 /// Everything that the gate looks at in one library.
 pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
     let item = |finding: &Finding, jaxlibs: Vec<String>, open: bool| Item {
@@ -90,35 +73,34 @@ pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
         finding: finding.clone(),
         jaxlibs,
         open,
-        behind: None,
     };
-    let mut items: Vec<Item> = judged
-        .examination
-        .findings
+    let findings = &judged.examination.findings;
+    let mut items: Vec<Item> = findings
         .iter()
         // A verdict says on which jaxlibs.
         .filter(|finding| finding.problem != Problem::Breaks)
         .map(|finding| {
             let nothing_judged =
                 finding.problem == Problem::UnknownHandlers && judged.candidates.is_empty();
-            item(
-                finding,
-                Vec::new(),
-                finding.problem == Problem::NotRun || nothing_judged,
-            )
+            let open = finding.problem == Problem::NotRun || nothing_judged;
+            item(finding, Vec::new(), open)
         })
         .collect();
-    let findings = &judged.examination.findings;
+    // What a refusal follows from is said once.
+    let is_told = |handler: &str| {
+        let own = Subject::Handler(handler.to_owned());
+        crate::ask::broken(findings).is_some()
+            || findings
+                .iter()
+                .any(|found| found.problem == Problem::NotExported && found.subject == own)
+    };
     let mut told: Vec<Item> = Vec::new();
-    let mut tell = |finding: Finding, jaxlib: &str, open: bool, behind: Option<&Finding>| {
-        let is_told = |known: &&mut Item| known.finding == finding;
-        match told.iter_mut().find(is_told) {
-            Some(known) => known.jaxlibs.push(jaxlib.to_owned()),
-            None => told.push(Item {
-                behind: behind.cloned(),
-                ..item(&finding, vec![jaxlib.to_owned()], open)
-            }),
-        }
+    let mut tell = |finding: Finding, jaxlib: &str, open: bool| match told
+        .iter_mut()
+        .find(|known| known.finding == finding)
+    {
+        Some(known) => known.jaxlibs.push(jaxlib.to_owned()),
+        None => told.push(item(&finding, vec![jaxlib.to_owned()], open)),
     };
     for verdict in &judged.verdicts {
         let about = |level, weight, problem, what: &str| {
@@ -128,86 +110,26 @@ pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
         match verdict.loads {
             Loads::Yes if verdict.level == Level::Proved => {}
             Loads::No if verdict.declared && !asked => {}
+            Loads::No if !verdict.declared && is_told(&verdict.handler) => continue,
             Loads::No => {
-                let behind = cause(verdict, findings).filter(|_| !verdict.declared);
-                if let Some(behind) = behind {
-                    let mut finding = not_known(verdict);
-                    finding.why = not_judged(behind);
-                    tell(finding, &verdict.jaxlib, true, Some(behind));
-                    continue;
-                }
                 let (level, weight) = match verdict.level {
                     Level::Proved => (Level::Proved, Weight::Fails),
                     level => (level, Weight::Risk),
                 };
-                tell(
-                    about(level, weight, Problem::Refused, "it does not work"),
-                    &verdict.jaxlib,
-                    false,
-                    None,
-                );
+                let refused = about(level, weight, Problem::Refused, "it does not work");
+                tell(refused, &verdict.jaxlib, false);
             }
             Loads::Yes | Loads::Unknown => {
-                tell(not_known(verdict), &verdict.jaxlib, true, None);
+                let what = "it was not proved that it loads";
+                let unknown = about(Level::Unknown, Weight::Note, Problem::NotKnown, what);
+                tell(unknown, &verdict.jaxlib, true);
             }
         }
         for risk in &verdict.risks {
-            tell(risk.clone(), &verdict.jaxlib, false, None);
+            tell(risk.clone(), &verdict.jaxlib, false);
         }
     }
     items.extend(told);
-    // Nor has anybody looked at what a library without handlers of its own has.
-    if let (true, Some(behind)) = (judged.verdicts.is_empty(), crate::ask::broken(findings)) {
-        let why = not_judged(behind);
-        let finding = Finding::new(
-            Level::Unknown,
-            Weight::Note,
-            Problem::NotKnown,
-            "it was not proved that it loads",
-            why,
-        );
-        items.push(Item {
-            behind: Some(behind.clone()),
-            ..item(&finding, Vec::new(), true)
-        });
-    }
-    items
-}
-
-/// Why nothing was judged behind a finding that a list knows.
-fn not_judged(behind: &Finding) -> String {
-    format!(
-        "a list knows what keeps it from being judged: {}",
-        behind.what
-    )
-}
-
-/// That a handler was not proved to load.
-fn not_known(verdict: &Verdict) -> Finding {
-    Finding::new(
-        Level::Unknown,
-        Weight::Note,
-        Problem::NotKnown,
-        "it was not proved that it loads",
-        verdict.why.clone(),
-    )
-    .about_handler(&verdict.handler)
-}
-
-/// Without what follows from a finding that fails by itself. What a list knows, or is to know (`writes`), says
-/// nothing of what nobody could judge for it: that stays open.
-pub(crate) fn without_followers(
-    mut items: Vec<Item>,
-    lists: &mut Lists,
-    writes: bool,
-) -> Vec<Item> {
-    items.retain(|item| match &item.behind {
-        None => true,
-        Some(behind) => {
-            let known = lists.reason(behind.problem.id(), &item.library, subject(behind));
-            writes || known.is_some()
-        }
-    });
     items
 }
 

@@ -1,7 +1,6 @@
 //! The doctor's report in words: what is the same for several handlers or jaxlibs is said once.
 
 use super::Judged;
-use crate::words::one_line;
 use std::fmt::Write;
 use xla_ffi_doctor::{Finding, Loads, Problem, Subject, Weight};
 
@@ -15,7 +14,7 @@ pub(super) fn report(judged: &Judged) -> String {
         verdicts,
         ..
     } = judged;
-    let mut text = format!("{}\n", crate::words::shown(path));
+    let mut text = format!("{}\n", path.display());
     for manifest in &examination.manifests {
         let count = manifest.handlers.len();
         let plural = if count == 1 { "" } else { "s" };
@@ -74,7 +73,7 @@ pub(super) fn report(judged: &Judged) -> String {
             verdict.jaxlib,
             verdict.revision,
             verdict.level,
-            one_line(&nameless(&verdict.why, &verdict.handler))
+            nameless(&verdict.why, &verdict.handler)
         );
     }
     let told = verdicts.iter().flat_map(|verdict| {
@@ -168,8 +167,8 @@ pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, ab
         finding.problem.id(),
         finding.level,
         finding.weight,
-        one_line(&list(about)),
-        one_line(&words(&finding.what)),
+        list(about),
+        words(&finding.what),
         words(&finding.why).replace('\n', "\n           ")
     );
     if let Some(fix) = &finding.fix {

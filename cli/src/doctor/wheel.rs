@@ -56,7 +56,7 @@ impl Opened {
         if inside.any(|inside| inside.place == place && inside.foreign.is_some()) {
             return;
         }
-        let why = self.named(&crate::words::error_text(why));
+        let why = self.named(&crate::output::error_text(why));
         let member = self.member(place);
         self.findings.push(
             Finding::failure(
@@ -112,7 +112,6 @@ impl Opened {
             finding: finding.clone(),
             jaxlibs: Vec::new(),
             open: finding.problem == Problem::Foreign && finding.level == Level::Unknown,
-            behind: None,
         })
     }
 
@@ -144,7 +143,7 @@ impl Opened {
         let platforms: Vec<String> = name.platforms.iter().map(ToString::to_string).collect();
         let mut text = format!(
             "{}\n  {} {} for {} on {}\n",
-            crate::words::shown(&self.path),
+            self.path.display(),
             name.project,
             name.version,
             name.python(),

@@ -68,7 +68,7 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
         bail!(
             "'{}' does not name a library: begin with a lower-case letter and go on with lower-case \
              letters, digits, '_' or '-', a letter or digit last",
-            crate::words::shown(path)
+            path.display()
         );
     }
     let mut taken = TAKEN.iter();

@@ -22,7 +22,7 @@ pub(super) struct Entry {
 
 impl Entry {
     fn new(path: PathBuf, call: Call) -> Result<Self> {
-        let file = std::path::absolute(&path).with_context(|| crate::words::shown(&path))?;
+        let file = std::path::absolute(&path).with_context(|| path.display().to_string())?;
         Ok(Self { path, file, call })
     }
 }
@@ -35,27 +35,27 @@ pub(super) struct Plan {
     pub(super) due: Vec<Due>,
     /// Why files of the folder cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
-    /// The numbers of the calls whose files are there.
-    pub(super) present: BTreeSet<u64>,
+    /// Whether files could not be read that may be of calls which changed a state.
+    pub(super) incomplete: bool,
     /// The handlers whose host ran the stages before execute.
     pub(super) staged: BTreeSet<Symbols>,
 }
 
 fn read(path: &Path) -> Result<Recorded> {
-    Recorded::read(path).with_context(|| crate::words::shown(path))
+    Recorded::read(path).with_context(|| path.display().to_string())
 }
 
 /// The recorded calls of a folder, in order, and why others cannot be read.
 fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     let (mut entries, mut damaged) = (vec![], vec![]);
-    let shown = || crate::words::shown(path);
+    let shown = || path.display().to_string();
     for entry in std::fs::read_dir(path).with_context(shown)? {
         let path = entry.with_context(shown)?.path();
         if path
             .extension()
             .is_some_and(|ending| ending == file::EXTENSION)
         {
-            match xla_ffi_record::head(&path).with_context(|| crate::words::shown(&path)) {
+            match xla_ffi_record::head(&path).with_context(|| path.display().to_string()) {
                 Ok(call) => entries.push(Entry::new(path, call)?),
                 Err(error) => damaged.push(error),
             }
@@ -73,77 +73,57 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
         let (entries, damaged) = folder(from)?;
         // Where none can be read, that is what to say.
         if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
-            bail!("{}", crate::words::error_text(error));
+            bail!("{}", crate::output::error_text(error));
         }
-        let present = numbers(&entries);
         let entries = library::calls_of(from, entries, library)?;
         return Ok(Plan {
             staged: staged(&entries),
             due: entries.into_iter().map(|entry| (entry, true)).collect(),
+            incomplete: !damaged.is_empty(),
             damaged,
-            present,
         });
     }
     let recorded = read(from)?;
-    let last = Entry::new(from.to_owned(), recorded.call.clone())?;
-    let Some(instance) = recorded.state.and_then(|state| state.instance) else {
-        return Ok(Plan {
-            present: BTreeSet::from([last.call.number]),
-            staged: beside(from, &last)
-                .map(|others| staged(&others))
-                .unwrap_or_default(),
-            due: vec![(last, true)],
-            damaged: vec![],
-        });
-    };
-    let mut entries = vec![];
-    let others = beside(from, &last)?;
-    let mut present = numbers(&others);
-    let staged = staged(&others);
-    for entry in others {
-        let call = &entry.call;
-        if call.number >= last.call.number
-            || call.handler != last.call.handler
-            || call.library != last.call.library
-        {
-            continue;
-        }
-        let Ok(recorded) = read(&entry.path) else {
-            present.remove(&call.number);
-            continue;
-        };
-        let uses = recorded.state.and_then(|state| state.instance);
-        if call.number == instance || uses == Some(instance) {
-            entries.push((entry, false));
-        }
-    }
-    if !entries
-        .iter()
-        .any(|(entry, _)| entry.call.number == instance)
-    {
-        bail!(
-            "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
-            crate::words::shown(from)
-        );
-    }
-    entries.push((last, true));
-    Ok(Plan {
-        due: entries,
-        damaged: vec![],
-        present,
-        staged,
-    })
-}
-
-/// The calls of a call's process whose files are beside its own. Those that cannot be read are none of this call's, or
-/// what it needs is found to be missing.
-fn beside(from: &Path, last: &Entry) -> Result<Vec<Entry>> {
-    let beside = from
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let (mut others, _) = folder(beside.unwrap_or(Path::new(".")))?;
+    let last = Entry::new(from.to_owned(), recorded.call)?;
+    let beside = from.parent();
+    let beside = beside.filter(|parent| !parent.as_os_str().is_empty());
+    let (mut others, damaged) = folder(beside.unwrap_or(Path::new(".")))?;
     others.retain(|entry| entry.call.process == last.call.process);
-    Ok(others)
+    let mut plan = Plan {
+        due: vec![],
+        damaged: vec![],
+        incomplete: !damaged.is_empty(),
+        staged: staged(&others),
+    };
+    if let Some(instance) = recorded.state.and_then(|state| state.instance) {
+        others.retain(|entry| {
+            let (call, last) = (&entry.call, &last.call);
+            call.number < last.number
+                && call.handler == last.handler
+                && call.library == last.library
+        });
+        for entry in others {
+            let number = entry.call.number;
+            match read(&entry.path) {
+                Err(_) => plan.incomplete = true,
+                Ok(recorded) => {
+                    let uses = recorded.state.and_then(|state| state.instance);
+                    if number == instance || uses == Some(instance) {
+                        plan.due.push((entry, false));
+                    }
+                }
+            }
+        }
+        let is_it = |(entry, _): &Due| entry.call.number == instance;
+        if !plan.due.iter().any(is_it) {
+            bail!(
+                "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
+                from.display()
+            );
+        }
+    }
+    plan.due.push((last, true));
+    Ok(plan)
 }
 
 /// The handlers of which a stage before execute is recorded: their host runs those, as XLA does not on CPU.
@@ -155,8 +135,4 @@ fn staged(entries: &[Entry]) -> BTreeSet<Symbols> {
 
 pub(super) fn symbols(call: &Call) -> Symbols {
     (call.handler.clone(), call.stages.clone())
-}
-
-fn numbers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> BTreeSet<u64> {
-    entries.into_iter().map(|entry| entry.call.number).collect()
 }

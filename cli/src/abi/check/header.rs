@@ -23,7 +23,7 @@ fn title(path: &Path, variant: Option<&Variant>) -> String {
 
 /// A header that cannot be read.
 pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow::Error) -> Checked {
-    let error = crate::words::error_text(error);
+    let error = crate::output::error_text(error);
     let value = json!({
         "header": path.display().to_string(),
         "variant": variant.map(|variant| &variant.name),
