@@ -8,8 +8,6 @@ mod mirror;
 mod revisions;
 mod show;
 
-use crate::supervise;
-use anyhow::Context;
 use clap::{Args as ClapArgs, Subcommand};
 use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
@@ -21,9 +19,6 @@ use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 /// Command line of `abi`.
 #[derive(ClapArgs)]
 pub(crate) struct Args {
-    /// The descriptor by which this child process writes to its parent.
-    #[arg(long, hide = true)]
-    supervised: Option<i32>,
     #[command(subcommand)]
     command: Command,
 }
@@ -40,9 +35,6 @@ enum Command {
     Check(check::Args),
     /// Write a test of a mirror in another language: sizes, offsets, values.
     Emit(mirror::Args),
-    /// Read a header in this child process.
-    #[command(hide = true)]
-    Read(input::ReadArgs),
 }
 
 impl Args {
@@ -59,17 +51,12 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
-    let pipe = args.supervised;
     match &args.command {
         Command::Revisions(args) => done(revisions::run(args)),
         Command::Show(args) => done(show::run(args)),
         Command::Diff(args) => diff::run(args),
         Command::Check(args) => check::run(args),
         Command::Emit(args) => done(mirror::emit(args)),
-        Command::Read(args) => {
-            let pipe = pipe.context("this command is the program's own")?;
-            Ok(supervise::child(pipe, || input::read_here(args)))
-        }
     }
 }
 

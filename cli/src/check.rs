@@ -132,7 +132,7 @@ fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
     let check = CHECKS.iter().find(|(known, _)| *known == name);
     let (_, check) = check.context("no check has this name")?;
     supervise::enters(format_args!("the handler"));
-    output::json(&check(&subject).json())
+    output::json(&json!(check(&subject)))
 }
 
 /// All checks of one handler, each in a child process of its own.
@@ -161,7 +161,7 @@ fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Li
             options.push(format!("--handler={name}"));
         }
         let verdict = match supervise::ask_again(limit, &options) {
-            Ok(answer) => Verdict::read(&answer.unwrap_or_default()),
+            Ok(answer) => serde_json::from_value(answer.unwrap_or_default())?,
             Err(crash) => Verdict::Fail(crate::output::error_text(&crash)),
         };
         let goes_on = *name != "runs" || !matches!(verdict, Verdict::Fail(_));

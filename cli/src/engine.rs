@@ -5,7 +5,7 @@ use crate::refuse;
 use crate::run::{CallArgs, Ret};
 use crate::supervise;
 use crate::target::Target;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -119,8 +119,6 @@ pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
 
 /// Runs the handler on the XLA behind a plugin: a program of one custom call.
 pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
-    // The library may go to another folder while it is loaded.
-    let file = std::path::absolute(plugin).with_context(|| plugin.display().to_string())?;
     let target = Target::read(&args.lib)?;
     let chosen = target.choose(args.handler.as_ref())?;
     let arguments = args.arguments()?;
@@ -132,7 +130,7 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
         "the plugin {}, while it was loaded,",
         plugin.display()
     ));
-    let client = Plugin::load(&file)?.client()?;
+    let client = Plugin::load(plugin)?.client()?;
     supervise::enters(format_args!("the handler"));
     for user_type in &args.types {
         client.register_type_of(

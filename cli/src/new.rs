@@ -3,7 +3,7 @@
 mod name;
 mod templates;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
 /// Command line of `new`.
@@ -163,15 +163,6 @@ fn checkout(given: Option<&Path>) -> Result<Option<String>> {
     // A variable that is empty is one that is not there.
     let named = std::env::var_os("XLA_FFI_SDK").filter(|path| !path.is_empty());
     let named = named.map(PathBuf::from);
-    let text = |path: PathBuf| {
-        let path = path.into_os_string().into_string();
-        path.map_err(|path| {
-            anyhow!(
-                "{} is no UTF-8, which files of cargo are: give the checkout another name",
-                path.to_string_lossy()
-            )
-        })
-    };
     if let Some(path) = given.map(Path::to_owned).or(named) {
         if !is_sdk(&path) {
             bail!(
@@ -179,8 +170,8 @@ fn checkout(given: Option<&Path>) -> Result<Option<String>> {
                 path.display()
             );
         }
-        let path = path.canonicalize();
-        return text(path.context("the checkout of the SDK")?).map(Some);
+        let path = path.canonicalize().context("the checkout of the SDK")?;
+        return Ok(Some(path.display().to_string()));
     }
     let program = std::env::current_exe().context("where this program lies")?;
     let found = program.ancestors().find(|folder| is_sdk(folder));

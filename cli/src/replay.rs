@@ -12,7 +12,7 @@ use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
 use plan::{Plan, Symbols, chosen, symbols};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_record::{Call, Data, Outcome, Recorded};
@@ -31,9 +31,6 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     let target = Target::read(&args.call.lib)?;
     let mut replay = Replay {
         args,
-        // A runtime of another revision loads it anew, by then perhaps from another folder, into which a handler went.
-        library: std::path::absolute(&args.call.lib)
-            .with_context(|| args.call.lib.display().to_string())?,
         target: &target,
         hosts: BTreeMap::new(),
         instances: BTreeMap::new(),
@@ -46,7 +43,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     }
     for (entry, told) in due {
         let recorded =
-            Recorded::read(&entry.file).with_context(|| entry.path.display().to_string());
+            Recorded::read(&entry.path).with_context(|| entry.path.display().to_string());
         let replayed = recorded.and_then(|recorded| {
             let answer = replay.one(&recorded);
             let answer = answer.with_context(|| entry.path.display().to_string())?;
@@ -102,8 +99,6 @@ type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 /// What recorded calls are replayed with.
 struct Replay<'a> {
     args: &'a Args,
-    /// Its file, from every folder.
-    library: PathBuf,
     target: &'a Target,
     /// A runtime for each revision, the library in it, and its handlers.
     hosts: BTreeMap<u8, Host>,
@@ -230,7 +225,7 @@ impl<'a> Replay<'a> {
         if !self.hosts.contains_key(&key) {
             let runtime = Runtime::new(revision);
             supervise::enters(format_args!("the library, while it was loaded,"));
-            let library = runtime.open(&self.library)?;
+            let library = runtime.open(&self.args.call.lib)?;
             for user_type in &self.args.call.types {
                 library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
             }

@@ -196,8 +196,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
-    // A handler may go to another folder.
-    let out = args.out.as_ref().map(std::path::absolute).transpose()?;
     if let Some(from) = &args.replay {
         return replay::run(args, from);
     }
@@ -227,9 +225,9 @@ fn here(args: &Args) -> Result<()> {
     let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
     let members = ret_names(names.len(), members);
     // What cannot be told is written all the same.
-    if let Some(path) = out {
+    if let Some(path) = &args.out {
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
-        npy::write_npz(&path, &named)?;
+        npy::write_npz(path, &named)?;
     }
     told
 }

@@ -75,26 +75,3 @@ fn answers_for_programs_hold_nothing_that_the_library_prints() {
     is_apart(&[&["bench", lib], &call[..], &few].concat());
     is_apart(&[&["bench", lib, "--in-this-process"], &call[..], &few].concat());
 }
-
-#[test]
-fn annotations_are_whole_lines_of_ours() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(library) = library(folder.path(), "annotations_are_whole_lines_of_ours") else {
-        return;
-    };
-    let output = xla_ffi(&["doctor", library.to_str().unwrap(), "--format", "github"]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(!told.contains(LINE), "{told}");
-}
-
-#[test]
-fn a_handler_that_prints_in_a_run_for_people_is_heard_where_it_speaks() {
-    let folder = tempfile::tempdir().unwrap();
-    let test = "a_handler_that_prints_in_a_run_for_people_is_heard_where_it_speaks";
-    let Some(library) = library(folder.path(), test) else {
-        return;
-    };
-    let output = xla_ffi(&["run", library.to_str().unwrap(), "--arg", "f32[1]=1"]);
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(told.contains(LINE) && told.contains("y: "), "{told}");
-}

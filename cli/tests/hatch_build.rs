@@ -1,6 +1,6 @@
 //! The build of a project's wheel, `hatch_build.py`: with a cargo and a hatchling that are stood in for.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::skip;
@@ -83,27 +83,6 @@ fn tag(done: &Output) -> String {
     let told = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{told}");
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
-}
-
-/// Where cargo says that it is, and beside the file that a process may have loaded.
-#[test]
-fn the_library_is_taken_from_where_cargo_puts_it_and_replaces_the_one_before() {
-    let Some(folder) = project("replaced") else {
-        return;
-    };
-    if cfg!(target_os = "macos") {
-        return;
-    }
-    let place = folder.join("python/mine/libmine.so");
-    tag(&build(&folder, "first", &[], ""));
-    let first = std::fs::File::open(&place).unwrap();
-    tag(&build(&folder, "second", &[], ""));
-    assert_eq!(std::fs::read_to_string(&place).unwrap(), "second\n");
-    let before = first.metadata().unwrap();
-    assert_ne!(before.ino(), std::fs::metadata(&place).unwrap().ino());
-    assert_eq!(std::io::read_to_string(first).unwrap(), "first\n");
-    let files = std::fs::read_dir(folder.join("python/mine")).unwrap();
-    assert_eq!(files.count(), 2);
 }
 
 /// Python for macOS is of two architectures, the library of one.

@@ -375,22 +375,3 @@ fn a_mirror_in_a_librarys_debug_information() {
         assert!(words(&output).contains(told), "{told}: {}", words(&output));
     }
 }
-
-#[test]
-fn names_that_are_none_become_no_code() {
-    let folder = tempfile::tempdir().unwrap();
-    for map in [
-        r#"{"names": {"XLA_FFI_Buffer": "A\nimport os\n#"}}"#,
-        r#"{"names": {"XLA_FFI_Buffer.rank": "A); f("}}"#,
-        r#"{"names": {"XLA_FFI_DataType_F32": "A B"}}"#,
-        r#"{"prefix": "a b"}"#,
-    ] {
-        let path = write(folder.path(), "map.json", map);
-        for language in ["c", "cpp", "rust", "python", "zig", "go"] {
-            let names = path.to_str().unwrap();
-            let output = abi(&["emit", "r10", "--lang", language, "--names", names]);
-            assert_eq!(output.status.code(), Some(1), "{language} {map}");
-            assert!(output.stdout.is_empty(), "{language} {map}");
-        }
-    }
-}

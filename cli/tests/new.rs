@@ -96,32 +96,6 @@ fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     }
 }
 
-/// Where the SDK is to come from is told to who has no checkout, too.
-#[test]
-fn without_a_checkout_the_sdk_is_that_of_the_indexes() {
-    let folder = folder("installed");
-    // As `cargo install` puts it: no checkout above it.
-    let installed = std::env::temp_dir().join(format!("xla-ffi-new-{}", std::process::id()));
-    std::fs::copy(env!("CARGO_BIN_EXE_xla-ffi"), &installed).unwrap();
-    let told = succeeds(
-        Command::new(&installed)
-            .args(["new", "mine"])
-            .current_dir(&folder)
-            .env_remove("XLA_FFI_SDK"),
-    );
-    std::fs::remove_file(&installed).unwrap();
-    assert!(told.contains("`--sdk DIR`"), "{told}");
-    assert!(!folder.join("mine/.cargo").exists());
-}
-
-/// C++ by its own name: the nearest of the listed ones would be C.
-#[test]
-fn cxx_is_understood() {
-    let folder = folder("c++");
-    assert!(new(&folder, &["mine", "--lang", "c++"]).status.success());
-    assert!(folder.join("mine/src/mine.cc").exists());
-}
-
 /// What a colleague gets: nothing in it knows this machine.
 #[test]
 fn what_is_committed_names_no_checkout() {
@@ -159,58 +133,6 @@ fn what_is_committed_names_no_checkout() {
 
 /// What `run` says of a handler for GPUs where no device is named.
 const TO_A_GPU: &str = "--device cuda";
-
-#[test]
-fn workflows_ask_the_doctor_and_the_checker() {
-    for (language, cuda, check) in [
-        ("rust", false, "abi check --snapshots"),
-        ("c", false, "abi check --header"),
-        ("cpp", false, "abi check --header"),
-        ("rust", true, "abi check --snapshots"),
-        ("cpp", true, "abi check --header"),
-    ] {
-        let folder = folder(&format!("workflow-{language}-{cuda}"));
-        let project = folder.join("work");
-        let mut arguments = vec!["work", "--lang", language];
-        arguments.extend(cuda.then_some("--cuda"));
-        assert!(new(&folder, &arguments).status.success());
-        let text = std::fs::read_to_string(project.join(".github/workflows/ci.yml")).unwrap();
-        for line in [
-            check,
-            "doctor --strict --jaxlib 0.4.31..",
-            "--wheel wheelhouse/*.whl",
-            "jaxlib==0.4.31",
-        ] {
-            assert!(text.contains(line), "{language}: no {line} in {text}");
-        }
-        // A runner has no GPU: `check` of what is for GPUs alone is a no. Nor has it an nvcc, which CMake wants, in either
-        // job, before pip builds.
-        assert_eq!(text.contains("xla-ffi check"), !cuda, "{text}");
-        let builds = ["pip install $", "python -m build"];
-        for (job, build) in text.split("\n  wheel:").zip(builds) {
-            let toolkit = job.find("nvidia-cuda-toolkit");
-            assert_eq!(toolkit.is_some(), cuda && language == "cpp", "{job}");
-            assert!(toolkit < job.find(build), "{job}");
-        }
-        if cuda && language == "cpp" {
-            // What is said there, which the test below sees.
-            let cmake = std::fs::read_to_string(project.join("CMakeLists.txt")).unwrap();
-            assert!(
-                cmake.contains(&format!("REGULAR_EXPRESSION \"{TO_A_GPU}\"")),
-                "{cmake}"
-            );
-        }
-        // What the template fills in, and nothing of a workflow's own.
-        assert!(
-            !text.contains('@')
-                || text
-                    .lines()
-                    .filter(|line| line.contains('@'))
-                    .all(|line| line.contains("uses:")),
-            "{text}"
-        );
-    }
-}
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
@@ -321,34 +243,4 @@ fn nothing_is_overwritten_and_names_are_checked() {
     let long = format!("above/it/{}", "a".repeat(300));
     assert_eq!(new(&folder, &[&long]).status.code(), Some(1));
     assert!(!folder.join("above").exists());
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn checkouts_are_named_or_not() {
-    use std::os::unix::ffi::OsStrExt;
-    let folder = folder("checkouts");
-    let xla_ffi = |name: &str, sdk: &std::ffi::OsStr| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
-        let command = command.args(["new", name]).current_dir(&folder);
-        let out = command.env("XLA_FFI_SDK", sdk).output().unwrap();
-        (
-            out.status.code(),
-            String::from_utf8_lossy(&out.stderr).into_owned(),
-        )
-    };
-    // An empty variable names none.
-    let (code, said) = xla_ffi("unnamed", "".as_ref());
-    assert_eq!(code, Some(0), "{said}");
-    // A file of cargo cannot name it.
-    let sdk = folder.join(std::ffi::OsStr::from_bytes(b"sdk\xff"));
-    for file in ["include/xla_ffi/handler.h", "ffi/Cargo.toml"] {
-        let path = sdk.join(file);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, "").unwrap();
-    }
-    let (code, said) = xla_ffi("unreadable", sdk.as_os_str());
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("no UTF-8"), "{said}");
-    assert!(!folder.join("unreadable").exists());
 }

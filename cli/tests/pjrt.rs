@@ -195,32 +195,6 @@ fn both_engines_say_the_same() {
     assert!(good >= 7 && bad >= 5, "{good} {bad}");
 }
 
-#[test]
-fn results_go_into_files() {
-    let test = "pjrt.results_go_into_files";
-    let Some(plugin) = plugin(test) else { return };
-    let Some(lib) = example(test, "02_rms_norm") else {
-        return;
-    };
-    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pjrt.npz");
-    let path = out.to_str().unwrap();
-    let rest = [
-        "--handler",
-        "rms_norm",
-        "--arg",
-        "f32[2]=3,4",
-        "--attrs",
-        "{eps = 0.0 : f32}",
-        "--out",
-        path,
-    ];
-    let engine = format!("pjrt:{}", plugin.display());
-    let done = run(&lib, &rest, &engine);
-    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
-    let bytes = std::fs::read(&out).unwrap();
-    assert!(bytes.windows(5).any(|window| window == b"y.npy"));
-}
-
 /// What the plugin's XLA does not have is told with its version.
 #[test]
 fn what_the_plugin_is_too_old_for() {
@@ -244,40 +218,6 @@ fn what_the_plugin_is_too_old_for() {
         said.contains("UNIMPLEMENTED: custom options") && said.contains("XLA FFI 0.2"),
         "{said}"
     );
-}
-
-#[test]
-fn what_is_no_plugin() {
-    let test = "pjrt.what_is_no_plugin";
-    let Some(lib) = example(test, "02_rms_norm") else {
-        return;
-    };
-    let rest = [
-        "--handler",
-        "rms_norm",
-        "--arg",
-        "f32[2]=3,4",
-        "--attrs",
-        "{eps = 0.0 : f32}",
-    ];
-    let refused = |path: &str, wanted: &str| {
-        let done = run(&lib, &rest, &format!("pjrt:{path}"));
-        let said = text(&done.stderr);
-        assert_eq!(done.status.code(), Some(1), "{said}");
-        assert!(done.stdout.is_empty());
-        assert!(said.contains(wanted) && said.contains(path), "{said}");
-        assert!(
-            said.starts_with("error: ") && !said.contains("panicked"),
-            "{said}"
-        );
-    };
-    refused("no/such/plugin.so", "NOT_FOUND");
-    refused(env!("CARGO_MANIFEST_DIR"), "it is not a regular file");
-    refused(
-        concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-        "is not a shared library",
-    );
-    refused(lib.to_str().unwrap(), "exports no GetPjrtApi");
 }
 
 /// A plugin that dies or hangs in its own code is not the handler's fault.
@@ -328,38 +268,6 @@ fn plugins_that_misbehave_are_named() {
         let named = format!("error: the plugin {}, {wanted}", plugin.display());
         assert!(said.contains(&named), "{said}");
     }
-}
-
-/// Where a library goes while it is loaded is no place to look for the plugin.
-#[test]
-fn plugins_of_relative_paths_are_found() {
-    let test = "pjrt.plugins_of_relative_paths_are_found";
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let source = |name: &str, code: &str| {
-        let source = folder.join(format!("{name}.c"));
-        std::fs::write(&source, code).unwrap();
-        shared_library(folder, test, &source, name, &["-w".to_owned()])
-    };
-    let wanders = "#include <unistd.h>\n\
-                   __attribute__((constructor)) static void go(void) { chdir(\"/\"); }\n\
-                   void* f(void* frame) { return 0; }\n";
-    let Some(lib) = source("wanders", wanders) else {
-        return;
-    };
-    let Some(plugin) = source("none", "void* GetPjrtApi(void) { return 0; }\n") else {
-        return;
-    };
-    let name = plugin.file_name().unwrap().to_str().unwrap();
-    let done = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
-        .arg("run")
-        .arg(&lib)
-        .args(["--handler", "f", "--engine", &format!("pjrt:./{name}")])
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    let said = text(&done.stderr);
-    assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("GetPjrtApi"), "{said}");
 }
 
 #[test]

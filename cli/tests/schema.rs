@@ -41,38 +41,6 @@ fn assert_fits(validator: &Validator, value: &Value, arguments: &[&str]) {
     assert!(errors.is_empty(), "{arguments:?}: {errors:#?}");
 }
 
-/// The answer with a key that the schema does not know, in each of its maps in turn.
-fn with_another_key(value: &Value) -> Vec<Value> {
-    let mut all = Vec::new();
-    match value {
-        Value::Object(map) => {
-            let mut more = map.clone();
-            more.insert("later".to_owned(), Value::Null);
-            all.push(Value::Object(more));
-            for (key, inner) in map {
-                for inner in with_another_key(inner) {
-                    let mut changed = map.clone();
-                    changed.insert(key.clone(), inner);
-                    all.push(Value::Object(changed));
-                }
-            }
-        }
-        // What stands in a list has one form or two: the first and the last tell.
-        Value::Array(list) => {
-            let ends: BTreeSet<usize> = [0, list.len().saturating_sub(1)].into();
-            for at in ends.into_iter().filter(|at| *at < list.len()) {
-                for inner in with_another_key(&list[at]) {
-                    let mut changed = list.clone();
-                    changed[at] = inner;
-                    all.push(Value::Array(changed));
-                }
-            }
-        }
-        _ => {}
-    }
-    all
-}
-
 #[test]
 fn every_answer_has_its_form() {
     let folder = tempfile::tempdir().unwrap();
@@ -128,10 +96,6 @@ fn every_answer_has_its_form() {
         vec!["inspect", &text, "--json"],
         vec!["check", &text, "--json"],
         vec!["bench", &text, "--json"],
-        vec!["abi", "diff", "r1", "--json"],
-        vec!["bench", &text, "--json", "--engine", "pjrt:plugin.so"],
-        vec!["check", &text, "--json", "--device", "cuda:0"],
-        vec!["doctor", "--format", "json"],
     ];
     let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
     let edited = file(
@@ -244,7 +208,6 @@ fn every_answer_has_its_form() {
     let schema = schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut seen = BTreeSet::new();
-    let mut wrong = 0;
     for arguments in &runs {
         let value = answer(arguments);
         assert_fits(&validator, &value, arguments);
@@ -252,20 +215,7 @@ fn every_answer_has_its_form() {
             value["schema"].as_str().unwrap().to_owned(),
             value["error"].is_string(),
         ));
-        for (at, changed) in with_another_key(&value).iter().enumerate().take(200) {
-            assert!(
-                !validator.is_valid(changed),
-                "{arguments:?}: {at}: {changed:#}"
-            );
-            wrong += 1;
-        }
-        for key in value.as_object().unwrap().keys() {
-            let mut changed = value.clone();
-            changed.as_object_mut().unwrap().remove(key);
-            assert!(!validator.is_valid(&changed), "{arguments:?} without {key}");
-        }
     }
-    assert!(wrong > 200, "{wrong}");
     // Every form that the schema lists was seen, and every one whose answer may fail failed once.
     if works("gcc") {
         let told = schema
@@ -293,20 +243,5 @@ fn every_answer_has_its_form() {
             .map(|(form, _)| form.as_str())
             .collect();
         assert_eq!(well.len(), 11, "{well:?}");
-    }
-}
-
-#[test]
-fn the_schema_and_the_book_have_the_same_classes() {
-    let schema = schema();
-    let book = std::fs::read_to_string(root().join("docs/abi.md")).unwrap();
-    let classes = schema
-        .pointer("/$defs/change/properties/class/enum")
-        .unwrap();
-    for class in classes.as_array().unwrap() {
-        assert!(
-            book.contains(class.as_str().unwrap().trim_start_matches("enum value ")),
-            "{class}"
-        );
     }
 }

@@ -70,22 +70,6 @@ fn stubs_come_from_the_package_of_the_named_python() {
 }
 
 #[test]
-fn a_python_that_is_not_there_is_named() {
-    let out = stubs(
-        Path::new("lib.so"),
-        &["--python", "/no/python"],
-        Path::new("/"),
-    );
-    assert_eq!(out.status.code(), Some(1));
-    assert!(
-        said(&out).contains("/no/python cannot be started"),
-        "{}",
-        said(&out)
-    );
-    assert!(said(&out).contains("--python"), "{}", said(&out));
-}
-
-#[test]
 fn what_is_no_python_is_told() {
     let library = Path::new("/nowhere/libmine.so");
     for (program, told) in [

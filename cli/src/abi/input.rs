@@ -1,11 +1,7 @@
 //! What the subcommands of `abi` read: a revision, a snapshot file, a header.
 
-use crate::supervise;
 use anyhow::Context;
-use serde_json::json;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::header::Source;
 use xla_ffi_abi::model::Abi;
@@ -71,60 +67,21 @@ impl Reading {
         }
     }
 
-    /// Reads the header at `path`, in one variant, in a child process: libclang may crash or come to no end with it.
+    /// Reads the header at `path`, in one variant.
     pub(crate) fn read(&self, path: &Path, variant: Option<&Variant>) -> anyhow::Result<Abi> {
         let variant = variant.map_or(&[][..], |variant| &variant.defines);
-        let defines = self.define.iter().chain(variant);
-        let mut arguments: Vec<OsString> = vec!["abi".into(), "read".into()];
-        arguments.extend(defines.map(|define| format!("-D{define}").into()));
-        arguments.extend(
-            self.prefix
-                .iter()
-                .map(|prefix| format!("--prefix={prefix}").into()),
-        );
-        let namespaces = self.namespace.iter();
-        arguments.extend(namespaces.map(|name| format!("--namespace={name}").into()));
-        for folder in &self.include {
-            arguments.extend(["-I".into(), folder.into()]);
+        let mut source = Source::open(path, &self.include)?;
+        for define in self.define.iter().chain(variant) {
+            source = source.define(define);
         }
-        arguments.extend(["--".into(), path.into()]);
-        let abi = supervise::ask(LIMIT, arguments)?;
-        Ok(serde_json::from_value(abi.unwrap_or_default())?)
+        for prefix in &self.prefix {
+            source = source.prefix(prefix);
+        }
+        for namespace in &self.namespace {
+            source = source.namespace(namespace);
+        }
+        Ok(source.read()?)
     }
-}
-
-/// What libclang may take for a header.
-const LIMIT: Duration = Duration::from_secs(20);
-
-/// Command line of the child process that reads a header.
-#[derive(clap::Args)]
-pub(super) struct ReadArgs {
-    #[command(flatten)]
-    reading: Reading,
-    path: PathBuf,
-}
-
-/// Reads a header in this process.
-pub(super) fn read_here(args: &ReadArgs) -> anyhow::Result<()> {
-    let Reading {
-        define,
-        include,
-        prefix,
-        namespace,
-    } = &args.reading;
-    let mut source = Source::open(&args.path, include)?;
-    for define in define {
-        source = source.define(define);
-    }
-    for prefix in prefix {
-        source = source.prefix(prefix);
-    }
-    for namespace in namespace {
-        source = source.namespace(namespace);
-    }
-    supervise::enters(format_args!("libclang, with {}", args.path.display()));
-    supervise::answers(&json!(source.read()?))?;
-    Ok(())
 }
 
 /// What `diff` and `show` take.

@@ -2,12 +2,13 @@
 
 use super::subject::{Subject, bytes};
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::Number;
 use xla_ffi_runtime::{Code, DType, Displaced, Error, Revision, Shape, Tensor, Unwritten};
 
 /// What a check has found.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Verdict {
     Ok(String),
     Fail(String),
@@ -26,22 +27,6 @@ impl Verdict {
             Self::Skipped(why) => ("skipped", why),
         }
     }
-
-    pub(super) fn json(&self) -> serde_json::Value {
-        let (word, why) = self.parts();
-        serde_json::json!([word, why])
-    }
-
-    /// What [`Verdict::json`] wrote.
-    pub(super) fn read(value: &serde_json::Value) -> Self {
-        let why = value[1].as_str().unwrap_or_default().to_owned();
-        match value[0].as_str() {
-            Some("ok") => Self::Ok(why),
-            Some("told") => Self::Told(why),
-            Some("skipped") => Self::Skipped(why),
-            _ => Self::Fail(why),
-        }
-    }
 }
 
 /// A check.
@@ -52,9 +37,9 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("runs", |subject| told(runs(subject))),
     ("written", |subject| told(written(subject))),
     ("operands", |subject| told(operands(subject))),
-    ("repeats", |subject| told(repeats(subject))),
-    ("threads", |subject| told(threads(subject))),
-    ("rows", |subject| told(rows(subject))),
+    ("repeats", |subject| if_deterministic(subject, repeats)),
+    ("threads", |subject| if_deterministic(subject, threads)),
+    ("rows", |subject| if_deterministic(subject, rows)),
     ("revisions", |subject| told(revisions(subject))),
     ("misaligned", |subject| told(misaligned(subject))),
     ("zero-sized", |subject| told(sizes(subject, &[0]))),
@@ -68,6 +53,14 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 /// What stops a check is its failure.
 fn told(verdict: Result<Verdict>) -> Verdict {
     verdict.unwrap_or_else(|error| Verdict::Fail(crate::output::error_text(&error)))
+}
+
+/// A check that compares what calls give.
+fn if_deterministic(subject: &Subject, check: fn(&Subject) -> Result<Verdict>) -> Verdict {
+    match is_deterministic(subject) {
+        true => told(check(subject)),
+        false => Verdict::Skipped("the manifest says nondeterministic".into()),
+    }
 }
 
 fn is_deterministic(subject: &Subject) -> bool {
@@ -138,11 +131,6 @@ fn operands(subject: &Subject) -> Result<Verdict> {
 }
 
 fn repeats(subject: &Subject) -> Result<Verdict> {
-    if !is_deterministic(subject) {
-        return Ok(Verdict::Skipped(
-            "the manifest says nondeterministic".into(),
-        ));
-    }
     // Within one process, since that is where state that is not the call site's would lie.
     let first = bytes(&subject.prepare()?.call().run()?.rets);
     for turn in 2..=4 {
@@ -155,11 +143,6 @@ fn repeats(subject: &Subject) -> Result<Verdict> {
 }
 
 fn threads(subject: &Subject) -> Result<Verdict> {
-    if !is_deterministic(subject) {
-        return Ok(Verdict::Skipped(
-            "the manifest says nondeterministic".into(),
-        ));
-    }
     if has_state(subject) {
         return Ok(Verdict::Skipped("it has state".into()));
     }
@@ -200,11 +183,6 @@ const ROWS: usize = 4;
 
 /// Several rows in one call, as vmap makes it, against each of them alone.
 fn rows(subject: &Subject) -> Result<Verdict> {
-    if !is_deterministic(subject) {
-        return Ok(Verdict::Skipped(
-            "the manifest says nondeterministic".into(),
-        ));
-    }
     let leading = match subject.leading() {
         Ok(leading) => leading,
         Err(why) => return Ok(Verdict::Skipped(why)),

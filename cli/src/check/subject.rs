@@ -1,6 +1,6 @@
 //! A handler and the call that it is checked with: the command line's, or one made up from the manifest.
 
-use crate::run::{CallArgs, Prepared, Ret};
+use crate::run::{CallArgs, Prepared};
 use crate::target::{HandlerName, Target};
 use anyhow::Result;
 use std::collections::BTreeMap;
@@ -47,10 +47,7 @@ impl Subject {
             .is_some_and(|of| !of.sdk.is_empty());
         let mut args = args.clone();
         args.handler = Some(name.clone());
-        // It is loaded again and again, by then perhaps from another folder, into which a handler went.
-        args.lib = std::path::absolute(&args.lib)?;
-        let are_made_up = args.args.is_empty();
-        if are_made_up {
+        if args.args.is_empty() {
             if let Some(manifest) = manifest
                 .as_ref()
                 .filter(|manifest| !manifest.args.is_empty())
@@ -77,19 +74,8 @@ impl Subject {
                 attr.name
             )));
         }
-        let rets = match args.results(manifest.as_ref(), &args.arguments()?) {
-            Ok((rets, _)) => rets,
-            Err(why) => return Ok(Err(crate::output::error_text(&why))),
-        };
-        // Sizes that nobody asked for are no fault of the handler's where this machine has no room for them.
-        let too_large = rets.iter().find_map(|ret| match ret {
-            Ret::New(shape) => Spec::parse(&format!("{shape}=zeros")).err(),
-            Ret::Alias(_) => None,
-        });
-        if let Some(why) = too_large.filter(|_| are_made_up) {
-            return Ok(Err(format!(
-                "a result, {why}: give --arg SPEC for each operand"
-            )));
+        if let Err(why) = args.results(manifest.as_ref(), &args.arguments()?) {
+            return Ok(Err(crate::output::error_text(&why)));
         }
         let shapes = shapes(&args)?;
         let names = manifest

@@ -13,18 +13,8 @@ pub(super) type Symbols = (String, BTreeMap<String, String>);
 /// A recorded call's file.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    /// As it is told.
     pub(super) path: PathBuf,
-    /// The same from every folder: handlers go to others.
-    pub(super) file: PathBuf,
     pub(super) call: Call,
-}
-
-impl Entry {
-    fn new(path: PathBuf, call: Call) -> Result<Self> {
-        let file = std::path::absolute(&path).with_context(|| path.display().to_string())?;
-        Ok(Self { path, file, call })
-    }
 }
 
 /// A call that is to be made again, and whether its outcome is told.
@@ -56,7 +46,7 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
             .is_some_and(|ending| ending == file::EXTENSION)
         {
             match xla_ffi_record::head(&path).with_context(|| path.display().to_string()) {
-                Ok(call) => entries.push(Entry::new(path, call)?),
+                Ok(call) => entries.push(Entry { path, call }),
                 Err(error) => damaged.push(error),
             }
         }
@@ -84,7 +74,10 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
         });
     }
     let recorded = read(from)?;
-    let last = Entry::new(from.to_owned(), recorded.call)?;
+    let last = Entry {
+        path: from.to_owned(),
+        call: recorded.call,
+    };
     let beside = from.parent();
     let beside = beside.filter(|parent| !parent.as_os_str().is_empty());
     let (mut others, damaged) = folder(beside.unwrap_or(Path::new(".")))?;

@@ -191,22 +191,6 @@ fn libraries_of_other_machines_are_named() {
 }
 
 #[test]
-fn tags_in_the_metadata_are_judged() {
-    let Some(library) = library("", &[]) else {
-        return skip("tags_in_the_metadata_are_judged", "gcc is not there");
-    };
-    let good = Wheel::named(GOOD).member(MEMBER, &library);
-    for text in [
-        "Root-Is-Purelib: true\nTag: py3-none-manylinux_2_17_x86_64\n",
-        "Tag: py3-none-linux_x86_64\n",
-    ] {
-        let wheel = good.clone();
-        let wheel = wheel.member("mine-1.0.dist-info/WHEEL", text.as_bytes());
-        assert_eq!(judge(wheel, &[]).of_wheel("XF405").0, "risk", "{text}");
-    }
-}
-
-#[test]
 fn the_worst_comes_first() {
     let more = "\n__attribute__((visibility(\"default\"), used)) const char pool[] = \"RAYON_NUM_THREADS\";\n\
                 __attribute__((visibility(\"default\"))) void cblas_dgemm(void) {}\n";

@@ -163,11 +163,7 @@ fn libraries_of_one_file_name_are_told_apart() {
     says(
         1,
         &replay(&folder, copy.to_str().unwrap(), &[]),
-        &[
-            "calls of 2 libraries that are called libreplayed.so: ",
-            first.to_str().unwrap(),
-            second.to_str().unwrap(),
-        ],
+        &[first.to_str().unwrap(), second.to_str().unwrap()],
     );
     // One library alone may be replayed as any other build of it.
     Recorded::of(2, "down", &first, 1).write(&folder);
@@ -241,7 +237,6 @@ fn calls_behind_one_that_was_left_out_are_not_compared() {
         ..Recorded::of(number, "counts", &library, told)
     };
     call(1, "instantiate", None, 0).write(&folder);
-    call(2, "instantiate", None, 0).write(&folder);
     call(3, "execute", Some(1), 0).write(&folder);
     let left_out = Recorded {
         left_out: true,
@@ -249,20 +244,11 @@ fn calls_behind_one_that_was_left_out_are_not_compared() {
     };
     left_out.write(&folder);
     call(5, "execute", Some(1), 2).write(&folder);
-    // Another state, which that call did not use.
-    call(6, "execute", Some(2), 1).write(&folder);
     let file = library.to_str().unwrap();
-    let why = "but call 4, which may have changed its state, was not made again";
-    says(
-        1,
-        &replay(&folder, file, &[]),
-        &[
-            "call 5, counts (execute): not compared",
-            why,
-            "call 6, counts (execute): DIFFERS",
-            "6 calls: 3 equal, 1 differ, 2 not compared",
-        ],
-    );
+    let why = "but a call before it, which may have changed its state, was not made again";
+    let counted = "4 calls: 2 equal, 0 differ, 2 not compared";
+    let said = ["call 5, counts (execute): not compared", why, counted];
+    says(0, &replay(&folder, file, &[]), &said);
     // Where it is not itself one that is told.
     let said = ["call 5, counts (execute): not compared", why];
     let last = "calls/000005-counts.xlacall";

@@ -1,8 +1,6 @@
 //! Operands from files and results to files.
 
 use crate::*;
-use std::io::Write;
-use std::process::Stdio;
 
 fn npy(name: &str, header: &str, data: &[u8]) -> String {
     let path = tmp().join(name);
@@ -111,35 +109,6 @@ fn pipes_and_crowds_are_refused_at_once() {
     );
     let errors = fails(2, &fifo, &["--threads", "1000000000"]);
     assert!(errors.contains("1024"), "{errors}");
-}
-
-/// Pipes of a shell's, which are open already, are written to and read as ever.
-#[test]
-fn pipes_that_are_open_are_welcome() {
-    let Some(lib) = library("pipes_that_are_open_are_welcome") else {
-        return;
-    };
-    let call = ["--handler", "add_one", "--arg", "f32=1", "--ret", "f32"];
-    let out = xla_ffi(
-        "run",
-        &lib,
-        &[&call[..], &["--out", "/dev/stdout"]].concat(),
-    );
-    assert_eq!(out.status.code(), Some(0));
-    assert!(out.stdout.windows(4).any(|bytes| bytes == b"PK\x03\x04"));
-    let mut doctor = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
-        .args(["doctor", "--no-run", "--allow", "/dev/stdin"])
-        .arg(&lib)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let list = b"a line without a reason\n";
-    doctor.stdin.take().unwrap().write_all(list).unwrap();
-    let errors = doctor.wait_with_output().unwrap().stderr;
-    let errors = String::from_utf8_lossy(&errors);
-    assert!(errors.contains("/dev/stdin, line 1"), "{errors}");
 }
 
 #[test]

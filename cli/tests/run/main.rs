@@ -4,13 +4,11 @@ mod answers;
 mod device;
 mod ends;
 mod files;
-mod names;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::skip;
 
