@@ -55,13 +55,7 @@ impl Source {
         if abi.is_empty() {
             return Err(Error::Foreign { path });
         }
-        match abi.other_convention() {
-            Some(convention) => Err(Error::Called {
-                path,
-                convention: convention.to_owned(),
-            }),
-            None => Ok(abi),
-        }
+        Ok(abi)
     }
 }
 

@@ -409,18 +409,6 @@ mod tests {
     }
 
     #[test]
-    fn odd_bytes_are_cut_into_rows() {
-        assert_eq!(pieces(12, 24), [(12, 16), (16, 24)]);
-        assert_eq!(pieces(16, 40), [(16, 40)]);
-        assert_eq!(pieces(32, 36), [(32, 36)]);
-        assert_eq!(pieces(33, 36), [(33, 36)]);
-        assert_eq!(pieces(4, 36), [(4, 8), (8, 32), (32, 36)]);
-        assert_eq!(pieces(8, 8), []);
-        assert_eq!(pieces(u64::MAX - 9, u64::MAX).len(), 2);
-        assert_eq!(pieces(u64::MAX - 1, u64::MAX).len(), 1);
-    }
-
-    #[test]
     fn the_page_fetches_nothing() {
         let (_, html) = drawn(Revision::R10, "XLA_FFI_CallFrame");
         for foreign in ["http", "src=", "<script", "@import", "url("] {

@@ -56,17 +56,6 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// A function is not called as C's are.
-    #[error(
-        "{path} has a function that is called in another way than C's ({convention}): no XLA calls it so",
-        path = path.display()
-    )]
-    Called {
-        /// The file.
-        path: PathBuf,
-        /// How, as the reader names it.
-        convention: String,
-    },
     /// The header's types hold or take one another too often to be told.
     #[error(
         "{path} has types that hold or take one another so often that they cannot be told one by one",

@@ -292,18 +292,6 @@ impl Abi {
         Some((number(major)?, number(minor)?))
     }
 
-    /// How a function is called that is not called as C's are; the first one there is.
-    pub(crate) fn other_convention(&self) -> Option<&str> {
-        let fields = self.structs.values().flat_map(|layout| &layout.fields);
-        let types = fields.map(|field| &field.ty);
-        let types = types.chain(self.functions.values());
-        let mut types = types
-            .chain(self.prototypes.values())
-            .chain(self.variables.values())
-            .chain(self.aliases.values());
-        types.find_map(|ty| ty.split_once(CALLED)?.1.split([',', ')']).next())
-    }
-
     /// Brings what a reader found into the one form: `NAME_STRUCT_SIZE` joins its struct, defined
     /// types are not opaque, fields stand in order.
     pub(crate) fn settle(&mut self) {
@@ -384,9 +372,6 @@ fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
 /// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
 /// pointer to that pointer stay apart.
 pub(crate) const FUNCTION: &str = "function ";
-
-/// What stands before the parameters of a function that is called in another way than C's: no layout has one.
-pub(crate) const CALLED: &str = "called as ";
 
 /// Writes a pointer to a function; `result` is `void` for none.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {
@@ -502,25 +487,5 @@ mod tests {
         assert_eq!(pointer_to(&pointer_to("const X")), "*mut *const X");
         assert_eq!(pointer_to("function fn()"), "fn()");
         assert_eq!(pointer_to("fn()"), "*mut fn()");
-    }
-
-    #[test]
-    fn holes_are_found() {
-        let field = |name: &str, offset, size| Field {
-            name: name.to_owned(),
-            ty: integer(size, true),
-            offset,
-            size,
-        };
-        let layout = Struct {
-            size: 24,
-            align: 8,
-            struct_size: Some(20),
-            is_union: false,
-            bases: Vec::new(),
-            fields: vec![field("a", 0, 4), field("b", 8, 8), field("c", 16, 4)],
-        };
-        assert_eq!(layout.holes(), [(4, 8), (20, 24)]);
-        assert_eq!(layout.last_counted().map(|f| f.name.as_str()), Some("c"));
     }
 }

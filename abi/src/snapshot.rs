@@ -3,11 +3,9 @@
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
-use crate::model::{Abi, Header, Struct};
-use crate::spelling;
+use crate::model::{Abi, Header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// A snapshot as a file.
@@ -121,7 +119,7 @@ fn load(edition: Edition) -> Result<Snapshot, Broken> {
 /// The layouts of a snapshot file: one of ours, or one that `abi import` has proposed.
 ///
 /// # Errors
-/// [`Broken`] when it does not parse, or tells what no header can declare.
+/// [`Broken`] when it does not parse.
 pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let broken = |what: String| Broken {
         name: name.to_owned(),
@@ -130,53 +128,8 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
     let mut abi = document.abi;
-    for (name, layout) in &abi.structs {
-        sound(layout).map_err(|what| broken(format!("{name} {what}")))?;
-    }
-    let fields = abi.structs.values().flat_map(|layout| &layout.fields);
-    let types = abi.functions.values().chain(abi.prototypes.values());
-    let types = types.chain(abi.aliases.values());
-    let mut types = types.chain(fields.map(|field| &field.ty));
-    if let Some(ty) = types.find(|ty| !spelling::is_flat(ty)) {
-        let start: String = ty.chars().take(60).collect();
-        return Err(broken(format!("no header has a type as deep as {start}…")));
-    }
     abi.settle();
     Ok(abi)
-}
-
-/// Whether a struct can lie in memory.
-fn sound(layout: &Struct) -> Result<(), String> {
-    // No object is larger than differences of its addresses.
-    if i64::try_from(layout.size).is_err() {
-        return Err(format!("is {} bytes: nothing is as large", layout.size));
-    }
-    if !layout.align.is_power_of_two() {
-        return Err(format!(
-            "is aligned to {}, which is no power of two",
-            layout.align
-        ));
-    }
-    let mut names = BTreeSet::new();
-    for field in &layout.fields {
-        let name = &field.name;
-        // The bits of a field may end before the type does that they are some of.
-        let is_bits = field.ty.contains(" bits from bit ");
-        let end = match is_bits {
-            true => Some(field.offset),
-            false => field.offset.checked_add(field.size),
-        };
-        if end.is_none_or(|end| end > layout.size) || i64::try_from(field.size).is_err() {
-            return Err(format!(
-                "is {} bytes, and its field {name} takes {} from byte {} on",
-                layout.size, field.size, field.offset
-            ));
-        }
-        if !name.is_empty() && !names.insert(name) {
-            return Err(format!("has two fields {name}"));
-        }
-    }
-    Ok(())
 }
 
 /// The text of a snapshot file.

@@ -2,9 +2,6 @@
 
 use crate::model::Abi;
 
-/// How deep a type is spelled, pointers, parameters and elements: deeper ones stay in the model's notation.
-const DEEPEST: usize = 64;
-
 /// A declaration in C of `name` with a type of the model: `XLA_FFI_Error* (*name)(int32_t)`.
 ///
 /// ```
@@ -22,12 +19,6 @@ pub fn declaration(ty: &str, name: &str) -> String {
         Some((ty, width)) => format!("{} : {width}", declare(ty, name)),
         None => declare(&ty, name),
     }
-}
-
-/// Whether a type is made of others no deeper than those of any header: what walks through it does so in depth.
-pub(crate) fn is_flat(ty: &str) -> bool {
-    let ty = without_contents(ty);
-    declare_within(bits(&ty).map_or(&ty, |(ty, _)| ty), "", DEEPEST).is_some()
 }
 
 /// A type by its name alone, where what is in it is told too: `Mine {a: i32 at 0}`.
@@ -88,39 +79,31 @@ fn bits(ty: &str) -> Option<(&str, &str)> {
 
 /// `inner` is what stands where a declaration has its name.
 fn declare(ty: &str, inner: &str) -> String {
-    declare_within(ty, inner, DEEPEST).unwrap_or_else(|| format!("{ty} {inner}"))
-}
-
-/// `None` for a type that is deeper than `depth`.
-fn declare_within(ty: &str, inner: &str, depth: usize) -> Option<String> {
-    let depth = depth.checked_sub(1)?;
     let (qualifiers, ty) = qualifiers(ty);
     // A pointer says what it is itself behind its star, an array of its elements.
     let own = format!("{qualifiers}{inner}");
     if let Some(to) = ty.strip_prefix("*mut ") {
-        return declare_within(to, &pointer(to, own.trim_end()), depth);
+        return declare(to, &pointer(to, own.trim_end()));
     }
     if let Some(to) = ty.strip_prefix("*const ") {
-        return declare_within(&format!("const {to}"), &pointer(to, own.trim_end()), depth);
+        return declare(&format!("const {to}"), &pointer(to, own.trim_end()));
     }
     if let Some(to) = ty.strip_prefix('&') {
-        return declare_within(to, &format!("&{inner}"), depth);
+        return declare(to, &format!("&{inner}"));
     }
     if let Some((parameters, result)) = signature(ty) {
-        let parameters = parameters.iter().map(|ty| declare_within(ty, "", depth));
-        let parameters: Vec<String> = parameters.collect::<Option<_>>()?;
+        let parameters: Vec<String> = parameters.iter().map(|ty| declare(ty, "")).collect();
         let parameters = match parameters.as_slice() {
             [] => "void".to_owned(),
             some => some.join(", "),
         };
         let function = format!("(*{})({parameters})", own.trim_end());
-        return declare_within(result, &function, depth);
+        return declare(result, &function);
     }
     if let Some((element, count)) = array(ty) {
-        return declare_within(
+        return declare(
             &format!("{qualifiers}{element}"),
             &format!("{inner}[{count}]"),
-            depth,
         );
     }
     // Stars belong to the type, as upstream writes them.
@@ -133,7 +116,7 @@ fn declare_within(ty: &str, inner: &str, depth: usize) -> Option<String> {
     } else {
         " "
     };
-    Some(format!("{qualifiers}{}{stars}{blank}{name}", plain(ty)))
+    format!("{qualifiers}{}{stars}{blank}{name}", plain(ty))
 }
 
 /// What a type is itself, with a blank behind each word, and the rest.
@@ -253,28 +236,5 @@ mod tests {
             "typedef E* F(A*)"
         );
         assert_eq!(alias("u32", "T"), "typedef uint32_t T");
-    }
-
-    #[test]
-    fn types_without_a_ground_are_left_as_they_are() {
-        for (part, end) in [
-            ("*mut ", "x"),
-            ("*const ", "x"),
-            ("&", "x"),
-            ("fn(", ""),
-            ("fn() -> ", "u8"),
-            ("[", "u8"),
-            ("complex ", "f32"),
-            ("const ", "u8"),
-            ("{", ""),
-        ] {
-            let ty = format!("{}{end}", part.repeat(100_000));
-            assert!(declaration(&ty, "x").len() <= ty.len() + 2, "{part}");
-        }
-        let nested = format!("{}u8{}", "fn(".repeat(1000), ")".repeat(1000));
-        assert!(!is_flat(&nested));
-        let nested = format!("{}u8{}", "[".repeat(1000), "; 2]".repeat(1000));
-        assert!(!is_flat(&nested));
-        assert!(is_flat("*mut fn([u8; 4], *mut *mut A) -> *const *const B"));
     }
 }

@@ -8,18 +8,6 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-#[test]
-fn its_names() {
-    let edition = Edition::BEFORE_R0;
-    for name in ["before-r0", "0.4.29", "0.4.30"] {
-        assert_eq!(Edition::find(name), Some(edition), "{name}");
-    }
-    assert_eq!(Edition::find("0.4.28"), None);
-    assert_eq!(edition.revision_name(), None);
-    assert_eq!(edition.jaxlibs(), "jaxlib 0.4.29 to 0.4.30");
-    assert_eq!(Edition::find("r0").unwrap().name(), "r0");
-}
-
 /// What libraries rely on to refuse its hosts.
 #[test]
 fn its_table() {

@@ -76,29 +76,3 @@ fn is_dense_array(dtype: DType) -> bool {
             | DType::F64
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts() {
-        let attributes = Attributes::parse(
-            "{eps = 1.0e-5 : f32, \"a b\" = \"\\00\\FF\\\"\", n = 3 : ui8, v = array<i32: 1, 2>, \
-             u = dense<[1, 2]> : tensor<2xui16>, d = {t = true}, e = array<f64>, b = array<i1: true>}",
-        )
-        .unwrap();
-        assert_eq!(
-            dictionary(&attributes).unwrap(),
-            "{\"a b\" = \"\\00\\FF\\\"\", b = array<i1: true>, d = {t = true}, e = array<f64>, \
-             eps = 1.0e-5 : f32, n = 3 : ui8, u = dense<[1, 2]> : tensor<2xui16>, v = array<i32: 1, 2>}"
-        );
-        assert_eq!(
-            Attributes::parse(&dictionary(&attributes).unwrap()),
-            Ok(attributes)
-        );
-        let complex = Attributes::parse("{d = {z = (1.0, 2.0) : complex<f32>}}").unwrap();
-        let why = dictionary(&complex).unwrap_err();
-        assert!(why.contains("'d': attribute 'z': MLIR has no c64"), "{why}");
-    }
-}

@@ -117,16 +117,6 @@ impl Builder {
     pub fn tuple(&mut self, elements: impl IntoIterator<Item = Op>) -> Op {
         let elements: Vec<_> = elements.into_iter().collect();
         let indices = self.operands(&elements);
-        // Counted before they are copied: a tuple of twice the same doubles with each step.
-        let nodes = indices
-            .iter()
-            .map(|&index| self.nodes(index))
-            .sum::<usize>();
-        if nodes >= MAX_NODES {
-            let message = format!("its shape has more than {MAX_NODES} nodes");
-            self.report(Rule::Depth, message);
-            return self.push(None, None, Kind::Tuple(indices));
-        }
         let shape = indices
             .iter()
             .map(|&index| self.instructions.get(index)?.shape.clone())
@@ -189,7 +179,8 @@ impl Builder {
         for (rule, message) in verify::custom_call(&call, &operands) {
             self.report(rule, message);
         }
-        let depth = call.called.iter().map(Program::depth).max().unwrap_or(0);
+        let depths = call.called.iter().map(|program| program.inner.depth);
+        let depth = depths.max().unwrap_or(0);
         if depth >= MAX_DEPTH {
             self.report(
                 Rule::Depth,
@@ -228,7 +219,7 @@ impl Builder {
                 message,
             });
         };
-        if let Some(why) = super::names::illegal_program(&self.name) {
+        if let Some(why) = super::names::illegal(&self.name) {
             tell(
                 "",
                 Rule::Name,
@@ -291,11 +282,6 @@ impl Builder {
         Ok(Program::new(self.name, instructions, root.index))
     }
 
-    fn nodes(&self, index: usize) -> usize {
-        let shape = self.instructions[index].shape.as_ref();
-        shape.map_or(0, |shape| shape.nodes().count())
-    }
-
     fn op(&self, index: usize) -> Op {
         Op {
             builder: self.id,
@@ -347,12 +333,5 @@ fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
     if text.trim().is_empty() {
         return Ok(Attributes::new());
     }
-    if !text.trim_start().starts_with('{') {
-        return Err(format!("{text:?} does not begin with '{{'"));
-    }
-    // The message alone: a problem is one line.
-    Attributes::parse(text).map_err(|error| {
-        let at = error.span().start;
-        format!("{} (at byte {at} of {text:?})", error.message())
-    })
+    Attributes::parse(text).map_err(|error| error.to_string())
 }

@@ -3,9 +3,6 @@
 use super::ValueShape;
 use xla_ffi_runtime::{Error, Result};
 
-/// How deep brackets of what is skipped may nest.
-const MAX_DEPTH: usize = 256;
-
 /// A place in a text. Everything skips white space and comments `/*…*/` and `// …` first.
 pub(super) struct Cursor<'t> {
     text: &'t str,
@@ -115,38 +112,27 @@ impl<'t> Cursor<'t> {
     pub(super) fn balanced(&mut self) -> Result<&'t str> {
         self.skip();
         let start = self.at;
-        let mut open = vec![];
+        let mut open = 0_usize;
         loop {
             let rest = self.rest();
-            let Some(letter) = rest.chars().next() else {
-                self.at = start;
-                return Err(self.wrong("a bracket is not closed"));
-            };
-            match letter {
-                '"' => {
+            match rest.chars().next() {
+                None => {
+                    self.at = start;
+                    return Err(self.wrong("a bracket is not closed"));
+                }
+                Some('"') => {
                     self.string()?;
                     continue;
                 }
-                '(' | '{' | '[' | '<' => open.push(letter),
+                Some('(' | '{' | '[' | '<') => open += 1,
                 // The arrow of a function type is no bracket.
-                '-' if rest.starts_with("->") => self.at += 1,
-                ')' | '}' | ']' | '>' => {
-                    let fits = matches!(
-                        (open.pop(), letter),
-                        (Some('('), ')') | (Some('{'), '}') | (Some('['), ']') | (Some('<'), '>')
-                    );
-                    if !fits {
-                        return Err(self.wrong(format!("'{letter}' closes no bracket")));
-                    }
-                }
-                _ if open.is_empty() => return Err(self.expected("a bracket")),
-                _ => {}
+                Some('-') if rest.starts_with("->") => self.at += 1,
+                Some(')' | '}' | ']' | '>') if open > 0 => open -= 1,
+                _ if open == 0 => return Err(self.expected("a bracket")),
+                Some(_) => {}
             }
-            if open.len() > MAX_DEPTH {
-                return Err(self.wrong(format!("brackets nest deeper than {MAX_DEPTH}")));
-            }
-            self.at += letter.len_utf8();
-            if open.is_empty() {
+            self.at += rest.chars().next().map_or(0, char::len_utf8);
+            if open == 0 {
                 return Ok(&self.text[start..self.at]);
             }
         }

@@ -54,12 +54,10 @@ impl Program {
             }
             let called = if is_entry { &name } else { &own };
             let program = computation(&mut cursor, called, &computations)?;
-            if is_entry && entry.replace(program.clone()).is_some() {
-                return Err(cursor.wrong("there is a second ENTRY"));
+            if is_entry {
+                entry = Some(program.clone());
             }
-            if computations.insert(own.clone(), program).is_some() {
-                return Err(cursor.wrong(format!("there is a second computation '{own}'")));
-            }
+            computations.insert(own, program);
         }
         entry.ok_or_else(|| cursor.wrong("there is no ENTRY computation"))
     }
@@ -86,12 +84,10 @@ fn computation(
         };
         let op = instruction.read(cursor, &mut builder, &ops, computations)?;
         builder.set_name(op, name.as_str());
-        if is_root && root.replace(op).is_some() {
-            return Err(cursor.wrong("there is a second ROOT"));
+        if is_root {
+            root = Some(op);
         }
-        if ops.insert(name.clone(), op).is_some() {
-            return Err(cursor.wrong(format!("there is a second instruction '{name}'")));
-        }
+        ops.insert(name, op);
     }
     let root = root.ok_or_else(|| cursor.wrong(format!("'{name}' has no ROOT")))?;
     Ok(builder.build(root)?)

@@ -114,7 +114,7 @@ impl Program {
                 Kind::CustomCall(call) => call.called.as_slice(),
                 _ => &[],
             });
-        let depth = 1 + called.map(Self::depth).max().unwrap_or(0);
+        let depth = 1 + called.map(|program| program.inner.depth).max().unwrap_or(0);
         Self {
             inner: Arc::new(Inner {
                 name,
@@ -124,10 +124,6 @@ impl Program {
                 depth,
             }),
         }
-    }
-
-    fn depth(&self) -> usize {
-        self.inner.depth
     }
 
     /// The name.

@@ -235,64 +235,6 @@ fn finite(dtype: DType, bits: u128, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xla_ffi_runtime::Shape;
-    use xla_ffi_runtime::spec::Spec;
-
-    fn tensor(text: &str) -> Tensor {
-        Spec::parse(text).unwrap().tensor().unwrap()
-    }
-
-    #[test]
-    fn arrays() {
-        let hlo = |text: &str| hlo(&tensor(text)).unwrap();
-        let mlir = |text: &str| mlir(&tensor(text)).unwrap();
-        assert_eq!(hlo("s32[2,3]=iota"), "{{0, 1, 2}, {3, 4, 5}}");
-        assert_eq!(
-            mlir("s32[2,3]=iota"),
-            "dense<[[0, 1, 2], [3, 4, 5]]> : tensor<2x3xi32>"
-        );
-        assert_eq!(hlo("pred[]=1"), "true");
-        assert_eq!(mlir("pred[]=1"), "dense<true> : tensor<i1>");
-        assert_eq!(hlo("f32[0,2]="), "{}");
-        assert_eq!(hlo("f32[2,0]="), "{{}, {}}");
-        let rows = tensor("f32[1099511627776,0]=");
-        assert!(super::hlo(&rows).unwrap_err().contains("empty rows"));
-        assert_eq!(mlir("f32[0,2]="), "dense<> : tensor<0x2xf32>");
-        assert_eq!(hlo("c64[1]=1-2i"), "{(1.0, -2.0)}");
-        assert_eq!(
-            mlir("c64[1]=1-2i"),
-            "dense<[(1.0, -2.0)]> : tensor<1xcomplex<f32>>"
-        );
-        assert_eq!(hlo("f32[3]=-0,1e-45,inf"), "{-0.0, 1.0e-45, inf}");
-        assert_eq!(
-            mlir("f32[3]=-0,1e-45,inf"),
-            "dense<[-0.0, 1.0e-45, 0x7F800000]> : tensor<3xf32>"
-        );
-        assert_eq!(mlir("f32[1]=0.1"), "dense<[1.0e-1]> : tensor<1xf32>");
-        assert_eq!(hlo("s4[3]=-8,7,1"), "{-8, 7, 1}");
-    }
-
-    #[test]
-    fn not_a_number() {
-        let bits = |dtype, bytes: &[u8]| {
-            let shape = Shape::new(dtype, []).unwrap();
-            let tensor = Tensor::from_bytes(shape, bytes).unwrap();
-            (hlo(&tensor).unwrap(), mlir(&tensor).unwrap())
-        };
-        let f32 = bits(DType::F32, &0x7FC0_0000_u32.to_le_bytes());
-        assert_eq!(
-            f32,
-            ("nan".into(), "dense<0x7FC00000> : tensor<f32>".into())
-        );
-        let f32 = bits(DType::F32, &0xFF80_0001_u32.to_le_bytes());
-        assert_eq!(f32.0, "-nan(0x1)");
-        assert_eq!(bits(DType::F8E4M3FN, &[0xFF]).0, "-nan");
-        assert_eq!(bits(DType::F8E5M2FNUZ, &[0x80]).0, "nan");
-        assert_eq!(
-            bits(DType::F8E8M0FNU, &[0xFF]).1,
-            "dense<0xFF> : tensor<f8E8M0FNU>"
-        );
-    }
 
     #[test]
     fn every_pattern_of_the_small_types_has_its_own_text() {

@@ -19,36 +19,6 @@ pub(super) fn illegal(name: &str) -> Option<&'static str> {
     None
 }
 
-/// The same for the name of a program, which stands in HLO without a `%`: there the parser's own words
-/// are none.
-pub(super) fn illegal_program(name: &str) -> Option<&'static str> {
-    const WORDS: [&str; 18] = [
-        "HloModule",
-        "ENTRY",
-        "ROOT",
-        "maximal",
-        "replicated",
-        "manual",
-        "last_tile_dim_replicate",
-        "shard_as",
-        "shard_like",
-        "unreduced",
-        "unknown",
-        "inf",
-        "nan",
-        "FileNames",
-        "FunctionNames",
-        "FileLocations",
-        "StackFrames",
-        "token",
-    ];
-    illegal(name).or_else(|| {
-        WORDS
-            .contains(&name)
-            .then_some("the word means something else in HLO; append '_'")
-    })
-}
-
 /// The names that are taken.
 #[derive(Debug, Default)]
 pub(super) struct Names {

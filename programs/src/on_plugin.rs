@@ -75,19 +75,10 @@ fn check(options: &Options, client: &Client) -> Result<()> {
             client.platform()
         )));
     }
-    if options.device.is_some() {
+    let own = options.device.is_some() || options.limit.is_some();
+    if own || options.unwritten == Unwritten::Refused {
         return Err(Error::invalid(
-            "a plugin has devices of its own: no other can be given",
-        ));
-    }
-    if options.limit.is_some() {
-        return Err(Error::invalid(
-            "a plugin waits for its calls itself: pjrt::Launch sets a time limit",
-        ));
-    }
-    if options.unwritten == Unwritten::Refused {
-        return Err(Error::invalid(
-            "results that are left unwritten are looked for on the embedded runtime alone",
+            "a device, a time limit (pjrt::Launch sets one) and looking for unwritten results are the embedded runtime's",
         ));
     }
     Ok(())

@@ -47,32 +47,3 @@ fn permuted(
     }
     Tensor::from_bytes(shape.clone(), &bytes)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use xla_ffi_runtime::spec::Spec;
-
-    #[test]
-    fn there_and_back() {
-        for (text, order) in [
-            ("s32[2,3]=iota", vec![0, 1]),
-            ("s4[2,3]=0,1,2,3,4,5", vec![0, 1]),
-            ("c128[2,2,3]=iota", vec![1, 2, 0]),
-            ("u8[2,3,4]=iota", vec![0, 2, 1]),
-        ] {
-            let tensor = Spec::parse(text).unwrap().tensor().unwrap();
-            let layout = ArrayShape::with_layout(tensor.shape().clone(), order).unwrap();
-            let laid_out = lay_out(&tensor, &layout).unwrap();
-            assert_ne!(laid_out.bytes(), tensor.bytes(), "{text}");
-            let back = row_major(&laid_out, &layout).unwrap();
-            assert_eq!(back.bytes(), tensor.bytes(), "{text}");
-        }
-        let tensor = Spec::parse("u8[2,3]=iota").unwrap().tensor().unwrap();
-        let columns = ArrayShape::with_layout(tensor.shape().clone(), [0, 1]).unwrap();
-        assert_eq!(
-            lay_out(&tensor, &columns).unwrap().bytes(),
-            [0, 3, 1, 4, 2, 5]
-        );
-    }
-}

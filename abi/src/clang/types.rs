@@ -1,10 +1,10 @@
 //! Types as libclang tells them, in the model's notation.
 
 use crate::model::{
-    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, bit_field, complex, function, integer,
-    pointer_to, qualified, with_fields, with_values,
+    Enum, FUNCTION, Field, PREFIX, Struct, bit_field, complex, function, integer, pointer_to,
+    qualified, with_fields, with_values,
 };
-use clang::{CallingConvention, Entity, EntityKind, Type, TypeKind};
+use clang::{Entity, EntityKind, Type, TypeKind};
 use std::cell::Cell;
 
 /// The name of a record or enumeration; `None` for those that have none.
@@ -225,12 +225,6 @@ impl Budget {
                     .collect();
                 if ty.is_variadic() {
                     parameters.push("...".to_owned());
-                }
-                match ty.get_calling_convention() {
-                    Some(CallingConvention::Cdecl) => {}
-                    Some(other) => parameters.insert(0, format!("{CALLED}{other:?}")),
-                    // Clang learns more of them than the bindings have names for.
-                    None => parameters.insert(0, format!("{CALLED}a way without a name here")),
                 }
                 let result = ty.get_result_type().map_or_else(
                     || "void".to_owned(),

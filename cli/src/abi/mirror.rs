@@ -63,11 +63,6 @@ pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
         &names,
         args.lang.into(),
     );
-    let text = match (text, &args.names) {
-        (Ok(text), _) => text,
-        (Err(why), Some(path)) => bail!("{}: {why}", path.display()),
-        (Err(why), None) => return Err(why.into()),
-    };
     output::text(&text)
 }
 

@@ -236,37 +236,3 @@ impl Extension {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::Plugin;
-    use xla_ffi_runtime::{Code, Shape};
-    use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
-    use xla_ffi_testing::skip;
-
-    /// A handler that answers no question, so that every XLA refuses it.
-    unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        std::ptr::null_mut()
-    }
-
-    /// Why [`super::super::Client::register`] takes another way.
-    #[test]
-    fn the_extension_does_not_tell_that_it_refuses_a_handler() {
-        let Some(path) = std::env::var_os("XLA_FFI_PJRT_PLUGIN") else {
-            let test = "the_extension_does_not_tell_that_it_refuses_a_handler";
-            skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
-            return;
-        };
-        let client = Plugin::load(path).unwrap().client().unwrap();
-        let extension = client.extension().unwrap();
-        // SAFETY: a function of this program, called with frames alone.
-        unsafe { extension.register_handler("silent", "cpu", silent) }.unwrap();
-        let shape = Shape::new(xla_ffi_runtime::DType::F32, []).unwrap();
-        let error = client.call("silent").ret(shape).run().unwrap_err();
-        assert_eq!(error.code(), Code::NotFound, "{error}");
-        // SAFETY: as above.
-        let bundle = unsafe { xla_ffi_runtime::Bundle::execute(silent) };
-        let error = client.register("silent", &bundle).unwrap_err();
-        assert!(error.message().contains("API version"), "{error}");
-    }
-}

@@ -11,10 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_runtime::legacy::{Invocation, Target, TupleForm};
 use xla_ffi_runtime::{Attributes, Bundle, Code, Error, Result, Tree};
-use xla_ffi_sys::{
-    XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_DataType, XLA_FFI_Error,
-    XLA_FFI_Scalar,
-};
+use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Scalar};
 
 /// The attribute with a call's ticket.
 const TICKET: &str = "ticket";
@@ -94,10 +91,11 @@ unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
 /// # Safety
 /// The frame is one of an execute call.
 unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
-    let gone = || Error::new(Code::NotFound, "the compiled program of this call is gone");
     // SAFETY: the caller's promise.
-    let ticket = unsafe { ticket(frame) }.ok_or_else(gone)?;
-    let call = calls().get(&ticket).cloned().ok_or_else(gone)?;
+    let ticket = unsafe { ticket(frame) };
+    let call = calls().get(&ticket).cloned();
+    let call = call
+        .ok_or_else(|| Error::new(Code::NotFound, "the compiled program of this call is gone"))?;
     // SAFETY: the caller's promise.
     let args = unsafe { (*frame).args };
     // SAFETY: as above.
@@ -163,34 +161,17 @@ unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
         .collect()
 }
 
-/// The ticket in the frame's attributes; `None` for attributes of another call.
+/// The ticket in the frame's attributes.
 ///
 /// # Safety
-/// The frame is one of an execute call.
-unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> Option<i64> {
+/// The frame is one of an execute call of a program of this crate, which gives one attribute.
+unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> i64 {
     // SAFETY: the caller's promise.
     let attrs = unsafe { (*frame).attrs };
-    if attrs.size != 1 {
-        return None;
-    }
-    // SAFETY: there is one attribute.
-    let name: *mut XLA_FFI_ByteSpan = unsafe { attrs.names.read() };
-    // SAFETY: names are alive during the call.
-    let name = unsafe { &*name };
-    // SAFETY: as above.
-    let name = unsafe { std::slice::from_raw_parts(name.ptr.cast::<u8>(), name.len) };
-    // SAFETY: there is one attribute.
-    let is_scalar = unsafe { attrs.types.read() } == xla_ffi_sys::XLA_FFI_AttrType::SCALAR;
-    if name != TICKET.as_bytes() || !is_scalar {
-        return None;
-    }
     // SAFETY: there is one attribute, a scalar.
     let scalar = unsafe { attrs.attrs.read() }.cast::<XLA_FFI_Scalar>();
     // SAFETY: as above.
-    let scalar = unsafe { scalar.read() };
-    if scalar.dtype != XLA_FFI_DataType::S64 {
-        return None;
-    }
-    // SAFETY: a scalar of this type.
-    Some(unsafe { scalar.value.cast::<i64>().read_unaligned() })
+    let value = unsafe { (*scalar).value };
+    // SAFETY: of 64 bits.
+    unsafe { value.cast::<i64>().read_unaligned() }
 }

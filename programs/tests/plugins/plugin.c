@@ -230,9 +230,6 @@ __attribute__((visibility("default"))) const void* GetPjrtApi(void) {
 #ifdef NULL_TABLE
   return NULL;
 #endif
-#ifdef ODD_TABLE
-  return (const void*)9;
-#endif
 #ifdef NO_EXTENSION
   other.next = NULL;
 #endif

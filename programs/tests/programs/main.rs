@@ -1,12 +1,10 @@
 //! Programs: built, verified, printed; run on the embedded runtime, in jaxlib and on a PJRT plugin.
 
-mod closures;
 mod execution;
 mod generate;
 mod generated;
 mod hlo;
 mod in_jaxlib;
-mod on_pjrt;
 mod one_option;
 mod rules;
 mod unwritten;

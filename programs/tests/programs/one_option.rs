@@ -167,20 +167,13 @@ fn options_that_a_plugin_does_not_take_are_refused() {
     let runtime = Runtime::default();
     let options = || Options::new().client(&client);
     let device = std::sync::Arc::new(CpuDevice::new().unwrap());
-    for (options, why) in [
-        (
-            options().platform("CUDA"),
-            "platform 'CUDA', the plugin is one of 'cpu'",
-        ),
-        (options().device(device), "devices of its own"),
-        (
-            options().unwritten(Unwritten::Refused),
-            "embedded runtime alone",
-        ),
+    for options in [
+        options().platform("CUDA"),
+        options().device(device),
+        options().unwritten(Unwritten::Refused),
     ] {
         let error = program().compile_with(&runtime, options).unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-        assert!(error.message().contains(why), "{error}");
     }
     // Neither the runtime nor the plugin knows it.
     let error = program()

