@@ -78,7 +78,8 @@ fn check(options: &Options, client: &Client) -> Result<()> {
     let own = options.device.is_some() || options.limit.is_some();
     if own || options.unwritten == Unwritten::Refused {
         return Err(Error::invalid(
-            "a device, a time limit (pjrt::Launch sets one) and looking for unwritten results are the embedded runtime's",
+            "a plugin has devices of its own; pjrt::Launch sets a time limit; unwritten results are looked for on the \
+             embedded runtime alone",
         ));
     }
     Ok(())
