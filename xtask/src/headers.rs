@@ -63,17 +63,3 @@ fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let facts = facts.map(|(path, text)| (PathBuf::from(path), text));
     Ok(headers.into_iter().chain(facts).collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_copies_of_the_facts_are_fresh_and_an_edited_one_is_not() {
-        let root = crate::jaxlibs::root();
-        let mut files = generate(&root).unwrap();
-        check(&root, &files).unwrap();
-        files[0].1.push(' ');
-        assert!(check(&root, &files).is_err());
-    }
-}
