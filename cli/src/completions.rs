@@ -15,5 +15,5 @@ pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<()>
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    crate::output::text(&String::from_utf8(script)?)
+    crate::output::commands(&String::from_utf8(script)?)
 }

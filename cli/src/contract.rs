@@ -2,7 +2,7 @@
 
 use xla_ffi_contract::Contract;
 use xla_ffi_doctor::manifest::{Attribute, Handler, Kind, Operand};
-use xla_ffi_runtime::{Attributes, DType, Shape};
+use xla_ffi_runtime::{Attribute as Value, Attributes, DType, Shape};
 
 /// The results' shapes for these arguments and attributes, or why they cannot be told and what helps.
 pub(crate) fn infer(
@@ -13,7 +13,8 @@ pub(crate) fn infer(
     if let Some(why) = miscounted(&handler.args, args.len()) {
         return Err(format!("{} {why}", handler.name));
     }
-    if let Some(why) = wrong_argument(&handler.args, args) {
+    let wrong = wrong_argument(&handler.args, args);
+    if let Some(why) = wrong.or_else(|| wrong_attribute(&handler.attrs, attrs)) {
         return Err(format!("{}: {why}", handler.name));
     }
     let broken = |why| format!("the call breaks the contract of {}: {why}", handler.name);
@@ -86,6 +87,52 @@ fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
             shape.dims()
         ))
     })
+}
+
+/// The first attribute that is missing or has another type than it is declared with.
+fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String> {
+    declared.iter().find_map(|attr| {
+        let (name, ty) = (&attr.name, &attr.ty);
+        let value = match &attr.from {
+            None => given.get(name),
+            Some(dictionary) => match given.get(dictionary) {
+                Some(Value::Dict(fields)) => fields.get(name),
+                _ => None,
+            },
+        };
+        match value {
+            None if attr.optional => None,
+            None => Some(format!("attribute `{name}` is missing: expected {ty}")),
+            Some(value) if is_of_type(value, attr) => None,
+            Some(value) => {
+                let mut shown = Attributes::new();
+                shown = shown.with(name.as_str(), value.clone());
+                Some(format!("attribute `{name}`: expected {ty}, got {shown}"))
+            }
+        }
+    })
+}
+
+/// Returns true if a handler that declares the attribute takes the value.
+fn is_of_type(value: &Value, attr: &Attribute) -> bool {
+    let is_integer = |ty: &str| ty.starts_with(['i', 'u']);
+    let same = |ty: &str, dtype: DType| match dtype {
+        DType::Pred => ty == "bool",
+        dtype => ty == dtype.name().replace('s', "i"),
+    };
+    match (value, attr.ty.as_str()) {
+        (_, "any") => true,
+        (Value::Str(_), ty) => ty == "str",
+        (Value::Dict(_), ty) => ty == "dict",
+        (Value::Scalar(dtype, _), ty) if !attr.narrow => same(ty, *dtype),
+        (Value::Scalar(..), ty) if is_integer(ty) => value.integer().is_some(),
+        (Value::Scalar(..), ty) => !matches!(ty, "str" | "dict") && !ty.starts_with('['),
+        (Value::Array(array), ty) => {
+            let element = ty.strip_prefix('[').and_then(|ty| ty.strip_suffix(']'));
+            element.is_some_and(|element| attr.narrow || same(element, array.dtype()))
+        }
+        _ => true,
+    }
 }
 
 /// Of `given` arguments, the one whose memory the result at `index` is.
@@ -237,6 +284,71 @@ mod tests {
                 .collect();
             let wanted = (1..given).map(Some).chain([None]);
             assert_eq!(arguments, wanted.collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_invalid_operand_or_attribute_is_named() {
+        let text = r#"{"name": "h", "platforms": ["cpu"], "stages": {"execute": "h"}, "floor": "r0",
+            "shape": "n -> k",
+            "args": [{"name": "x", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": 1}],
+            "rets": [{"name": "y", "kind": "buffer", "dtypes": null, "rank": 1}],
+            "attrs": [{"name": "k", "type": "i64", "narrow": true}, {"name": "eps", "type": "f32"},
+                {"name": "axes", "type": "[i64]", "optional": true}]}"#;
+        let handler: Handler = serde_json::from_str(text).unwrap();
+        let infer = |dtype, dims: &[i64], attrs: &str| {
+            let args = [Shape::new(dtype, dims).unwrap()];
+            infer(&handler, &args, &Attributes::parse(attrs).unwrap())
+        };
+        let fine = "{k = 3 : i32, eps = 1.0 : f32}";
+        let shape = Shape::new(DType::F64, [3]).unwrap();
+        assert_eq!(infer(DType::F64, &[2], fine), Ok(vec![shape]));
+        for (dtype, dims, attrs, named) in [
+            (
+                DType::S32,
+                &[2][..],
+                fine,
+                "argument `x`: expected F32 or F64",
+            ),
+            (
+                DType::F32,
+                &[2, 2],
+                fine,
+                "argument `x`: expected 1 dimension",
+            ),
+            (
+                DType::F32,
+                &[2],
+                "{eps = 1.0 : f32}",
+                "attribute `k` is missing",
+            ),
+            (
+                DType::F32,
+                &[2],
+                "{k = 2.5 : f64, eps = 1.0 : f32}",
+                "attribute `k`: expected i64",
+            ),
+            (
+                DType::F32,
+                &[2],
+                "{k = 2, eps = 1.0 : f64}",
+                "attribute `eps`: expected f32",
+            ),
+            (
+                DType::F32,
+                &[2],
+                "{k = 2, eps = \"1\"}",
+                "attribute `eps`: expected f32",
+            ),
+            (
+                DType::F32,
+                &[2],
+                "{k = 2, eps = 1.0 : f32, axes = array<i32: 1>}",
+                "attribute `axes`: expected [i64]",
+            ),
+        ] {
+            let why = infer(dtype, dims, attrs).unwrap_err();
+            assert!(why.contains(named), "{why}");
         }
     }
 }

@@ -135,13 +135,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&report(args, &found, (step, dead), next.as_deref()))?;
     }
     for note in notes {
-        eprintln!("note: {note}");
+        output::tell(format_args!("note: {note}"));
     }
     if fails {
         let names = format!("{} and {}", args.old.display(), args.new.display());
-        eprintln!("error: {names} differ by more than --fail-on allows");
+        output::tell(format_args!(
+            "error: {names} differ by more than --fail-on allows"
+        ));
     } else if code != 0 {
-        eprintln!("error: neither build loads here: --fail-on has nothing to judge by");
+        output::tell(format_args!(
+            "error: neither build loads here: --fail-on has nothing to judge by"
+        ));
     }
     Ok(ExitCode::from(code))
 }

@@ -110,7 +110,7 @@ fn write_told(args: &Args, told: &[Told]) -> anyhow::Result<()> {
     match args.form.format() {
         Format::Text | Format::Json => Ok(()),
         Format::Sarif => output::json(&sarif("xla-ffi doctor", &forms::rules(), told)),
-        Format::Github => output::text(&github(told)),
+        Format::Github => output::commands(&github(told)),
     }
 }
 
@@ -166,19 +166,23 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Sarif | Format::Github => write_told(args, &forms::told(&items, &decision))?,
     }
     for (item, reason) in &decision.known {
-        eprintln!("note: known: {}: {reason}", item.key());
+        output::tell(format_args!("note: known: {}: {reason}", item.key()));
     }
     for key in lists.unused() {
-        eprintln!("note: nothing needs this line any more: {key}");
+        output::tell(format_args!(
+            "note: nothing needs this line any more: {key}"
+        ));
     }
     if !decision.open.is_empty() {
         let keys: BTreeSet<String> = decision.open.iter().map(Item::key).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let (count, keys) = (keys.len(), list(&keys));
-        eprintln!("note: {count} not judged, which --strict does not let pass: {keys}");
+        output::tell(format_args!(
+            "note: {count} not judged, which --strict does not let pass: {keys}"
+        ));
     }
     if fails {
-        eprintln!("error: {}", conclusion(&decision));
+        output::tell(format_args!("error: {}", conclusion(&decision)));
     }
     Ok(ExitCode::from(code))
 }

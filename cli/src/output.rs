@@ -29,8 +29,13 @@ pub(crate) fn keep_apart() -> Result<()> {
     Ok(())
 }
 
-/// Writes a text.
+/// Writes a text for people, which may quote a library or a file.
 pub(crate) fn text(text: &str) -> Result<()> {
+    commands(&printable(text))
+}
+
+/// Writes a text as it is: for a shell, or the commands of a workflow.
+pub(crate) fn commands(text: &str) -> Result<()> {
     let written = match OWN.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
         None => std::io::stdout().write_all(text.as_bytes()),
@@ -49,6 +54,11 @@ pub(crate) fn json(value: &Value) -> Result<()> {
     }
     ANSWERED.store(true, Ordering::Relaxed);
     text(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// Writes a line to standard error, which may quote a library or a file.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    eprintln!("{}", printable(&text.to_string()));
 }
 
 /// How a command that has nothing to judge ended, for programs.
@@ -77,5 +87,44 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
             texts.push(text);
         }
     }
-    texts.join(": ")
+    printable(&texts.join(": "))
+}
+
+/// A text in which a terminal and GitHub's runner find nothing to obey: without control characters, and without `::` at
+/// the start of a line.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let words = line.trim_start();
+        shown.push_str(&line[..line.len() - words.len()]);
+        let words = match words.strip_prefix("::") {
+            Some(rest) => format!("\\u{{3a}}:{rest}"),
+            None => words.replace("##[", "#\\u{23}["),
+        };
+        for letter in words.chars() {
+            match letter {
+                '\n' | '\t' => shown.push(letter),
+                _ if letter.is_control() => shown.extend(letter.escape_default()),
+                _ => shown.push(letter),
+            }
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn neither_terminals_nor_workflows_are_commanded() {
+        for (text, shown) in [
+            ("a\n\tb ü: std::string\n", "a\n\tb ü: std::string\n"),
+            ("\x1b[31m\r", "\\u{1b}[31m\\r"),
+            ("a\n  ::error::b", "a\n  \\u{3a}:error::b"),
+            ("##[error]b", "#\\u{23}[error]b"),
+        ] {
+            assert_eq!(printable(text), shown);
+        }
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if !written {
             bail!("{shown} ended well and has written nothing: it is no Python that has xla_ffi");
         }
-        return crate::output::text(&String::from_utf8_lossy(&done.stdout));
+        return crate::output::commands(&String::from_utf8_lossy(&done.stdout));
     }
     let said = String::from_utf8_lossy(&done.stderr);
     if said.contains("No module named xla_ffi") {

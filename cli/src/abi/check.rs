@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let told: Vec<Told> = told().collect();
             output::json(&sarif("xla-ffi abi check", &gate::rules(), &told))?;
         }
-        (Format::Github, _) => output::text(&github(&told().collect::<Vec<_>>()))?,
+        (Format::Github, _) => output::commands(&github(&told().collect::<Vec<_>>()))?,
         _ => {
             for checked in checked.iter().filter(|checked| !fails(checked)) {
                 output::text(&checked.text)?;
@@ -165,14 +165,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     for checked in &checked {
         for note in &checked.notes {
-            eprintln!("note: {note}");
+            output::tell(format_args!("note: {note}"));
         }
         if fails(checked) {
-            eprintln!("error: {}", checked.text.trim_end());
+            output::tell(format_args!("error: {}", checked.text.trim_end()));
         }
     }
     for key in lists.unused() {
-        eprintln!("note: nothing needs this line any more: {key}");
+        output::tell(format_args!(
+            "note: nothing needs this line any more: {key}"
+        ));
     }
     Ok(ExitCode::from(code))
 }
@@ -216,7 +218,9 @@ fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
     }
     if !wrong.is_empty() {
         let wrong = wrong.join("\n  ");
-        eprintln!("error: our definitions and the committed snapshots differ:\n  {wrong}");
+        output::tell(format_args!(
+            "error: our definitions and the committed snapshots differ:\n  {wrong}"
+        ));
         return Ok(ExitCode::FAILURE);
     }
     if !as_json {

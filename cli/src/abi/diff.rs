@@ -86,10 +86,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&text)?;
     }
     if fails {
-        eprintln!(
+        output::tell(format_args!(
             "error: {} and {} differ by more than --fail-on allows",
             old_name, new_name
-        );
+        ));
     }
     Ok(ExitCode::from(code))
 }

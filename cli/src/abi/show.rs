@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => format!("{} in {name}", snapshot.edition.header),
     };
     if args.format == Format::Html {
-        return output::text(&draw::html(&title, &pictures));
+        return output::commands(&draw::html(&title, &pictures));
     }
     let mut text = format!("{title}\n\n");
     for picture in &pictures {
