@@ -3,7 +3,7 @@
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
-use crate::model::{Abi, Header};
+use crate::model::{Abi, Header, Struct};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::OnceLock;
@@ -119,7 +119,7 @@ fn load(edition: Edition) -> Result<Snapshot, Broken> {
 /// The layouts of a snapshot file: one of ours, or one that `abi import` has proposed.
 ///
 /// # Errors
-/// [`Broken`] when it does not parse.
+/// [`Broken`] when it does not parse, or tells what no header can declare.
 pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let broken = |what: String| Broken {
         name: name.to_owned(),
@@ -128,8 +128,40 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let document: Document =
         serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
     let mut abi = document.abi;
+    for (name, layout) in &abi.structs {
+        sound(layout).map_err(|what| broken(format!("{name} {what}")))?;
+    }
+    let fields = abi.structs.values().flat_map(|layout| &layout.fields);
+    let types = abi.functions.values().chain(abi.prototypes.values());
+    let types = types.chain(abi.aliases.values());
+    // What walks through a type does so in depth.
+    if let Some(ty) = types
+        .chain(fields.map(|field| &field.ty))
+        .find(|ty| ty.len() > 2000)
+    {
+        return Err(broken(format!("a type has {} letters", ty.len())));
+    }
     abi.settle();
     Ok(abi)
+}
+
+/// Whether a struct can lie in memory.
+fn sound(layout: &Struct) -> Result<(), String> {
+    let Struct { size, align, .. } = layout;
+    // No object is larger than differences of its addresses.
+    if i64::try_from(*size).is_err() || !align.is_power_of_two() {
+        return Err(format!("has {size} bytes, aligned to {align}"));
+    }
+    let outside = layout.fields.iter().find(|field| {
+        // The bits of a field may end before the type does that they are some of.
+        let is_bits = field.ty.contains(" bits from bit ");
+        let own = if is_bits { 0 } else { field.size };
+        field.offset.checked_add(own).is_none_or(|end| end > *size)
+    });
+    match outside {
+        Some(field) => Err(format!("ends before its field {} does", field.name)),
+        None => Ok(()),
+    }
 }
 
 /// The text of a snapshot file.

@@ -2,7 +2,9 @@
 
 mod values;
 
-use self::values::{address, alias_sources, back, operand_layouts, read, starts, unread};
+use self::values::{
+    Place, Places, address, alias_sources, back, operand_layouts, places, read, starts, unread,
+};
 use super::custom_call::Config;
 use super::instruction::Kind;
 use super::live::live;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{
-    Call, Code, Error, Executable, Result, Runtime, Shape, Tensor, Tree, Unwritten,
+    Call, Code, Error, Executable, Result, Revision, Runtime, Shape, Tensor, Tree, Unwritten,
 };
 
 /// What runs a call.
@@ -32,6 +34,8 @@ pub struct Compiled {
     /// For each instruction, what runs it; `None` for those that are no calls or need not run.
     runners: Vec<Option<Runner>>,
     live: Vec<bool>,
+    /// For each leaf of the result, the call and its leaf that it is, where nothing lies between.
+    places: Vec<Option<Place>>,
 }
 
 impl Program {
@@ -59,6 +63,7 @@ impl Program {
                 options,
                 runners: vec![],
                 live: vec![],
+                places: vec![],
             });
         }
         let live = live(self);
@@ -74,8 +79,16 @@ impl Program {
                 _ => Ok(None),
             })
             .collect::<Result<Vec<_>>>()?;
+        let mut places = places(self);
+        if runtime.revision() < Revision::R5 {
+            // The runtime turns elements that share bytes round for hosts of then, in memory of its own.
+            for (place, leaf) in places.iter_mut().zip(self.result().leaves()) {
+                *place = place.filter(|_| !leaf.shape().dtype().is_packed());
+            }
+        }
         Ok(Compiled {
             on_plugin: None,
+            places,
             program: self.clone(),
             options,
             runners,
@@ -121,7 +134,37 @@ impl Compiled {
     /// Arguments that do not fit the parameters, by name; and what the first failing call answers:
     /// nothing runs after it, and nothing of what was computed before is given.
     pub fn run(&self, arguments: impl IntoIterator<Item = Tree<Tensor>>) -> Result<Tree<Tensor>> {
-        self.execute(arguments, |call| call)
+        self.execute(arguments, Places::new(), |call| call)
+    }
+
+    /// As [`Compiled::run`], where calls write leaves of the result, in pre-order, into tensors of the
+    /// program's. What this gives is those tensors where a call could do so; another one, to be copied, where a
+    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, where its
+    /// elements share bytes on hosts before r5, where none is given, and on a real XLA. What the tensors hold after a failure is not said.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`]; tensors that have clones, or another shape than their leaf.
+    pub fn run_into(
+        &self,
+        arguments: impl IntoIterator<Item = Tree<Tensor>>,
+        results: impl IntoIterator<Item = Option<Tensor>>,
+    ) -> Result<Tree<Tensor>> {
+        let mut places = Places::new();
+        let leaves = self.program.result().leaves();
+        for ((result, leaf), place) in results.into_iter().zip(leaves).zip(&self.places) {
+            let Some(tensor) = result else { continue };
+            if tensor.shape() != leaf.shape() {
+                return Err(Error::invalid(format!(
+                    "a tensor {} is given for {} of the result",
+                    tensor.shape(),
+                    leaf.shape()
+                )));
+            }
+            if let Some(place) = place {
+                places.insert(*place, tensor);
+            }
+        }
+        self.execute(arguments, places, |call| call)
     }
 
     /// As [`Compiled::run`], where `context` sets what the typed handlers' contexts have: run id,
@@ -141,12 +184,13 @@ impl Compiled {
                 "a real XLA makes the contexts of its calls itself: pjrt::Launch sets what it takes",
             ));
         }
-        self.execute(arguments, context)
+        self.execute(arguments, Places::new(), context)
     }
 
     fn execute(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
+        mut places: Places,
         mut context: impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
         let mut arguments: Vec<_> = arguments.into_iter().map(Some).collect();
@@ -183,13 +227,16 @@ impl Compiled {
                         let values = operands.map(|&at| read(&mut values, &mut uses, at));
                         values.collect()
                     };
+                    let mut place = |leaf: usize| places.remove(&(index, leaf));
                     let result = match &self.runners[index] {
                         // Nobody reads it, or only arrays without elements.
                         None => unread(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
-                            self.typed(executable, call, operands(), &mut context)
+                            self.typed(executable, call, operands(), &mut place, &mut context)
                         }
-                        Some(Runner::Legacy(target)) => self.legacy(target, call, operands()),
+                        Some(Runner::Legacy(target)) => {
+                            self.legacy(target, call, operands(), &mut place)
+                        }
                     };
                     Some(result.map_err(|error| within(error, &instruction.name))?)
                 }
@@ -248,6 +295,7 @@ impl Compiled {
         executable: &Executable,
         call: &CustomCall<usize>,
         operands: Vec<Tree<Tensor>>,
+        place: &mut impl FnMut(usize) -> Option<Tensor>,
         context: &mut impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
         let mut frame = executable.call().unwritten(self.options.unwritten);
@@ -266,11 +314,12 @@ impl Compiled {
         let laid_out = operand_layouts(call, &operands);
         let starts = starts(&operands);
         frame = frame.args(arguments(operands, &laid_out)?);
-        let sources = alias_sources(call, &starts, &laid_out);
-        for (source, leaf) in sources.into_iter().zip(call.shape.leaves()) {
-            frame = match source {
-                Some(argument) => frame.ret_alias(argument),
-                None => frame.ret(leaf.shape().clone()),
+        let mut sources = alias_sources(call, &starts, &laid_out).into_iter();
+        for (number, leaf) in call.shape.leaves().enumerate() {
+            frame = match (sources.next().flatten(), place(number)) {
+                (Some(argument), _) => frame.ret_alias(argument),
+                (None, Some(tensor)) => frame.ret_in(tensor),
+                (None, None) => frame.ret(leaf.shape().clone()),
             };
         }
         // With its operands: what the program's closure adds comes behind them.
@@ -286,6 +335,7 @@ impl Compiled {
         target: &Target,
         call: &CustomCall<usize>,
         operands: Vec<Tree<Tensor>>,
+        place: &mut impl FnMut(usize) -> Option<Tensor>,
     ) -> Result<Tree<Tensor>> {
         let laid_out = operand_layouts(call, &operands);
         let starts = starts(&operands);
@@ -294,9 +344,11 @@ impl Compiled {
         let rets = &mut alias_sources(call, &starts, &laid_out)
             .into_iter()
             .zip(call.shape.leaves())
-            .map(|(source, leaf)| match source {
-                Some(argument) => xla_ffi_runtime::Ret::Alias(argument),
-                None => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
+            .enumerate()
+            .map(|(number, (source, leaf))| match (source, place(number)) {
+                (Some(argument), _) => xla_ffi_runtime::Ret::Alias(argument),
+                (None, Some(tensor)) => xla_ffi_runtime::Ret::In(tensor),
+                (None, None) => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
             })
             .collect();
         let mut results = vec![];

@@ -1,10 +1,57 @@
 //! The values of instructions while a program runs: whose memory they have, in which layout they are.
 
+use crate::instruction::Kind;
 use crate::live::leaves;
 use crate::relayout::row_major;
-use crate::{ArrayShape, CustomCall, ValueShape};
+use crate::{ArrayShape, CustomCall, Program, ValueShape};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use xla_ffi_runtime::{Error, Result, Shape, Tensor, Tree};
+
+/// An instruction and a leaf of its value.
+pub(super) type Place = (usize, usize);
+/// Where calls write leaves of theirs.
+pub(super) type Places = BTreeMap<Place, Tensor>;
+
+/// The calls whose results are the program's.
+pub(super) fn places(program: &Program) -> Vec<Option<Place>> {
+    let instructions = &program.inner.instructions;
+    let mut taken = BTreeSet::new();
+    let count = program.result().leaves().count();
+    (0..count)
+        .map(|mut leaf| {
+            let mut at = program.inner.root;
+            loop {
+                match &instructions[at].kind {
+                    Kind::CustomCall(call) => {
+                        let layout = call.shape.leaves().nth(leaf)?;
+                        let place = (at, leaf);
+                        return (layout.is_row_major() && taken.insert(place)).then_some(place);
+                    }
+                    Kind::Tuple(operands) => {
+                        for &operand in operands {
+                            let own = instructions[operand].shape.leaves().count();
+                            at = operand;
+                            if leaf < own {
+                                break;
+                            }
+                            leaf -= own;
+                        }
+                    }
+                    Kind::GetTupleElement { operand, element } => {
+                        let Tree::Tuple(elements) = &instructions[*operand].shape else {
+                            return None;
+                        };
+                        let before = elements.iter().take(*element);
+                        leaf += before.map(|tree| tree.leaves().count()).sum::<usize>();
+                        at = *operand;
+                    }
+                    _ => return None,
+                }
+            }
+        })
+        .collect()
+}
 
 /// What a legacy target gets for an array: never null, so that targets may look for null nodes.
 pub(super) fn address(tensor: &Tensor) -> *mut c_void {

@@ -502,6 +502,26 @@ fn what_does_not_fit_is_told_by_name() {
 }
 
 #[test]
+fn one_compiled_program_runs_on_many_threads() {
+    // SAFETY: called as it is declared.
+    let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
+    let program = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
+    let compiled = program.compile(&runtime).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let compiled = &compiled;
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    let x = thread as f32;
+                    let result = compiled.run([leaf(&[x, -x])]).unwrap();
+                    assert_eq!(numbers(&result), [[x + 1.0, 1.0 - x]]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn programs_run_on_every_revision() {
     let whole: Vec<_> = generate::dtypes()
         .into_iter()
@@ -565,4 +585,30 @@ fn handlers_of_a_loaded_library() {
         result.unwrap().leaf().unwrap().bytes().to_vec()
     });
     assert_eq!(results[0], results[1]);
+}
+
+/// Before r5 elements that share bytes lie in them the other way round, so that no call can write them in place.
+#[test]
+fn packed_results_are_given_whatever_the_host_makes_of_them() {
+    unsafe extern "C" fn writes(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+        // SAFETY: the frame is a host's, with a result of two bytes.
+        unsafe {
+            if !metadata(frame) {
+                data::<[u8; 2]>((*frame).rets.rets, 0).write([0x12, 0x34]);
+            }
+        }
+        std::ptr::null_mut()
+    }
+    for (revision, wanted) in [(Revision::R4, [0x21, 0x43]), (Revision::R5, [0x12, 0x34])] {
+        let runtime = Runtime::new(revision);
+        register(&runtime, "writes", writes);
+        let mut b = Builder::new("p");
+        let shape = ValueShape::array(DType::S4, [4]).unwrap();
+        let root = b.custom_call(CustomCall::ffi("writes", [], shape));
+        let compiled = b.build(root).unwrap().compile(&runtime).unwrap();
+        let shape = xla_ffi_runtime::Shape::new(DType::S4, [4]).unwrap();
+        let place = Tensor::zeros(shape).unwrap();
+        let result = compiled.run_into([], [Some(place)]).unwrap();
+        assert_eq!(result.leaf().unwrap().bytes(), wanted, "{revision}");
+    }
 }

@@ -230,6 +230,15 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             );
         }
         let shared = arrays.clone();
+        let mut places = vec![];
+        for (index, shape) in compiled.rets.iter().enumerate() {
+            // SAFETY: as many pointers as were counted.
+            let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
+            // SAFETY: as promised by the caller: as many bytes as the shape says, the library's alone for as
+            // long as calls run.
+            let tensor = unsafe { Tensor::from_raw(shape.clone(), data, ()) };
+            places.push(tensor.ok().filter(|_| !data.is_null()));
+        }
         let mut arrays = arrays.into_iter();
         let arguments: Vec<Tree<Tensor>> = compiled
             .compiled
@@ -237,7 +246,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             .parameters()
             .filter_map(|(_, shape)| shape.filled(arrays.by_ref().take(shape.leaves().count())))
             .collect();
-        let results = compiled.compiled.run(arguments)?;
+        let results = compiled.compiled.run_into(arguments, places)?;
         drop(shared);
         for (index, array) in results.leaves().enumerate() {
             // SAFETY: as many pointers as were counted.
