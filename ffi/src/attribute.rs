@@ -1,11 +1,12 @@
 //! Attributes: the values that the caller fixes when the program is built.
 
-pub(crate) mod decimal;
 pub(crate) mod derive_attribute;
 pub(crate) mod dictionary;
 pub(crate) mod narrow;
 
 use std::borrow::Cow;
+#[cfg(unix)]
+use std::ffi::CStr;
 
 use crate::attribute::dictionary::Dictionary;
 use crate::attribute::narrow::Wide;
@@ -190,7 +191,11 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     let number = value.number();
     if narrow {
         if let (AttrType::Scalar(_), Some(_)) = (ty, value.0.scalar()) {
-            number.inspect(|&number| does_not_fit(&mut text, number));
+            if let Some(number) = number {
+                text.push_str(" (");
+                push_number(&mut text, number);
+                text.push_str(" does not fit)");
+            }
             return text;
         }
     }
@@ -198,38 +203,15 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         (ty, value.0.scalar().is_some(), value.0.array().is_some()),
         (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
     );
-    if !same_kind {
-        return text;
-    }
-    // A cast that would change the number is no advice, nor is narrowing that would refuse it.
-    if let (AttrType::Scalar(dtype), Some(number)) = (ty, number) {
-        let whole = match number {
-            Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
-            _ => number,
-        };
-        let fits = of_numbers!(dtype, fits((number, whole)));
-        if fits.is_some_and(|(kept, _)| !kept) {
-            does_not_fit(&mut text, number);
-            return text;
-        }
-        if let Some(cast) = python_cast(ty, attr) {
-            crate::entry::problems::put(&mut text, &["; pass ", &cast]);
-            if fits.is_some_and(|(_, narrowed)| narrowed) {
-                text.push_str(", or let the handler narrow it: #[attr(narrow)]");
-            }
-        }
-        return text;
-    }
-    if let Some(cast) = python_cast(ty, attr) {
+    if let Some(cast) = python_cast(ty, attr).filter(|_| same_kind) {
         crate::entry::problems::put(&mut text, &["; pass ", &cast]);
+        // No narrowing makes an integer of a float.
+        let is_float = matches!(ty, AttrType::Scalar(XLA_FFI_DataType::F32 | XLA_FFI_DataType::F64));
+        if is_float || matches!(number, Some(Wide::Int(_))) {
+            text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+        }
     }
     text
-}
-
-fn does_not_fit(text: &mut String, number: Wide) {
-    text.push_str(" (");
-    push_number(text, number);
-    text.push_str(" does not fit)");
 }
 
 /// Writes a number. 128 bits would bring printing code of their own into every library.
@@ -237,15 +219,25 @@ pub(crate) fn push_number(text: &mut String, number: Wide) {
     match number {
         Wide::Int(int) if int < 0 => crate::entry::problems::number(text, int as i64),
         Wide::Int(int) => text.push_str(&(int as u64).to_string()),
-        Wide::Float(float) => crate::attribute::decimal::push(text, float),
+        Wide::Float(float) => push_float(text, float),
     }
 }
 
-/// Whether a number stays what it is as an element of this type, rounding of floats aside; and whether
-/// it can be narrowed to it as it came.
-fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<(bool, bool)> {
-    let narrowed = T::narrowed(number).is_some();
-    Some((narrowed || T::narrowed(whole).is_some(), narrowed))
+/// Nine digits, as in C. What `core` does for floats is exact, and alone makes a library of one handler a tenth larger.
+#[cfg(unix)]
+fn push_float(text: &mut String, float: f64) {
+    let mut shown = [0_u8; 32];
+    let place = shown.as_mut_ptr().cast();
+    // SAFETY: the format takes a double; no more bytes are written than there are, the last of them NUL.
+    unsafe { libc::snprintf(place, shown.len(), c"%.9g".as_ptr(), float) };
+    if let Ok(shown) = CStr::from_bytes_until_nul(&shown) {
+        text.push_str(&shown.to_string_lossy());
+    }
+}
+
+#[cfg(not(unix))]
+fn push_float(text: &mut String, float: f64) {
+    text.push_str(&float.to_string());
 }
 
 fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
@@ -578,19 +570,5 @@ impl<'f, T> Attribute<'f> for Pointer<T> {
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
         i64::decode(value, narrow)
             .map(|address| Self(std::ptr::with_exposed_provenance_mut(address as usize)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn elements_narrow_as_scalars_do() {
-        assert_eq!(i8::narrowed(Wide::from(127_i64)), Some(127));
-        assert_eq!(i8::narrowed(Wide::from(128_u64)), None);
-        assert_eq!(f32::narrowed(Wide::from(0.1_f64)), Some(0.1));
-        assert_eq!(f64::narrowed(Wide::from(1_i8)), Some(1.0));
-        assert_eq!(Pred::narrowed(Wide::from(1_i8)), None);
     }
 }

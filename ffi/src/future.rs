@@ -4,6 +4,10 @@
 //! over. So from the moment a promise exists, the call *is* pending, whatever the handler returns
 //! ([`Pending`], [`Return::settle`](crate::future::pending::Return::settle)): an error of the handler's waits for the promise, too.
 
+#[cfg_attr(
+    loom,
+    expect(dead_code, unused_imports, reason = "models have loom's threads")
+)]
 pub(crate) mod executor;
 #[cfg(debug_assertions)]
 pub(crate) mod ledger;

@@ -50,7 +50,6 @@
 #[cfg(panic = "abort")]
 compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
 
-#[macro_use]
 mod sync;
 
 mod attribute;
@@ -463,7 +462,8 @@ pub mod __private {
         pub use crate::legacy::descriptor::Opaque;
         pub use crate::legacy::structure::is_structure;
         pub use crate::legacy::target::{
-            Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots, targets,
+            Call, Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots,
+            targets,
         };
         pub use crate::legacy::tuples::Tuples;
     }

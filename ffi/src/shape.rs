@@ -517,31 +517,3 @@ pub fn element_count(dims: &[usize]) -> crate::Result<usize> {
             crate::Error::out_of_range(format!("a shape of {dims:?} has too many elements"))
         })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Computed;
-    use proptest::prelude::*;
-
-    #[test]
-    fn there_is_room_for_every_name_of_the_grammar() {
-        assert_eq!(super::MAX_NAMES, xla_ffi_contract::Contract::MAX_NAMES);
-    }
-
-    proptest! {
-        #[test]
-        fn sizes_are_computed_as_the_grammar_says(
-            size in prop_oneof![0..9_i64, 0..=i64::MAX, i64::MAX - 3..=i64::MAX],
-            times in prop_oneof![1..5_u32, 1..=u32::MAX],
-            over in prop_oneof![1..5_u32, 1..=u32::MAX],
-            plus in -9..9_i64,
-        ) {
-            let (text, name) = (String::new(), 0);
-            let grammar = xla_ffi_contract::Computed { text, name, times, over, plus };
-            let (times, over) = (times.into(), over.into());
-            let ours = Computed { text: "", name, times, over, plus };
-            let wanted = grammar.of(size).map_err(|why| why.to_string());
-            prop_assert_eq!(ours.of(size).map_err(str::to_owned), wanted);
-        }
-    }
-}

@@ -3,25 +3,9 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
-#[cfg(not(loom))]
-pub(crate) use std::thread;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
-#[cfg(loom)]
-pub(crate) use loom::thread;
-
-/// A constructor that is `const`, but for loom, whose locks are made while a model runs.
-macro_rules! constant {
-    ($(#[$about:meta])* $visible:vis fn $($rest:tt)*) => {
-        $(#[$about])*
-        #[cfg(not(loom))]
-        $visible const fn $($rest)*
-        $(#[$about])*
-        #[cfg(loom)]
-        $visible fn $($rest)*
-    };
-}
 
 /// Memory that parties hand to each other by a change of state elsewhere.
 #[cfg(loom)]
@@ -54,16 +38,4 @@ impl<T> UnsafeCell<T> {
     pub(crate) fn into_inner(self) -> T {
         self.0.into_inner()
     }
-}
-
-/// Lets other threads go on for a while.
-#[cfg(not(loom))]
-pub(crate) fn pause(time: std::time::Duration) {
-    std::thread::sleep(time);
-}
-
-/// Lets other threads go on: no model has time.
-#[cfg(loom)]
-pub(crate) fn pause(_: std::time::Duration) {
-    loom::thread::yield_now();
 }

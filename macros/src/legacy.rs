@@ -250,11 +250,11 @@ impl Target {
                     ),
                 };
                 let operands = &names[..2];
-                let opaque = if self.convention.has_opaque() {
-                    let opaque = &names[2..4];
-                    quote!(#(#opaque),*)
+                let (opaque, opaque_len) = if self.convention.has_opaque() {
+                    let (opaque, len) = (&names[2], &names[3]);
+                    (quote!(#opaque), quote!(#len))
                 } else {
-                    quote!(::core::ptr::null(), 0)
+                    (quote!(::core::ptr::null()), quote!(0))
                 };
                 let status = match names.last() {
                     Some(status) if self.convention.has_status() => quote!(#status),
@@ -262,7 +262,16 @@ impl Target {
                 };
                 quote! {
                     ::xla_ffi::__private::legacy::#entry(
-                        #text, #pool __XLA_FFI_LAYOUT, __XLA_FFI_TUPLES, #attribute, #(#operands),*, #opaque, #status,
+                        ::xla_ffi::__private::legacy::Call {
+                            name: #text,
+                            layout: __XLA_FFI_LAYOUT,
+                            tuples: __XLA_FFI_TUPLES,
+                            attribute: #attribute,
+                            opaque: #opaque,
+                            opaque_len: #opaque_len,
+                            status: #status,
+                        },
+                        #pool #(#operands),*
                     )
                 }
             }

@@ -66,23 +66,3 @@ macro_rules! wide {
 
 wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
 wide!(Float f32 f64);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn narrowing_is_exact_for_integers_and_rounds_floats() {
-        assert_eq!(i8::from_int(127), Some(127));
-        assert_eq!(i8::from_int(128), None);
-        assert_eq!(u64::from_int(-1), None);
-        assert_eq!(i32::from_float(1.0), None);
-        assert_eq!(f32::from_float(1e-5), Some(1e-5));
-        assert_eq!(f32::from_float(1e40), None);
-        assert_eq!(f32::from_float(f64::INFINITY), Some(f32::INFINITY));
-        assert!(f32::from_float(f64::NAN).is_some_and(f32::is_nan));
-        assert_eq!(f32::from_int(1 << 24), Some(16_777_216.0));
-        assert_eq!(f32::from_int((1 << 24) + 1), None);
-        assert_eq!(f64::from_int(i128::from(i64::MAX)), None);
-    }
-}

@@ -247,37 +247,3 @@ tuple!(A B C D E F G H I J K L M);
 tuple!(A B C D E F G H I J K L M N);
 tuple!(A B C D E F G H I J K L M N O);
 tuple!(A B C D E F G H I J K L M N O P);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_lie_where_the_arguments_say() {
-        let address = 0x1000 as *mut f32;
-        let seen = (7_u64, 0.5_f32, address).lay_out(|args| {
-            // SAFETY: the values live while they are shown.
-            let count = unsafe { args[0].value.cast::<u64>().read() };
-            // SAFETY: as above.
-            let factor = unsafe { args[1].value.cast::<f32>().read() };
-            // SAFETY: as above.
-            let pointer = unsafe { args[2].value.cast::<*mut f32>().read() };
-            let kinds: Vec<(usize, bool)> =
-                args.iter().map(|arg| (arg.size, arg.is_pointer)).collect();
-            (count, factor, pointer, kinds)
-        });
-        assert_eq!(
-            seen,
-            (7, 0.5, address, vec![(8, false), (4, false), (8, true)])
-        );
-    }
-
-    #[test]
-    fn launches_cover_their_elements() {
-        assert_eq!(Launch::over(0, 256).grid, [0, 1, 1]);
-        assert!(Launch::over(0, 256).is_empty());
-        assert_eq!(Launch::over(256, 256).grid, [1, 1, 1]);
-        assert_eq!(Launch::over(257, 256).grid, [2, 1, 1]);
-        assert_eq!(Launch::over(usize::MAX, 1).grid, [i32::MAX as u32, 1, 1]);
-    }
-}

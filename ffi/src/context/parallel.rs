@@ -212,49 +212,6 @@ mod loom_tests {
         });
     }
 
-    /// The same with two helpers, of whom one waits for the lock while the other one leaves.
-    #[test]
-    fn loom_helpers_meet_at_the_gate() {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(|| {
-            let helpers = Helpers::default();
-            let places = Places::new(1);
-            run(1, 2, &|chunk| places.count(chunk), &|task| {
-                helper(&helpers, task)
-            });
-            assert_eq!(places.counted(0), 1);
-            places.count(0);
-            for helper in helpers.take() {
-                helper.join().unwrap();
-            }
-        });
-    }
-
-    /// The caller unwinds while there are chunks left: a helper that comes then finds the gate closed.
-    #[test]
-    fn loom_a_spawn_that_panics_closes_the_gate() {
-        std::panic::set_hook(Box::new(|_| {}));
-        loom::model(|| {
-            let helpers = Helpers::default();
-            let places = Places::new(2);
-            let spawn = |task: Box<dyn FnOnce() + Send>| {
-                if !helpers.borrow().is_empty() {
-                    std::panic::panic_any("no second one");
-                }
-                helper(&helpers, task)
-            };
-            let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
-                run(2, 2, &|chunk| places.count(chunk), &spawn);
-            }));
-            assert!(caught.is_err());
-            (0..2).for_each(|chunk| places.count(chunk));
-            for helper in helpers.take() {
-                helper.join().unwrap();
-            }
-        });
-    }
-
     /// A panic of whichever thread comes out of the caller, when nobody is inside.
     #[test]
     fn loom_a_panic_waits_for_the_others() {
@@ -282,7 +239,6 @@ mod loom_tests {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     fn threads(task: Box<dyn FnOnce() + Send>) -> bool {
         std::thread::spawn(task);
@@ -318,71 +274,5 @@ mod tests {
             .into_iter()
             .for_each(|task| task());
         assert_eq!(count.load(Ordering::Relaxed), 10);
-    }
-
-    #[test]
-    fn a_refused_task_leaves_the_work_to_the_caller() {
-        let count = AtomicUsize::new(0);
-        let body = |_: usize| {
-            count.fetch_add(1, Ordering::Relaxed);
-        };
-        run(10, 4, &body, &|_| false);
-        assert_eq!(count.load(Ordering::Relaxed), 10);
-    }
-
-    /// Chunks of things without a size: there may be as many as there are numbers.
-    #[test]
-    fn behind_a_panic_no_chunk_is_handed_out_again() {
-        let (first, others) = (AtomicUsize::new(0), Mutex::new(BTreeSet::new()));
-        let body = |chunk: usize| {
-            if chunk == 0 {
-                first.fetch_add(1, Ordering::Relaxed);
-                while others.lock().unwrap().len() < 3 {
-                    std::thread::yield_now();
-                }
-                panic!("the first");
-            }
-            let me = format!("{:?}", std::thread::current().id());
-            others.lock().unwrap().insert(me);
-        };
-        let work = || run(usize::MAX, 3, &body, &threads);
-        assert!(std::panic::catch_unwind(AssertUnwindSafe(work)).is_err());
-        assert_eq!(first.load(Ordering::Relaxed), 1);
-    }
-
-    /// Thrown by a panic, panics in its turn when it is destroyed.
-    struct Bomb;
-
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("the destructor of what was thrown");
-        }
-    }
-
-    /// Every chunk throws a bomb at the same time: all but one of them are destroyed inside the loop,
-    /// by the caller and by helpers, whoever is late. Whatever their destructors do, nobody uses the
-    /// body when `run` is over, and `run` is over some time.
-    #[test]
-    fn what_panics_throw_may_panic_when_it_is_destroyed() {
-        for round in 0..50 {
-            let inside = AtomicUsize::new(0);
-            let together = std::sync::Barrier::new(4);
-            let caller = std::thread::current().id();
-            let body = |_: usize| {
-                inside.fetch_add(1, Ordering::SeqCst);
-                together.wait();
-                // Sometimes the caller is the first to throw, sometimes the last.
-                if (std::thread::current().id() == caller) == (round % 2 == 0) {
-                    std::thread::sleep(std::time::Duration::from_millis(2));
-                }
-                inside.fetch_sub(1, Ordering::SeqCst);
-                std::panic::panic_any(Bomb);
-            };
-            let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(4, 3, &body, &threads)));
-            assert_eq!(inside.load(Ordering::SeqCst), 0, "round {round}");
-            let payload = caught.unwrap_err();
-            assert!(payload.is::<Bomb>());
-            crate::entry::panics::discard(payload);
-        }
     }
 }

@@ -96,22 +96,3 @@ impl<T> Default for PerContext<T> {
         Self::new()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::Error;
-
-    #[test]
-    fn each_context_gets_its_own_once() {
-        let one = CudaContext(0x10 as _);
-        let two = CudaContext(0x20 as _);
-        let cache = PerContext::new();
-        let failed = cache.get_or_make(one, || Err::<i32, _>(Error::internal("no")));
-        assert_eq!(failed.unwrap_err().message(), "no");
-        assert_eq!(*cache.get_or_make(one, || Ok(1)).unwrap(), 1);
-        assert_eq!(*cache.get_or_make(two, || Ok(2)).unwrap(), 2);
-        assert_eq!(*cache.get_or_make(one, || Ok(3)).unwrap(), 1);
-        assert_eq!(cache.look(two, |made| **made), Some(2));
-    }
-}

@@ -84,28 +84,3 @@ impl Copies {
             .unwrap_or(0)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_copy_of_xla_has_a_number_of_its_own() {
-        static TABLES: [usize; 3] = [0; 3];
-        let copies = Copies::new();
-        // SAFETY: only compared.
-        let host = |number: usize| unsafe { Host::new((&raw const TABLES[number]).cast()) };
-        for number in [0, 1, 2, 1, 0] {
-            let known = copies.id(host(number));
-            let id = copies.add(host(number), || Ok(number as i64)).unwrap();
-            assert_eq!(id, number as i64);
-            assert!(known.is_none_or(|known| known == id));
-        }
-        copies.note(host(1), 2);
-        copies.note(host(1), 4);
-        assert_eq!(
-            [0, 1, 2].map(|number| copies.notes(host(number))),
-            [0, 6, 0]
-        );
-    }
-}

@@ -88,28 +88,3 @@ pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "xla-ffi: {text}");
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Bomb;
-
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::panic_any(Self);
-        }
-    }
-
-    #[test]
-    fn what_is_thrown_may_panic_when_it_is_destroyed() {
-        let text = describe("the handler", Box::new(Bomb));
-        assert!(text.starts_with("the handler panicked: a value that is not text"));
-        assert_eq!(
-            describe("it", Box::new("because".to_owned()))
-                .split(',')
-                .next(),
-            Some("it panicked: because")
-        );
-    }
-}

@@ -402,7 +402,6 @@ mod loom_tests {
     use super::*;
     use crate::future::loom_host;
     use crate::future::pending::pair;
-    use crate::sync::UnsafeCell;
 
     /// Whether a part fails, completes, or is dropped.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -450,41 +449,5 @@ mod loom_tests {
                 });
             }
         }
-    }
-
-    /// What every part did with its operands is done when the end comes.
-    #[test]
-    fn loom_the_end_sees_what_the_parts_wrote() {
-        struct Rows([UnsafeCell<u8>; 2]);
-        // SAFETY: loom's cells tell on whoever reaches one beside another thread.
-        unsafe impl Send for Rows {}
-        // SAFETY: as above.
-        unsafe impl Sync for Rows {}
-        loom::model(|| {
-            let rows = Arc::new(Rows([UnsafeCell::new(0), UnsafeCell::new(0)]));
-            let ends = Arc::new(Mutex::new(0));
-            let (there, count) = (Arc::clone(&rows), Arc::clone(&ends));
-            let end: super::End = Box::new(move |_| {
-                for row in &there.0 {
-                    // SAFETY: as above.
-                    assert_eq!(row.with(|row| unsafe { *row }), 1);
-                }
-                // A panic stays in the end: what was right is counted.
-                *lock(&count) += 1;
-            });
-            let write = |rows: &Rows, number: usize, mut part: CountDown| {
-                // SAFETY: as above.
-                rows.0[number].with_mut(|row| unsafe { *row = 1 });
-                part.fire(Ok(()));
-            };
-            let mut parts = CountDown::all(2, end);
-            let (one, two) = (parts.next().unwrap(), parts.next().unwrap());
-            drop(parts);
-            let there = Arc::clone(&rows);
-            let thread = loom::thread::spawn(move || write(&there, 1, two));
-            write(&rows, 0, one);
-            thread.join().unwrap();
-            assert_eq!(*lock(&ends), 1);
-        });
     }
 }

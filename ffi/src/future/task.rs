@@ -16,7 +16,6 @@ use crate::entry::panics;
 use crate::error::{Error, Result};
 use crate::future::executor;
 use crate::future::pending::{Completion, pair};
-use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 
 /// The future of a call, which borrows from the call's frame.
@@ -52,18 +51,20 @@ impl Work {
 
 /// A call under way and its wakers.
 struct Task {
-    // `None` while it is polled, and from the completion on.
-    work: Mutex<Option<Work>>,
-    state: AtomicU8,
+    state: Mutex<State>,
 }
 
-/// The body waits to be woken.
-const IDLE: u8 = 0;
-/// The body is polled, or will be.
-const RUNNING: u8 = 1;
-/// The body has been woken while it was polled: it is polled again.
-const NOTIFIED: u8 = 2;
-const DONE: u8 = 3;
+enum State {
+    /// The body waits to be woken.
+    Idle(Work),
+    /// The body is to be polled.
+    Scheduled(Work),
+    /// The body is polled; once it has been woken meanwhile, it is polled again.
+    Polled {
+        woken: bool,
+    },
+    Done,
+}
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
@@ -80,28 +81,25 @@ impl Wake for Task {
 }
 
 impl Task {
-    /// Notes that the body is woken; whether it is to be scheduled.
-    fn notify(&self) -> bool {
-        let mut state = self.state.load(Ordering::Acquire);
-        loop {
-            let next = match state {
-                IDLE => RUNNING,
-                // Where another waker was first, this one still writes: the poll that follows then comes after what this
-                // waker's thread did before, which it had not seen otherwise.
-                RUNNING | NOTIFIED => NOTIFIED,
-                _ => return false,
-            };
-            match self
-                .state
-                .compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(before) => return before == IDLE,
-                Err(now) => state = now,
-            }
-        }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the executor poll; the state is RUNNING. Nothing of the user's runs here: whoever wakes may
+    /// Notes that the body is woken; whether it is to be scheduled.
+    fn notify(&self) -> bool {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Done) {
+            State::Idle(work) => {
+                *state = State::Scheduled(work);
+                return true;
+            }
+            State::Polled { .. } => *state = State::Polled { woken: true },
+            other => *state = other,
+        }
+        false
+    }
+
+    /// Has the executor poll; the body is scheduled. Nothing of the user's runs here: whoever wakes may
     /// hold any lock.
     fn schedule(self: Arc<Self>) {
         executor::run(Box::new(self));
@@ -111,22 +109,18 @@ impl Task {
     /// nobody is worse.
     #[cold]
     fn fail(&self, why: &Error) {
-        self.state.store(DONE, Ordering::Release);
-        let work = self.work().take();
-        if let Some(work) = work {
+        let state = std::mem::replace(&mut *self.state(), State::Done);
+        if let State::Scheduled(work) = state {
             let text = format!("{}: {why}", work.handler);
             work.end(Err(Error::new(why.code(), text)));
         }
     }
 
-    fn work(&self) -> MutexGuard<'_, Option<Work>> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Polls once; the state is RUNNING. A body that has been woken meanwhile goes to the end of the
+    /// Polls once; the body is scheduled. One that has been woken meanwhile goes to the end of the
     /// queue: one that wakes itself for ever leaves room for others.
     fn run(self: Arc<Self>) {
-        let Some(mut work) = self.work().take() else {
+        let polled = State::Polled { woken: false };
+        let State::Scheduled(mut work) = std::mem::replace(&mut *self.state(), polled) else {
             return;
         };
         let waker = Waker::from(Arc::clone(&self));
@@ -135,14 +129,15 @@ impl Task {
             std::panic::catch_unwind(AssertUnwindSafe(|| work.body.as_mut().poll(&mut context)));
         let outcome = match polled {
             Ok(Poll::Pending) => {
-                *self.work() = Some(work);
                 drop(waker);
-                let idle =
-                    self.state
-                        .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
-                if idle.is_err() {
-                    // Not a store, which would come after the first waker alone and not after others.
-                    self.state.swap(RUNNING, Ordering::AcqRel);
+                let mut state = self.state();
+                let woken = matches!(*state, State::Polled { woken: true });
+                *state = match woken {
+                    true => State::Scheduled(work),
+                    false => State::Idle(work),
+                };
+                drop(state);
+                if woken {
                     self.schedule();
                 }
                 return;
@@ -150,7 +145,7 @@ impl Task {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => Err(Error::internal(panics::describe(work.handler, panic))),
         };
-        self.state.store(DONE, Ordering::Release);
+        *self.state() = State::Done;
         work.end(outcome);
     }
 }
@@ -188,8 +183,8 @@ impl executor::Job for End {
 /// waker may hold any lock.
 impl Drop for Task {
     fn drop(&mut self) {
-        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(work) = work.take() {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let State::Idle(work) = std::mem::replace(state, State::Done) {
             executor::run(Box::new(End(work)));
         }
     }
@@ -217,13 +212,12 @@ pub fn start_async(
     let host = frame.host();
     let (completion, call) = pair();
     let task = Arc::new(Task {
-        work: Mutex::new(Some(Work {
+        state: Mutex::new(State::Scheduled(Work {
             body,
             frame: owned,
             completion,
             handler,
         })),
-        state: AtomicU8::new(RUNNING),
     });
     if host.has_futures() {
         task.schedule();
@@ -332,56 +326,6 @@ mod loom_tests {
             });
             assert!(call(loom_host::bare(), until_ready(timer)));
             thread.join().unwrap();
-        });
-    }
-
-    /// A body that wakes itself while it is polled.
-    #[test]
-    fn loom_a_body_wakes_itself() {
-        for host in loom_host::both() {
-            loom::model(move || {
-                let mut polls = 0;
-                let body = std::future::poll_fn(move |context| {
-                    polls += 1;
-                    if polls < 3 {
-                        context.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    Poll::Ready(Ok(()))
-                });
-                assert!(call(host, Box::pin(body)));
-            });
-        }
-    }
-
-    /// What a waker wrote before it woke is seen by the poll that follows, also where somebody had woken the body already and
-    /// this waker changes nothing.
-    #[test]
-    fn loom_what_a_waker_wrote_is_seen() {
-        use loom::sync::atomic::AtomicBool;
-
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(2);
-        model.check(|| {
-            let word = Arc::new(AtomicBool::new(false));
-            let mut begun = false;
-            let body = std::future::poll_fn(move |context| {
-                if !begun {
-                    begun = true;
-                    let (waker, there) = (context.waker().clone(), Arc::clone(&word));
-                    loom::thread::spawn(move || {
-                        there.store(true, Ordering::Release);
-                        waker.wake();
-                    });
-                    context.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                match word.load(Ordering::Acquire) {
-                    true => Poll::Ready(Ok(())),
-                    false => Poll::Pending,
-                }
-            });
-            assert!(call(loom_host::bare(), Box::pin(body)));
         });
     }
 

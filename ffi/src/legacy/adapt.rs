@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::descriptor::{Descriptor, Opaque};
 use super::operand::{Operands, look};
 use super::status::{self, Status};
-use super::structure::Builder;
+use super::structure::{Builder, Node, parse};
 use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
@@ -192,9 +192,6 @@ all! {
     Rets Ret ret ret ret_count
 }
 
-/// Pointers for which nothing is allocated.
-const INLINE: usize = 64;
-
 /// Calls an adapted function.
 ///
 /// # Safety
@@ -220,18 +217,6 @@ pub unsafe fn call(
             opaque = descriptor.as_bytes();
         }
     }
-    let leaves = operands.arg_count() + operands.ret_count();
-    // A node takes at least one character of the structure, and one slot in its tuple.
-    let room = leaves + adapter.structure.map_or(0, str::len) + 1;
-    let mut few = [std::ptr::null_mut(); 2 * INLINE];
-    let mut many = Vec::new();
-    let pointers = if room <= INLINE {
-        &mut few[..2 * room]
-    } else {
-        many.resize(2 * room, std::ptr::null_mut());
-        &mut many[..]
-    };
-    let (slots, list) = pointers.split_at_mut(room);
     let stream = stream.map_or(std::ptr::null_mut(), Stream::as_raw);
     let call = Pointers {
         adapter,
@@ -239,24 +224,20 @@ pub unsafe fn call(
         opaque,
         stream,
     };
-    match adapter.structure {
-        None => {
-            for (index, place) in list[..leaves].iter_mut().enumerate() {
-                *place = call.leaf(index).unwrap_or(std::ptr::null_mut());
-            }
-            let rets = &mut list[operands.arg_count()..];
-            let out = match operands.ret_count() {
-                1 => rets[0],
-                _ => rets.as_mut_ptr().cast(),
-            };
-            // SAFETY: the caller's promise.
-            unsafe { call.enter(out, list) }
-        }
-        Some(text) => {
-            // SAFETY: the caller's promise.
-            unsafe { call.structured(text, slots, list, scratch) }
-        }
+    if let Some(text) = adapter.structure {
+        // SAFETY: the caller's promise.
+        return unsafe { call.structured(text, scratch) };
     }
+    let leaves = operands.arg_count() + operands.ret_count();
+    let leaf = |index| call.leaf(index).unwrap_or(std::ptr::null_mut());
+    let mut list: Vec<_> = (0..leaves).map(leaf).collect();
+    let rets = &mut list[operands.arg_count()..];
+    let out = match operands.ret_count() {
+        1 => rets[0],
+        _ => rets.as_mut_ptr().cast(),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { call.enter(out, &mut list) }
 }
 
 /// One call of an adapted function.
@@ -287,17 +268,23 @@ impl Pointers<'_> {
     ///
     /// # Safety
     /// As [`call`].
-    unsafe fn structured(
-        &self,
-        text: &str,
-        slots: &mut [*mut c_void],
-        list: &mut [*mut c_void],
-        scratch: Option<Scratch<'_>>,
-    ) -> Result<()> {
-        let size = size_of_val(slots);
-        let mut device: Option<CopyToDevice> = None;
+    unsafe fn structured(&self, text: &str, scratch: Option<Scratch<'_>>) -> Result<()> {
+        let args = self.operands.arg_count();
+        let leaves = args + self.operands.ret_count();
+        let wrong = || {
+            Error::invalid_argument(format!(
+                "the structure \"{text}\" does not describe a call with {args} operands and {} \
+                 results",
+                leaves - args
+            ))
+        };
+        let (operands, result) = parse(text).ok_or_else(wrong)?;
+        let count = operands.iter().map(Node::slots).sum::<usize>() + result.slots();
+        let mut slots = vec![std::ptr::null_mut(); count];
         let mut base = slots.as_mut_ptr();
-        if !self.adapter.function.is_cpu() && !self.stream.is_null() {
+        let is_cpu = self.adapter.function.is_cpu();
+        let mut device: Option<CopyToDevice> = None;
+        if !is_cpu && !self.stream.is_null() {
             let copy = self.adapter.copy.ok_or_else(|| {
                 Error::unimplemented(
                     "tuples on a device lie in device memory: give the adapter a `copy` function",
@@ -306,48 +293,37 @@ impl Pointers<'_> {
             let scratch = scratch
                 .as_ref()
                 .ok_or_else(|| Error::failed_precondition("the call has no scratch memory"))?;
+            let size = size_of_val(&slots[..]);
             base = scratch.allocate(size, 64)?.as_ptr().cast();
             device = Some(copy);
         }
-        let args = self.operands.arg_count();
-        let leaves = args + self.operands.ret_count();
         let mut builder = Builder {
-            text: text.as_bytes(),
-            at: 0,
             slots,
             used: 0,
-            list,
-            listed: 0,
+            list: Vec::new(),
             leaf: |index| self.leaf(index),
             leaves: 0,
             base,
         };
-        let mut operand_slots = 0;
-        let built = builder
-            .operands(self.adapter.function.is_cpu())
-            .filter(|()| builder.leaves == args)
-            .and_then(|()| {
-                operand_slots = builder.used;
-                builder.node()
-            })
-            .filter(|_| builder.leaves == leaves);
-        let copied = match (built, device) {
-            (None, _) => Err(Error::invalid_argument(format!(
-                "the structure \"{text}\" does not describe a call with {args} operands and {} \
-                 results",
-                leaves - args
-            ))),
-            (Some(_), Some(copy)) if operand_slots > 0 => {
-                // SAFETY: the scratch memory has room for all slots, on the call's stream.
-                unsafe { copy(self.stream, base, &builder.slots[..operand_slots]) }
+        for (index, operand) in operands.iter().enumerate() {
+            let root = builder.node(operand).ok_or_else(wrong)?;
+            if is_cpu {
+                // There the list has the roots alone.
+                builder.list.truncate(index);
+                builder.list.push(root);
             }
-            _ => Ok(()),
-        };
-        copied.and_then(|()| {
-            let out = built.unwrap_or(std::ptr::null_mut());
-            // SAFETY: the caller's promise.
-            unsafe { self.enter(out, builder.list) }
-        })
+        }
+        let (operand_leaves, operand_slots) = (builder.leaves, builder.used);
+        let out = builder.node(&result).ok_or_else(wrong)?;
+        if operand_leaves != args || builder.leaves != leaves {
+            return Err(wrong());
+        }
+        if let Some(copy) = device.filter(|_| operand_slots > 0) {
+            // SAFETY: the scratch memory has room for all slots, on the call's stream.
+            unsafe { copy(self.stream, base, &builder.slots[..operand_slots]) }?;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.enter(out, &mut builder.list) }
     }
 
     /// Calls the function and reads its status.
@@ -356,40 +332,22 @@ impl Pointers<'_> {
     /// As [`call`]; the pointers have the form that the function expects.
     unsafe fn enter(&self, out: *mut c_void, list: &mut [*mut c_void]) -> Result<()> {
         let (list, opaque) = (list.as_mut_ptr(), self.opaque.as_ptr().cast());
-        let status = match self.adapter.function {
-            Function::Cpu(function) => {
-                // SAFETY: the caller's promise.
-                unsafe { function(out, list.cast()) };
-                return Ok(());
-            }
-            Function::Gpu(function) => {
-                let len = self.opaque.len();
-                // SAFETY: the caller's promise.
-                unsafe { function(self.stream, list, opaque, len) };
-                return Ok(());
-            }
-            Function::CpuStatus(function) => {
-                let status = Status::acquire();
-                let at = status.as_ptr();
-                // SAFETY: the caller's promise.
-                unsafe { function(out, list.cast(), at) };
-                status
-            }
-            Function::CpuUnified(function) => {
-                let (len, status) = (self.opaque.len(), Status::acquire());
-                let at = status.as_ptr();
-                // SAFETY: the caller's promise.
-                unsafe { function(out, list.cast(), opaque, len, at) };
-                status
-            }
-            Function::GpuStatus(function) => {
-                let (len, status) = (self.opaque.len(), Status::acquire());
-                let at = status.as_ptr();
-                // SAFETY: the caller's promise.
-                unsafe { function(self.stream, list, opaque, len, at) };
-                status
-            }
-        };
+        let (len, stream, status) = (self.opaque.len(), self.stream, Status::acquire());
+        let at = status.as_ptr();
+        match self.adapter.function {
+            // SAFETY: the caller's promise.
+            Function::Cpu(function) => unsafe { function(out, list.cast()) },
+            // SAFETY: as above.
+            Function::Gpu(function) => unsafe { function(stream, list, opaque, len) },
+            // SAFETY: as above.
+            Function::CpuStatus(function) => unsafe { function(out, list.cast(), at) },
+            // SAFETY: as above.
+            Function::CpuUnified(function) => unsafe {
+                function(out, list.cast(), opaque, len, at);
+            },
+            // SAFETY: as above.
+            Function::GpuStatus(function) => unsafe { function(stream, list, opaque, len, at) },
+        }
         match status.failure() {
             None => Ok(()),
             Some(message) => Err(Error::internal(status::text(&message))),

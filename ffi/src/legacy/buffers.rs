@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::structure::is_structure;
+use super::structure::{Node, parse};
 use crate::error::{Error, Result};
 
 /// What the list has an entry for.
@@ -26,13 +26,6 @@ pub enum Form {
     /// operands may be null, and are read through their roots then; the target writes the tuples of
     /// the result.
     Nodes,
-}
-
-/// A node of a shape.
-#[derive(Clone, Debug)]
-enum Node {
-    Leaf,
-    Tuple(Vec<Self>),
 }
 
 /// A leaf of an operand.
@@ -182,7 +175,12 @@ impl Buffers {
     /// # Errors
     /// `INVALID_ARGUMENT` for a text that is no structure.
     pub unsafe fn new(list: *const *mut c_void, structure: &str, form: Form) -> Result<Self> {
-        let (operands, result) = parse(structure)?;
+        let (operands, result) = parse(structure).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "\"{structure}\" is no structure: it has '_' for a leaf, brackets for a tuple, commas, and '->' \
+                 before the result"
+            ))
+        })?;
         let mut reader = Reader {
             list,
             at: 0,
@@ -306,76 +304,5 @@ impl Reader {
                 table
             }
         }
-    }
-}
-
-/// Operands and result of a structure.
-fn parse(text: &str) -> Result<(Vec<Node>, Node)> {
-    if !is_structure(text) {
-        return Err(Error::invalid_argument(format!(
-            "\"{text}\" is no structure: it has '_' for a leaf, brackets for a tuple, commas, and '->' \
-             before the result"
-        )));
-    }
-    let mut open: Vec<Vec<Node>> = vec![vec![]];
-    let mut operands = vec![];
-    for byte in text.bytes() {
-        match byte {
-            b'_' => open
-                .last_mut()
-                .map(|list| list.push(Node::Leaf))
-                .unwrap_or(()),
-            b'(' => open.push(vec![]),
-            b')' => {
-                let tuple = Node::Tuple(open.pop().unwrap_or_default());
-                open.last_mut().map(|list| list.push(tuple)).unwrap_or(());
-            }
-            b'-' => operands = std::mem::take(&mut open[0]),
-            _ => {}
-        }
-    }
-    let result = open.pop().and_then(|mut list| list.pop());
-    Ok((operands, result.unwrap_or(Node::Leaf)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(number: usize) -> *mut c_void {
-        std::ptr::without_provenance_mut(number)
-    }
-
-    #[test]
-    fn both_forms_of_the_list() {
-        let text = "((_, ()), _), _ -> (_, (_))";
-        let list = [1, 2, 3, 4, 5].map(at);
-        // SAFETY: five leaves.
-        let leaves = unsafe { Buffers::new(list.as_ptr(), text, Form::Leaves) }.unwrap();
-        let addresses: Vec<_> = leaves.args().iter().map(Leaf::address).collect();
-        assert_eq!(addresses, [1, 2, 3].map(|n| Some(at(n))));
-        assert_eq!(leaves.rets(), [at(4), at(5)]);
-        assert!(leaves.roots().is_empty());
-        // Root, inner tuple, leaf, empty tuple, leaf; leaf; root, leaf, inner tuple, leaf.
-        let list = [10, 0, 0, 0, 0, 3, 20, 4, 21, 5].map(at);
-        // SAFETY: ten nodes.
-        let nodes = unsafe { Buffers::new(list.as_ptr(), text, Form::Nodes) }.unwrap();
-        let paths: Vec<_> = nodes.args().iter().map(Leaf::path).collect();
-        assert_eq!(paths, [&[0, 0][..], &[1], &[]]);
-        assert_eq!(nodes.args()[0].root(), at(10));
-        assert_eq!(nodes.args()[1].address(), None);
-        assert_eq!(nodes.args()[2].address(), Some(at(3)));
-        assert_eq!(nodes.rets(), [at(4), at(5)]);
-        let roots: Vec<_> = nodes
-            .roots()
-            .iter()
-            .map(|root| (root.table.cast::<c_void>(), root.elements.clone()))
-            .collect();
-        assert_eq!(
-            roots,
-            [(at(20), vec![at(4), at(21)]), (at(21), vec![at(5)])]
-        );
-        // SAFETY: nothing is read.
-        assert!(unsafe { Buffers::new(std::ptr::null(), "(_", Form::Nodes) }.is_err());
     }
 }

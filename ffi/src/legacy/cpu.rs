@@ -8,19 +8,15 @@ use super::staging::Device;
 use crate::error::{Error, Result};
 use xla_ffi_runtime::{CpuStream, DeviceStream};
 
-/// The streams of the embedded runtime, one device unless it is said otherwise.
+/// The streams of the embedded runtime, of one device.
 ///
 /// ```
-/// use xla_ffi::legacy::{CpuStreams, Device, Root, Staging};
+/// use xla_ffi::legacy::{CpuStreams, Root, Staging};
 /// use xla_ffi_runtime::{CpuStream, DeviceStream};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let stream = CpuStream::new()?;
-/// let streams = CpuStreams::new();
-/// streams.assign(&stream, 1);
-/// assert_eq!(streams.device_of(stream.handle())?, 1);
-///
-/// let pool = Staging::new(streams, 4);
+/// let pool = Staging::new(CpuStreams::new(), 4);
 /// let mut table = [std::ptr::null_mut()];
 /// let root = Root { table: table.as_mut_ptr(), elements: vec![std::ptr::dangling_mut()] };
 /// // SAFETY: the table has room for one, until the stream has run.
@@ -31,24 +27,13 @@ use xla_ffi_runtime::{CpuStream, DeviceStream};
 /// # }
 /// ```
 #[derive(Debug, Default)]
-pub struct CpuStreams {
-    /// Streams of other devices than 0, by handle.
-    others: Mutex<Vec<(usize, u64)>>,
-}
+pub struct CpuStreams;
 
 impl CpuStreams {
-    /// All streams belong to device 0.
+    /// The streams.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            others: Mutex::new(Vec::new()),
-        }
-    }
-
-    /// Says that a stream belongs to another device, whose events are not those of this one.
-    pub fn assign(&self, stream: &CpuStream, device: u64) {
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others.push((stream.handle() as usize, device));
+        Self
     }
 
     fn find(stream: *mut c_void) -> Result<Arc<CpuStream>> {
@@ -75,7 +60,6 @@ impl CpuStreams {
 /// ```
 #[derive(Debug)]
 pub struct CpuEvent {
-    device: u64,
     done: Arc<(Mutex<bool>, Condvar)>,
 }
 
@@ -95,27 +79,17 @@ impl Place {
 unsafe impl Device for CpuStreams {
     type Event = CpuEvent;
 
-    fn device_of(&self, stream: *mut c_void) -> Result<u64> {
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = others.iter().find(|(handle, _)| *handle == stream as usize);
-        Ok(found.map_or(0, |(_, device)| *device))
+    fn device_of(&self, _: *mut c_void) -> Result<u64> {
+        Ok(0)
     }
 
-    fn event(&self, stream: *mut c_void) -> Result<CpuEvent> {
+    fn event(&self, _: *mut c_void) -> Result<CpuEvent> {
         Ok(CpuEvent {
-            device: self.device_of(stream)?,
             done: Arc::default(),
         })
     }
 
     fn record(&self, event: &mut CpuEvent, stream: *mut c_void) -> Result<()> {
-        let device = self.device_of(stream)?;
-        if device != event.device {
-            return Err(Error::internal(format!(
-                "an event of device {} was recorded on a stream of device {device}",
-                event.device
-            )));
-        }
         let stream = Self::find(stream)?;
         event.done = Arc::default();
         let done = event.done.clone();

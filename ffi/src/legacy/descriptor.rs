@@ -3,14 +3,6 @@
 use crate::attribute::{AttrValue, Attribute};
 use crate::declare::attr_type::AttrType;
 use crate::operand::element::Element;
-use crate::operand::uninit;
-use std::mem::MaybeUninit;
-
-impl Default for Descriptor {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// Bytes that an adapted function gets as `opaque`, written by [`Describe`](super::Describe).
 ///
@@ -22,40 +14,19 @@ impl Default for Descriptor {
 /// opaque.extend(b"ab");
 /// assert_eq!(opaque.as_bytes(), b"\x02\0\0\0ab");
 /// ```
-pub struct Descriptor {
-    local: [MaybeUninit<u8>; Self::INLINE],
-    len: usize,
-    spilled: Vec<u8>,
-}
+#[derive(Debug, Default)]
+pub struct Descriptor(Vec<u8>);
 
 impl Descriptor {
-    /// Bytes for which nothing is allocated.
-    pub const INLINE: usize = 512;
-
     /// No bytes.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            local: [const { MaybeUninit::uninit() }; Self::INLINE],
-            len: 0,
-            spilled: Vec::new(),
-        }
+        Self::default()
     }
 
     /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
-        let room = self.local.get_mut(self.len..self.len + bytes.len());
-        if self.spilled.is_empty() {
-            if let Some(room) = room {
-                uninit::copy(room, bytes);
-                self.len += bytes.len();
-                return;
-            }
-        }
-        if self.spilled.is_empty() {
-            self.spilled = self.as_bytes().to_vec();
-        }
-        self.spilled.extend_from_slice(bytes);
+        self.0.extend_from_slice(bytes);
     }
 
     /// Appends a number as it lies in memory.
@@ -69,17 +40,7 @@ impl Descriptor {
     /// What has been appended.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        if !self.spilled.is_empty() {
-            return &self.spilled;
-        }
-        // SAFETY: the first `len` bytes have been written.
-        unsafe { std::slice::from_raw_parts(self.local.as_ptr().cast(), self.len) }
-    }
-}
-
-impl std::fmt::Debug for Descriptor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Descriptor").field(&self.as_bytes()).finish()
+        &self.0
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
@@ -10,19 +9,19 @@ use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 #[repr(C)]
 struct Object {
     head: XlaFfiLegacyStatus,
-    inner: Mutex<Inner>,
+    failure: Mutex<Option<Vec<u8>>>,
 }
 
-#[derive(Default)]
-struct Inner {
-    /// Whether a call uses the object.
-    live: bool,
-    failure: Option<Vec<u8>>,
-}
+// SAFETY: the head is constant.
+unsafe impl Sync for Object {}
 
 /// Statuses that no call uses. They are never freed, so that a pointer that somebody kept names a
 /// status for ever.
-static IDLE: [AtomicPtr<Object>; 256] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 256];
+static IDLE: Mutex<Vec<&Object>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 unsafe extern "C" fn set(
     this: *mut XlaFfiLegacyStatus,
@@ -39,20 +38,7 @@ unsafe extern "C" fn set(
         // SAFETY: the caller names `len` bytes.
         unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) }.to_vec()
     });
-    let mut inner = object.lock();
-    if inner.live {
-        inner.failure = failure;
-    } else {
-        crate::entry::panics::tell(format_args!(
-            "a custom call wrote its status after it had ended; the write is ignored"
-        ));
-    }
-}
-
-impl Object {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    *lock(&object.failure) = failure;
 }
 
 /// A status for one call, which says success until something else is written.
@@ -60,17 +46,9 @@ pub(super) struct Status(&'static Object);
 
 impl Status {
     pub(super) fn acquire() -> Self {
-        let idle = IDLE
-            .iter()
-            .map(|place| place.swap(std::ptr::null_mut(), Ordering::Acquire))
-            .find(|object| !object.is_null());
+        let idle = lock(&IDLE).pop();
         let object = idle.unwrap_or_else(make);
-        // SAFETY: objects live for ever; nobody else has this one.
-        let object = unsafe { &*object };
-        *object.lock() = Inner {
-            live: true,
-            failure: None,
-        };
+        *lock(&object.failure) = None;
         Self(object)
     }
 
@@ -80,28 +58,18 @@ impl Status {
 
     /// The bytes of a failure's message.
     pub(super) fn failure(&self) -> Option<Vec<u8>> {
-        self.0.lock().failure.take()
+        lock(&self.0.failure).take()
     }
 }
 
 impl Drop for Status {
     fn drop(&mut self) {
-        *self.0.lock() = Inner::default();
-        let object = std::ptr::from_ref(self.0).cast_mut();
-        for place in &IDLE {
-            let empty = std::ptr::null_mut();
-            if place
-                .compare_exchange(empty, object, Ordering::Release, Ordering::Relaxed)
-                .is_ok()
-            {
-                return;
-            }
-        }
+        lock(&IDLE).push(self.0);
     }
 }
 
 #[cold]
-fn make() -> *mut Object {
+fn make() -> &'static Object {
     let layout = std::alloc::Layout::from_size_align(
         size_of::<Object>(),
         const { XlaFfiLegacyStatus::ALIGNMENT },
@@ -118,11 +86,12 @@ fn make() -> *mut Object {
             this: place.cast(),
             set: Some(set),
         },
-        inner: Mutex::default(),
+        failure: Mutex::default(),
     };
     // SAFETY: fresh memory of this layout.
     unsafe { place.write(object) };
-    place
+    // SAFETY: written, and never freed.
+    unsafe { &*place }
 }
 
 /// A message as text: bytes that are no UTF-8 as `\xNN`.

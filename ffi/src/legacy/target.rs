@@ -164,145 +164,61 @@ pub fn targets(once: &Once, infos: &[&'static TargetInfo]) -> *const XlaFfiLegac
     NEWEST.load(Ordering::Acquire)
 }
 
-/// Operands for which nothing is allocated.
-const INLINE: usize = 16;
-
-/// The operands and results of one call, as a frame has them.
-struct Frame<'a> {
-    args: usize,
-    rets: usize,
-    shape: &'a dyn Fn(usize) -> (XLA_FFI_DataType, &'a [i64]),
-    /// Finds where they lie, arguments before results.
-    leaves: Leaves<'a>,
+/// For `legacy!`: what it says of a target, and what every form of a call has.
+#[derive(Debug)]
+pub struct Call {
+    /// The target's name.
+    pub name: &'static str,
+    /// Its operands.
+    pub layout: Layout,
+    /// Their tuples.
+    pub tuples: Option<Tuples>,
+    /// The attribute that the opaque bytes are.
+    pub attribute: &'static str,
+    /// The opaque bytes; null where the form has none.
+    pub opaque: *const c_char,
+    /// How many they are.
+    pub opaque_len: usize,
+    /// Null, or the call's.
+    pub status: *mut XlaCustomCallStatus,
 }
-
-/// Given the number of arguments, fills a list with the addresses of arguments and results.
-type Leaves<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
 
 /// For `legacy!`: a call of `H` in the form of CPU targets; those without opaque bytes give none.
 ///
 /// # Safety
-/// The lists have a pointer for each operand of `layout`, to as many elements as it says; `opaque`
-/// names that many bytes; `status` is null or the call's.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what the C function gets, and what the macro knows"
-)]
-pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
-    name: &'static str,
-    layout: Layout,
-    tuples: Option<Tuples>,
-    attribute: &'static str,
-    out: *mut c_void,
-    ins: *mut *const c_void,
-    opaque: *const c_char,
-    opaque_len: usize,
-    status: *mut XlaCustomCallStatus,
-) {
-    // SAFETY: the caller's promise.
-    let opaque = unsafe { bytes(opaque, opaque_len) };
-    let leaves = |args: usize, leaves: &mut [*mut c_void]| {
-        if let Some(tuples) = tuples {
-            tuples.check(args, leaves.len() - args)?;
-        }
-        // SAFETY: the caller's lists.
-        unsafe { on_host(tuples, out, ins, args, leaves) }
-    };
-    // SAFETY: the caller's promise.
-    let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaves) };
-    tell_outcome(name, status, outcome);
-}
-
-/// # Safety
-/// `data` names `len` bytes, which stay for as long as the call.
-unsafe fn bytes<'a>(data: *const c_char, len: usize) -> &'a [u8] {
-    if len == 0 || data.is_null() {
-        return &[];
-    }
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) }
-}
-
-/// Calls `H` with operands as the layout tells.
-///
-/// # Safety
-/// The leaves name as many elements as the layout says.
-unsafe fn run<H: Stage<EXECUTE>>(
-    layout: Layout,
-    attribute: &'static str,
-    opaque: &[u8],
-    stream: Option<*mut c_void>,
-    leaves: Leaves<'_>,
-) -> std::result::Result<(), String> {
-    match layout {
-        Layout::Fixed(args, rets) => {
-            let frame = Frame {
-                args: args.len(),
-                rets: rets.len(),
-                shape: &|index| shape_at(args, rets, index),
-                leaves,
-            };
-            // SAFETY: the caller's promise.
-            unsafe { frame.call::<H>(attribute, opaque, stream) }
-        }
-        Layout::FromOpaque(shapes) => {
-            let shapes = match std::panic::catch_unwind(|| shapes(opaque)) {
-                Err(panic) => {
-                    return Err(crate::entry::panics::describe(
-                        "the shapes' function",
-                        panic,
-                    ));
-                }
-                Ok(Err(error)) => return Err(error.to_string()),
-                Ok(Ok(shapes)) => shapes,
-            };
-            let all: Vec<_> = shapes.args.iter().chain(&shapes.rets).collect();
-            let frame = Frame {
-                args: shapes.args.len(),
-                rets: shapes.rets.len(),
-                shape: &|index| (all[index].0, &all[index].1[..]),
-                leaves,
-            };
-            // SAFETY: the caller's promise.
-            unsafe { frame.call::<H>(attribute, opaque, stream) }
-        }
-    }
+/// The lists have a pointer for each operand of the layout, to as many elements as it says; `opaque`
+/// names its bytes; the status is null or the call's.
+pub unsafe fn call_cpu<H: Stage<EXECUTE>>(call: Call, out: *mut c_void, ins: *mut *const c_void) {
+    call.answer(|| {
+        let find = |args: usize, leaves: &mut [*mut c_void]| {
+            // SAFETY: the caller's lists.
+            unsafe { on_host(call.tuples, out, ins, args, leaves) }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { call.run::<H>(None, &find) }
+    });
 }
 
 /// For `legacy!`: a call of `H` in the form of device targets, whose list has the leaves.
 ///
 /// # Safety
 /// As [`call_cpu`], of one list.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what the C function gets, and what the macro knows"
-)]
 pub unsafe fn call_device<H: Stage<EXECUTE>>(
-    name: &'static str,
-    layout: Layout,
-    tuples: Option<Tuples>,
-    attribute: &'static str,
+    call: Call,
     stream: *mut c_void,
     buffers: *mut *mut c_void,
-    opaque: *const c_char,
-    opaque_len: usize,
-    status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the caller's promise.
-    let opaque = unsafe { bytes(opaque, opaque_len) };
-    let leaves = |args: usize, leaves: &mut [*mut c_void]| {
-        if let Some(tuples) = tuples {
-            tuples.check(args, leaves.len() - args)?;
-        }
-        for (index, leaf) in leaves.iter_mut().enumerate() {
-            // SAFETY: one list, arguments before results.
-            *leaf = unsafe { buffers.wrapping_add(index).read() };
-        }
-        Ok(())
-    };
-    // SAFETY: the caller's promise.
-    let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaves) };
-    tell_outcome(name, status, outcome);
+    call.answer(|| {
+        let find = |_: usize, leaves: &mut [*mut c_void]| {
+            for (index, leaf) in leaves.iter_mut().enumerate() {
+                // SAFETY: one list, arguments before results.
+                *leaf = unsafe { buffers.wrapping_add(index).read() };
+            }
+            Ok(())
+        };
+        // SAFETY: the caller's promise.
+        unsafe { call.run::<H>(Some(stream), &find) }
+    });
 }
 
 /// For `legacy!`: a call of `H` in the form of device targets, whose list has every node. `pool` writes
@@ -311,143 +227,97 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
 /// # Safety
 /// As [`call_cpu`], of one list; tables of the result have room, and tuples of operands their elements'
 /// addresses, once the stream has come there.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "what the C function gets, and what the macro knows"
-)]
 pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
-    name: &'static str,
+    call: Call,
     pool: &'static Staging<D>,
-    layout: Layout,
-    tuples: Option<Tuples>,
-    attribute: &'static str,
     stream: *mut c_void,
     buffers: *mut *mut c_void,
-    opaque: *const c_char,
-    opaque_len: usize,
-    status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the caller's promise.
-    let opaque = unsafe { bytes(opaque, opaque_len) };
-    let call = || {
-        let Some(tuples) = tuples else {
-            unreachable!("`legacy!` names a pool where it names tuples");
-        };
+    call.answer(|| {
+        let structure = call.tuples.map_or("", |tuples| tuples.structure);
         // SAFETY: the caller's list.
-        let list = unsafe { OnDevice::new(pool, tuples.structure, stream, buffers) }
-            .map_err(|error| error.to_string())?;
-        let leaves = |args: usize, leaves: &mut [*mut c_void]| {
-            tuples.check(args, leaves.len() - args)?;
-            list.leaves(leaves)
-        };
+        let list = unsafe { OnDevice::new(pool, structure, stream, buffers) }?;
+        let find = |_: usize, leaves: &mut [*mut c_void]| list.leaves(leaves);
         // SAFETY: the caller's promise.
-        unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaves) }?;
-        list.write().map_err(|error| error.to_string())
-    };
-    // The platform's functions may be anybody's.
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
-    let outcome = outcome.unwrap_or_else(|panic| {
-        Err(crate::entry::panics::describe(
-            "the platform of its pool",
-            panic,
-        ))
+        unsafe { call.run::<H>(Some(stream), &find) }?;
+        list.write()
     });
-    tell_outcome(name, status, outcome);
 }
 
-fn shape_at(
-    args: &'static [OperandShape],
-    rets: &'static [OperandShape],
-    index: usize,
-) -> OperandShape {
-    match index.checked_sub(args.len()) {
-        None => args[index],
-        Some(index) => rets[index],
+/// Given the number of arguments, fills a list with the addresses of arguments and results.
+type Find<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
+
+impl Call {
+    /// Tells what became of the call; the shapes' function and the platform's may panic.
+    fn answer(&self, run: impl FnOnce() -> Result<()>) {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let text = crate::entry::panics::describe(self.name, panic);
+            Err(Error::internal(text))
+        });
+        let Err(error) = outcome else { return };
+        if self.status.is_null() {
+            crate::entry::panics::tell(format_args!(
+                "the custom call '{}' failed, and its convention has no status to tell it: {error}",
+                self.name
+            ));
+            return;
+        }
+        // SAFETY: the status of the call, which lasts.
+        unsafe { super::set_failure(self.status, error.to_string()) };
     }
-}
 
-/// Tells the status, or whoever reads standard error, how a call went.
-fn tell_outcome(
-    name: &str,
-    status: *mut XlaCustomCallStatus,
-    outcome: std::result::Result<(), String>,
-) {
-    let Err(message) = outcome else { return };
-    if status.is_null() {
-        crate::entry::panics::tell(format_args!(
-            "the custom call '{name}' failed, and its convention has no status to tell it: \
-             {message}"
-        ));
-        return;
-    }
-    // SAFETY: the status of the call, which lasts.
-    unsafe { super::set_failure(status, message) };
-}
-
-impl Frame<'_> {
-    /// Calls the handler with a call frame of these operands.
+    /// Calls `H` with operands as the layout tells.
     ///
     /// # Safety
-    /// The leaves name as many elements as the shapes say.
-    unsafe fn call<H: Stage<EXECUTE>>(
+    /// What `find` finds has as many elements as the layout says.
+    unsafe fn run<H: Stage<EXECUTE>>(
         &self,
-        attribute: &'static str,
-        opaque: &[u8],
         stream: Option<*mut c_void>,
-    ) -> std::result::Result<(), String> {
-        let count = self.args + self.rets;
-        if count <= INLINE {
-            let mut buffers = [EMPTY; INLINE];
-            let mut pointers = [std::ptr::null_mut(); INLINE];
-            // SAFETY: the caller's promise.
-            return unsafe {
-                self.enter::<H>(&mut buffers, &mut pointers, attribute, opaque, stream)
-            };
-        }
-        let mut buffers = vec![EMPTY; count];
-        let mut pointers = vec![std::ptr::null_mut(); count];
-        // SAFETY: the caller's promise.
-        unsafe { self.enter::<H>(&mut buffers, &mut pointers, attribute, opaque, stream) }
-    }
-
-    /// # Safety
-    /// As [`Frame::call`]; the slices have room for all operands.
-    unsafe fn enter<H: Stage<EXECUTE>>(
-        &self,
-        buffers: &mut [XLA_FFI_Buffer],
-        pointers: &mut [*mut c_void],
-        attribute: &'static str,
-        opaque: &[u8],
-        stream: Option<*mut c_void>,
-    ) -> std::result::Result<(), String> {
-        // All operands are buffers: one list of tags serves arguments and results, whatever their
-        // number.
-        let mut few = [XLA_FFI_ArgType::BUFFER; INLINE];
-        let mut many = Vec::new();
-        let types = if pointers.len() <= INLINE {
-            &mut few[..]
+        find: Find<'_>,
+    ) -> Result<()> {
+        let opaque = if self.opaque_len == 0 || self.opaque.is_null() {
+            &[]
         } else {
-            many.resize(pointers.len(), XLA_FFI_ArgType::BUFFER);
-            &mut many[..]
+            // SAFETY: the caller's promise.
+            unsafe { std::slice::from_raw_parts(self.opaque.cast::<u8>(), self.opaque_len) }
         };
-        let count = self.args + self.rets;
-        (self.leaves)(self.args, &mut pointers[..count]).map_err(|error| error.to_string())?;
-        for (index, (buffer, pointer)) in buffers.iter_mut().zip(&mut pointers[..count]).enumerate()
-        {
-            let (dtype, dims) = (self.shape)(index);
-            *buffer = XLA_FFI_Buffer {
-                dtype,
-                data: *pointer,
+        let told;
+        let (args, shapes): (usize, Vec<(XLA_FFI_DataType, &[i64])>) = match self.layout {
+            Layout::Fixed(args, rets) => (args.len(), args.iter().chain(rets).copied().collect()),
+            Layout::FromOpaque(shapes) => {
+                told = shapes(opaque)?;
+                let all = told.args.iter().chain(&told.rets);
+                let all = all.map(|(dtype, dims)| (*dtype, &dims[..]));
+                (told.args.len(), all.collect())
+            }
+        };
+        if let Some(tuples) = self.tuples {
+            tuples.check(args, shapes.len() - args)?;
+        }
+        let mut pointers = vec![std::ptr::null_mut(); shapes.len()];
+        find(args, &mut pointers)?;
+        let mut buffers: Vec<_> = shapes
+            .iter()
+            .zip(&pointers)
+            .map(|((dtype, dims), data)| XLA_FFI_Buffer {
+                struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
+                extension_start: std::ptr::null_mut(),
+                dtype: *dtype,
+                data: *data,
                 rank: dims.len() as i64,
                 dims: dims.as_ptr().cast_mut(),
-                ..EMPTY
-            };
+            })
+            .collect();
+        for (pointer, buffer) in pointers.iter_mut().zip(&mut buffers) {
             *pointer = std::ptr::from_mut(buffer).cast();
         }
-        let value = Value::decode::<H>(attribute, opaque)?;
+        // All operands are buffers: one list of tags serves arguments and results.
+        let mut types = vec![XLA_FFI_ArgType::BUFFER; shapes.len()];
+        let value = Value::decode::<H>(self.attribute, opaque)?;
         let name = XLA_FFI_ByteSpan {
-            ptr: attribute.as_ptr().cast(),
-            len: attribute.len(),
+            ptr: self.attribute.as_ptr().cast(),
+            len: self.attribute.len(),
         };
         let mut names = [(&raw const name).cast_mut()];
         let mut values = [value.address()];
@@ -464,21 +334,21 @@ impl Frame<'_> {
             args: XLA_FFI_Args {
                 struct_size: XLA_FFI_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
-                size: self.args as i64,
+                size: args as i64,
                 types: types.as_mut_ptr(),
                 args: pointers.as_mut_ptr(),
             },
             rets: XLA_FFI_Rets {
                 struct_size: XLA_FFI_Rets::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
-                size: self.rets as i64,
+                size: (shapes.len() - args) as i64,
                 types: types.as_mut_ptr().cast(),
-                rets: pointers[self.args..].as_mut_ptr(),
+                rets: pointers[args..].as_mut_ptr(),
             },
             attrs: XLA_FFI_Attrs {
                 struct_size: XLA_FFI_Attrs::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
-                size: i64::from(!attribute.is_empty()),
+                size: i64::from(!self.attribute.is_empty()),
                 types: tags.as_mut_ptr(),
                 names: names.as_mut_ptr(),
                 attrs: values.as_mut_ptr(),
@@ -490,19 +360,10 @@ impl Frame<'_> {
         // SAFETY: errors of this frame come from the table's own function.
         match unsafe { Failure::from_raw(error) } {
             None => Ok(()),
-            Some(failure) => Err(failure.message()),
+            Some(failure) => Err(Error::internal(failure.message())),
         }
     }
 }
-
-const EMPTY: XLA_FFI_Buffer = XLA_FFI_Buffer {
-    struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
-    extension_start: std::ptr::null_mut(),
-    dtype: XLA_FFI_DataType::INVALID,
-    data: std::ptr::null_mut(),
-    rank: 0,
-    dims: std::ptr::null_mut(),
-};
 
 /// The opaque bytes as the attribute that the handler declares.
 enum Value {
@@ -512,7 +373,7 @@ enum Value {
 }
 
 impl Value {
-    fn decode<H: Stage<EXECUTE>>(name: &str, bytes: &[u8]) -> std::result::Result<Self, String> {
+    fn decode<H: Stage<EXECUTE>>(name: &str, bytes: &[u8]) -> Result<Self> {
         let declared = H::INFO.attrs().find(|param| param.name == name);
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();
@@ -522,11 +383,11 @@ impl Value {
             (size > 0 && bytes.len() % size == 0).then(|| bytes.len() / size)
         };
         let wrong = |what: &str, dtype| {
-            format!(
+            Error::invalid_argument(format!(
                 "the opaque has {} bytes, which are no {what} of {} for `{name}`",
                 bytes.len(),
                 crate::operand::element::name(dtype)
-            )
+            ))
         };
         Ok(match declared {
             AttrType::Scalar(dtype) => match whole(dtype) {

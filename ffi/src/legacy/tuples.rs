@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::buffers::{Buffers, Form};
 use super::staging::{Device, Staging};
-use super::structure::{blank, elements};
+use super::structure::{Node, parse};
 use crate::error::{Error, Result};
 
 /// What `legacy!` says of a target's tuples.
@@ -61,18 +61,16 @@ pub(super) unsafe fn on_host(
         form: Form::Nodes,
     }) = tuples
     {
-        let mut walk = Walk {
-            text: structure.as_bytes(),
-            at: 0,
-            operand: Some(0),
-            leaves: of_args.iter_mut(),
-        };
-        // SAFETY: the caller's list.
-        unsafe { walk.operands(ins) }?;
-        walk.leaves = of_rets.iter_mut();
-        walk.operand = None;
+        let (operands, result) = parse(structure).unwrap_or((vec![], Node::Leaf));
+        let mut found = of_args.iter_mut();
+        for (index, operand) in operands.iter().enumerate() {
+            // SAFETY: the caller's list.
+            let root = unsafe { ins.wrapping_add(index).read() };
+            // SAFETY: as above.
+            unsafe { follow(operand, root.cast_mut(), Some(index), &mut found) }?;
+        }
         // SAFETY: the caller's result.
-        return unsafe { walk.node(out) };
+        return unsafe { follow(&result, out, None, &mut of_rets.iter_mut()) };
     }
     for (index, leaf) in of_args.iter_mut().enumerate() {
         // SAFETY: the caller's list.
@@ -111,75 +109,30 @@ fn array(at: *mut c_void, size: usize, operand: Option<usize>) -> Result<*const 
     )))
 }
 
-/// A way through nested arrays of pointers.
-struct Walk<'a> {
-    text: &'a [u8],
-    at: usize,
-    /// The operand that is read, or the result.
+/// Finds the leaves of a node that lies at `address`.
+///
+/// # Safety
+/// A tuple is an array of its elements' addresses.
+unsafe fn follow(
+    node: &Node,
+    address: *mut c_void,
     operand: Option<usize>,
-    /// Those that are to be found.
-    leaves: std::slice::IterMut<'a, *mut c_void>,
-}
-
-impl Walk<'_> {
-    fn letter(&mut self) -> u8 {
-        self.at = blank(self.text, self.at);
-        self.text.get(self.at).copied().unwrap_or(0)
-    }
-
-    /// Reads the operands, and the arrow behind them.
-    ///
-    /// # Safety
-    /// `ins` has a pointer for each.
-    unsafe fn operands(&mut self, ins: *mut *const c_void) -> Result<()> {
-        let mut count = 0;
-        loop {
-            match self.letter() {
-                b'-' => {
-                    self.at += 2;
-                    return Ok(());
-                }
-                b',' => self.at += 1,
-                _ => {
-                    self.operand = Some(count);
-                    // SAFETY: the caller's list.
-                    let root = unsafe { ins.wrapping_add(count).read() };
-                    // SAFETY: as above.
-                    unsafe { self.node(root.cast_mut()) }?;
-                    count += 1;
-                }
-            }
+    leaves: &mut std::slice::IterMut<'_, *mut c_void>,
+) -> Result<()> {
+    let Node::Tuple(elements) = node else {
+        if let Some(leaf) = leaves.next() {
+            *leaf = address;
         }
+        return Ok(());
+    };
+    let table = array(address, elements.len(), operand)?;
+    for (index, element) in elements.iter().enumerate() {
+        // SAFETY: the tuple has so many elements.
+        let at = unsafe { table.wrapping_add(index).read() };
+        // SAFETY: the caller's promise.
+        unsafe { follow(element, at, operand, leaves) }?;
     }
-
-    /// Reads a node of the text, which lies at `address`.
-    ///
-    /// # Safety
-    /// A tuple is an array of its elements' addresses.
-    unsafe fn node(&mut self, address: *mut c_void) -> Result<()> {
-        let is_leaf = self.letter() == b'_';
-        self.at += 1;
-        if is_leaf {
-            if let Some(leaf) = self.leaves.next() {
-                *leaf = address;
-            }
-            return Ok(());
-        }
-        let size = elements(self.text, self.at);
-        let table = array(address, size, self.operand)?;
-        for index in 0..size {
-            if self.letter() == b',' {
-                self.at += 1;
-            }
-            // SAFETY: the tuple has so many elements.
-            let element = unsafe { table.wrapping_add(index).read() };
-            // SAFETY: the caller's promise.
-            unsafe { self.node(element) }?;
-        }
-        self.letter();
-        self.at += 1;
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The list of a device's call with every node.

@@ -389,30 +389,3 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
     assert!(rank <= u32::MAX as usize, "no array has so many dimensions");
     Some(rank)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_agree_with_the_element_types() {
-        fn check<T: Element>() {
-            assert_eq!(bit_width(T::DTYPE), Some(8 * size_of::<T>()));
-        }
-        check::<i8>();
-        check::<i16>();
-        check::<u32>();
-        check::<u64>();
-        check::<f32>();
-        check::<f64>();
-        check::<Pred>();
-        check::<F8E8M0FNU>();
-    }
-
-    #[test]
-    fn sets_print_their_members() {
-        assert_eq!(DataTypes::only(XLA_FFI_DataType::F32).to_string(), "F32");
-        assert!(DataTypes::ANY.contains(XLA_FFI_DataType(200)));
-        assert!(!DataTypes::only(XLA_FFI_DataType::F32).contains(XLA_FFI_DataType(75)));
-    }
-}

@@ -392,18 +392,3 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, 
         problems.ret(frame, at, 1);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn signed_elements_extend_their_sign() {
-        assert_eq!(S4::from_bits(0b0111), 7);
-        assert_eq!(S4::from_bits(0b1000), -8);
-        assert_eq!(S2::from_bits(0b10), -2);
-        assert_eq!(S1::from_bits(1), -1);
-        assert_eq!(U4::from_bits(0b1111), 15);
-        assert_eq!(S4::to_bits(-1) & mask(4), 0b1111);
-    }
-}

@@ -57,27 +57,11 @@ macro_rules! rows {
             }
 
             #[inline]
-            fn count(self) -> usize {
-                self.len()
-            }
-
-            #[inline]
             fn nth(&mut self, n: usize) -> Option<Self::Item> {
                 match self.rows.nth(n) {
                     Some(row) => Some(row),
                     None => self.nth_empty(n),
                 }
-            }
-
-            #[inline]
-            fn last(mut self) -> Option<Self::Item> {
-                self.next_back()
-            }
-
-            #[inline]
-            fn fold<B, F: FnMut(B, Self::Item) -> B>(self, start: B, mut add: F) -> B {
-                let folded = self.rows.fold(start, &mut add);
-                (0..self.empty).fold(folded, |folded, _| add(folded, Default::default()))
             }
         }
 
@@ -87,14 +71,6 @@ macro_rules! rows {
                 match self.rows.next_back() {
                     Some(row) => Some(row),
                     None => self.nth_empty(0),
-                }
-            }
-
-            #[inline]
-            fn nth_back(&mut self, n: usize) -> Option<Self::Item> {
-                match self.rows.nth_back(n) {
-                    Some(row) => Some(row),
-                    None => self.nth_empty(n),
                 }
             }
         }
@@ -186,69 +162,4 @@ rows! {
     /// # Ok::<(), internal::Error>(())
     /// ```
     RowsMut of ChunksExactMut: &'a mut [T], chunks_exact_mut
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Against the rows as a list.
-    #[test]
-    fn rows_are_those_of_a_list() {
-        for dims in [
-            &[][..],
-            &[0],
-            &[3],
-            &[2, 3],
-            &[3, 0],
-            &[0, 3],
-            &[2, 2, 0],
-            &[2, 0, 0],
-        ] {
-            let mut elements: Vec<usize> = (0..dims.iter().product()).collect();
-            let (length, leading) = match dims.split_last() {
-                Some((length, leading)) => (*length, leading.iter().product()),
-                None => (1, 1),
-            };
-            let list: Vec<Vec<usize>> = (0..leading)
-                .map(|row| (row * length..(row + 1) * length).collect())
-                .collect();
-            let rows = || Rows::new(&elements, dims);
-            assert!(rows().eq(&list) && rows().rev().eq(list.iter().rev()));
-            assert_eq!(rows().count(), list.len());
-            assert_eq!(rows().last(), list.last().map(|row| &row[..]));
-            let folded = rows().fold(Vec::new(), |mut all, row| {
-                all.push(row.to_vec());
-                all
-            });
-            assert_eq!(folded, list);
-            for n in 0..=list.len() {
-                let (mut from, mut back, mut known) = (rows(), rows(), list.iter());
-                assert_eq!(
-                    from.nth(n),
-                    known.nth(n).map(|row| &row[..]),
-                    "{dims:?} {n}"
-                );
-                assert_eq!(from.len(), known.len());
-                assert!(from.eq(known));
-                let mut known = list.iter();
-                let (row, other) = (back.nth_back(n), known.nth_back(n));
-                assert_eq!(row, other.map(|row| &row[..]), "{dims:?} {n}");
-                assert!(back.eq(known));
-            }
-            let copy = elements.clone();
-            let own = RowsMut::new(&mut elements, dims);
-            assert_eq!(own.len(), list.len());
-            assert!(own.eq(Rows::new(&copy, dims)));
-        }
-    }
-
-    #[test]
-    fn more_rows_than_can_be_counted_are_the_most() {
-        let mut rows = Rows::<u8>::new(&[], &[usize::MAX, 2, 0]);
-        assert_eq!(rows.len(), usize::MAX);
-        assert_eq!(rows.nth(usize::MAX - 1), Some(&[][..]));
-        assert_eq!(rows.next(), None);
-        assert_eq!(Rows::<u8>::new(&[], &[usize::MAX, 2, 0, 0]).len(), 0);
-    }
 }
