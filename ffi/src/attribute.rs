@@ -206,7 +206,10 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     if let Some(cast) = python_cast(ty, attr).filter(|_| same_kind) {
         crate::entry::problems::put(&mut text, &["; pass ", &cast]);
         // No narrowing makes an integer of a float.
-        let is_float = matches!(ty, AttrType::Scalar(XLA_FFI_DataType::F32 | XLA_FFI_DataType::F64));
+        let is_float = matches!(
+            ty,
+            AttrType::Scalar(XLA_FFI_DataType::F32 | XLA_FFI_DataType::F64)
+        );
         if is_float || matches!(number, Some(Wide::Int(_))) {
             text.push_str(", or let the handler narrow it: #[attr(narrow)]");
         }

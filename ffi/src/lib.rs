@@ -477,7 +477,7 @@ pub mod __private {
     pub use crate::call::frame_copy::{Made, outlives_call};
     pub use crate::declare::about::{About, Batch, Gradient};
     pub use crate::declare::counts::operands;
-    pub use crate::declare::given::{always_given, given, given_once, size_given};
+    pub use crate::declare::given::{always_given, given, size_given};
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::declare::layout::laid_out;
     pub use crate::declare::library_check::check;
@@ -497,6 +497,6 @@ pub mod __private {
         Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,
     };
     pub use xla_ffi_contract::Form;
-    pub use xla_ffi_macros::{__export, __export_legacy, __promised, __used};
+    pub use xla_ffi_macros::{__export, __export_legacy, __promised};
     pub use xla_ffi_sys as sys;
 }

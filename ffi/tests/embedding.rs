@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use xla_ffi::internal::{
-    self, Attributes, CallFrame, Code, DType, PreparedCall, Revision, Runtime, Shape, Stage, Tensor,
+    self, Attributes, CallFrame, Code, DType, Revision, Runtime, Shape, Stage, Tensor,
 };
 use xla_ffi::prelude::*;
 
@@ -30,11 +30,6 @@ impl Drop for Store {
     }
 }
 
-#[derive(xla_ffi::UserType)]
-// SAFETY: no other type of these tests has the name or the number.
-#[user_type(unsafe(name = "tests.embedding.Numbered", id = 7000))]
-struct Numbered(i64);
-
 #[xla_ffi::handler]
 fn scaled(x: Buffer<i64, 1>, mut y: Out<i64, 1>, store: Option<UserData<Store>>) -> Result<()> {
     let scale = store.map_or(-1, |store| store.scale);
@@ -42,18 +37,6 @@ fn scaled(x: Buffer<i64, 1>, mut y: Out<i64, 1>, store: Option<UserData<Store>>)
     Ok(())
 }
 internal::register_handler!("tests.scaled", "Host", scaled);
-
-#[xla_ffi::handler]
-fn numbered(mut y: Out<i64, 0>, number: UserData<Numbered>) -> Result<()> {
-    y.fill(number.0);
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn inside(mut y: Out<i64, 0>, call: internal::Invocation) -> Result<()> {
-    y.fill(call.user_data::<Store>().map_or(-1, |store| store.scale));
-    Ok(())
-}
 
 fn shape(dims: &[i64]) -> Shape {
     Shape::new(DType::S64, dims).expect("a shape")
@@ -96,19 +79,6 @@ fn user_data_is_made_before_or_after_registration() {
 }
 
 #[test]
-fn user_data_with_a_chosen_number() {
-    let runtime = Runtime::default();
-    let handler = runtime
-        .handler("numbered", internal::bundle::<numbered>())
-        .expect("it registers");
-    let data = internal::UserData::new(&runtime).with(Numbered(4));
-    let data = data.and_then(|data| data.with(Store::of(1)));
-    let executable = handler.instantiate(&Attributes::new()).expect("no state");
-    let call = executable.call().user_data(data.expect("two types"));
-    assert_eq!(answer(call.ret(shape(&[]))), [4]);
-}
-
-#[test]
 fn a_second_object_of_a_type_is_refused_and_dropped() {
     let runtime = Runtime::default();
     let data = internal::UserData::new(&runtime)
@@ -137,32 +107,6 @@ fn user_data_of_another_runtime_is_refused() {
 }
 
 #[test]
-fn the_internal_api_finds_the_programs_objects() {
-    let runtime = Runtime::default();
-    let handler = runtime
-        .handler("inside", internal::bundle::<inside>())
-        .expect("it registers");
-    let executable = handler.instantiate(&Attributes::new()).expect("no state");
-    let data = internal::UserData::new(&runtime).with(Store::of(6));
-    let with = executable.call().user_data(data.expect("an object"));
-    assert_eq!(answer(with.ret(shape(&[]))), [6]);
-    assert_eq!(answer(executable.call().ret(shape(&[]))), [-1]);
-}
-
-#[test]
-fn an_absent_object_leaves_nothing_behind() {
-    let runtime = Runtime::default();
-    runtime.register_static().expect("it registers");
-    let mut prepared: PreparedCall = call(&runtime).prepare().expect("it lays out");
-    let before = internal::living_objects();
-    for _ in 0..10 {
-        prepared.invoke().expect("it runs");
-    }
-    assert_eq!(internal::living_objects(), before);
-    assert_eq!(prepared.ret_bytes(0).expect("a result").len(), 16);
-}
-
-#[test]
 fn new_pointers_for_each_call_need_one_dependency() {
     let runtime = Runtime::new(Revision::R9);
     runtime.register_static().expect("it registers");
@@ -186,36 +130,6 @@ fn new_pointers_for_each_call_need_one_dependency() {
     unsafe { call.update(&[y.as_mut_ptr().cast()], &[z.as_mut_ptr().cast()]) }.expect("one each");
     call.invoke().expect("it runs");
     assert_eq!(z, [3, 4]);
-}
-
-#[test]
-fn a_clone_for_each_thread_has_its_own_results() {
-    for revision in [Revision::R3, Revision::NEWEST] {
-        let runtime = Runtime::new(revision);
-        runtime.register_static().expect("it registers");
-        let store = Store::of(5);
-        let dropped = store.dropped.clone();
-        let data = internal::UserData::new(&runtime).with(store);
-        let first = call(&runtime).user_data(data.expect("an object")).prepare();
-        let first = first.expect("it lays out");
-        std::thread::scope(|scope| {
-            for thread in 0..3_i64 {
-                let mut own = first.try_clone().expect("a clone");
-                scope.spawn(move || {
-                    for run in 0..100 {
-                        let x = Tensor::from_vec([2], vec![thread, run]).expect("a tensor");
-                        own.set_args([x]).expect("the same shape");
-                        own.invoke().expect("it runs");
-                    }
-                    let y = own.into_rets().expect("it is over");
-                    assert_eq!(y[0].to_vec(), Some(vec![5 * thread, 5 * 99]));
-                });
-            }
-        });
-        assert_eq!(first.ret_bytes(0).expect("a result"), [0; 16]);
-        drop(first);
-        assert_eq!(dropped.load(Ordering::SeqCst), 1, "nothing keeps it");
-    }
 }
 
 #[test]

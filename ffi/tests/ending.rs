@@ -1,13 +1,12 @@
 //! How calls end that nobody waits for any more: cancellation as handlers in Rust see it, deadlines, waiting for
-//! calls, shutdown; and what a program counts and runs on its own threads.
+//! calls, shutdown; and what a program counts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use xla_ffi::internal::{
-    self, Attributes, Bundle, Call, Canceller, Code, DType, Executor, Revision, Runtime, Shape,
-    bundle,
+    self, Attributes, Bundle, Call, Canceller, Code, DType, Revision, Runtime, Shape, bundle,
 };
 use xla_ffi::prelude::*;
 use xla_ffi::{Cancellation, Future, Later};
@@ -62,16 +61,6 @@ fn inside(call: internal::Invocation) -> Result<()> {
 #[xla_ffi::handler]
 fn asks(cancellation: Cancellation, mut y: Out<i32, 0>) -> Result<()> {
     y.fill(cancellation.is_cancelled().into());
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn tasks(pool: ThreadPool, mut y: Out<i64, 0>) -> Result<()> {
-    let sum = AtomicUsize::new(0);
-    pool.for_each(10, |i| {
-        sum.fetch_add(i, Ordering::SeqCst);
-    });
-    y.fill(sum.into_inner() as i64);
     Ok(())
 }
 
@@ -238,33 +227,4 @@ fn calls_are_counted_by_handler_when_asked() {
     assert_eq!((row("asks").calls, row("asks").errors), (4, 0));
     assert_eq!((row("late").calls, row("late").errors), (1, 1));
     assert!(row("late").time >= long, "{counts:?}");
-}
-
-/// A thread for each task.
-#[derive(Default)]
-struct Threads(AtomicUsize);
-
-impl Executor for Threads {
-    fn execute(&self, task: Box<dyn FnOnce() + Send>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        std::thread::spawn(task);
-    }
-
-    fn num_threads(&self) -> usize {
-        3
-    }
-}
-
-#[test]
-fn tasks_run_on_the_programs_own_threads() {
-    let runtime = Runtime::with_threads(Revision::NEWEST, 2);
-    let threads = Arc::new(Threads::default());
-    let call = || call(&runtime, "tasks", bundle::<tasks>()).ret(scalar(DType::S64));
-    let executor: Arc<dyn Executor> = threads.clone();
-    let outcome = call().executor(executor).run().unwrap();
-    assert_eq!(outcome.rets[0].as_slice(), Some(&[45_i64][..]));
-    let ran = threads.0.load(Ordering::SeqCst);
-    assert!(ran > 0);
-    call().run().unwrap();
-    assert_eq!(threads.0.load(Ordering::SeqCst), ran);
 }

@@ -1,5 +1,5 @@
 //! What the macros say when they are used wrongly. What should compile is in tests of its own
-//! (`forbid_unsafe.rs`, `rust_api/names.rs`): so the cases here are all checked by one cargo.
+//! (`rust_api/names.rs`): so the cases here are all checked by one cargo.
 //!
 //! The expected words lie beside each case, in `.stderr`; `TRYBUILD=overwrite cargo test -p xla-ffi
 //! --test ui` writes them anew.

@@ -26,21 +26,49 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
 }
 
 /// The lifetime of the implementation, its generics and those of the type.
-fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream, TokenStream)> {
+pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream)> {
     let generics = &input.generics;
     let lifetimes: Vec<_> = generics.lifetimes().collect();
     if lifetimes.len() != generics.params.len() || lifetimes.len() > 1 {
         return Err(syn::Error::new_spanned(
             generics,
-            "an attribute type may have one lifetime, that of the call, and no other parameters",
+            "a type that a call gives may have one lifetime, that of the call, and no other parameters",
         ));
     }
     Ok(match lifetimes.first() {
         Some(lifetime) => {
             let lifetime = &lifetime.lifetime;
-            (quote!(#lifetime), quote!(<#lifetime>), quote!(<#lifetime>))
+            (quote!(#lifetime), quote!(<#lifetime>))
         }
-        None => (quote!('f), quote!(<'f>), quote!()),
+        None => (quote!('f), quote!()),
+    })
+}
+
+/// The implementation of `Attribute`. `decode` sees `__value` and `__narrow`, `explain` those and `__name`.
+fn implementation(
+    input: &DeriveInput,
+    constants: &TokenStream,
+    decode: &TokenStream,
+    explain: &TokenStream,
+) -> syn::Result<TokenStream> {
+    let ident = &input.ident;
+    let (lifetime, type_generics) = generics(input)?;
+    Ok(quote! {
+        impl<#lifetime> ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+            #constants
+
+            #[inline(always)]
+            fn decode(
+                __value: ::xla_ffi::AttrValue<#lifetime>,
+                __narrow: bool,
+            ) -> ::core::option::Option<Self> {
+                #decode
+            }
+
+            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
+                #explain
+            }
+        }
     })
 }
 
@@ -84,8 +112,8 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         ));
     }
     let ident = &input.ident;
-    let (lifetime, impl_generics, type_generics) = generics(input)?;
-    let constants = members.iter().map(|member| {
+    let (lifetime, type_generics) = generics(input)?;
+    let params = members.iter().map(|member| {
         let (ty, name, doc) = (member.ty, &member.name, &member.doc);
         let named = quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name).documented(#doc)
@@ -111,12 +139,9 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
                 }
             }
         });
-        match &member.options.default {
+        let decoded = match &member.options.default {
+            // In a closure, so that `?` in the default is told, and does not leave this function.
             Some(default) => quote! {
-                let __value = __dictionary.next(#name, &mut __cursor);
-                __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
-                #in_range
-                // In a closure, so that `?` in the default is told, and does not leave this function.
                 let #local = ::core::option::Option::<#ty>::unwrap_or_else(
                     if __value.is_some() {
                         ::core::option::Option::Some(#take)
@@ -126,12 +151,13 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
                     || #default,
                 );
             },
-            None => quote! {
-                let __value = __dictionary.next(#name, &mut __cursor);
-                __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
-                #in_range
-                let #local: #ty = #take;
-            },
+            None => quote!(let #local: #ty = #take;),
+        };
+        quote! {
+            let __value = __dictionary.next(#name, &mut __cursor);
+            __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
+            #in_range
+            #decoded
         }
     });
     let explains = members.iter().map(|member| {
@@ -144,10 +170,23 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             );
         }
     });
+    let constants = quote! {
+        const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Dictionary;
+        const MEMBERS: &'static [::xla_ffi::Param] =
+            <Self as ::xla_ffi::__private::Attributes<#lifetime>>::MEMBERS;
+    };
+    let attribute = implementation(
+        input,
+        &constants,
+        &quote!(::xla_ffi::__private::struct_from_dictionary(__value)),
+        &quote!(::xla_ffi::__private::explain_struct::<Self>(
+            __value, __name
+        )),
+    )?;
     let fields = members.iter().map(|member| member.ident);
     Ok(quote! {
-        impl #impl_generics ::xla_ffi::__private::Attributes<#lifetime> for #ident #type_generics {
-            const MEMBERS: &'static [::xla_ffi::Param] = &[#(#constants),*];
+        impl<#lifetime> ::xla_ffi::__private::Attributes<#lifetime> for #ident #type_generics {
+            const MEMBERS: &'static [::xla_ffi::Param] = &[#(#params),*];
 
             #[inline(always)]
             fn decode(
@@ -168,60 +207,32 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             }
         }
 
-        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
-            const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Dictionary;
-            const MEMBERS: &'static [::xla_ffi::Param] =
-                <Self as ::xla_ffi::__private::Attributes<#lifetime>>::MEMBERS;
-
-            #[inline(always)]
-            fn decode(
-                __value: ::xla_ffi::AttrValue<#lifetime>,
-                __narrow: bool,
-            ) -> ::core::option::Option<Self> {
-                ::xla_ffi::__private::struct_from_dictionary(__value)
-            }
-
-            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_struct::<Self>(__value, __name)
-            }
-        }
+        #attribute
     })
 }
 
 fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
-    if data.variants.is_empty() {
-        return Err(syn::Error::new_spanned(
-            &input.ident,
-            "no variant to decode to",
-        ));
+    let is_unit = |variant: &syn::Variant| matches!(variant.fields, Fields::Unit);
+    let holds_values = !data.variants.iter().all(is_unit);
+    if !holds_values && strings(input)? {
+        return by_name(input, data);
     }
-    if data
-        .variants
-        .iter()
-        .all(|variant| matches!(variant.fields, Fields::Unit))
-    {
-        return if strings(input)? {
-            by_name(input, data)
-        } else {
-            for variant in &data.variants {
-                no_options(
-                    &variant.attrs,
-                    "the variants of an enumeration of numbers have no options; with #[attr(strings)] on it they have names",
-                )?;
-            }
-            by_number(input, data)
-        };
+    let mut attrs = data.variants.iter().map(|variant| &variant.attrs);
+    if !holds_values {
+        attrs.try_for_each(|attrs| {
+            no_options(
+                attrs,
+                "the variants of an enumeration of numbers have no options; with #[attr(strings)] on it they have names",
+            )
+        })?;
+        return by_number(input, data);
     }
-    no_options(
-        &input.attrs,
-        "an enumeration of variants that hold values has no options",
-    )?;
-    for variant in &data.variants {
+    attrs.chain([&input.attrs]).try_for_each(|attrs| {
         no_options(
-            &variant.attrs,
+            attrs,
             "an enumeration of variants that hold values has no options",
-        )?;
-    }
+        )
+    })?;
     variants(input, data)
 }
 
@@ -260,53 +271,37 @@ fn repr(input: &DeriveInput) -> syn::Result<Ident> {
         .iter()
         .filter(|attr| attr.path().is_ident("repr"))
     {
-        attr.parse_nested_meta(|meta| {
-            if let Some(ident) = meta.path.get_ident() {
-                if ident.to_string().starts_with(['i', 'u']) {
-                    repr = ident.clone();
-                }
-            }
-            // `align(8)` has more to it.
-            if meta.input.peek(syn::token::Paren) {
-                let rest;
-                syn::parenthesized!(rest in meta.input);
-                rest.parse::<TokenStream>()?;
-            }
-            Ok(())
-        })?;
+        let metas = crate::literal::metas(attr.meta.require_list()?.tokens.clone())?;
+        let mut idents = metas.iter().filter_map(|meta| meta.path().get_ident());
+        if let Some(ident) = idents.find(|ident| ident.to_string().starts_with(['i', 'u'])) {
+            repr = ident.clone();
+        }
     }
     Ok(repr)
 }
 
 fn by_number(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
-    let ident = &input.ident;
     let repr = repr(input)?;
-    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let (lifetime, _) = generics(input)?;
     let idents: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
     let known = idents.iter().map(|variant| {
         let name = variant.unraw().to_string();
         quote!((Self::#variant as #repr, #name))
     });
-    Ok(quote! {
-        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
-            const TYPE: ::xla_ffi::AttrType = <#repr as ::xla_ffi::Attribute<#lifetime>>::TYPE;
-
-            fn decode(
-                __value: ::xla_ffi::AttrValue<#lifetime>,
-                __narrow: bool,
-            ) -> ::core::option::Option<Self> {
-                let __number = <#repr as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)?;
-                #(if __number == Self::#idents as #repr {
-                    return ::core::option::Option::Some(Self::#idents);
-                })*
-                ::core::option::Option::None
-            }
-
-            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_number::<#repr>(__value, __narrow, __name, &[#(#known),*])
-            }
-        }
-    })
+    implementation(
+        input,
+        &quote!(const TYPE: ::xla_ffi::AttrType = <#repr as ::xla_ffi::Attribute<#lifetime>>::TYPE;),
+        &quote! {
+            let __number = <#repr as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)?;
+            #(if __number == Self::#idents as #repr {
+                return ::core::option::Option::Some(Self::#idents);
+            })*
+            ::core::option::Option::None
+        },
+        &quote! {
+            ::xla_ffi::__private::explain_number::<#repr>(__value, __narrow, __name, &[#(#known),*])
+        },
+    )
 }
 
 fn snake_case(name: &str) -> String {
@@ -321,8 +316,7 @@ fn snake_case(name: &str) -> String {
 }
 
 fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
-    let ident = &input.ident;
-    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let (lifetime, _) = generics(input)?;
     let idents: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
     let mut names: Vec<String> = Vec::new();
     for variant in &data.variants {
@@ -345,31 +339,23 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
         }
         names.push(name);
     }
-    Ok(quote! {
-        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+    implementation(
+        input,
+        &quote!(
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::String;
-
-            fn decode(
-                __value: ::xla_ffi::AttrValue<#lifetime>,
-                __narrow: bool,
-            ) -> ::core::option::Option<Self> {
-                let __name = <&str as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)?;
-                match __name {
-                    #(#names => ::core::option::Option::Some(Self::#idents),)*
-                    _ => ::core::option::Option::None,
-                }
+        ),
+        &quote! {
+            match <&str as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)? {
+                #(#names => ::core::option::Option::Some(Self::#idents),)*
+                _ => ::core::option::Option::None,
             }
-
-            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_name(__value, __narrow, __name, &[#(#names),*])
-            }
-        }
-    })
+        },
+        &quote!(::xla_ffi::__private::explain_name(__value, __narrow, __name, &[#(#names),*])),
+    )
 }
 
 fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
-    let ident = &input.ident;
-    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let (lifetime, _) = generics(input)?;
     let mut idents = Vec::new();
     let mut types = Vec::new();
     for variant in &data.variants {
@@ -386,28 +372,24 @@ fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
             }
         }
     }
-    Ok(quote! {
-        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+    implementation(
+        input,
+        &quote!(
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Any;
-
-            fn decode(
-                __value: ::xla_ffi::AttrValue<#lifetime>,
-                __narrow: bool,
-            ) -> ::core::option::Option<Self> {
-                #(if let ::core::option::Option::Some(__value) =
-                    <#types as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)
-                {
-                    return ::core::option::Option::Some(Self::#idents(__value));
-                })*
-                ::core::option::Option::None
-            }
-
-            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_variants(
-                    __value,
-                    &[#(<#types as ::xla_ffi::Attribute<#lifetime>>::TYPE),*],
-                )
-            }
-        }
-    })
+        ),
+        &quote! {
+            #(if let ::core::option::Option::Some(__value) =
+                <#types as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)
+            {
+                return ::core::option::Option::Some(Self::#idents(__value));
+            })*
+            ::core::option::Option::None
+        },
+        &quote! {
+            ::xla_ffi::__private::explain_variants(
+                __value,
+                &[#(<#types as ::xla_ffi::Attribute<#lifetime>>::TYPE),*],
+            )
+        },
+    )
 }

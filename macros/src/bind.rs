@@ -30,21 +30,7 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
              that",
         ));
     };
-    let generics = &input.generics;
-    let lifetimes: Vec<_> = generics.lifetimes().collect();
-    if lifetimes.len() != generics.params.len() || lifetimes.len() > 1 {
-        return Err(syn::Error::new_spanned(
-            generics,
-            "a parameter's type may have one lifetime, that of the call, and no other parameters",
-        ));
-    }
-    let (lifetime, type_generics) = match lifetimes.first() {
-        Some(lifetime) => {
-            let lifetime = &lifetime.lifetime;
-            (quote!(#lifetime), quote!(<#lifetime>))
-        }
-        None => (quote!('f), quote!()),
-    };
+    let (lifetime, type_generics) = crate::attribute::generics(&input)?;
     let span = place(&from);
     let (frame, at) = (ours("__frame"), ours("__at"));
     let param = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::PARAM);

@@ -128,10 +128,6 @@ impl Contract {
             })
         });
         let names = self.grammar.names.iter().enumerate().map(|(index, name)| {
-            let twice = format!(
-                "two attributes are called `{name}`, which the shape contract `{text}` names: stages \
-                 declare one they share alike, and others have names of their own"
-            );
             let absent = format!(
                 "the shape contract `{text}` names the attribute `{name}`, which may be absent: require it, \
                  give it a literal default, `#[attr(default = 1)]`, or call the size otherwise"
@@ -146,7 +142,6 @@ impl Contract {
                 }
             });
             quote_spanned! {span=>
-                const _: () = ::core::assert!(::xla_ffi::__private::given_once(&#info, #name), #twice);
                 const _: () = ::core::assert!(::xla_ffi::__private::always_given(&#info, #name), #absent);
                 #needed
             }

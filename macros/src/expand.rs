@@ -1,19 +1,17 @@
 //! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{FnArg, LitStr, ReturnType, Signature};
+use syn::{FnArg, ReturnType, Signature};
 
 use crate::contract::Contract;
 use crate::options::Options;
 use crate::parameter::Parameter;
 
-// What the macros know of the ABI; a test below compares it with ffi-sys, which they do not depend on:
+// What the macros know of the ABI; they do not depend on ffi-sys:
 // a library's build would wait for it.
 
 /// The stages in the order of their numbers.
@@ -67,14 +65,6 @@ impl Stage {
                 "a handler cannot be generic: each call would need to choose; write one handler a type",
             ));
         }
-        if let Some(clause) = &generics.where_clause {
-            if !clause.predicates.is_empty() {
-                return Err(syn::Error::new_spanned(
-                    clause,
-                    "a handler cannot have bounds",
-                ));
-            }
-        }
         let span = signature.ident.span();
         let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
         // `async fn` wants every lifetime written out, which handlers are spared: the future is
@@ -95,14 +85,6 @@ impl Stage {
                 return Err(syn::Error::new_spanned(
                     &param.ident,
                     format!("two parameters are called `{}`", param.name()),
-                ));
-            }
-        }
-        if let ReturnType::Type(_, ty) = &signature.output {
-            if let syn::Type::ImplTrait(ty) = &**ty {
-                return Err(syn::Error::new_spanned(
-                    ty,
-                    "a handler returns `Result<()>`",
                 ));
             }
         }
@@ -226,16 +208,19 @@ impl Stage {
         }
     }
 
+    /// How the generated function ends before it has called the author's.
+    fn end(&self, flow: TokenStream) -> TokenStream {
+        let flow = quote!(::xla_ffi::__private::Flow::#flow);
+        match self.is_async {
+            true => quote!(::core::result::Result::Err(#flow)),
+            false => flow,
+        }
+    }
+
     /// The statements that decode every parameter or return `Flow::Mismatch`, and the names of the
     /// decoded values.
     fn decode(&self, at: &[TokenStream], contract: Option<&Contract>) -> (TokenStream, Vec<Ident>) {
-        let mismatch = if self.is_async {
-            quote!(::core::result::Result::Err(
-                ::xla_ffi::__private::Flow::Mismatch
-            ))
-        } else {
-            quote!(::xla_ffi::__private::Flow::Mismatch)
-        };
+        let mismatch = self.end(quote!(Mismatch));
         let (owner, number) = (&self.owner, self.number);
         let params = self.params_path();
         let values: Vec<Ident> = (0..self.params.len())
@@ -274,13 +259,7 @@ impl Stage {
     fn call(&self, at: &[TokenStream], contract: Option<&Contract>) -> TokenStream {
         let (decode, values) = self.decode(at, contract);
         let (owner, callee, number) = (&self.owner, &self.callee, self.number);
-        let failed = if self.is_async {
-            quote!(::core::result::Result::Err(
-                ::xla_ffi::__private::Flow::Failed(__error)
-            ))
-        } else {
-            quote!(::xla_ffi::__private::Flow::Failed(__error))
-        };
+        let failed = self.end(quote!(Failed(__error)));
         let state = self.takes_self.then(|| {
             quote! {
                 let __state = match ::xla_ffi::__private::load_state::<#owner>(__frame, 0) {
@@ -371,19 +350,9 @@ pub(crate) fn desugar_body(signature: &mut Signature, block: &mut syn::Block) {
 /// Lets the one entry point that calls a function take it in, so that what it decodes stays in registers. Not where the
 /// author has said what to do with the function, or gives it a symbol.
 pub(crate) fn inline(attributes: &mut Vec<syn::Attribute>) {
-    const SAID: [&str; 7] = [
-        "inline",
-        "cold",
-        "cfg_attr",
-        "unsafe",
-        "no_mangle",
-        "export_name",
-        "link_section",
-    ];
-    let is_said = |attribute: &syn::Attribute| {
-        let path = attribute.path();
-        SAID.iter().any(|said| path.is_ident(said))
-    };
+    const SAID: [&str; 4] = ["inline", "cold", "cfg_attr", "unsafe"];
+    let is_said =
+        |attribute: &syn::Attribute| SAID.iter().any(|said| attribute.path().is_ident(said));
     if !attributes.iter().any(is_said) {
         attributes.push(syn::parse_quote!(#[inline]));
     }
@@ -450,82 +419,15 @@ pub(crate) fn handler(
 }
 
 /// The name of the macro by which `library!` learns about a handler. If there is none, the compiler's error has this
-/// name in it: so it says what is missing. With the digest at its end, no two are so similar that the compiler suggests the other.
+/// name in it: so it says what is missing.
 pub(crate) fn export_name(ident: &Ident) -> Ident {
-    let digest = ident
-        .to_string()
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
-            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-    format_ident!("no_handler_{}_{:012x}", ident, digest >> 16)
+    format_ident!("no_handler_{}", ident)
 }
 
-/// The items and names of the handlers so far.
-static HANDLERS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
-
-/// The error for an entry of `library!` that is a handler's name and not its item.
-pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
-    let last = path.get_ident()?.to_string();
-    let handlers = HANDLERS.lock().ok()?;
-    if handlers.iter().any(|(item, _)| *item == last) {
-        return None;
-    }
-    let (item, _) = handlers.iter().find(|(_, name)| *name == last)?;
-    let why = format!("`{last}` is the name of the handler `{item}`: list `{item}`");
-    Some(syn::Error::new_spanned(path, why))
-}
-
-/// The macro by which `library!` learns the handler's name and stages, and an item that stays unused, for the
-/// compiler's warning, until it does.
+/// The macro by which `library!` learns the handler's name and stages.
 pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
-    if let Ok(mut handlers) = HANDLERS.lock() {
-        handlers.push((ident.to_string(), name.to_owned()));
-    }
     let numbers = stages.iter().map(|stage| stage.number);
-    let origin = crate::library::crate_name();
-    let export = export_as(&export_name(ident), &quote!(#name [#(#numbers)*] #origin));
-    let unlisted = is_cdylib().then(|| {
-        let unlisted = unlisted(ident);
-        // The compiler is silent about items whose tokens are a macro's.
-        quote_spanned! {ident.span()=>
-            #[doc(hidden)]
-            #[allow(non_snake_case, reason = "the name is for the compiler's warning")]
-            pub(crate) const fn #unlisted() {}
-        }
-    });
-    quote!(#export #unlisted)
-}
-
-fn is_cdylib() -> bool {
-    crate::library::crate_types()
-        .iter()
-        .any(|kind| kind == "cdylib")
-}
-
-fn unlisted(ident: &Ident) -> Ident {
-    format_ident!(
-        "{}_is_not_listed_in_library",
-        ident.unraw(),
-        span = ident.span()
-    )
-}
-
-/// Uses what [`export_macro`] leaves for a warning, if the handler is of this crate and not of `origin`.
-pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
-    let mut path = path.clone();
-    let last = path.segments.last_mut()?;
-    last.ident = unlisted(&last.ident);
-    let is_own = is_cdylib() && origin.value() == crate::library::crate_name();
-    is_own.then(|| quote!(const _: () = #path();))
-}
-
-/// The same for a handler behind a target of the original conventions, which no library needs to list.
-pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
-    let mut export = path.clone();
-    let last = export.segments.last_mut()?;
-    last.ident = export_name(&last.ident);
-    is_cdylib().then(|| quote!(#export! { [::xla_ffi::__private::__used] #path }))
+    export_as(&export_name(ident), &quote!(#name [#(#numbers)*]))
 }
 
 /// A handler, or its error and what makes `library!` add none.
@@ -575,30 +477,5 @@ pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream 
         #[doc(hidden)]
         #[allow(unused_imports, reason = "for `library!`, which need not name every item")]
         pub(crate) use #macro_name;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{EXECUTE, INSTANTIATE, NEWEST_REVISION, STAGES};
-    use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
-
-    #[test]
-    fn stages_and_revisions_are_those_of_the_abi() {
-        let stages = XLA_FFI_ExecutionStage::ENUM.values;
-        let known = stages
-            .iter()
-            .filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name());
-        assert!(known.eq(STAGES));
-        // A stage's number is its place in the list.
-        assert!(
-            stages
-                .iter()
-                .zip(0..)
-                .all(|(stage, place)| stage.value == place)
-        );
-        assert_eq!(XLA_FFI_ExecutionStage::INSTANTIATE.0, INSTANTIATE);
-        assert_eq!(XLA_FFI_ExecutionStage::EXECUTE.0, EXECUTE);
-        assert_eq!(Revision::NEWEST as u8, NEWEST_REVISION);
     }
 }

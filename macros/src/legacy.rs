@@ -87,14 +87,9 @@ impl Parse for Target {
         }
         if input.peek(Token![:]) {
             let colon: Token![:] = input.parse()?;
-            if layout.is_some() {
-                return Err(syn::Error::new_spanned(colon, "the shapes are told twice"));
-            }
-            if let Some(structure) = &tuples.structure {
-                return Err(syn::Error::new_spanned(
-                    structure,
-                    "the structure is told twice: brackets around the shapes make tuples",
-                ));
+            if layout.is_some() || tuples.structure.is_some() {
+                let why = "the shapes are told twice; brackets around them make tuples";
+                return Err(syn::Error::new_spanned(colon, why));
             }
             let args = Nodes::parse(input)?;
             input.parse::<Token![->]>()?;
@@ -130,74 +125,62 @@ impl Parse for Target {
 
 impl Target {
     fn check(&self, convention: &Ident) -> syn::Result<()> {
-        let refuse = |why: &str| Err(syn::Error::new_spanned(convention, why));
-        if self.unsafety.is_some() && (self.layout.is_some() || self.opaque.is_some()) {
-            return refuse("a bare function sees pointers: it has no shapes and no attributes");
-        }
-        if let (None, Some(structure)) = (&self.layout, &self.tuples.structure) {
-            return Err(syn::Error::new_spanned(
-                structure,
-                "a structure goes with `shapes = unsafe function`; with shapes that are declared, brackets around them \
-                 make tuples",
-            ));
-        }
-        if self.unsafety.is_none() && self.layout.is_none() {
-            return refuse(
-                "calls of the original conventions carry no sizes: say them, \
-                 `: f32[128], f32[2048] -> f32[2048]`, or `shapes = unsafe function` of the opaque bytes; a \
-                 bare function is `unsafe`",
-            );
-        }
-        if !self.convention.has_opaque()
-            && (self.opaque.is_some() || matches!(self.layout, Some(Layout::FromOpaque(..))))
-        {
-            return refuse(
-                "this convention has no opaque bytes; `cpu_unified` and the device's have",
-            );
-        }
-        self.check_tuples(convention)
-    }
-
-    fn check_tuples(&self, convention: &Ident) -> syn::Result<()> {
         let Tuples {
             form,
             structure,
             pool,
         } = &self.tuples;
-        let refuse = |why: &str| Err(syn::Error::new_spanned(convention, why));
-        match form {
-            None if structure.is_some() => {
-                return refuse(
-                    "tuples reach a target in two forms: say `tuples = \"leaves\"`, one pointer a leaf, as today's XLA \
-                     has it, or `tuples = \"roots\"`, arrays of pointers, as the original documents have it",
-                );
-            }
-            Some(form) if !["leaves", "roots"].contains(&form.value().as_str()) => {
-                return Err(syn::Error::new_spanned(
-                    form,
-                    "expected \"leaves\" or \"roots\"",
-                ));
-            }
-            Some(form) if structure.is_none() => {
-                return Err(syn::Error::new_spanned(
-                    form,
-                    "no tuples are declared: put their shapes into brackets, \
-                     `: (f32[2], f32[3]) -> (f32[2], f32[3])`, or say `structure = \"(_, _) -> (_, _)\"`",
-                ));
-            }
-            _ => {}
-        }
-        let wants_pool = self.tuples.is_by_roots() && !self.convention.is_cpu();
-        match pool {
-            None if wants_pool => refuse(
+        let is_bare = self.unsafety.is_some();
+        let from_opaque = matches!(self.layout, Some(Layout::FromOpaque(..)));
+        let is_known = |form: &LitStr| ["leaves", "roots"].contains(&form.value().as_str());
+        let wants_pool = self.tuples.is_by_roots() && !self.convention.is_cpu;
+        let refusals = [
+            (
+                is_bare && (self.layout.is_some() || self.opaque.is_some()),
+                "a bare function sees pointers: it has no shapes and no attributes",
+            ),
+            (
+                self.layout.is_none() && structure.is_some(),
+                "a structure goes with `shapes = unsafe function`; with shapes that are declared, brackets around them \
+                 make tuples",
+            ),
+            (
+                !is_bare && self.layout.is_none(),
+                "calls of the original conventions carry no sizes: say them, \
+                 `: f32[128], f32[2048] -> f32[2048]`, or `shapes = unsafe function` of the opaque bytes; a \
+                 bare function is `unsafe`",
+            ),
+            (
+                !self.convention.has_opaque && (self.opaque.is_some() || from_opaque),
+                "this convention has no opaque bytes; `cpu_unified` and the device's have",
+            ),
+            (
+                form.is_none() && structure.is_some(),
+                "tuples reach a target in two forms: say `tuples = \"leaves\"`, one pointer a leaf, as today's XLA \
+                 has it, or `tuples = \"roots\"`, arrays of pointers, as the original documents have it",
+            ),
+            (
+                form.as_ref().is_some_and(|form| !is_known(form)),
+                "expected `tuples = \"leaves\"` or `\"roots\"`",
+            ),
+            (
+                form.is_some() && structure.is_none(),
+                "no tuples are declared: put their shapes into brackets, \
+                 `: (f32[2], f32[3]) -> (f32[2], f32[3])`, or say `structure = \"(_, _) -> (_, _)\"`",
+            ),
+            (
+                pool.is_none() && wants_pool,
                 "a device target writes the tuples of its result: `pool = STAGING` names a \
                  `static STAGING: Staging<…>`, which does that in the order of the stream",
             ),
-            Some(pool) if !wants_pool => Err(syn::Error::new_spanned(
-                pool,
+            (
+                pool.is_some() && !wants_pool,
                 "only a device target with `tuples = \"roots\"` writes tuples",
-            )),
-            _ => Ok(()),
+            ),
+        ];
+        match refusals.iter().find(|(is_wrong, _)| *is_wrong) {
+            Some((_, why)) => Err(syn::Error::new_spanned(convention, why)),
+            None => Ok(()),
         }
     }
 
@@ -214,7 +197,7 @@ impl Target {
         let (names, types): (Vec<_>, Vec<_>) = self.convention.parameters().into_iter().unzip();
         let platforms: Vec<String> = if !self.platforms.is_empty() {
             self.platforms.iter().map(LitStr::value).collect()
-        } else if !self.convention.is_cpu() {
+        } else if !self.convention.is_cpu {
             vec!["CUDA".to_owned()]
         } else {
             vec!["Host".to_owned()]
@@ -241,7 +224,7 @@ impl Target {
             None => quote!(#function(#(#names),*)),
             Some(_) => {
                 let attribute = self.opaque.as_ref().map_or_else(String::new, LitStr::value);
-                let (entry, pool) = match (self.convention.is_cpu(), &self.tuples.pool) {
+                let (entry, pool) = match (self.convention.is_cpu, &self.tuples.pool) {
                     (true, _) => (quote!(call_cpu::<#function>), None),
                     (false, None) => (quote!(call_device::<#function>), None),
                     (false, Some(pool)) => (
@@ -250,14 +233,14 @@ impl Target {
                     ),
                 };
                 let operands = &names[..2];
-                let (opaque, opaque_len) = if self.convention.has_opaque() {
+                let (opaque, opaque_len) = if self.convention.has_opaque {
                     let (opaque, len) = (&names[2], &names[3]);
                     (quote!(#opaque), quote!(#len))
                 } else {
                     (quote!(::core::ptr::null()), quote!(0))
                 };
                 let status = match names.last() {
-                    Some(status) if self.convention.has_status() => quote!(#status),
+                    Some(status) if self.convention.has_status => quote!(#status),
                     _ => quote!(::core::ptr::null_mut()),
                 };
                 quote! {
@@ -281,10 +264,10 @@ impl Target {
                 quote!(::core::option::Option::Some(__XLA_FFI_LAYOUT)),
                 quote!(__XLA_FFI_TUPLES),
             ),
-            None => (
-                quote!(::core::option::Option::None),
-                quote!(::core::option::Option::None),
-            ),
+            None => {
+                let none = quote!(::core::option::Option::None);
+                (none.clone(), none)
+            }
         };
         let call = match &self.unsafety {
             Some(unsafety) => promise(unsafety, &call),
@@ -298,10 +281,6 @@ impl Target {
                 const __XLA_FFI_TUPLES: ::core::option::Option<::xla_ffi::__private::legacy::Tuples> = #tuples;
             }
         });
-        let handler = layout
-            .is_some()
-            .then(|| crate::expand::use_handler(function))
-            .flatten();
         let convention = variant.to_string();
         let export = crate::expand::export_as(&export_name(name), &quote!(#text #convention));
         quote! {
@@ -330,7 +309,6 @@ impl Target {
                         };
                 }
             };
-            #handler
             #export
         }
     }
@@ -400,12 +378,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             ),
         ));
     }
-    let convention = match convention.value().as_str() {
-        "Cpu" => Convention::Cpu,
-        "CpuStatus" => Convention::CpuStatus,
-        "Gpu" => Convention::Gpu,
-        "CpuUnified" => Convention::CpuUnified,
-        _ => Convention::GpuStatus,
+    let Some(convention) = Convention::named(&convention.value()) else {
+        return Err(syn::Error::new_spanned(convention, "no convention"));
     };
     let variant = convention.variant();
     let (names, types): (Vec<_>, Vec<_>) = convention.parameters().into_iter().unzip();

@@ -16,8 +16,8 @@ pub(crate) struct AttrOptions {
     pub(crate) default: Option<Expr>,
     pub(crate) narrow: bool,
     pub(crate) flatten: bool,
-    min: Option<Bound>,
-    max: Option<Bound>,
+    min: Option<String>,
+    max: Option<String>,
     pub(crate) present: bool,
 }
 
@@ -42,7 +42,6 @@ impl AttrOptions {
                 options.add(&crate::literal::once(&mut seen, &meta)?, &meta)?;
             }
         }
-        options.check_range()?;
         Ok(options)
     }
 
@@ -57,8 +56,8 @@ impl AttrOptions {
             ("name", Meta::NameValue(pair)) => {
                 self.name = Some(crate::literal::name(&pair.value)?);
             }
-            ("min", Meta::NameValue(pair)) => self.min = Some(Bound::parse(&pair.value)?),
-            ("max", Meta::NameValue(pair)) => self.max = Some(Bound::parse(&pair.value)?),
+            ("min", Meta::NameValue(pair)) => self.min = Some(bound(&pair.value)?),
+            ("max", Meta::NameValue(pair)) => self.max = Some(bound(&pair.value)?),
             ("narrow", Meta::Path(_)) => self.narrow = true,
             ("flatten", Meta::Path(_)) => self.flatten = true,
             _ => {
@@ -84,38 +83,16 @@ impl AttrOptions {
         self.min.is_some() || self.max.is_some()
     }
 
-    /// Refuses a range without values, and a literal default outside it.
-    fn check_range(&self) -> syn::Result<()> {
-        let default = self
-            .default
-            .as_ref()
-            .and_then(|default| Bound::parse(default).ok());
-        let pairs = [
-            (&self.min, &self.max, "`max` is less than `min`"),
-            (&self.min, &default, "the default is less than `min`"),
-            (&default, &self.max, "the default is more than `max`"),
-        ];
-        for (low, high, why) in pairs {
-            if let (Some(low), Some(high)) = (low, high) {
-                if low.is_more_than(high) {
-                    return Err(syn::Error::new(
-                        high.span,
-                        format!("{why}: {} > {}", low.json, high.json),
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The range as a constant of `xla_ffi`.
     pub(crate) fn range(&self) -> TokenStream {
-        let bound = |bound: &Option<Bound>| match bound {
-            Some(bound) => {
-                let (json, (whole, float)) = (&bound.json, bound.value());
-                let value = match whole {
-                    Some(whole) => quote!(Int(#whole)),
-                    None => quote!(Float(#float)),
+        let bound = |json: &Option<String>| match json {
+            Some(json) => {
+                let value = match (json.parse::<i128>(), json.parse::<f64>()) {
+                    (Ok(whole), _) => quote!(Int(#whole)),
+                    (_, float) => {
+                        let float = float.unwrap_or(f64::NAN);
+                        quote!(Float(#float))
+                    }
                 };
                 quote!(::core::option::Option::Some(::xla_ffi::__private::Bound {
                     json: #json,
@@ -157,38 +134,12 @@ impl AttrOptions {
     }
 }
 
-/// A literal number: of a range, inclusive, or a default.
-struct Bound {
-    json: String,
-    span: Span,
-}
-
-impl Bound {
-    fn parse(expr: &Expr) -> syn::Result<Self> {
-        let number = json(expr).filter(|json| json.parse::<f64>().is_ok());
-        let json = number.ok_or_else(|| {
-            syn::Error::new_spanned(expr, "expected a literal number, min = 1 for instance")
-        })?;
-        Ok(Self {
-            json,
-            span: expr.span(),
-        })
-    }
-
-    /// The number: exactly if it is whole, and as a float.
-    fn value(&self) -> (Option<i128>, f64) {
-        (
-            self.json.parse().ok(),
-            self.json.parse().unwrap_or(f64::NAN),
-        )
-    }
-
-    fn is_more_than(&self, other: &Self) -> bool {
-        match (self.value(), other.value()) {
-            ((Some(own), _), (Some(other), _)) => own > other,
-            ((_, own), (_, other)) => own > other,
-        }
-    }
+/// A literal number of a range, as JSON.
+fn bound(expr: &Expr) -> syn::Result<String> {
+    let number = json(expr).filter(|json| json.parse::<f64>().is_ok());
+    number.ok_or_else(|| {
+        syn::Error::new_spanned(expr, "expected a literal number, min = 1 for instance")
+    })
 }
 
 /// The JSON of a literal; `None` for other expressions.

@@ -92,14 +92,6 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
     {
         attr.parse_nested_meta(|meta| shared.read(&meta))?;
     }
-    if let Some(id) = &shared.id {
-        if id.base10_parse::<i64>().ok().is_none_or(|id| id < 1) {
-            return Err(syn::Error::new_spanned(
-                id,
-                "the number of a type is above 0 and fits an i64",
-            ));
-        }
-    }
     let made = match (shared.span, &shared.name, &shared.id) {
         (None, ..) => quote!(::xla_ffi::HostType::own()),
         // The block is the user's own, so that `forbid(unsafe_code)` forbids it.

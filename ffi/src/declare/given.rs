@@ -6,7 +6,6 @@ use crate::call::frame::Frame;
 use crate::declare::attr_type::AttrType;
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::param::{Param, Presence};
-use crate::declare::text::same;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// An integer attribute whose name a contract has.
@@ -56,48 +55,6 @@ pub const fn always_given(info: &HandlerInfo, name: &str) -> bool {
         Some(attr) => matches!(attr.presence, Presence::Required) || default(attr).is_some(),
         None => true,
     }
-}
-
-/// For the macros: whether at most one attribute is called `name`. Stages that share one declare it
-/// alike.
-#[must_use]
-pub const fn given_once(info: &HandlerInfo, name: &str) -> bool {
-    let mut first: Option<&Param> = None;
-    let mut s = 0;
-    while s < info.stages.len() {
-        let (mut here, mut p) = (0, 0);
-        while p < info.stages[s].params.len() {
-            let mut m = 0;
-            while let Some(attr) = info.stages[s].params[p].attribute_at(m) {
-                if same(attr.name, name) {
-                    here += 1;
-                    match first {
-                        None => first = Some(attr),
-                        Some(first) if alike(first, attr) => {}
-                        Some(_) => return false,
-                    }
-                }
-                m += 1;
-            }
-            p += 1;
-        }
-        if here > 1 {
-            return false;
-        }
-        s += 1;
-    }
-    true
-}
-
-const fn alike(a: &Param, b: &Param) -> bool {
-    let default = match (a.default, b.default) {
-        (Some(a), Some(b)) => same(a, b),
-        (None, None) => true,
-        _ => false,
-    };
-    let presence =
-        matches!(a.presence, Presence::Required) == matches!(b.presence, Presence::Required);
-    default && presence && same(a.attr.name(), b.attr.name())
 }
 
 const fn integer(info: &HandlerInfo, name: &str) -> Option<&'static Param> {

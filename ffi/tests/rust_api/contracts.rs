@@ -95,58 +95,52 @@ fn contracts_hold() {
 
 #[test]
 fn broken_contracts_say_which_size_came_from_where() {
-    assert_eq!(
-        refused(with(
-            call::<matmul>("{}"),
-            &[&[2, 3, 4], &[2, 5, 5]],
-            &[&[2, 4, 6]]
-        )),
-        "matmul (execute): 2 problems\n  argument `b`: expected shape [b, k, m] with b = 2 from argument \
-         `a`, k = 4 from argument `a`, got F32[2,5,5]; the contract is `b n k, b k m -> b n m`\n  result \
-         `y`: expected shape [b, n, m] with b = 2 from argument `a`, n = 3 from argument `a`, got \
-         F32[2,4,6]; the contract is `b n k, b k m -> b n m`"
-    );
-    assert_eq!(
-        refused(with(
-            call::<ellipsis>("{}"),
-            &[&[7, 5], &[5], &[3, 9]],
-            &[&[8], &[]]
-        )),
-        "ellipsis (execute): result `y`: expected shape [...] with ... = [7], got F32[8]; the contract \
-         is `... n, n, 3 _ -> ..., ()`"
-    );
-    assert_eq!(
-        refused(with(
-            call::<ellipsis>("{}"),
-            &[&[5], &[5], &[4, 9]],
-            &[&[], &[]]
-        )),
-        "ellipsis (execute): argument `c`: expected shape [3, _], got F32[4,9]; the contract is \
-         `... n, n, 3 _ -> ..., ()`"
-    );
-    assert_eq!(
-        refused(with(
-            call::<ellipsis>("{}"),
-            &[&[], &[5], &[3, 9]],
-            &[&[], &[]]
-        )),
-        "ellipsis (execute): argument `x`: expected shape [..., n], got F32[]; the contract is \
-         `... n, n, 3 _ -> ..., ()`"
-    );
-    assert_eq!(
-        refused(with(call::<optional>("{}"), &[&[2], &[3]], &[&[2], &[4]])),
-        "optional (execute): result `z`: expected shape [m] with m = 3 from argument `b`, got F32[4]; \
-         the contract is `n, m? -> n, m?`"
-    );
-    assert_eq!(
-        refused(with(
-            call::<variadic>("{}"),
-            &[&[2], &[2, 2], &[3, 2]],
-            &[&[2]]
-        )),
-        "variadic (execute): argument `rest` (argument 2): expected shape [n, 2] with n = 2 from \
-         argument `a`, got F32[3,2]; the contract is `n, n 2* -> n*`"
-    );
+    for (call, names) in [
+        (
+            with(
+                call::<matmul>("{}"),
+                &[&[2, 3, 4], &[2, 5, 5]],
+                &[&[2, 4, 6]],
+            ),
+            &[
+                "`b`",
+                "k = 4 from argument `a`",
+                "result `y`",
+                "n = 3 from argument `a`",
+            ][..],
+        ),
+        (
+            with(
+                call::<ellipsis>("{}"),
+                &[&[7, 5], &[5], &[3, 9]],
+                &[&[8], &[]],
+            ),
+            &["result `y`", "... = [7]", "F32[8]"],
+        ),
+        (
+            with(call::<ellipsis>("{}"), &[&[5], &[5], &[4, 9]], &[&[], &[]]),
+            &["argument `c`", "[3, _]", "F32[4,9]"],
+        ),
+        (
+            with(call::<ellipsis>("{}"), &[&[], &[5], &[3, 9]], &[&[], &[]]),
+            &["argument `x`", "[..., n]", "F32[]"],
+        ),
+        (
+            with(call::<optional>("{}"), &[&[2], &[3]], &[&[2], &[4]]),
+            &["result `z`", "m = 3 from argument `b`", "F32[4]"],
+        ),
+        (
+            with(call::<variadic>("{}"), &[&[2], &[2, 2], &[3, 2]], &[&[2]]),
+            &[
+                "argument `rest` (argument 2)",
+                "n = 2 from argument `a`",
+                "F32[3,2]",
+            ],
+        ),
+    ] {
+        let text = refused(call);
+        assert!(names.iter().all(|name| text.contains(name)), "{text}");
+    }
 }
 
 /// What else is wrong hides no broken contract, and an operand of a wrong type still says what the
@@ -154,19 +148,19 @@ fn broken_contracts_say_which_size_came_from_where() {
 #[test]
 fn broken_contracts_are_told_with_all_else() {
     let wrong = call::<typed>("{other = 1 : i64}").arg(array(&[2, 3], &[0.0_f64; 6]));
-    assert_eq!(
-        refused(with(wrong, &[&[4]], &[&[2, 4]])),
-        "typed (execute): 4 problems\n  attribute `other` is not known to the handler: it has none\n  \
-         argument `a`: expected F32, got F64[2,3]; cast it: a.astype(np.float32)\n  result `y`: expected \
-         rank 1, got F32[2,4]\n  argument `b`: expected shape [m] with m = 3 from argument `a`, got \
-         F32[4]; the contract is `n m, m -> n`"
-    );
+    let text = refused(with(wrong, &[&[4]], &[&[2, 4]]));
+    for name in [
+        "4 problems",
+        "`other`",
+        "`a`: expected F32",
+        "`y`",
+        "`b`: expected shape [m]",
+    ] {
+        assert!(text.contains(name), "{text}");
+    }
     // With an operand too few there is no telling which is which.
-    assert_eq!(
-        refused(with(call::<typed>("{}"), &[&[4]], &[&[4]])),
-        "typed (execute): 2 problems\n  expected 2 arguments (a, b), got 1\n  argument `a`: expected \
-         rank 2, got F32[4]"
-    );
+    let text = refused(with(call::<typed>("{}"), &[&[4]], &[&[4]]));
+    assert!(text.contains("got 1") && text.contains("`a`") && !text.contains("shape"));
 }
 
 xla_ffi::library! { name = "contracts"; matmul, ellipsis, optional, variadic, typed, in_place }

@@ -7,7 +7,6 @@ mod context;
 mod contracts;
 mod devices;
 mod errors;
-mod exports;
 mod frames;
 mod in_out;
 mod kit;

@@ -4,7 +4,7 @@ use crate::kit::{bundle, handler, load};
 use std::ffi::{CStr, CString, c_char};
 use xla_ffi::__private::Handler;
 use xla_ffi::{Extension, RawCall, prelude::*};
-use xla_ffi_runtime::{Bundle, Code, Revision, Runtime, Stage};
+use xla_ffi_runtime::{Code, Revision, Runtime};
 
 #[xla_ffi::handler]
 fn plain(_x: Buffer<f32>) -> Result<()> {
@@ -192,26 +192,6 @@ fn a_library_registers_itself() {
         "{text}"
     );
     assert!(other.find("says_r8", "cpu").is_ok(), "the others are there");
-}
-
-/// StaticHandlerRegistration, StaticHandlerSymbolRegistration, DefineAutoSymbol,
-/// RegistrationTraitsBackwardsCompatibility.
-#[test]
-fn handlers_are_registered_one_by_one() {
-    unsafe extern "C" {
-        fn metadata__plain(
-            frame: *mut xla_ffi::sys::XLA_FFI_CallFrame,
-        ) -> *mut xla_ffi::sys::XLA_FFI_Error;
-    }
-    let runtime = Runtime::default();
-    // SAFETY: a handler of this program.
-    let bundle = unsafe { Bundle::execute(metadata__plain) };
-    runtime.register("by_symbol", "Host", bundle, 1).unwrap();
-    let found = runtime.find("by_symbol", "cpu").unwrap();
-    assert!(found.metadata().unwrap().is_command_buffer_compatible());
-    assert!(found.bundle().get(Stage::Execute).is_some());
-    runtime.register("by_symbol", "cpu", bundle, 1).unwrap();
-    assert!(runtime.register("by_symbol", "cpu", bundle, 0).is_err());
 }
 
 xla_ffi::library! {

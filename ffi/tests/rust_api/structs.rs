@@ -123,7 +123,7 @@ fn structs() {
          attribute `kind`: expected a string in UTF-8, got a scalar of type F64; attribute `lo`: \
          expected a scalar of type S64, got a scalar of type S32; pass np.int64(lo), or let the \
          handler narrow it: #[attr(narrow)]; attribute `weight`: expected a scalar of type F32, got a \
-         scalar of type F64 (1e300 does not fit); entry `other` is not known",
+         scalar of type F64 (1e+300 does not fit); entry `other` is not known",
     );
     assert_eq!(
         wrong(call::<from_attributes>(

@@ -30,24 +30,6 @@ impl Early {
     fn execute(&self) {}
 }
 
-struct Generic<T>(T);
-
-#[xla_ffi::stateful]
-impl<T> Generic<T> {
-    fn execute() {}
-}
-
-struct Late;
-
-#[xla_ffi::stateful]
-impl Late {
-    async fn instantiate() -> Self {
-        Self
-    }
-
-    fn execute(&self) {}
-}
-
 struct Mutable;
 
 #[xla_ffi::stateful]
@@ -57,29 +39,6 @@ impl Mutable {
     }
 
     fn execute(&mut self) {}
-}
-
-#[xla_ffi::stateful]
-impl Clone for NoState {
-    fn clone(&self) -> Self {
-        Self
-    }
-}
-
-#[xla_ffi::handler]
-impl NoState {}
-
-struct Sometimes;
-
-#[xla_ffi::stateful]
-impl Sometimes {
-    fn execute(&self) {}
-
-    #[cfg(feature = "gpu")]
-    fn prepare() {}
-
-    #[cfg(any())]
-    fn helper() {}
 }
 
 fn main() {}

@@ -13,24 +13,6 @@ fn transpose_of_nothing(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     Ok(())
 }
 
-#[xla_ffi::handler(linear, forward = "f")]
-fn forward_of_linear(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(residuals = ["x"])]
-fn residuals_for_nobody(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler(vjp = "b", residuals = ["z"])]
-fn no_such_operand(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
 #[xla_ffi::handler(batch = "sometimes")]
 fn unknown_batching(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     y.copy_from(&x)?;
@@ -45,12 +27,6 @@ fn batched_twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
 
 #[xla_ffi::handler]
 fn unknown_layout(#[operand(layout = "diagonal")] x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-    y.copy_from(&x)?;
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn layout_of_another_rank(#[operand(layout = [1, 0])] x: Buffer<f32, 3>, mut y: Out<f32>) -> Result<()> {
     y.copy_from(&x)?;
     Ok(())
 }

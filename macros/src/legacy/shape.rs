@@ -27,18 +27,6 @@ impl Parse for Shape {
             _ if text.starts_with('i') => text.replacen('i', "S", 1),
             _ => text.to_uppercase(),
         };
-        const KNOWN: [&str; 16] = [
-            "PRED", "S8", "S16", "S32", "S64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32",
-            "F64", "C64", "C128", "F8E4M3FN",
-        ];
-        if !KNOWN.contains(&dtype.as_str()) {
-            return Err(syn::Error::new_spanned(
-                &name,
-                format!(
-                    "unknown element type `{text}`: expected bool, i8 … i64, u8 … u64, f16, bf16, f32, f64, c64 or c128"
-                ),
-            ));
-        }
         Ok(Self {
             dtype: Ident::new(&dtype, name.span()),
             dims: dims.into_iter().collect(),

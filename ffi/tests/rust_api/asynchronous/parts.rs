@@ -12,7 +12,9 @@ fn in_parts(later: Later, parts: i64, how: &str) -> Result<Future> {
     let threads = how == "threads";
     for (index, part) in promise.count_down(parts as usize)?.into_iter().enumerate() {
         let outcome = match how {
-            "error" if index % 2 == 1 => Err(Error::aborted(index)),
+            "error" if index % 2 == 1 => {
+                Err(Error::new(ErrorCode::Aborted, format!("part {index}")))
+            }
             _ => Ok(()),
         };
         if threads {
@@ -24,16 +26,6 @@ fn in_parts(later: Later, parts: i64, how: &str) -> Result<Future> {
         }
     }
     Ok(future)
-}
-
-trait Aborted {
-    fn aborted(part: usize) -> Error;
-}
-
-impl Aborted for Error {
-    fn aborted(part: usize) -> Error {
-        Error::new(ErrorCode::Aborted, format!("part {part}"))
-    }
 }
 
 /// CountDownSuccess, CountDownError, CountDownSuccessFromThreadPool, CountDownErrorFromThreadPool.
@@ -74,27 +66,15 @@ fn divided(
     any: AnyOut,
     z: InOut<i32>,
     parts: i64,
-    how: &str,
     later: Later,
 ) -> Result<Future> {
     let (promise, future) = later.promise((x, factor, y, any, z));
     for mut part in promise.count_down(parts as usize)? {
         let (rows, index) = (part.rows(), part.index());
         assert_eq!(part.with(|(_, _, y, _, _)| y.shape()), [rows.len(), 2]);
-        let how = how.to_owned();
         thread::spawn(move || {
-            if how == "dropped" && index == 1 {
-                return;
-            }
             part.complete_with(|(x, factor, mut y, mut any, mut z)| {
                 assert_eq!((x.bytes().len(), factor.len()), (8, 2));
-                if index == 2 {
-                    match how.as_str() {
-                        "error" => return Err(Error::unavailable("part 2")),
-                        "panic" => panic!("in part 2"),
-                        _ => {}
-                    }
-                }
                 for (row, y) in rows.clone().zip(y.rows_uninit()) {
                     for y in y {
                         y.write(row as i32 * factor[0]);
@@ -113,9 +93,9 @@ fn divided(
     Ok(future)
 }
 
-fn run_divided(rows: i64, parts: i64, how: &str) -> Call {
+fn run_divided(rows: i64, parts: i64) -> Call {
     let z: Vec<i32> = (0..3 * rows).map(|i| i as i32).collect();
-    call::<divided>(&format!("{{parts = {parts} : i64, how = \"{how}\"}}"))
+    call::<divided>(&format!("{{parts = {parts} : i64}}"))
         .arg(array(&[2], &[1_i32, 2]))
         .arg(vector(&[7_i32, 0]))
         .arg(array(&[rows, 3], &z))
@@ -128,7 +108,7 @@ fn run_divided(rows: i64, parts: i64, how: &str) -> Call {
 #[test]
 fn parts_own_rows_of_the_results() {
     for (rows, parts) in [(5_i64, 2_i64), (6, 3), (2, 5), (0, 3), (7, 7), (4, 1)] {
-        let outcome = run_divided(rows, parts, "").run().unwrap();
+        let outcome = run_divided(rows, parts).run().unwrap();
         // The part of each row: the first ones have one row more.
         let (each, more) = (rows / parts, rows % parts);
         let sizes = (0..parts).map(|part| each + i64::from(part < more));
@@ -148,25 +128,6 @@ fn parts_own_rows_of_the_results() {
             .collect();
         assert_eq!(ret::<i32>(&outcome, 2), z);
     }
-}
-
-#[test]
-fn a_part_that_fails_fails_the_call() {
-    let dropped = "the handler dropped a part of its promise without completing it";
-    assert_eq!(
-        failed(run_divided(6, 3, "error")),
-        (Code::Unavailable, "part 2".to_owned())
-    );
-    assert_eq!(
-        failed(run_divided(6, 3, "dropped")),
-        (Code::Internal, dropped.to_owned())
-    );
-    let (code, text) = failed(run_divided(6, 3, "panic"));
-    assert_eq!(code, Code::Internal);
-    assert!(
-        text.starts_with("the handler panicked: in part 2, at "),
-        "{text}"
-    );
 }
 
 /// Results that cannot be divided; the handler does not even say so.
@@ -216,7 +177,7 @@ fn gathered(
         move |(x, (mut sum, mut largest)), shares: Vec<i64>| {
             assert_eq!(shares.len(), parts);
             if fails {
-                return Err(Error::data_loss(x.len()));
+                return Err(Error::new(ErrorCode::DataLoss, format!("of {}", x.len())));
             }
             sum.fill(shares.iter().sum());
             largest.fill(shares.iter().copied().max().unwrap_or(0));
@@ -239,16 +200,6 @@ fn gathered(
         });
     }
     Ok(future)
-}
-
-trait DataLoss {
-    fn data_loss(len: usize) -> Error;
-}
-
-impl DataLoss for Error {
-    fn data_loss(len: usize) -> Error {
-        Error::new(ErrorCode::DataLoss, format!("of {len}"))
-    }
 }
 
 #[test]
