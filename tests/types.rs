@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
-use xla_ffi::{Bind, Prepared, State, UserType, internal::bundle, prelude::*};
+use xla_ffi::{Prepared, State, UserType, internal::bundle, prelude::*};
 use xla_ffi_runtime::{
     Attributes, Bundle, DType, Handler, Revision, Runtime, Shape, Stage, TypeInfo,
     UserData as Objects,
@@ -103,52 +103,37 @@ library!(two);
 const C: &str = r#"
 #include "xla_ffi/handler.h"
 static xffi_type shared_type = XFFI_SHARED_TYPE("tests.Shared.v1", NULL);
-static xffi_type nameless_type = XFFI_SHARED_TYPE("", NULL);
-static XLA_FFI_Error* look(xffi_call* call, xffi_type* type) {
+static XLA_FFI_Error* see(xffi_call* call) {
   void* data = NULL;
   XLA_FFI_Error* error;
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
   if ((error = xffi_decoded(call)) != NULL) return error;
-  error = xffi_find_user_data(call, type, &data);
+  error = xffi_find_user_data(call, &shared_type, &data);
   if (error != NULL) return error;
   *(int64_t*)y.data = data != NULL ? *(int64_t*)data : -1;
   return NULL;
 }
-static XLA_FFI_Error* see(xffi_call* call) { return look(call, &shared_type); }
-static XLA_FFI_Error* nobody(xffi_call* call) { return look(call, &nameless_type); }
 XFFI_HANDLER(seen, see);
-XFFI_HANDLER(nameless, nobody);
 "#;
 
 const CPP: &str = r#"
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
 struct Shared { static ffi::TypeId id; int64_t value; };
-struct Nameless { static ffi::TypeId id; int64_t value; };
 ffi::TypeId Shared::id = {};
-ffi::TypeId Nameless::id = {};
-template <typename T>
-ffi::Error Look(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y, const char* name) {
-  static constexpr auto info = ffi::MakeTypeInfo<T>();
-  T::id.type_id = 0;
-  if (XLA_FFI_Error* error = ffi::Ffi::RegisterTypeId(context.api(), name, &T::id, &info)) {
+static ffi::Error See(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y) {
+  static constexpr auto info = ffi::MakeTypeInfo<Shared>();
+  Shared::id.type_id = 0;
+  if (XLA_FFI_Error* error = ffi::Ffi::RegisterTypeId(context.api(), "tests.Shared.v1", &Shared::id, &info)) {
     ffi::internal::DestroyError(context.api(), error);
   }
-  auto found = context.get<std::optional<ffi::UserData<T>>>();
+  auto found = context.get<std::optional<ffi::UserData<Shared>>>();
   if (!found.has_value()) return found.error();
   *y->typed_data() = *found ? (**found)->value : -1;
   return {};
 }
-static ffi::Error See(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y) {
-  return Look<Shared>(context, y, "tests.Shared.v1");
-}
-static ffi::Error Nobody(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y) {
-  return Look<Nameless>(context, y, "");
-}
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     seen, See, ffi::Ffi::Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<ffi::S64>>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    nameless, Nobody, ffi::Ffi::Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<ffi::S64>>());
 "#;
 
 /// A library of this source, built; `None` where there is no compiler.
@@ -245,64 +230,6 @@ fn libraries_share_the_number_of_a_type() {
             );
             let without = look(&handler, None).map_err(|e| e.to_string());
             assert_eq!(without, Ok(-1), "{language}, {revision}");
-        }
-        std::mem::forget(runtime);
-    }
-}
-
-/// A type that no host takes.
-#[derive(UserType)]
-// SAFETY: no host takes that name.
-#[user_type(unsafe(name = ""))]
-struct Nameless;
-
-#[xla_ffi::handler]
-fn nameless(data: Option<UserData<Nameless>>, mut y: Out<i64, 0>) -> Result<()> {
-    y.fill(if data.is_some() { 1 } else { -1 });
-    Ok(())
-}
-
-/// The same, looked at through a type of the user's.
-#[derive(Bind)]
-#[bind(from = UserData<'f, Nameless>)]
-struct Made<'f>(#[expect(dead_code, reason = "only whether it is there")] UserData<'f, Nameless>);
-
-impl<'f> From<UserData<'f, Nameless>> for Made<'f> {
-    fn from(data: UserData<'f, Nameless>) -> Self {
-        Self(data)
-    }
-}
-
-#[xla_ffi::handler]
-fn made(data: Option<Made>, mut y: Out<i64, 0>) -> Result<()> {
-    y.fill(if data.is_some() { 1 } else { -1 });
-    Ok(())
-}
-
-#[test]
-fn a_type_that_the_host_refuses_is_no_absent_object() {
-    for revision in Revision::ALL {
-        let runtime = Runtime::new(revision);
-        let mut handlers = vec![
-            runtime.handler("nameless", bundle::<nameless>()).unwrap(),
-            runtime.handler("made", bundle::<made>()).unwrap(),
-        ];
-        for path in foreign() {
-            let library = runtime.open(path).unwrap();
-            handlers.push(
-                library
-                    .handler("nameless", &[(Stage::Execute, "nameless")])
-                    .unwrap(),
-            );
-        }
-        for handler in handlers {
-            let error = look(&handler, None).expect_err("refused").to_string();
-            let told = "this XLA does not take the type";
-            let cpp = "its type is not registered, for the host refused it";
-            assert!(
-                error.contains(told) || error.contains(cpp),
-                "{revision}: {error}"
-            );
         }
         std::mem::forget(runtime);
     }

@@ -16,27 +16,16 @@ use xla_ffi_testing::skip;
 const CALLS: usize = 1_000;
 
 /// What may be added to the heap after the warm-up: 41 bytes a call when there are few.
-const HEAP: usize = 40 << 10;
+const HEAP: i64 = 40 << 10;
 
-/// What may be added to the process as the system counts it, which is whole pages of threads that come
-/// and go.
-const RESIDENT: usize = 8 << 20;
+/// Set in the process in which nothing else runs.
+const ALONE: &str = "XLA_FFI_LEAKS_ALONE";
 
-/// Set in the child process, which nothing else runs in: the language.
-const LANGUAGE: &str = "XLA_FFI_LEAK_LANGUAGE";
-
-/// Bytes that the heap has given out, and that the process takes in memory.
-fn memory() -> (usize, usize) {
+/// Bytes that the heap has given out.
+fn memory() -> i64 {
     // SAFETY: only counts.
     let heap = unsafe { libc::mallinfo2() };
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
-    let pages: usize = pages
-        .split(' ')
-        .nth(1)
-        .expect("pages")
-        .parse()
-        .expect("a number");
-    (heap.uordblks + heap.hblkhd, 4096 * pages)
+    (heap.uordblks + heap.hblkhd) as i64
 }
 
 /// Calls an example about this often: one time in eight with an executable of its own.
@@ -65,38 +54,6 @@ fn hurried(call: &Value) -> Value {
     call
 }
 
-fn child(language: &str) {
-    let times = std::env::var("XLA_FFI_LEAK_CALLS").ok();
-    let times = times.map_or(CALLS, |text| text.parse().expect("a number"));
-    let mut leaks = vec![];
-    every_example("leaks", language, |_, name, path, calls| {
-        let calls = &calls.iter().map(hurried).collect::<Vec<_>>();
-        let runtime = Runtime::new(Revision::NEWEST);
-        call(
-            &runtime,
-            path,
-            calls,
-            times.div_ceil(5).max(8 * calls.len()),
-        );
-        let before = memory();
-        call(&runtime, path, calls, times);
-        let after = memory();
-        let (heap, resident) = (
-            after.0 as i64 - before.0 as i64,
-            after.1 as i64 - before.1 as i64,
-        );
-        println!(
-            "{language} {name}: {times} calls, heap {heap:+} bytes, process {resident:+} bytes"
-        );
-        if heap > HEAP as i64 || resident > RESIDENT as i64 {
-            leaks.push(name.to_owned());
-        }
-        // Libraries know a copy of XLA by the address of its table: keep it.
-        std::mem::forget(runtime);
-    });
-    assert!(leaks.is_empty(), "memory grows: {}", leaks.join(", "));
-}
-
 #[test]
 fn memory_stays_flat() {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
@@ -105,23 +62,33 @@ fn memory_stays_flat() {
             "only glibc tells what its heap has given out",
         );
     }
-    if let Ok(language) = std::env::var(LANGUAGE) {
-        return child(&language);
-    }
-    for language in LANGUAGES {
-        let output = Command::new(std::env::current_exe().expect("this program"))
+    // In a process of its own: other tests take memory meanwhile.
+    if std::env::var_os(ALONE).is_none() {
+        let status = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "leaks::memory_stays_flat", "--nocapture"])
-            .env(LANGUAGE, language)
-            .output()
-            .expect("it starts");
-        let said = String::from_utf8_lossy(&output.stdout);
-        print!("{said}");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success(),
-            "{language}: {}\n{told}",
-            output.status
-        );
-        assert!(said.contains("calls, heap"), "{said}");
+            .env(ALONE, "1")
+            .status();
+        return assert!(status.expect("it starts").success());
     }
+    let times = std::env::var("XLA_FFI_LEAK_CALLS").ok();
+    let times = times.map_or(CALLS, |text| text.parse().expect("a number"));
+    let mut leaks = vec![];
+    for language in LANGUAGES {
+        every_example("leaks", language, |_, name, path, calls| {
+            let calls = &calls.iter().map(hurried).collect::<Vec<_>>();
+            let runtime = Runtime::new(Revision::NEWEST);
+            let warm_up = times.div_ceil(5).max(8 * calls.len());
+            call(&runtime, path, calls, warm_up);
+            let before = memory();
+            call(&runtime, path, calls, times);
+            let heap = memory() - before;
+            println!("{language} {name}: {times} calls, heap {heap:+} bytes");
+            if heap > HEAP {
+                leaks.push(format!("{name} in {language}"));
+            }
+            // Libraries know a copy of XLA by the address of its table: keep it.
+            std::mem::forget(runtime);
+        });
+    }
+    assert!(leaks.is_empty(), "memory grows: {}", leaks.join(", "));
 }

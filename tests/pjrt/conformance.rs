@@ -13,172 +13,73 @@ use xla_ffi_testing::examples::rust_examples;
 struct Case {
     handler: &'static str,
     attrs: &'static str,
-    args: &'static [&'static str],
-    rets: &'static [&'static str],
-    aliases: &'static [usize],
+    args: Vec<&'static str>,
+    rets: Vec<&'static str>,
     compared: usize,
 }
 
-const fn case(
-    handler: &'static str,
-    attrs: &'static str,
-    args: &'static [&'static str],
-    rets: &'static [&'static str],
-) -> Case {
-    Case {
-        handler,
-        attrs,
-        args,
-        rets,
-        aliases: &[],
-        compared: rets.len(),
-    }
-}
+/// Handler, attributes, arguments and results. A result `@0` lies where argument 0 does; what a tilde comes before is
+/// not compared: how many tasks ran on which thread is the pool's affair.
+const CASES: &str = r#"
+scale | {factor = 1.5 : f32} | f32[2,3]=iota | f32[2,3]
+scale | {factor = 1.5 : f32} | f32[0,3]=iota | f32[0,3]
+scale | {factor = 1.5 : f32} | f32[2,3]=iota | f32[3,2]
+scale | {factor = 1.5} | f32[2]=iota | f32[2]
+scale | {} | f32[2]=iota | f32[2]
+scale | {factor = 1.5 : f32} | f64[2]=iota | f64[2]
+scale | {factor = 1.5 : f32} |  | f32[2]
+echo_bool | {value = true} |  | s64[]
+echo_ints | {i8 = -128 : i8, i16 = 2 : i16, i32 = 3 : i32, i64 = -4 : i64, u8 = 255 : ui8, u16 = 6 : ui16, u32 = 7 : ui32, u64 = 8 : ui64} |  | s64[8]
+echo_floats | {f32 = 1.0e-5 : f32, f64 = 0.1} |  | f64[2]
+echo_string | {text = "a\00b\FF"} |  | u8[4]
+echo_arrays | {i8 = array<i8: 1>, i16 = array<i16: 2, 3>, i32 = array<i32: 4>, i64 = array<i64: -5>, f32 = array<f32: 0.5>, f64 = array<f64: 7.25>} |  | f64[7]
+echo_unsigned_arrays | {u8 = dense<[1]> : tensor<1xui8>, u16 = dense<[2, 3]> : tensor<2xui16>, u32 = dense<[4]> : tensor<1xui32>, u64 = dense<[5]> : tensor<1xui64>} |  | f64[5]
+echo_dict | {options = {flag = true, n = 3, x = 0.5, name = "four"}} |  | f64[4]
+echo_nested | {options = {n = 3, inner = {x = 0.5}, list = array<i64: 1, 2>}} |  | f64[3]
+echo_optional | {} |  | f64[2]
+echo_optional | {n = 2, x = 0.5} |  | f64[2]
+describe | {} | c128[2,1]=iota | s64[8]
+describe | {} | u4[3]=1,2,3 | s64[8]
+copy | {} | pred[3]=true,false,true | pred[3]
+unpack | {} | s4[5]=-8,7,1,0,-1 | s8[5]
+unpack | {} | u2[5]=3,0,1,2,3 | s8[5]
+unpack | {} | f4e2m1fn[3]=0.5,1,6 | s8[3]
+unpack_s4 | {} | s4[3]=-8,7,1 | s8[3]
+pack | {} | s8[5]=-2,1,0,-1,1 | s2[5]
+pack | {} | s8[3]=15,1,7 | u4[3]
+sum_all | {} | f32[2]=1,2 f32[]=3 f32[1,1]=4 | f32[]
+sum_all | {} |  | f32[]
+add_tokens | {} | token f32[2]=1,2 | token f32[2]
+increment | {} | f32[3]=1,2,3 | f32[3]@0
+fail | {code = 9 : i32, message = "a \22b\22\0Ac"} | f32[]=1 | f32[]
+fail | {code = 16 : i32, message = ""} | f32[]=1 | f32[]
+panic | {message = "on purpose"} | f32[]=1 | f32[]
+counter | {start = 41} | f32[]=1 | s64[]
+counter | {start = -1} | f32[]=1 | s64[]
+async_scale | {factor = 2.0 : f32, delay_ms = 20} | f32[2]=1,2 | f32[2]
+async_probe | {} |  | s64[2]
+async_fail | {code = 5 : i32, message = "gone"} | f32[]=1 | f32[]
+pool_sum | {tasks = 4} | f32[8]=iota | f32[] ~s64[2]
+run_id | {} | f32[]=1 | s64[]
+device_ordinal | {} | f32[]=1 | s32[]
+optional_parts | {} | f32[]=1 | s64[3]
+"#;
 
-const CASES: &[Case] = &[
-    case(
-        "scale",
-        "{factor = 1.5 : f32}",
-        &["f32[2,3]=iota"],
-        &["f32[2,3]"],
-    ),
-    case(
-        "scale",
-        "{factor = 1.5 : f32}",
-        &["f32[0,3]=iota"],
-        &["f32[0,3]"],
-    ),
-    case(
-        "scale",
-        "{factor = 1.5 : f32}",
-        &["f32[2,3]=iota"],
-        &["f32[3,2]"],
-    ),
-    case("scale", "{factor = 1.5}", &["f32[2]=iota"], &["f32[2]"]),
-    case("scale", "{}", &["f32[2]=iota"], &["f32[2]"]),
-    case(
-        "scale",
-        "{factor = 1.5 : f32}",
-        &["f64[2]=iota"],
-        &["f64[2]"],
-    ),
-    case("scale", "{factor = 1.5 : f32}", &[], &["f32[2]"]),
-    case("echo_bool", "{value = true}", &[], &["s64[]"]),
-    case(
-        "echo_ints",
-        "{i8 = -128 : i8, i16 = 2 : i16, i32 = 3 : i32, i64 = -4 : i64, u8 = 255 : ui8, \
-         u16 = 6 : ui16, u32 = 7 : ui32, u64 = 8 : ui64}",
-        &[],
-        &["s64[8]"],
-    ),
-    case(
-        "echo_floats",
-        "{f32 = 1.0e-5 : f32, f64 = 0.1}",
-        &[],
-        &["f64[2]"],
-    ),
-    case("echo_string", "{text = \"a\\00b\\FF\"}", &[], &["u8[4]"]),
-    case(
-        "echo_arrays",
-        "{i8 = array<i8: 1>, i16 = array<i16: 2, 3>, i32 = array<i32: 4>, i64 = array<i64: -5>, \
-         f32 = array<f32: 0.5>, f64 = array<f64: 7.25>}",
-        &[],
-        &["f64[7]"],
-    ),
-    case(
-        "echo_unsigned_arrays",
-        "{u8 = dense<[1]> : tensor<1xui8>, u16 = dense<[2, 3]> : tensor<2xui16>, \
-         u32 = dense<[4]> : tensor<1xui32>, u64 = dense<[5]> : tensor<1xui64>}",
-        &[],
-        &["f64[5]"],
-    ),
-    case(
-        "echo_dict",
-        "{options = {flag = true, n = 3, x = 0.5, name = \"four\"}}",
-        &[],
-        &["f64[4]"],
-    ),
-    case(
-        "echo_nested",
-        "{options = {n = 3, inner = {x = 0.5}, list = array<i64: 1, 2>}}",
-        &[],
-        &["f64[3]"],
-    ),
-    case("echo_optional", "{}", &[], &["f64[2]"]),
-    case("echo_optional", "{n = 2, x = 0.5}", &[], &["f64[2]"]),
-    case("describe", "{}", &["c128[2,1]=iota"], &["s64[8]"]),
-    case("describe", "{}", &["u4[3]=1,2,3"], &["s64[8]"]),
-    case("copy", "{}", &["pred[3]=true,false,true"], &["pred[3]"]),
-    case("unpack", "{}", &["s4[5]=-8,7,1,0,-1"], &["s8[5]"]),
-    case("unpack", "{}", &["u2[5]=3,0,1,2,3"], &["s8[5]"]),
-    case("unpack", "{}", &["f4e2m1fn[3]=0.5,1,6"], &["s8[3]"]),
-    case("unpack_s4", "{}", &["s4[3]=-8,7,1"], &["s8[3]"]),
-    case("pack", "{}", &["s8[5]=-2,1,0,-1,1"], &["s2[5]"]),
-    case("pack", "{}", &["s8[3]=15,1,7"], &["u4[3]"]),
-    case(
-        "sum_all",
-        "{}",
-        &["f32[2]=1,2", "f32[]=3", "f32[1,1]=4"],
-        &["f32[]"],
-    ),
-    case("sum_all", "{}", &[], &["f32[]"]),
-    case(
-        "add_tokens",
-        "{}",
-        &["token", "f32[2]=1,2"],
-        &["token", "f32[2]"],
-    ),
-    Case {
-        aliases: &[0],
-        ..case("increment", "{}", &["f32[3]=1,2,3"], &["f32[3]"])
-    },
-    case(
-        "fail",
-        "{code = 9 : i32, message = \"a \\22b\\22\\0Ac\"}",
-        &["f32[]=1"],
-        &["f32[]"],
-    ),
-    case(
-        "fail",
-        "{code = 16 : i32, message = \"\"}",
-        &["f32[]=1"],
-        &["f32[]"],
-    ),
-    case(
-        "panic",
-        "{message = \"on purpose\"}",
-        &["f32[]=1"],
-        &["f32[]"],
-    ),
-    case("counter", "{start = 41}", &["f32[]=1"], &["s64[]"]),
-    case("counter", "{start = -1}", &["f32[]=1"], &["s64[]"]),
-    case(
-        "async_scale",
-        "{factor = 2.0 : f32, delay_ms = 20}",
-        &["f32[2]=1,2"],
-        &["f32[2]"],
-    ),
-    case("async_probe", "{}", &[], &["s64[2]"]),
-    case(
-        "async_fail",
-        "{code = 5 : i32, message = \"gone\"}",
-        &["f32[]=1"],
-        &["f32[]"],
-    ),
-    Case {
-        // How many tasks ran on which thread is the pool's affair.
-        compared: 1,
-        ..case(
-            "pool_sum",
-            "{tasks = 4}",
-            &["f32[8]=iota"],
-            &["f32[]", "s64[2]"],
-        )
-    },
-    case("run_id", "{}", &["f32[]=1"], &["s64[]"]),
-    case("device_ordinal", "{}", &["f32[]=1"], &["s32[]"]),
-    case("optional_parts", "{}", &["f32[]=1"], &["s64[3]"]),
-];
+fn cases(text: &'static str) -> Vec<Case> {
+    let case = |line: &'static str| {
+        let [handler, attrs, args, rets] =
+            [0, 1, 2, 3].map(|at| line.split('|').nth(at).expect("a column"));
+        let rets: Vec<_> = rets.split_whitespace().collect();
+        Case {
+            handler: handler.trim(),
+            attrs: attrs.trim(),
+            args: args.split_whitespace().collect(),
+            compared: rets.iter().take_while(|ret| !ret.starts_with('~')).count(),
+            rets,
+        }
+    };
+    text.trim().lines().map(case).collect()
+}
 
 /// The execution's number.
 const RUN_ID: i32 = 77;
@@ -198,9 +99,12 @@ impl Case {
         self.args.iter().map(tensor).collect()
     }
 
-    fn shapes(&self) -> Vec<Shape> {
-        let shape = |spec: &&str| parse_result(spec).expect("a result");
-        self.rets.iter().map(shape).collect()
+    /// The results, or the arguments in which they lie.
+    fn results(&self) -> impl Iterator<Item = std::result::Result<Shape, usize>> {
+        self.rets.iter().map(|spec| match spec.split_once('@') {
+            Some((_, argument)) => Err(argument.parse().expect("a number")),
+            None => Ok(parse_result(spec.trim_start_matches('~')).expect("a result")),
+        })
     }
 
     fn embedded(&self, runtime: &Runtime, bundle: Bundle) -> Result<Vec<Tensor>> {
@@ -211,10 +115,10 @@ impl Case {
             .stages(Stages::Cpu)
             .run_id(RUN_ID.into())
             .args(self.arguments());
-        for (index, shape) in self.shapes().into_iter().enumerate() {
-            call = match self.aliases.get(index) {
-                Some(argument) => call.ret_alias(*argument),
-                None => call.ret(shape),
+        for result in self.results() {
+            call = match result {
+                Err(argument) => call.ret_alias(argument),
+                Ok(shape) => call.ret(shape),
             };
         }
         Ok(call.run()?.rets)
@@ -226,10 +130,10 @@ impl Case {
             .attributes(&self.attributes())
             .args(self.arguments())
             .launch_id(RUN_ID);
-        for (index, shape) in self.shapes().into_iter().enumerate() {
-            call = match self.aliases.get(index) {
-                Some(argument) => call.ret_alias(*argument),
-                None => call.ret(shape),
+        for result in self.results() {
+            call = match result {
+                Err(argument) => call.ret_alias(argument),
+                Ok(shape) => call.ret(shape),
             };
         }
         call.run()
@@ -254,7 +158,7 @@ fn compare(test: &str, path: &Path) {
     let library = runtime.open(path).expect("the library loads");
     let mut wrong = vec![];
     let mut failing = 0;
-    for (index, case) in CASES.iter().enumerate() {
+    for (index, case) in cases(CASES).iter().enumerate() {
         if library.symbol(case.handler).is_err() {
             // C has no panics.
             assert_eq!(case.handler, "panic", "{}", path.display());
@@ -317,37 +221,18 @@ fn adapted_functions() {
     ] {
         paths.extend(c_example(test, file, compiler));
     }
-    const ARGS: &[&str] = &["f32[128]=iota", "f32[2048]=random"];
-    let cases = [
-        case("tiled_add_cpu_ffi", "{}", ARGS, &["f32[2048]"]),
-        case("tiled_add_status_ffi", "{}", ARGS, &["f32[2048]"]),
-        case(
-            "tiled_add_unified_ffi",
-            "{opaque = \"12\"}",
-            ARGS,
-            &["f32[2048]"],
-        ),
-        case(
-            "tiled_add_tuples_ffi",
-            "{}",
-            ARGS,
-            &["f32[2048]", "f32[2048]"],
-        ),
-        // Failures: a status, one with a NUL and what is no UTF-8, sizes.
-        case(
-            "tiled_add_unified_ffi",
-            "{opaque = \"one\"}",
-            ARGS,
-            &["f32[2048]"],
-        ),
-        case(
-            "tiled_add_unified_ffi",
-            "{opaque = array<i8: 110, 0, 111, -1, 33>}",
-            ARGS,
-            &["f32[2048]"],
-        ),
-        case("tiled_add_checked_ffi", "{}", ARGS, &["f32[7]"]),
-    ];
+    // The last three fail: a status, one with a NUL and what is no UTF-8, sizes.
+    let cases = cases(
+        r#"
+tiled_add_cpu_ffi | {} | f32[128]=iota f32[2048]=random | f32[2048]
+tiled_add_status_ffi | {} | f32[128]=iota f32[2048]=random | f32[2048]
+tiled_add_unified_ffi | {opaque = "12"} | f32[128]=iota f32[2048]=random | f32[2048]
+tiled_add_tuples_ffi | {} | f32[128]=iota f32[2048]=random | f32[2048] f32[2048]
+tiled_add_unified_ffi | {opaque = "one"} | f32[128]=iota f32[2048]=random | f32[2048]
+tiled_add_unified_ffi | {opaque = array<i8: 110, 0, 111, -1, 33>} | f32[128]=iota f32[2048]=random | f32[2048]
+tiled_add_checked_ffi | {} | f32[128]=iota f32[2048]=random | f32[7]
+"#,
+    );
     for path in paths {
         let library = runtime.open(&path).expect("the library loads");
         for (index, case) in cases.iter().enumerate() {
@@ -375,13 +260,8 @@ fn a_library_registers_itself() {
     let library = Runtime::default().open(path).unwrap();
     client.register_library(&library).unwrap();
     client.register_library(&library).unwrap();
-    let case = case(
-        "rms_norm",
-        "{eps = 1.0e-5 : f32}",
-        &["f32[2,3]=iota"],
-        &["f32[2,3]"],
-    );
-    assert!(case.on_xla(&client, "rms_norm").is_ok());
+    let cases = cases("rms_norm | {eps = 1.0e-5 : f32} | f32[2,3]=iota | f32[2,3]");
+    assert!(cases[0].on_xla(&client, "rms_norm").is_ok());
     // Its neighbour has no handler that this XLA takes, and says which.
     let path = rust_examples().join("libconformance.so");
     let library = Runtime::default().open(path).unwrap();

@@ -3,7 +3,6 @@
 
 mod behaviours;
 mod conformance;
-mod inside;
 
 use std::path::{Path, PathBuf};
 use xla_ffi_programs::pjrt::{Client, Plugin};

@@ -1,6 +1,8 @@
 //! The features: what each asks of a library.
 
-use crate::subject::{Check, Failure, Subject, copied, expect, f32s, packed, run, scalar, values};
+use crate::subject::{
+    Check, Failure, Subject, copied, expect, f32s, gives, packed, refused, run, scalar, values,
+};
 use xla_ffi_runtime::{Attributes, Code, DType, Error, Revision, Shape, Stage, Stages, Tensor};
 
 /// A feature: its name in the table and what it does.
@@ -8,32 +10,46 @@ pub(crate) type Feature = (&'static str, fn(&Subject) -> Check);
 
 pub(crate) const FEATURES: &[Feature] = &[
     ("stateless", |s| {
-        let out = s.call(
+        gives::<f32>(
+            s,
             "scale",
             "{factor = 1.5 : f32}",
             vec![f32s(&[1.0, 2.0])],
-            &[(DType::F32, &[2])],
-        )?;
-        expect(values::<f32>(&out, 0), vec![1.5, 3.0])
+            (DType::F32, &[2]),
+            &[1.5, 3.0],
+        )
     }),
     ("attribute: bool", |s| {
-        let out = s.call("echo_bool", "{value = true}", vec![], &[(DType::S64, &[])])?;
-        expect(values::<i64>(&out, 0), vec![1])
+        gives::<i64>(
+            s,
+            "echo_bool",
+            "{value = true}",
+            vec![],
+            (DType::S64, &[]),
+            &[1],
+        )
     }),
     ("attribute: integers", |s| {
         let attrs = "{i8 = -128 : i8, i16 = 2 : i16, i32 = 3 : i32, i64 = -4 : i64, u8 = 255 : ui8, \
                      u16 = 6 : ui16, u32 = 7 : ui32, u64 = 8 : ui64}";
-        let out = s.call("echo_ints", attrs, vec![], &[(DType::S64, &[8])])?;
-        expect(values::<i64>(&out, 0), vec![-128, 2, 3, -4, 255, 6, 7, 8])
+        gives::<i64>(
+            s,
+            "echo_ints",
+            attrs,
+            vec![],
+            (DType::S64, &[8]),
+            &[-128, 2, 3, -4, 255, 6, 7, 8],
+        )
     }),
     ("attribute: floats", |s| {
-        let out = s.call(
+        gives::<f64>(
+            s,
             "echo_floats",
             "{f32 = 0.5 : f32, f64 = 0.1 : f64}",
             vec![],
-            &[(DType::F64, &[2])],
-        )?;
-        expect(values::<f64>(&out, 0), vec![0.5, 0.1])
+            (DType::F64, &[2]),
+            &[0.5, 0.1],
+        )
     }),
     ("attribute: string", |s| {
         let out = s.call(
@@ -47,10 +63,13 @@ pub(crate) const FEATURES: &[Feature] = &[
     ("attribute: arrays", |s| {
         let attrs = "{i8 = array<i8: -1>, i16 = array<i16: 2>, i32 = array<i32: 3, 4>, \
                      i64 = array<i64: 5>, f32 = array<f32: 0.5>, f64 = array<f64: 0.25>}";
-        let out = s.call("echo_arrays", attrs, vec![], &[(DType::F64, &[7])])?;
-        expect(
-            values::<f64>(&out, 0),
-            vec![-1.0, 2.0, 3.0, 4.0, 5.0, 0.5, 0.25],
+        gives::<f64>(
+            s,
+            "echo_arrays",
+            attrs,
+            vec![],
+            (DType::F64, &[7]),
+            &[-1.0, 2.0, 3.0, 4.0, 5.0, 0.5, 0.25],
         )
     }),
     ("attribute: unsigned arrays", |s| {
@@ -63,24 +82,43 @@ pub(crate) const FEATURES: &[Feature] = &[
     ("attribute: dictionary with dictionary and array", |s| {
         let attrs =
             "{options = {n = 2 : i64, inner = {x = 0.25 : f64}, list = array<i64: 1, 2, 3>}}";
-        let out = s.call("echo_nested", attrs, vec![], &[(DType::F64, &[3])])?;
-        expect(values::<f64>(&out, 0), vec![2.0, 0.25, 6.0])
+        gives::<f64>(
+            s,
+            "echo_nested",
+            attrs,
+            vec![],
+            (DType::F64, &[3]),
+            &[2.0, 0.25, 6.0],
+        )
     }),
     ("attribute: dictionary", |s| {
         let attrs = "{options = {flag = true, n = 3 : i64, x = 0.5 : f64, name = \"four\"}}";
-        let out = s.call("echo_dict", attrs, vec![], &[(DType::F64, &[4])])?;
-        expect(values::<f64>(&out, 0), vec![1.0, 3.0, 0.5, 4.0])
+        gives::<f64>(
+            s,
+            "echo_dict",
+            attrs,
+            vec![],
+            (DType::F64, &[4]),
+            &[1.0, 3.0, 0.5, 4.0],
+        )
     }),
     ("attribute: optional and default", |s| {
-        let out = s.call("echo_optional", "{}", vec![], &[(DType::F64, &[2])])?;
-        expect(values::<f64>(&out, 0), vec![7.0, -1.0])?;
-        let out = s.call(
+        gives::<f64>(
+            s,
+            "echo_optional",
+            "{}",
+            vec![],
+            (DType::F64, &[2]),
+            &[7.0, -1.0],
+        )?;
+        gives::<f64>(
+            s,
             "echo_optional",
             "{n = 3 : i64, x = 0.5 : f64}",
             vec![],
-            &[(DType::F64, &[2])],
-        )?;
-        expect(values::<f64>(&out, 0), vec![3.0, 0.5])
+            (DType::F64, &[2]),
+            &[3.0, 0.5],
+        )
     }),
     ("tokens", |s| {
         let args = vec![Tensor::zeros(Shape::token())?, f32s(&[1.0, 2.0])];
@@ -102,8 +140,7 @@ pub(crate) const FEATURES: &[Feature] = &[
     }),
     ("variadic operands", |s| {
         let args = vec![f32s(&[1.0]), f32s(&[1.0, 2.0]), f32s(&[3.0])];
-        let out = s.call("sum_all", "{}", args, &[(DType::F32, &[])])?;
-        expect(values::<f32>(&out, 0), vec![7.0])
+        gives::<f32>(s, "sum_all", "{}", args, (DType::F32, &[]), &[7.0])
     }),
     ("in-out operands", |s| {
         let call = s.executable("increment", "{}")?.call().stages(Stages::Cpu);
@@ -114,9 +151,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         for code in 1..=16 {
             let attrs = format!("{{code = {code} : i32, message = \"told\"}}");
             let told = s.call("fail", &attrs, vec![f32s(&[1.0])], &[(DType::F32, &[1])]);
-            let error = told
-                .err()
-                .ok_or_else(|| Failure::Wrong("no error".to_owned()))?;
+            let error = refused(told)?;
             if error.message() != "told" {
                 return Err(Failure::Wrong(format!("{error:?}")));
             }
@@ -173,9 +208,7 @@ pub(crate) const FEATURES: &[Feature] = &[
                 vec![f32s(&[1.0])],
                 &[(DType::F32, &[1])],
             );
-            let error = told
-                .err()
-                .ok_or_else(|| Failure::Wrong("no error".to_owned()))?;
+            let error = refused(told)?;
             expect(error.message().contains("at the disco"), true)?;
             expect(error.is_from_handler(), true)?;
         }
@@ -190,9 +223,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             vec![f32s(&[1.0])],
             &[(DType::F32, &[1])],
         );
-        let error = told
-            .err()
-            .ok_or_else(|| Failure::Wrong("no error".to_owned()))?;
+        let error = refused(told)?;
         expect(
             error.message().contains("factor") && error.message().contains("F64"),
             true,
@@ -213,9 +244,7 @@ pub(crate) const FEATURES: &[Feature] = &[
     ("an error in instantiate", |s| {
         let counter = s.executable("counter", "{start = -1 : i64}");
         let told = counter.and_then(|counter| run(&counter, vec![scalar()], &[(DType::S64, &[])]));
-        let error = told
-            .err()
-            .ok_or_else(|| Failure::Wrong("no error".to_owned()))?;
+        let error = refused(told)?;
         if s.runtime.revision() == Revision::R0 {
             return Err(error.into());
         }
@@ -290,13 +319,14 @@ pub(crate) const FEATURES: &[Feature] = &[
     }),
     ("async: result", |s| {
         let attrs = "{factor = 3.0 : f32, delay_ms = 20 : i64}";
-        let out = s.call(
+        gives::<f32>(
+            s,
             "async_scale",
             attrs,
             vec![f32s(&[1.0, 2.0])],
-            &[(DType::F32, &[2])],
-        )?;
-        expect(values::<f32>(&out, 0), vec![3.0, 6.0])
+            (DType::F32, &[2]),
+            &[3.0, 6.0],
+        )
     }),
     ("async: errors", |s| {
         let attrs = "{code = 9 : i32, message = \"later\"}";
@@ -306,9 +336,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             vec![f32s(&[1.0])],
             &[(DType::F32, &[1])],
         );
-        let error = told
-            .err()
-            .ok_or_else(|| Failure::Wrong("no error".to_owned()))?;
+        let error = refused(told)?;
         if error.message() != "later" {
             return Err(Failure::Wrong(format!("{error:?}")));
         }
@@ -329,16 +357,27 @@ pub(crate) const FEATURES: &[Feature] = &[
         expect(values::<i64>(&out, 0)[0] >= 1, true)
     }),
     ("run id", |s| {
-        let out = s.call("run_id", "{}", vec![scalar()], &[(DType::S64, &[])])?;
-        expect(values::<i64>(&out, 0), vec![77])
+        gives::<i64>(s, "run_id", "{}", vec![scalar()], (DType::S64, &[]), &[77])
     }),
     ("device ordinal", |s| {
-        let out = s.call("device_ordinal", "{}", vec![scalar()], &[(DType::S32, &[])])?;
-        expect(values::<i32>(&out, 0), vec![2048])
+        gives::<i32>(
+            s,
+            "device_ordinal",
+            "{}",
+            vec![scalar()],
+            (DType::S32, &[]),
+            &[2048],
+        )
     }),
     ("custom options", |s| {
-        let out = s.call("custom_options", "{}", vec![scalar()], &[(DType::S64, &[])])?;
-        expect(values::<i64>(&out, 0), vec![0])
+        gives::<i64>(
+            s,
+            "custom_options",
+            "{}",
+            vec![scalar()],
+            (DType::S64, &[]),
+            &[0],
+        )
     }),
     ("optional context parts", |s| {
         let out = s.call(

@@ -5,33 +5,14 @@ mod expected;
 mod features;
 mod subject;
 
-use expected::{ELSEWHERE, expected, rows};
+use expected::expected;
 use features::FEATURES;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use subject::{Check, Failure, Subject};
 use xla_ffi_runtime::{Code, Revision, Runtime};
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::{once, skip};
-
-#[test]
-fn every_row_is_exercised_or_has_its_place() {
-    let table = include_str!("../jax/expected.txt");
-    let legacy = include_str!("../legacy.rs");
-    for library in ["rust", "c", "cpp"] {
-        let here = FEATURES.iter().map(|(name, _)| *name);
-        let known: BTreeSet<&str> = here
-            .chain(ELSEWHERE.iter().map(|(name, _)| *name))
-            .collect();
-        assert_eq!(known.len(), FEATURES.len() + ELSEWHERE.len());
-        assert_eq!(rows(table, library), known, "{library}");
-    }
-    for (row, place) in ELSEWHERE {
-        let found = *place == "jax" || legacy.contains(&format!("#[test]\nfn {place}() {{"));
-        assert!(found, "{row}: {place} is not there");
-    }
-}
 
 /// The library of `testing/fixtures/upstream/bootstrap.c`.
 fn bootstrap(compiler: &str) -> PathBuf {
@@ -110,38 +91,27 @@ fn check(library: &str, first: &Path, twin: &Path) {
 #[test]
 fn the_rust_library_on_every_revision() {
     let folder = rust_examples();
-    check(
-        "rust",
-        &folder.join("libconformance.so"),
-        &folder.join("libconformance_twin.so"),
-    );
+    let [first, twin] = ["libconformance.so", "libconformance_twin.so"];
+    check("rust", &folder.join(first), &folder.join(twin));
+}
+
+/// A library that the build script built, if it had a compiler.
+fn built(library: &str, compiler: Option<&str>, [first, twin]: [&str; 2]) {
+    if compiler.is_none() {
+        return skip(library, "no compiler when the tests were built");
+    }
+    let folder = Path::new(env!("C_EXAMPLES_DIR"));
+    check(library, &folder.join(first), &folder.join(twin));
 }
 
 #[test]
 fn the_c_library_on_every_revision() {
-    if option_env!("C_COMPILER").is_none() {
-        skip("the C library", "no C compiler when the tests were built");
-        return;
-    }
-    check(
-        "c",
-        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance.so"),
-        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_twin.so"),
-    );
+    let files = ["libconformance.so", "libconformance_twin.so"];
+    built("c", option_env!("C_COMPILER"), files);
 }
 
 #[test]
 fn the_cpp_library_on_every_revision() {
-    if option_env!("CPP_COMPILER").is_none() {
-        skip(
-            "the C++ library",
-            "no C++ compiler when the tests were built",
-        );
-        return;
-    }
-    check(
-        "cpp",
-        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_cpp.so"),
-        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_twin_cpp.so"),
-    );
+    let files = ["libconformance_cpp.so", "libconformance_twin_cpp.so"];
+    built("cpp", option_env!("CPP_COMPILER"), files);
 }

@@ -87,6 +87,25 @@ pub(crate) fn run(
     call.run()
 }
 
+/// Whether a call on these arguments gives these values, in one result of this type and shape.
+pub(crate) fn gives<T: xla_ffi_runtime::Element + Clone + PartialEq + std::fmt::Debug>(
+    s: &Subject,
+    name: &str,
+    attrs: &str,
+    args: Vec<Tensor>,
+    ret: (DType, &[i64]),
+    wanted: &[T],
+) -> Check {
+    let out = s.call(name, attrs, args, &[ret])?;
+    expect(&values::<T>(&out, 0)[..], wanted)
+}
+
+/// The error that an outcome has to be.
+pub(crate) fn refused<T>(outcome: Result<T, Error>) -> Result<Error, Failure> {
+    let none = || Failure::Wrong("no error".to_owned());
+    outcome.err().ok_or_else(none)
+}
+
 pub(crate) fn f32s(values: &[f32]) -> Tensor {
     Tensor::from_slice([values.len() as i64], values).expect("a vector")
 }
