@@ -111,35 +111,6 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Whether an operand has the shape of an entry, whose names it gives sizes to.
-    fn fits(&mut self, entry: &Entry, dims: &[i64]) -> bool {
-        if entry.token {
-            return true;
-        }
-        let fixed = entry.dims.len() - usize::from(entry.has_ellipsis());
-        if dims.len() < fixed || (dims.len() > fixed && !entry.has_ellipsis()) {
-            return false;
-        }
-        let mut rest = dims;
-        entry.dims.iter().all(|dim| {
-            if *dim == Dim::Ellipsis {
-                let (here, after) = rest.split_at(dims.len() - fixed);
-                rest = after;
-                return *self.ellipsis.get_or_insert_with(|| here.to_vec()) == here;
-            }
-            let here = rest[0];
-            rest = &rest[1..];
-            match dim {
-                Dim::Size(size) => i64::from(*size) == here,
-                Dim::Name(name) => *self.known.entry(*name).or_insert(here) == here,
-                Dim::Computed(computed) => {
-                    computed.of(self.known[&computed.name]).ok() == Some(here)
-                }
-                _ => true,
-            }
-        })
-    }
-
     /// The shape of an entry by these sizes, if there is one.
     fn shape(&self, entry: &Entry) -> Option<Vec<i64>> {
         let mut shape = vec![];
@@ -158,39 +129,21 @@ impl Sizes {
     }
 }
 
-/// Whether a call is what the contract wants, as its grammar is explained.
+/// Whether a call is what the contract wants, as callers read it.
 fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
-    let number = |name: &str| {
-        contract
-            .names
-            .iter()
-            .position(|known| known == name)
-            .expect("a name")
-    };
-    let known: HashMap<usize, i64> = attrs
+    let args: Vec<_> = frame.args.iter().map(|dims| ("", &dims[..])).collect();
+    let attrs = attrs
         .iter()
-        .map(|name| number(name))
-        .zip(frame.attrs.iter().copied())
-        .collect();
-    if known.values().any(|size| *size < 0) {
+        .copied()
+        .zip(frame.attrs.iter().copied().map(i128::from));
+    let Ok(inferred) = contract.infer(&args, &attrs.collect::<Vec<_>>()) else {
         return false;
-    }
-    let mut sizes = Sizes {
-        known,
-        ellipsis: None,
     };
-    for (entries, operands) in [(&contract.args, &frame.args), (&contract.rets, &frame.rets)] {
-        let mut given = operands.iter();
-        for entry in entries {
-            let most = if entry.repeats { usize::MAX } else { 1 };
-            for dims in given.by_ref().take(most) {
-                if !sizes.fits(entry, dims) {
-                    return false;
-                }
-            }
-        }
-    }
-    true
+    // Results that nothing tells, of absent arguments, are as they are.
+    let fits = |(told, dims): (&Option<Vec<i64>>, &Vec<i64>)| {
+        told.as_ref().is_none_or(|told| told == dims)
+    };
+    inferred.iter().zip(&frame.rets).all(fits)
 }
 
 /// A call that may fit: sizes by chance, and perhaps a change.

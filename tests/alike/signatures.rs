@@ -45,45 +45,24 @@ const TYPES: [Type; 9] = [
 ];
 
 impl Type {
-    fn in_c(self) -> &'static str {
+    /// In C, in C++, and with a value.
+    fn told(self) -> (&'static str, &'static str, Attribute) {
         match self {
-            Self::Bool => "bool",
-            Self::I8 => "i8",
-            Self::I64 => "i64",
-            Self::U32 => "u32",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::Text => "str",
-            Self::Ints => "i64_array",
-            Self::Floats => "f32_array",
-        }
-    }
-
-    fn in_cpp(self) -> &'static str {
-        match self {
-            Self::Bool => "bool",
-            Self::I8 => "int8_t",
-            Self::I64 => "int64_t",
-            Self::U32 => "uint32_t",
-            Self::F32 => "float",
-            Self::F64 => "double",
-            Self::Text => "std::string_view",
-            Self::Ints => "ffi::Span<const int64_t>",
-            Self::Floats => "ffi::Span<const float>",
-        }
-    }
-
-    fn give(self, attributes: Attributes, name: &str) -> Attributes {
-        match self {
-            Self::Bool => attributes.with(name, true),
-            Self::I8 => attributes.with(name, -1_i8),
-            Self::I64 => attributes.with(name, 3_i64),
-            Self::U32 => attributes.with(name, 4_u32),
-            Self::F32 => attributes.with(name, 0.5_f32),
-            Self::F64 => attributes.with(name, 0.5_f64),
-            Self::Text => attributes.with(name, "text"),
-            Self::Ints => attributes.with(name, Attribute::array(&[1_i64, 2])),
-            Self::Floats => attributes.with(name, Attribute::array::<f32>(&[])),
+            Self::Bool => ("bool", "bool", true.into()),
+            Self::I8 => ("i8", "int8_t", (-1_i8).into()),
+            Self::I64 => ("i64", "int64_t", 3_i64.into()),
+            Self::U32 => ("u32", "uint32_t", 4_u32.into()),
+            Self::F32 => ("f32", "float", 0.5_f32.into()),
+            Self::F64 => ("f64", "double", 0.5_f64.into()),
+            Self::Text => ("str", "std::string_view", "text".into()),
+            Self::Ints => {
+                let list = Attribute::array(&[1_i64, 2]);
+                ("i64_array", "ffi::Span<const int64_t>", list)
+            }
+            Self::Floats => {
+                let none = Attribute::array::<f32>(&[]);
+                ("f32_array", "ffi::Span<const float>", none)
+            }
         }
     }
 }
@@ -164,7 +143,7 @@ fn in_c(signature: &Signature) -> String {
         }
     }
     for (name, ty, optional) in signature.attrs {
-        let fetch = format!("xffi_attr_{}(call, \"{name}\");\n", ty.in_c());
+        let fetch = format!("xffi_attr_{}(call, \"{name}\");\n", ty.told().0);
         let when = format!("if (xffi_has_attr(call, \"{name}\")) ");
         body.push_str(&format!(
             "  {}{fetch}",
@@ -183,8 +162,8 @@ fn in_cpp(signature: &Signature) -> String {
     }
     for (name, ty, optional) in signature.attrs {
         let ty = match optional {
-            true => format!("std::optional<{}>", ty.in_cpp()),
-            false => ty.in_cpp().to_owned(),
+            true => format!("std::optional<{}>", ty.told().1),
+            false => ty.told().1.to_owned(),
         };
         binding.push_str(&format!(".Attr<{ty}>(\"{name}\")"));
     }
@@ -330,7 +309,9 @@ fn every_language_wants_what_it_declares() {
         let (frames, mut taken) = (frames(signature), 0);
         for _ in 0..CALLS {
             let frame = frames.new_tree(&mut runner).unwrap().current();
-            let give = |attributes, (name, ty): &(&str, Type)| ty.give(attributes, name);
+            let give = |attributes: Attributes, (name, ty): &(&str, Type)| {
+                attributes.with(*name, ty.told().2)
+            };
             let attributes = frame.attrs.iter().fold(Attributes::new(), give);
             let wants = wanted(signature, &frame);
             taken += usize::from(wants);
