@@ -12,10 +12,6 @@ pub enum Damage {
     Flip(prop::sample::Index, u8),
     /// Eight bytes are another number.
     Word(prop::sample::Index, u64),
-    /// Bytes are missing.
-    Remove(prop::sample::Index, usize),
-    /// Bytes stand there twice.
-    Repeat(prop::sample::Index, usize),
     /// Bytes are put in.
     Insert(prop::sample::Index, Vec<u8>),
 }
@@ -35,8 +31,6 @@ pub fn damage() -> impl Strategy<Value = Damage> {
         any::<Index>().prop_map(Damage::Truncate),
         (any::<Index>(), any::<u8>()).prop_map(|(at, bits)| Damage::Flip(at, bits)),
         (any::<Index>(), extreme).prop_map(|(at, word)| Damage::Word(at, word)),
-        (any::<Index>(), 1..200_usize).prop_map(|(at, n)| Damage::Remove(at, n)),
-        (any::<Index>(), 1..200_usize).prop_map(|(at, n)| Damage::Repeat(at, n)),
         (any::<Index>(), prop::collection::vec(any::<u8>(), 1..16))
             .prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
     ]
@@ -57,15 +51,6 @@ pub fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
             for (place, byte) in bytes[at..].iter_mut().zip(word.to_le_bytes()) {
                 *place = byte;
             }
-        }
-        Damage::Remove(at, n) => {
-            let at = at.index(length);
-            bytes.drain(at..(at + n).min(length));
-        }
-        Damage::Repeat(at, n) => {
-            let at = at.index(length);
-            let chunk = bytes[at..(at + n).min(length)].to_vec();
-            bytes.splice(at..at, chunk);
         }
         Damage::Insert(at, chunk) => {
             let at = at.index(length);

@@ -1,6 +1,7 @@
 //! Shape contracts: the calls that the crate of contracts allows are those that every language takes.
 
-use crate::{Done, Kind, Languages, handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
+use crate::{Done, Given, Kind, Languages, takes};
+use crate::{handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use xla_ffi::Result;
 use xla_ffi::prelude::*;
 use xla_ffi_contract::{Contract, Dim, Entry};
-use xla_ffi_runtime::{Attributes, DType, Executable, Shape, Tensor};
+use xla_ffi_runtime::{Attributes, DType};
 
 /// Calls of each contract.
 const CALLS: usize = 200;
@@ -97,10 +98,10 @@ fn in_cpp(name: &str, contract: &Contract, attrs: &[&str]) -> String {
 }
 
 /// What a call has.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Frame {
-    args: Vec<Vec<i64>>,
-    rets: Vec<Vec<i64>>,
+    args: Vec<Given>,
+    rets: Vec<Given>,
     attrs: Vec<i64>,
 }
 
@@ -131,7 +132,7 @@ impl Sizes {
 
 /// Whether a call is what the contract wants, as callers read it.
 fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
-    let args: Vec<_> = frame.args.iter().map(|dims| ("", &dims[..])).collect();
+    let args: Vec<_> = frame.args.iter().map(|(_, dims)| ("", &dims[..])).collect();
     let attrs = attrs
         .iter()
         .copied()
@@ -140,7 +141,7 @@ fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
         return false;
     };
     // Results that nothing tells, of absent arguments, are as they are.
-    let fits = |(told, dims): (&Option<Vec<i64>>, &Vec<i64>)| {
+    let fits = |(told, (_, dims)): (&Option<Vec<i64>>, &Given)| {
         told.as_ref().is_none_or(|told| told == dims)
     };
     inferred.iter().zip(&frame.rets).all(fits)
@@ -188,8 +189,8 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
                 known,
                 ellipsis: Some(ellipsis),
             };
-            let side = |entries: &[Entry]| -> Vec<Vec<i64>> {
-                let mut shapes = vec![];
+            let side = |entries: &[Entry]| -> Vec<Given> {
+                let mut operands = vec![];
                 for entry in entries {
                     let count = match kind(entry) {
                         Kind::Optional => usize::from(!absent),
@@ -197,9 +198,13 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
                         _ => 1,
                     };
                     let shape = sizes.shape(entry).unwrap_or_else(|| vec![1]);
-                    shapes.extend(std::iter::repeat_n(shape, count));
+                    let operand = match entry.token {
+                        true => (DType::Token, vec![]),
+                        false => (DType::F32, shape),
+                    };
+                    operands.extend(std::iter::repeat_n(operand, count));
                 }
-                shapes
+                operands
             };
             let (args, rets) = (side(&contract.args), side(&contract.rets));
             let mut frame = Frame {
@@ -208,20 +213,13 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
                 attrs: attributes,
             };
             if let Some((operand, how, place)) = change {
-                let tokens: Vec<bool> = contract
-                    .args
-                    .iter()
-                    .chain(&contract.rets)
-                    .map(|entry| entry.token)
-                    .collect();
-                let all = frame.args.len() + frame.rets.len();
-                let at = operand.index(all);
-                if !tokens.get(at).copied().unwrap_or(false) {
-                    let arguments = frame.args.len();
-                    let shape = match at.checked_sub(arguments) {
-                        None => &mut frame.args[at],
-                        Some(at) => &mut frame.rets[at],
-                    };
+                let arguments = frame.args.len();
+                let at = operand.index(arguments + frame.rets.len());
+                let (dtype, shape) = match at.checked_sub(arguments) {
+                    None => &mut frame.args[at],
+                    Some(at) => &mut frame.rets[at],
+                };
+                if *dtype != DType::Token {
                     let at = place.index(shape.len() + 1);
                     match how {
                         0 => shape.insert(at, 2),
@@ -234,29 +232,6 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
             }
             frame
         })
-}
-
-/// Whether a handler takes a call.
-fn takes(
-    executable: &Executable,
-    contract: &Contract,
-    frame: &Frame,
-) -> std::result::Result<(), String> {
-    let is_token = |entries: &[Entry], at: usize| entries.get(at).is_some_and(|entry| entry.token);
-    let shape = |entries: &[Entry], at: usize, dims: &[i64]| match is_token(entries, at) {
-        true => Shape::token(),
-        false => Shape::new(DType::F32, dims.to_vec()).expect("a small shape"),
-    };
-    let mut call = executable.call();
-    for (at, dims) in frame.args.iter().enumerate() {
-        call = call.arg(Tensor::zeros(shape(&contract.args, at, dims)).expect("a small tensor"));
-    }
-    for (at, dims) in frame.rets.iter().enumerate() {
-        call = call.ret(shape(&contract.rets, at, dims));
-    }
-    call.run()
-        .map(drop)
-        .map_err(|error| error.message().to_owned())
 }
 
 #[test]
@@ -286,7 +261,7 @@ fn every_language_takes_the_same_calls() {
             let wants = wanted(contract, attrs, &frame);
             taken += usize::from(wants);
             for (language, executable) in languages.handlers(name, &attributes) {
-                let takes = takes(&executable, contract, &frame);
+                let takes = takes(&executable, &frame.args, &frame.rets);
                 assert_eq!(
                     takes.is_ok(),
                     wants,

@@ -4,8 +4,9 @@
 mod contracts;
 mod signatures;
 
-use xla_ffi::prelude::*;
-use xla_ffi_runtime::{Attributes, Executable, Library, Runtime, Stage};
+use std::result::Result;
+use xla_ffi::prelude::{Out, TokenOut};
+use xla_ffi_runtime::{Attributes, DType, Executable, Library, Runtime, Shape, Stage, Tensor};
 use xla_ffi_testing::compiler::{compiler, library_of_text};
 
 /// An operand's type, dtype and rank aside.
@@ -125,4 +126,26 @@ impl Languages {
         });
         executables.collect()
     }
+}
+
+/// An operand of a call: its dtype and its dimensions.
+type Given = (DType, Vec<i64>);
+
+/// Whether a handler takes a call with these operands.
+fn takes(executable: &Executable, args: &[Given], rets: &[Given]) -> Result<(), String> {
+    let shape = |(dtype, dims): &Given| match dtype {
+        DType::Token => Shape::token(),
+        dtype => Shape::new(*dtype, dims.clone()).expect("a small shape"),
+    };
+    let mut call = executable.call();
+    for arg in args {
+        call = call.arg(Tensor::zeros(shape(arg)).expect("a small tensor"));
+    }
+    for ret in rets {
+        call = call.ret(shape(ret));
+    }
+    let outcome = call.run();
+    outcome
+        .map(drop)
+        .map_err(|error| error.message().to_owned())
 }

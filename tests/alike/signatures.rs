@@ -1,13 +1,14 @@
 //! Signatures: dtypes, ranks, how many operands, and which attributes of which types.
 
-use crate::{Done, Kind, Languages, handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
+use crate::{Done, Given, Kind, Languages, takes};
+use crate::{handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use xla_ffi::Result;
 use xla_ffi::prelude::*;
-use xla_ffi_runtime::{Attribute, Attributes, DType, Executable, Shape, Tensor};
+use xla_ffi_runtime::{Attribute, Attributes, DType};
 
 /// Calls of each signature.
 const CALLS: usize = 300;
@@ -175,8 +176,8 @@ fn in_cpp(signature: &Signature) -> String {
 /// What a call has: dtypes and dimensions, names and types.
 #[derive(Clone, Debug)]
 struct Frame {
-    args: Vec<(DType, Vec<i64>)>,
-    rets: Vec<(DType, Vec<i64>)>,
+    args: Vec<Given>,
+    rets: Vec<Given>,
     attrs: Vec<(&'static str, Type)>,
 }
 
@@ -252,10 +253,10 @@ fn change_one(frame: &mut Frame, how: u8, place: Index, other: Index) {
 
 /// Whether a call is what the signature says.
 fn wanted(signature: &Signature, frame: &Frame) -> bool {
-    let fits = |operands: &[Operand], given: &[(DType, Vec<i64>)]| {
+    let fits = |operands: &[Operand], given: &[Given]| {
         let mut given = given.iter();
         operands.iter().all(|(kind, dtype, rank)| {
-            let is = |(got, dims): &(DType, Vec<i64>)| {
+            let is = |(got, dims): &Given| {
                 dtype.is_none_or(|dtype| dtype == *got)
                     && rank.is_none_or(|rank| rank == dims.len())
             };
@@ -281,23 +282,6 @@ fn wanted(signature: &Signature, frame: &Frame) -> bool {
         && signature.attrs.iter().all(there)
 }
 
-fn takes(executable: &Executable, frame: &Frame) -> std::result::Result<(), String> {
-    let shape = |(dtype, dims): &(DType, Vec<i64>)| match dtype {
-        DType::Token => Shape::token(),
-        dtype => Shape::new(*dtype, dims.clone()).expect("a small shape"),
-    };
-    let mut call = executable.call();
-    for arg in &frame.args {
-        call = call.arg(Tensor::zeros(shape(arg)).expect("a small tensor"));
-    }
-    for ret in &frame.rets {
-        call = call.ret(shape(ret));
-    }
-    call.run()
-        .map(drop)
-        .map_err(|error| error.message().to_owned())
-}
-
 #[test]
 fn every_language_wants_what_it_declares() {
     let test = "every_language_wants_what_it_declares";
@@ -316,7 +300,7 @@ fn every_language_wants_what_it_declares() {
             let wants = wanted(signature, &frame);
             taken += usize::from(wants);
             for (language, executable) in languages.handlers(signature.name, &attributes) {
-                let takes = takes(&executable, &frame);
+                let takes = takes(&executable, &frame.args, &frame.rets);
                 assert_eq!(
                     takes.is_ok(),
                     wants,

@@ -125,7 +125,7 @@ fn numbered(folder: &str, extension: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_table_has_every_file_and_the_book_every_example() {
+fn the_table_has_every_file() {
     let table = table();
     for (language, folder, extension) in [
         ("Rust", "examples", ".rs"),
@@ -138,22 +138,5 @@ fn the_table_has_every_file_and_the_book_every_example() {
             .map(|example| text(example, "example").expect("a name"))
             .collect();
         assert_eq!(listed, numbered(folder, extension), "{language}");
-    }
-    let book = std::fs::read_to_string(Path::new(ROOT).join("docs/examples.md")).expect("a page");
-    for example in &table {
-        let name = text(example, "example").expect("a name");
-        let shows = text(example, "shows").expect("what it shows");
-        let here = LANGUAGES
-            .iter()
-            .filter(|language| speaks(example, language));
-        let sources: Vec<String> = here
-            .map(|language| match *language {
-                "Rust" => format!("[Rust](../examples/{name}.rs)"),
-                "C++" => format!("[C++](../c_examples/{name}.cc)"),
-                _ => format!("[C](../c_examples/{name}.c)"),
-            })
-            .collect();
-        let row = format!("| `{name}` | {shows} | {} |", sources.join(", "));
-        assert!(book.contains(&row), "docs/examples.md lacks the row\n{row}");
     }
 }

@@ -1,27 +1,18 @@
 //! On XLA's CPU backend behind a PJRT plugin: what the embedded runtime gives.
 
+use crate::embedded::{executable, execute};
 use crate::{alias, arguments, attributes, bundle, every_example, handler, results};
 use serde_json::Value;
+use std::path::Path;
 use xla_ffi_programs::pjrt::{Client, Plugin};
-use xla_ffi_runtime::{Bundle, DType, Result, Revision, Runtime, Stages, Tensor};
+use xla_ffi_runtime::{DType, Result, Revision, Runtime, Tensor};
 use xla_ffi_testing::plugin::plugin;
 
 /// The results of as many executions of one executable.
-fn embedded(runtime: &Runtime, bundle: Bundle, call: &Value, times: usize) -> Result<Vec<Tensor>> {
-    let handler = runtime.handler(handler(call), bundle)?;
-    let executable = handler.instantiate(&attributes(call))?;
-    let mut all = vec![];
-    for _ in 0..times {
-        let mut run = executable.call().stages(Stages::Cpu).args(arguments(call));
-        for (index, shape) in results(call).into_iter().enumerate() {
-            run = match alias(call, index) {
-                Some(argument) => run.ret_alias(argument),
-                None => run.ret(shape),
-            };
-        }
-        all.extend(run.run()?.rets);
-    }
-    Ok(all)
+fn embedded(runtime: &Runtime, path: &Path, call: &Value, times: usize) -> Result<Vec<Tensor>> {
+    let executable = executable(runtime, path, call)?;
+    let all: Result<Vec<_>> = (0..times).map(|_| execute(&executable, call)).collect();
+    Ok(all?.concat())
 }
 
 fn on_xla(client: &Client, target: &str, call: &Value, times: usize) -> Result<Vec<Tensor>> {
@@ -69,7 +60,7 @@ fn every_call(test: &str, language: &str) {
             let bundle = bundle(&library, call).expect("the handler's symbols");
             let target = format!("{test}.{name}.{}", handler(call));
             let times = 1 + call["then"].as_array().map_or(0, Vec::len);
-            let wanted = told(embedded(&runtime, bundle, call, times));
+            let wanted = told(embedded(&runtime, path, call, times));
             let got = client
                 .register(&target, &bundle)
                 .and_then(|()| on_xla(&client, &target, call, times));

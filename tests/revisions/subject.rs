@@ -2,7 +2,8 @@
 
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{
-    Attributes, DType, Error, Executable, Library, Outcome, Runtime, Shape, Stage, Stages, Tensor,
+    Attributes, DType, Element, Error, Executable, Library, Outcome, Runtime, Shape, Stage, Stages,
+    Tensor,
 };
 
 pub(crate) type Check = Result<(), Failure>;
@@ -87,17 +88,36 @@ pub(crate) fn run(
     call.run()
 }
 
-/// Whether a call on these arguments gives these values, in one result of this type and shape.
-pub(crate) fn gives<T: xla_ffi_runtime::Element + Clone + PartialEq + std::fmt::Debug>(
+/// Whether a call on these arguments gives these values, in one result of these dimensions.
+pub(crate) fn gives<T: Element + Clone + PartialEq + std::fmt::Debug>(
     s: &Subject,
     name: &str,
     attrs: &str,
     args: Vec<Tensor>,
-    ret: (DType, &[i64]),
+    dims: &[i64],
     wanted: &[T],
 ) -> Check {
-    let out = s.call(name, attrs, args, &[ret])?;
+    let out = s.call(name, attrs, args, &[(T::DTYPE, dims)])?;
     expect(&values::<T>(&out, 0)[..], wanted)
+}
+
+/// Whether a handler of attributes alone gives these values.
+pub(crate) fn tells<T: Element + Clone + PartialEq + std::fmt::Debug>(
+    s: &Subject,
+    name: &str,
+    attrs: &str,
+    wanted: &[T],
+) -> Check {
+    gives(s, name, attrs, vec![], &[wanted.len() as i64], wanted)
+}
+
+/// Whether a handler without attributes gives this number.
+pub(crate) fn number<T: Element + Clone + PartialEq + std::fmt::Debug>(
+    s: &Subject,
+    name: &str,
+    wanted: T,
+) -> Check {
+    gives(s, name, "{}", vec![scalar()], &[], &[wanted])
 }
 
 /// The error that an outcome has to be.
@@ -114,10 +134,7 @@ pub(crate) fn scalar() -> Tensor {
     Tensor::from_slice([], &[1.0_f32]).expect("a scalar")
 }
 
-pub(crate) fn values<T: xla_ffi_runtime::Element + Clone>(
-    outcome: &Outcome,
-    index: usize,
-) -> Vec<T> {
+pub(crate) fn values<T: Element + Clone>(outcome: &Outcome, index: usize) -> Vec<T> {
     outcome.rets[index]
         .to_vec::<T>()
         .expect("the result's type")

@@ -445,7 +445,7 @@ macro_rules! tuples {
         unsafe impl<$($name: Detach),*> Detach for ($($name,)*) {
             type Kept = ($($name::Kept,)*);
 
-            #[expect(non_snake_case, reason = "variables are called as their types")]
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
                 let ($($name,)*) = self;
                 // SAFETY: the caller's promise goes for each part.
@@ -456,7 +456,7 @@ macro_rules! tuples {
         impl<$($name: Kept),*> Kept for ($($name,)*) {
             type At<'a> = ($($name::At<'a>,)*);
 
-            #[expect(non_snake_case, reason = "variables are called as their types")]
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             fn at(&mut self) -> Self::At<'_> {
                 let ($($name,)*) = self;
                 ($($name.at(),)*)
@@ -467,20 +467,20 @@ macro_rules! tuples {
         unsafe impl<$($name: Divide),*> Divide for ($($name,)*) {
             type Shared = ($($name::Shared,)*);
 
-            #[expect(non_snake_case, reason = "variables are called as their types")]
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             fn rows(&self) -> Result<Option<usize>> {
                 let ($($name,)*) = self;
                 same_rows(&[$($name.rows()?),*])
             }
 
-            #[expect(non_snake_case, reason = "variables are called as their types")]
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn piece(&self, rows: Range<usize>) -> Result<Self> {
                 let ($($name,)*) = self;
                 // SAFETY: the caller's promise goes for each part.
                 Ok(($(unsafe { $name.piece(rows.clone()) }?,)*))
             }
 
-            #[expect(non_snake_case, reason = "variables are called as their types")]
+            #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn shared(&self) -> Self::Shared {
                 let ($($name,)*) = self;
                 // SAFETY: the caller's promise goes for each part.
@@ -504,6 +504,7 @@ fn same_rows(rows: &[Option<usize>]) -> Result<Option<usize>> {
     }
 }
 
+tuples!();
 tuples!(A);
 tuples!(A B);
 tuples!(A B C);
@@ -512,31 +513,3 @@ tuples!(A B C D E);
 tuples!(A B C D E F);
 tuples!(A B C D E F G);
 tuples!(A B C D E F G H);
-
-// SAFETY: there is nothing to keep.
-unsafe impl Detach for () {
-    type Kept = ();
-
-    unsafe fn detach(self, _call: &Frame<'_>) {}
-}
-
-impl Kept for () {
-    type At<'a> = ();
-
-    fn at(&mut self) {}
-}
-
-// SAFETY: there is nothing to divide.
-unsafe impl Divide for () {
-    type Shared = ();
-
-    fn rows(&self) -> Result<Option<usize>> {
-        Ok(None)
-    }
-
-    unsafe fn piece(&self, _rows: Range<usize>) -> Result<Self> {
-        Ok(())
-    }
-
-    unsafe fn shared(&self) {}
-}

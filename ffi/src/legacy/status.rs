@@ -282,32 +282,3 @@ unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) ->
 unsafe fn tell_host(_: *mut XlaCustomCallStatus, _: Option<&[u8]>) -> bool {
     false
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ours_are_written_and_others_left_alone() {
-        let status = Status::acquire();
-        // SAFETY: a status of a call that lasts.
-        unsafe { set_failure(status.as_ptr(), b"a\0\xff") };
-        assert_eq!(status.failure().as_deref(), Some(&b"a\0\xff"[..]));
-        // SAFETY: as above.
-        unsafe { set_failure(status.as_ptr(), "no") };
-        // SAFETY: as above.
-        unsafe { set_success(status.as_ptr()) };
-        assert_eq!(status.failure(), None);
-        let mut foreign = [7_u64; 8];
-        for pointer in [
-            std::ptr::null_mut(),
-            foreign.as_mut_ptr(),
-            0x7000_0000 as *mut u64,
-        ] {
-            // SAFETY: not touched.
-            unsafe { set_failure(pointer.cast(), "told on standard error") };
-        }
-        assert_eq!(foreign, [7; 8]);
-        assert_eq!(text(b"a\0\xff\xc3\xa4"), "a\0\\xff\u{e4}");
-    }
-}

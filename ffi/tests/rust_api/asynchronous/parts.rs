@@ -58,7 +58,6 @@ fn calls_in_parts() {
 
 /// Each part writes the number of the row that it has, times the first element of `x`.
 #[xla_ffi::handler]
-#[expect(clippy::too_many_arguments, reason = "an operand of each kind")]
 fn divided(
     x: AnyBuffer,
     factor: Buffer<i32, 1>,
