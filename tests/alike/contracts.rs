@@ -3,9 +3,9 @@
 use crate::{Done, Given, Kind, Languages, takes};
 use crate::{handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
 use proptest::prelude::*;
+use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use std::collections::HashMap;
 use xla_ffi::Result;
 use xla_ffi::prelude::*;
 use xla_ffi_contract::{Contract, Dim, Entry};
@@ -105,29 +105,19 @@ struct Frame {
     attrs: Vec<i64>,
 }
 
-/// Sizes that names stand for, those of the attributes first.
-struct Sizes {
-    known: HashMap<usize, i64>,
-    ellipsis: Option<Vec<i64>>,
-}
-
-impl Sizes {
-    /// The shape of an entry by these sizes, if there is one.
-    fn shape(&self, entry: &Entry) -> Option<Vec<i64>> {
-        let mut shape = vec![];
-        for dim in &entry.dims {
-            match dim {
-                Dim::Ellipsis => shape.extend(self.ellipsis.iter().flatten()),
-                Dim::Size(size) => shape.push(i64::from(*size)),
-                Dim::Name(name) => shape.push(self.known[name]),
-                Dim::Computed(computed) => {
-                    shape.push(computed.of(self.known[&computed.name]).ok()?)
-                }
-                _ => shape.push(1),
-            }
+/// The shape of an entry by these sizes of names and of the ellipsis, if there is one.
+fn shape(entry: &Entry, sizes: &[i64], ellipsis: &[i64]) -> Option<Vec<i64>> {
+    let mut shape = vec![];
+    for dim in &entry.dims {
+        match dim {
+            Dim::Ellipsis => shape.extend(ellipsis),
+            Dim::Size(size) => shape.push(i64::from(*size)),
+            Dim::Name(name) => shape.push(sizes[*name]),
+            Dim::Computed(computed) => shape.push(computed.of(sizes[computed.name]).ok()?),
+            _ => shape.push(1),
         }
-        Some(shape)
     }
+    Some(shape)
 }
 
 /// Whether a call is what the contract wants, as callers read it.
@@ -160,35 +150,18 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
     let attrs: Vec<usize> = attrs.iter().map(number).collect();
     let sizes = proptest::collection::vec(0..5_i64, contract.names.len());
     let ellipsis = proptest::collection::vec(0..4_i64, 0..3);
-    let change = proptest::option::weighted(
-        0.6,
-        (
-            any::<prop::sample::Index>(),
-            0..5_u8,
-            any::<prop::sample::Index>(),
-        ),
-    );
+    let change = (any::<Index>(), 0..5_u8, any::<Index>());
+    let change = proptest::option::weighted(0.6, change);
     let other = prop_oneof![0..5_i64, Just(-1), Just(i64::MAX)];
     let attributes = proptest::collection::vec(proptest::option::weighted(0.1, other), attrs.len());
-    (
-        sizes,
-        ellipsis,
-        0..4_usize,
-        any::<bool>(),
-        attributes,
-        change,
-    )
-        .prop_map(move |(sizes, ellipsis, many, absent, attributes, change)| {
+    let optional = (0..4_usize, any::<bool>());
+    (sizes, ellipsis, optional, attributes, change).prop_map(
+        move |(sizes, ellipsis, (many, absent), attributes, change)| {
             let attributes = attrs
                 .iter()
                 .zip(attributes)
                 .map(|(name, other)| other.unwrap_or(sizes[*name]))
                 .collect();
-            let known = sizes.into_iter().enumerate().collect();
-            let sizes = Sizes {
-                known,
-                ellipsis: Some(ellipsis),
-            };
             let side = |entries: &[Entry]| -> Vec<Given> {
                 let mut operands = vec![];
                 for entry in entries {
@@ -197,7 +170,7 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
                         Kind::Many => many,
                         _ => 1,
                     };
-                    let shape = sizes.shape(entry).unwrap_or_else(|| vec![1]);
+                    let shape = shape(entry, &sizes, &ellipsis).unwrap_or_else(|| vec![1]);
                     let operand = match entry.token {
                         true => (DType::Token, vec![]),
                         false => (DType::F32, shape),
@@ -206,10 +179,9 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
                 }
                 operands
             };
-            let (args, rets) = (side(&contract.args), side(&contract.rets));
             let mut frame = Frame {
-                args,
-                rets,
+                args: side(&contract.args),
+                rets: side(&contract.rets),
                 attrs: attributes,
             };
             if let Some((operand, how, place)) = change {
@@ -231,7 +203,8 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
                 }
             }
             frame
-        })
+        },
+    )
 }
 
 #[test]

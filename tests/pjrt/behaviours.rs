@@ -4,7 +4,7 @@ use crate::client;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use xla_ffi::{Future, Later, prelude::*};
-use xla_ffi_programs::pjrt::{Client, Plugin};
+use xla_ffi_programs::pjrt::{self, Client, Plugin};
 use xla_ffi_programs::{Builder, CustomCall, ValueShape};
 use xla_ffi_runtime::{Bundle, Code, DType, Shape, Stage, Tensor};
 use xla_ffi_testing::plugin::plugin;
@@ -82,6 +82,20 @@ fn registered<H: xla_ffi::__private::Handler>(client: &Client, name: &str) -> St
 
 fn f32s(values: &[f32]) -> Tensor {
     Tensor::from_slice([values.len() as i64], values).unwrap()
+}
+
+/// The values that a buffer has.
+fn values(buffer: &pjrt::Buffer) -> Vec<f32> {
+    buffer.download().unwrap().to_vec().unwrap()
+}
+
+/// A program of one call on two numbers; `donated` is what is said of its argument.
+fn program(target: &str, donated: &str) -> String {
+    format!(
+        "func.func @main(%x: tensor<2xf32>{donated}) -> tensor<2xf32> {{\n\
+         %y = stablehlo.custom_call @{target}(%x) {{api_version = 4 : i32}} : \
+         (tensor<2xf32>) -> tensor<2xf32>\n return %y : tensor<2xf32>\n}}"
+    )
 }
 
 /// User data by a number that the library chose, and by one that XLA gave the library's type.
@@ -208,34 +222,16 @@ fn donation() {
         return;
     };
     let count = registered::<count>(&client, "count");
-    let text = |donated: &str| {
-        format!(
-            "func.func @main(%x: tensor<3xf32>{donated}) -> tensor<3xf32> {{\n\
-             %y = stablehlo.custom_call @{count}(%x) {{api_version = 4 : i32}} : \
-             (tensor<3xf32>) -> tensor<3xf32>\n return %y : tensor<3xf32>\n}}"
-        )
-    };
-    let keeps = client.compile(text("")).unwrap();
-    let takes = client
-        .compile(text(" {tf.aliasing_output = 0 : i32}"))
-        .unwrap();
-    let x = client.upload(&f32s(&[1.0, 2.0, 3.0])).unwrap();
+    let compile = |donated| client.compile(program(&count, donated)).unwrap();
+    let (keeps, takes) = (compile(""), compile(" {tf.aliasing_output = 0 : i32}"));
+    let x = client.upload(&f32s(&[1.0, 2.0])).unwrap();
     for _ in 0..1000 {
         let y = keeps.launch().args([&x]).run().unwrap();
-        assert_eq!(
-            y[0].download().unwrap().to_vec::<f32>().unwrap(),
-            [2.0, 3.0, 4.0]
-        );
+        assert_eq!(values(&y[0]), [2.0, 3.0]);
     }
-    assert_eq!(
-        x.download().unwrap().to_vec::<f32>().unwrap(),
-        [1.0, 2.0, 3.0]
-    );
+    assert_eq!(values(&x), [1.0, 2.0]);
     let y = takes.launch().args([&x]).run().unwrap();
-    assert_eq!(
-        y[0].download().unwrap().to_vec::<f32>().unwrap(),
-        [2.0, 3.0, 4.0]
-    );
+    assert_eq!(values(&y[0]), [2.0, 3.0]);
     let error = keeps.launch().args([&x]).run().unwrap_err();
     assert!(error.message().contains("deleted or donated"), "{error}");
     assert!(x.download().is_err());
@@ -254,11 +250,7 @@ fn clients_and_threads() {
     assert_eq!(one.platform(), "cpu");
     let copied = registered::<copy>(&one, "copied");
     assert_eq!(registered::<copy>(&other, "copied"), copied);
-    let text = format!(
-        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n\
-         %y = stablehlo.custom_call @{copied}(%x) {{api_version = 4 : i32}} : \
-         (tensor<2xf32>) -> tensor<2xf32>\n return %y : tensor<2xf32>\n}}"
-    );
+    let text = program(&copied, "");
     let (first, second) = (one.compile(&text).unwrap(), other.compile(&text).unwrap());
     drop((one, plugin));
     std::thread::scope(|scope| {
@@ -279,10 +271,7 @@ fn clients_and_threads() {
     let x = other.upload(&f32s(&[1.0, 2.0])).unwrap();
     let kept = second.launch().args([&x]).run().unwrap();
     drop((x, second, other));
-    assert_eq!(
-        kept[0].download().unwrap().to_vec::<f32>().unwrap(),
-        [1.0, 2.0]
-    );
+    assert_eq!(values(&kept[0]), [1.0, 2.0]);
 }
 
 #[test]
@@ -326,14 +315,9 @@ fn refusals() {
         .unwrap_err();
     assert!(error.message().contains("no execute stage"), "{error}");
     let copy = registered::<copy>(&client, "copy");
-    let bundle = Bundle::default();
+    let execute = <count as xla_ffi::__private::Handler>::ENTRIES[3].unwrap();
     // SAFETY: a handler of this program.
-    let other = unsafe {
-        bundle.with(
-            Stage::Execute,
-            <count as xla_ffi::__private::Handler>::ENTRIES[3].unwrap(),
-        )
-    };
+    let other = unsafe { Bundle::default().with(Stage::Execute, execute) };
     let error = client.register(&copy, &other).unwrap_err();
     // A name that is taken: the host is named, and which handler.
     let message = error.message();
@@ -342,7 +326,7 @@ fn refusals() {
         "{error}"
     );
     // SAFETY: as above.
-    let recorded = unsafe { other.with(Stage::Record, other.get(Stage::Execute).unwrap()) };
+    let recorded = unsafe { other.with(Stage::Record, execute) };
     let error = client.register("pjrt.recorded", &recorded).unwrap_err();
     assert_eq!(error.code(), Code::Unimplemented, "{error}");
 }
