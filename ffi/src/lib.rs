@@ -497,6 +497,6 @@ pub mod __private {
         Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,
     };
     pub use xla_ffi_contract::Form;
-    pub use xla_ffi_macros::{__export, __export_legacy, __promised};
+    pub use xla_ffi_macros::{__export, __export_legacy, __promised, __used};
     pub use xla_ffi_sys as sys;
 }

@@ -1,11 +1,13 @@
 //! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{FnArg, ReturnType, Signature};
+use syn::{FnArg, LitStr, ReturnType, Signature};
 
 use crate::contract::Contract;
 use crate::options::Options;
@@ -419,15 +421,82 @@ pub(crate) fn handler(
 }
 
 /// The name of the macro by which `library!` learns about a handler. If there is none, the compiler's error has this
-/// name in it: so it says what is missing.
+/// name in it: so it says what is missing. With the digest at its end, no two are so similar that the compiler suggests the other.
 pub(crate) fn export_name(ident: &Ident) -> Ident {
-    format_ident!("no_handler_{}", ident)
+    let digest = ident
+        .to_string()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    format_ident!("no_handler_{}_{:012x}", ident, digest >> 16)
 }
 
-/// The macro by which `library!` learns the handler's name and stages.
+/// The items and names of the handlers so far.
+static HANDLERS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// The error for an entry of `library!` that is a handler's name and not its item.
+pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
+    let last = path.get_ident()?.to_string();
+    let handlers = HANDLERS.lock().ok()?;
+    if handlers.iter().any(|(item, _)| *item == last) {
+        return None;
+    }
+    let (item, _) = handlers.iter().find(|(_, name)| *name == last)?;
+    let why = format!("`{last}` is the name of the handler `{item}`: list `{item}`");
+    Some(syn::Error::new_spanned(path, why))
+}
+
+/// The macro by which `library!` learns the handler's name and stages, and an item that stays unused, for the
+/// compiler's warning, until it does.
 pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
+    if let Ok(mut handlers) = HANDLERS.lock() {
+        handlers.push((ident.to_string(), name.to_owned()));
+    }
     let numbers = stages.iter().map(|stage| stage.number);
-    export_as(&export_name(ident), &quote!(#name [#(#numbers)*]))
+    let origin = crate::library::crate_name();
+    let export = export_as(&export_name(ident), &quote!(#name [#(#numbers)*] #origin));
+    let unlisted = is_cdylib().then(|| {
+        let unlisted = unlisted(ident);
+        // The compiler is silent about items whose tokens are a macro's.
+        quote_spanned! {ident.span()=>
+            #[doc(hidden)]
+            #[allow(non_snake_case, reason = "the name is for the compiler's warning")]
+            pub(crate) const fn #unlisted() {}
+        }
+    });
+    quote!(#export #unlisted)
+}
+
+fn is_cdylib() -> bool {
+    crate::library::crate_types()
+        .iter()
+        .any(|kind| kind == "cdylib")
+}
+
+fn unlisted(ident: &Ident) -> Ident {
+    format_ident!(
+        "{}_is_not_listed_in_library",
+        ident.unraw(),
+        span = ident.span()
+    )
+}
+
+/// Uses what [`export_macro`] leaves for a warning, if the handler is of this crate and not of `origin`.
+pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
+    let mut path = path.clone();
+    let last = path.segments.last_mut()?;
+    last.ident = unlisted(&last.ident);
+    let is_own = is_cdylib() && origin.value() == crate::library::crate_name();
+    is_own.then(|| quote!(const _: () = #path();))
+}
+
+/// The same for a handler behind a target of the original conventions, which no library needs to list.
+pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
+    let mut export = path.clone();
+    let last = export.segments.last_mut()?;
+    last.ident = export_name(&last.ident);
+    is_cdylib().then(|| quote!(#export! { [::xla_ffi::__private::__used] #path }))
 }
 
 /// A handler, or its error and what makes `library!` add none.

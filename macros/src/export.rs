@@ -8,10 +8,12 @@ use syn::{LitBool, LitInt, LitStr, Path};
 use crate::expand::{EXECUTE, STAGES};
 use crate::reserved::is_reserved;
 
-/// `"NAME" [STAGES] OF INDEX "LIBRARY" ALIAS PATH`: the first two from the handler, the rest from `library!`.
+/// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the first three from the handler, the rest from `library!`.
 struct Export {
     name: LitStr,
     stages: Vec<u32>,
+    /// The crate that defines the handler.
+    origin: LitStr,
     /// The type with the constants of the library's entries, and which of them this one is.
     of: Ident,
     index: LitInt,
@@ -32,6 +34,7 @@ impl Parse for Export {
         Ok(Self {
             name,
             stages,
+            origin: input.parse()?,
             of: input.parse()?,
             index: input.parse()?,
             library: input.parse()?,
@@ -58,6 +61,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     let Export {
         name,
         stages,
+        origin,
         of,
         index,
         library,
@@ -86,24 +90,39 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         let long = format!("{}__{short}", library.value());
         // The code stands in a function that is not exported: these reach it by a direct jump, where
         // one exported function would reach another through a table.
-        for symbol in [Some(&long), alias.then_some(&short)].into_iter().flatten() {
-            let ident = format_ident!("entry_{}", functions.len(), span = Span::mixed_site());
-            functions.push(quote! {
-                #[unsafe(export_name = #symbol)]
+        let exported = |name: &str, ident: &Ident| {
+            quote! {
+                #[unsafe(export_name = #name)]
                 unsafe extern "C" fn #ident(
                     __frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                     // SAFETY: hosts call handlers with their call frame.
                     unsafe { ::xla_ffi::__private::entry::<#path, #stage>(__frame) }
                 }
-            });
-        }
+            }
+        };
+        let long_entry = exported(
+            &long,
+            &format_ident!("long_{}", number, span = Span::mixed_site()),
+        );
+        let short_entry = alias.then(|| {
+            exported(
+                &short,
+                &format_ident!("short_{}", number, span = Span::mixed_site()),
+            )
+        });
+        functions.push(quote! {
+            #long_entry
+            #short_entry
+        });
         symbols.push(long);
     }
+    let listed = crate::expand::listed(&path, &origin);
     let handler = quote!(<#path as ::xla_ffi::__private::Handler>);
     Ok(quote! {
         const _: () = {
             #(#functions)*
+            #listed
             impl #of<#index> {
                 const LISTED: ::xla_ffi::__private::Listed =
                     (&#handler::INFO, #handler::ABOUT, &[#(#symbols),*]);
@@ -112,4 +131,18 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             }
         };
     })
+}
+
+/// `"NAME" [STAGES] "CRATE" PATH`: a handler that is used without being listed.
+pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
+    struct Used(LitStr, Path);
+    impl Parse for Used {
+        fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+            input.parse::<LitStr>()?;
+            input.parse::<proc_macro2::Group>()?;
+            Ok(Self(input.parse()?, input.parse()?))
+        }
+    }
+    let Used(origin, path) = syn::parse2(items)?;
+    Ok(crate::expand::listed(&path, &origin).unwrap_or_default())
 }

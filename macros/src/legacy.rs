@@ -281,6 +281,10 @@ impl Target {
                 const __XLA_FFI_TUPLES: ::core::option::Option<::xla_ffi::__private::legacy::Tuples> = #tuples;
             }
         });
+        let handler = layout
+            .is_some()
+            .then(|| crate::expand::use_handler(function))
+            .flatten();
         let convention = variant.to_string();
         let export = crate::expand::export_as(&export_name(name), &quote!(#text #convention));
         quote! {
@@ -309,6 +313,7 @@ impl Target {
                         };
                 }
             };
+            #handler
             #export
         }
     }

@@ -15,6 +15,7 @@ mod literal;
 mod options;
 mod parameter;
 mod reserved;
+mod root;
 mod stateful;
 mod transforms;
 mod types;
@@ -22,9 +23,8 @@ mod types;
 use proc_macro::TokenStream;
 
 fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
-    result
-        .unwrap_or_else(|error| error.to_compile_error())
-        .into()
+    let tokens = result.unwrap_or_else(|error| error.to_compile_error());
+    root::renamed(tokens).into()
 }
 
 /// Makes a function a handler: the code behind a custom call.
@@ -147,6 +147,13 @@ pub fn __export_legacy(items: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn __promised(items: TokenStream) -> TokenStream {
     expanded(legacy::promised(items.into()))
+}
+
+/// What `legacy!` expands to for the handler of a target.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __used(items: TokenStream) -> TokenStream {
+    expanded(export::used(items.into()))
 }
 
 /// What `library!` expands to for one handler.

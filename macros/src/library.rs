@@ -148,7 +148,10 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     let mut exports = Vec::new();
     for (index, entry) in library.handlers.iter().enumerate() {
         let cfgs = &entry.cfgs;
-        let export = entry.export("__export", "__Handler", index, &name, alias);
+        let export = match crate::expand::named_otherwise(&entry.path) {
+            Some(error) => error.to_compile_error(),
+            None => entry.export("__export", "__Handler", index, &name, alias),
+        };
         exports.push(quote!(#(#cfgs)* #export));
     }
     for (index, entry) in library.legacy.iter().enumerate() {

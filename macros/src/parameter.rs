@@ -41,6 +41,10 @@ impl AttrOptions {
             for meta in crate::literal::metas(attr.meta.require_list()?.tokens.clone())? {
                 options.add(&crate::literal::once(&mut seen, &meta)?, &meta)?;
             }
+            if options.has_empty_range() {
+                let why = "no value is from `min` to `max`, or the default is not";
+                return Err(syn::Error::new_spanned(attr, why));
+            }
         }
         Ok(options)
     }
@@ -81,6 +85,15 @@ impl AttrOptions {
 
     pub(crate) fn has_range(&self) -> bool {
         self.min.is_some() || self.max.is_some()
+    }
+
+    /// Returns true for a range without values, and for a literal default outside it.
+    fn has_empty_range(&self) -> bool {
+        let number = |json: Option<String>| json?.parse::<f64>().ok();
+        let (min, max) = (number(self.min.clone()), number(self.max.clone()));
+        let default = number(self.default.as_ref().and_then(json));
+        let is_more = |low: Option<f64>, high| low.zip(high).is_some_and(|(low, high)| low > high);
+        is_more(min, max) || is_more(min, default) || is_more(default, max)
     }
 
     /// The range as a constant of `xla_ffi`.

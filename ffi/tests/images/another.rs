@@ -1,6 +1,8 @@
 //! A shared library with a runtime of its own linked in: a handler of the internal API that no other
 //! image's runtime can call.
 
+#![deny(dead_code, unfulfilled_lint_expectations)]
+
 use xla_ffi::{internal::Invocation, prelude::*};
 
 #[xla_ffi::handler]
@@ -24,6 +26,13 @@ pub struct Session(pub i64);
 pub extern "C" fn session_name() -> *const std::ffi::c_char {
     let name = <Session as xla_ffi::UserType>::host_type().name();
     std::ffi::CString::new(name).expect("no NUL").into_raw()
+}
+
+/// The compiler warns about a handler that no library lists, and not about the others.
+#[expect(dead_code, reason = "not listed in `library!`")]
+mod unlisted {
+    #[xla_ffi::handler]
+    pub(crate) fn forgotten() {}
 }
 
 #[xla_ffi::handler]

@@ -1,8 +1,5 @@
 //! A crate of handlers for other libraries, which has another name for `xla-ffi`.
 
-// The macros' code says `xla_ffi`.
-extern crate my_ffi as xla_ffi;
-
 /// The handlers.
 pub mod ops {
     use my_ffi::{Attribute, Bind, UserType, prelude::*};

@@ -11,6 +11,18 @@ fn g(#[attr(narrow)] _options: Dictionary) {}
 fn h(#[attr(narrow)] _flag: bool) {}
 
 #[xla_ffi::handler]
+fn below(#[attr(min = 1, default = 0)] _n: i64) {}
+
+#[xla_ffi::handler]
+fn empty(#[attr(min = 2, max = 1)] _n: i64) {}
+
+#[derive(xla_ffi::Attribute)]
+struct Above {
+    #[attr(max = 0.5, default = 1)]
+    a: f32,
+}
+
+#[xla_ffi::handler]
 fn of_text(#[attr(min = 1)] _text: &str) {}
 
 #[xla_ffi::handler]

@@ -1,7 +1,7 @@
 //! Handlers that are `async fn`.
 
 use super::f32s;
-use crate::kit::{array, failed, first, load, on, ret, shape};
+use crate::kit::{array, call, failed, first, load, on, ret, shape};
 use std::future::Future as StdFuture;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -242,3 +242,40 @@ fn async_stages_keep_their_state() {
 }
 
 xla_ffi::library! { name = "asynchronous_functions"; ends, scaled, Session }
+
+static GUARDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts itself for as long as it lives.
+#[derive(xla_ffi::Bind)]
+#[bind(from = i64)]
+struct Guard;
+
+impl From<i64> for Guard {
+    fn from(_: i64) -> Self {
+        GUARDS.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        GUARDS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[xla_ffi::handler]
+async fn guarded(_guard: Guard, mut y: Out<u64, 0>) {
+    Elsewhere {
+        times: 1,
+        twice: false,
+    }
+    .await;
+    y.fill(GUARDS.load(Ordering::SeqCst) as u64);
+}
+
+#[test]
+fn parameters_live_until_the_body_ends() {
+    let run = call::<guarded>("{guard = 1 : i64}").ret(shape(DType::U64, &[]));
+    assert_eq!(first::<u64>(run), [1]);
+    assert_eq!(GUARDS.load(Ordering::SeqCst), 0);
+}
