@@ -54,9 +54,6 @@ typedef struct xffi_call {
   int open_attrs; /* set it to ignore attributes, and fields of dictionaries, that were not asked for */
   int problems;
   int64_t decoded; /* operands that had been fetched when xffi_decoded was asked last, or -1 */
-  struct xffi_promise* promises; /* made, and neither returned nor freed */
-  /* Null, or what ends a handler that has made promises: a library without has nothing of it. */
-  XLA_FFI_Error* (*end)(struct xffi_call* call, XLA_FFI_Error* error);
   XLA_FFI_Error_Code code; /* of the error that lists them */
   size_t text_size;
   char text[1200]; /* filled where there are problems */

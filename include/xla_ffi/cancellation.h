@@ -13,11 +13,7 @@
 #ifndef XLA_FFI_CANCELLATION_H_
 #define XLA_FFI_CANCELLATION_H_
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "xla/ffi/api/c_api.h"
+#include "xla_ffi/host.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
@@ -53,22 +49,14 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
   xffi_cancellation found;
   XLA_FFI_Error* error;
   memset(&found, 0, sizeof(found));
-  if (api->struct_size < offsetof(XLA_FFI_Api, XLA_FFI_InvokeContext_FindExtension) +
-                             sizeof(api->XLA_FFI_InvokeContext_FindExtension) ||
-      api->XLA_FFI_InvokeContext_FindExtension == NULL) {
-    return found;
-  }
+  if (!XFFI_HOST_HAS(api, XLA_FFI_InvokeContext_FindExtension)) return found;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
   args.ctx = ctx;
   args.extension_type = XFFI_EXTENSION_CANCELLATION;
   error = api->XLA_FFI_InvokeContext_FindExtension(&args);
   if (error != NULL) {
-    XLA_FFI_Error_Destroy_Args destroyed;
-    memset(&destroyed, 0, sizeof(destroyed));
-    destroyed.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-    destroyed.error = error;
-    api->XLA_FFI_Error_Destroy(&destroyed);
+    xffi_error_free(api, error);
     return found;
   }
   if (args.extension != NULL && args.extension->id.major_version == 0 &&

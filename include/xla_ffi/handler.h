@@ -27,9 +27,6 @@
 extern "C++" {
 #include <exception>
 #include <new>
-#if defined(__GLIBCXX__)
-#include <cxxabi.h>
-#endif
 }
 #endif
 
@@ -194,31 +191,14 @@ XFFI_COLD XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
   return xffi_refuse(call);
 }
 
-/* Answers the metadata call: the host's version (0.1 where the host does not say who it is), raised
- * to what the handler needs, and no newer than what this header knows. */
 XFFI_COLD XLA_FFI_Error* xffi_metadata(const XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                        const XLA_FFI_Metadata_Extension* extension) {
-  const XLA_FFI_Api* api = frame->api;
-  XLA_FFI_Metadata* metadata = extension->metadata;
-  const int host = api != NULL ? xffi_host_minor(api) : 1;
-  const int floor = xffi_minor_of(handler->floor);
-  int answer = host < 1 ? 1 : host;
-  if (answer < floor) answer = floor;
-  if (answer > XLA_FFI_API_MINOR) answer = XLA_FFI_API_MINOR;
-  if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
-      metadata == NULL || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
-    return xffi_error_format(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                             "%s: the host's metadata structure is too small", handler->name);
+  XLA_FFI_Error* error =
+      xffi_answer_metadata_(frame->api, extension, handler->name, handler->floor, handler->traits);
+  if (error == NULL && frame->api != NULL && xffi_host_minor(frame->api) >= 2) {
+    extension->metadata->state_type_id.type_id = 0; /* older hosts end the structure before this field */
   }
-  metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
-  metadata->api_version.extension_start = NULL;
-  metadata->api_version.major_version = 0;
-  metadata->api_version.minor_version = answer;
-  metadata->traits = handler->traits;
-  if (api != NULL && host >= 2) { /* older hosts end the structure before this field */
-    metadata->state_type_id.type_id = 0;
-  }
-  return NULL;
+  return error;
 }
 
 /* The same for a handler that leaves state. Apart, so that a library without state has nothing of it. */
@@ -230,25 +210,14 @@ XFFI_COLD XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
   return xffi_type_id(frame->api, handler->state, &extension->metadata->state_type_id);
 }
 
-/* The metadata extension of a frame, or null. r0 keeps something else in the chain's place. */
-XFFI_INLINE const XLA_FFI_Metadata_Extension* xffi_find_metadata(const XLA_FFI_CallFrame* frame) {
-  const XLA_FFI_InternalExtension* link = frame->extension_start;
-  if (XFFI_UNLIKELY(link != NULL) && (frame->api == NULL || xffi_host_minor(frame->api) >= 1)) {
-    for (; link != NULL; link = link->next) {
-      if (link->type == XLA_FFI_Extension_Metadata) {
-        return (const XLA_FFI_Metadata_Extension*)(const void*)link;
-      }
-    }
-  }
-  return NULL;
-}
-
 XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
                                          const xffi_handler* handler) {
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* nobody to tell */
   if (frame->api == NULL) return NULL;
   /* The stages had other numbers before r0, so that every call from there ends here. */
-  if (xffi_is_before_r0(frame->api)) return xffi_refuse_before_r0(frame->api, handler->name);
+  if (xffi_is_before_r0(frame->api)) {
+    return xffi_refuse_before_r0(frame->api, handler->name, strlen(handler->name));
+  }
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
     return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                              "%s" XLA_FFI_SDK_TEXT_SHORT_FRAME " (%zu bytes, expected %zu)",
@@ -265,31 +234,20 @@ XFFI_COLD XLA_FFI_Error* xffi_on_device(const XLA_FFI_CallFrame* frame, const ch
                            "%s" XLA_FFI_SDK_TEXT_DEVICE, handler);
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_no_function_(const XLA_FFI_CallFrame* frame, const xffi_handler* handler) {
-  return xffi_error_format(frame->api, XLA_FFI_Error_Code_INTERNAL, "%s: the handler's function is a null pointer",
-                           handler->name);
-}
-
 /* Calls the function of a handler. In C++ it may throw: a host is C, or is built without exceptions, and would end. */
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
-/* What an exception says, which may be nothing. */
-XFFI_INLINE const char* xffi_words_(const char* what) { return what != NULL ? what : "(null)"; }
 XFFI_COLD XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   const char* const what = "%s: a C++ exception: %s";
   try {
     throw;
-#if defined(__GLIBCXX__)
-  } catch (abi::__forced_unwind&) { /* pthread_exit: the thread ends, not the handler */
-    throw;
-#endif
   } catch (const std::bad_alloc& e) {
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
-    return xffi_error_format(call->api, code, "%s: out of memory: %s", call->handler, xffi_words_(e.what()));
+    return xffi_error_format(call->api, code, "%s: out of memory: %s", call->handler, e.what());
   } catch (const std::exception& e) {
-    return xffi_error_format(call->api, code, what, call->handler, xffi_words_(e.what()));
+    return xffi_error_format(call->api, code, what, call->handler, e.what());
   } catch (const char* e) {
-    return xffi_error_format(call->api, code, what, call->handler, xffi_words_(e));
+    return xffi_error_format(call->api, code, what, call->handler, e);
   } catch (...) {
     return xffi_error_format(call->api, code, "%s: a C++ exception of a type that is not std::exception", call->handler);
   }
@@ -326,7 +284,6 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   if (handler->host_only && XFFI_UNLIKELY(!xla_ffi_sdk_is_on_host(frame))) {
     return xffi_on_device(frame, handler->name);
   }
-  if (XFFI_UNLIKELY(function == NULL)) return xffi_no_function_(frame, handler); /* a constant, mostly */
   call.api = frame->api;
   call.ctx = frame->ctx;
   call.frame = frame;
@@ -341,15 +298,12 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.open_attrs = 0;
   call.problems = 0;
   call.decoded = -1;
-  call.promises = NULL;
-  call.end = NULL;
   call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
   error = xffi_called_(&call, function);
   if (XFFI_UNLIKELY(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
     error = xffi_not_decoded_(&call);
   }
-  if (XFFI_UNLIKELY(call.end != NULL)) return call.end(&call, error);
   return error;
 }
 
@@ -375,53 +329,17 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
 #define XFFI_HOST_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 1)
 
-/* The registration arguments up to r8, without the record handler. Every host takes these 84 bytes;
- * r8 takes longer ones and loses the traits. */
-typedef struct xffi_register_r0 {
-  size_t struct_size;
-  void* extension_start;
-  XLA_FFI_ByteSpan name;
-  XLA_FFI_ByteSpan platform;
-  XLA_FFI_Handler* stages[4];
-  XLA_FFI_Handler_Traits traits;
-} xffi_register_r0;
-
 /* Registers handlers with a host under a name, as a library does that registers itself. */
 XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
                                                  const char* platform,
                                                  const XLA_FFI_Handler_Bundle* bundle,
                                                  XLA_FFI_Handler_Traits traits) {
   XLA_FFI_ByteSpan name_span, platform_span;
-  if (xffi_is_before_r0(api)) return xffi_refuse_before_r0(api, name);
   name_span.ptr = name;
   name_span.len = strlen(name);
   platform_span.ptr = platform;
   platform_span.len = strlen(platform);
-  if (bundle->record != NULL) {
-    XLA_FFI_Handler_Register_Args args;
-    if (xffi_host_minor(api) < XLA_FFI_SDK_MINOR_R9) {
-      return xffi_lacks(api, XFFI_FEATURE_(RECORD_STAGE));
-    }
-    memset(&args, 0, sizeof(args));
-    args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
-    args.name = name_span;
-    args.platform = platform_span;
-    args.bundle = *bundle;
-    args.traits = traits;
-    return XFFI_ASK_(api, XLA_FFI_Handler_Register, &args);
-  } else {
-    xffi_register_r0 args;
-    memset(&args, 0, sizeof(args));
-    args.struct_size = offsetof(xffi_register_r0, traits) + sizeof(args.traits);
-    args.name = name_span;
-    args.platform = platform_span;
-    args.stages[0] = bundle->instantiate;
-    args.stages[1] = bundle->prepare;
-    args.stages[2] = bundle->initialize;
-    args.stages[3] = bundle->execute;
-    args.traits = traits;
-    return XFFI_ASK_(api, XLA_FFI_Handler_Register, (XLA_FFI_Handler_Register_Args*)(void*)&args);
-  }
+  return xffi_register_(api, name_span, platform_span, bundle, traits);
 }
 
 #if defined(__GNUC__) && !defined(_WIN32)

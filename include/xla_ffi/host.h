@@ -1,5 +1,5 @@
 /* The host behind a call: which revision of the XLA FFI it speaks, which functions its table has,
- * and how to make an error for it. Part of <xla_ffi/handler.h>.
+ * and how to make an error for it. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
  *
  * A table's true length is not told by its version: 0.1 names six layouts. `struct_size` is true
  * from revision r5 (jaxlib 0.6.0); before, it says 88 everywhere and the distance from the table to
@@ -8,6 +8,7 @@
 #ifndef XLA_FFI_HOST_H_
 #define XLA_FFI_HOST_H_
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +20,12 @@
 #include "xla_ffi/facts.h"
 #include "xla_ffi/platform.h"
 #include "xla_ffi/utf8.h"
+
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
 
 #ifdef __cplusplus
 #define XFFI_EXTERN_C extern "C"
@@ -191,22 +198,13 @@ XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t len
   return out;
 }
 
-/* Makes an error for the host, its message `length` bytes of any kind. Null where there is no host to
- * make it. `OK` is no error code and becomes INTERNAL, a code that absl does not know UNKNOWN. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                          const char* message, size_t length) {
-  const size_t room = length * 4 + 1;
-  char local[1024];
-  char* text = room <= sizeof(local) ? local : (char*)malloc(room);
+/* Makes an error for the host, its message as it is. Null where there is no host to make it. `OK` is no error code and
+ * becomes INTERNAL, a code that absl does not know UNKNOWN. */
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                                           const char* text) {
   XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
   XLA_FFI_Error_Create_Args args;
-  XLA_FFI_Error* error;
-  if (api == NULL) {
-    if (text != local) free(text);
-    return NULL;
-  }
-  if (text == NULL) text = local; /* out of memory: the message is cut */
-  xffi_escape(text, text == local ? sizeof(local) : room, message, length);
+  if (api == NULL) return NULL;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
   args.message = text;
@@ -215,12 +213,21 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api,
                   ? XLA_FFI_Error_Code_UNKNOWN
                   : code;
   XFFI_ERROR_FUNCTION_(api, XLA_FFI_Error_Create, create);
-  if (XFFI_UNLIKELY(create == NULL)) { /* the last way to be heard */
-    fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text);
-    error = NULL;
-  } else {
-    error = create(&args);
-  }
+  if (XFFI_LIKELY_(create != NULL)) return create(&args);
+  fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text); /* the last way to be heard */
+  return NULL;
+}
+
+/* The same of `length` bytes of any kind: what cannot be shown is escaped. */
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                          const char* message, size_t length) {
+  const size_t room = length * 4 + 1;
+  char local[1024];
+  char* text = room <= sizeof(local) ? local : (char*)malloc(room);
+  XLA_FFI_Error* error;
+  if (text == NULL) text = local; /* out of memory: the message is cut */
+  xffi_escape(text, text == local ? sizeof(local) : room, message, length);
+  error = xffi_error_create_(api, code, text);
   if (text != local) free(text);
   return error;
 }
@@ -272,8 +279,9 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api
 }
 
 /* The error for a host from before r0; null, told on stderr, where its table is of no known layout. */
-XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const char* what) {
-  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.200s" XLA_FFI_SDK_TEXT_BEFORE_R0, what);
+XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const char* what, size_t length) {
+  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.*s" XLA_FFI_SDK_TEXT_BEFORE_R0,
+                           (int)(length < 200 ? length : 200), what);
 }
 
 /* The error for a feature that the host lacks: what, which host, and the first that has it. */
@@ -324,5 +332,224 @@ XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* 
   if (code != NULL) *code = args.errc;
   return args.message != NULL ? args.message : "";
 }
+
+/* The function at an index of the table, which reaches that far. */
+XFFI_INLINE void xffi_slot(const XLA_FFI_Api* api, size_t index, void* function) {
+  memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
+}
+
+/* Index of the first of the three future functions in the table; 0 where one of them is missing. They
+ * moved by one between r2 and r3, which both call themselves 0.1. */
+XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
+  const xffi_revision host = xffi_host_revision(api);
+  const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
+  const size_t newest = (offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) - head) / 8;
+  const size_t first = host >= XFFI_R3 ? newest : newest - 1;
+  void (*functions[3])(void);
+  size_t i;
+  if (host < XFFI_R2 || head + 8 * (first + 3) > xffi_host_size(api)) return 0;
+  for (i = 0; i < 3; ++i) {
+    xffi_slot(api, first + i, &functions[i]);
+    if (functions[i] == NULL) return 0;
+  }
+  return first;
+}
+
+/* The registration arguments up to r8, without the record handler. Every host takes these 84 bytes;
+ * r8 takes longer ones and loses the traits. */
+typedef struct xffi_register_r0 {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_ByteSpan name;
+  XLA_FFI_ByteSpan platform;
+  XLA_FFI_Handler* stages[4];
+  XLA_FFI_Handler_Traits traits;
+} xffi_register_r0;
+
+/* Registers handlers with a host under a name. */
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, XLA_FFI_ByteSpan name,
+                                                       XLA_FFI_ByteSpan platform, const XLA_FFI_Handler_Bundle* bundle,
+                                                       XLA_FFI_Handler_Traits traits) {
+  if (xffi_is_before_r0(api)) return xffi_refuse_before_r0(api, name.ptr, name.len);
+  if (bundle->record != NULL) {
+    XLA_FFI_Handler_Register_Args args;
+    if (xffi_host_minor(api) < XLA_FFI_SDK_MINOR_R9) {
+      return xffi_lacks(api, XFFI_FEATURE_(RECORD_STAGE));
+    }
+    memset(&args, 0, sizeof(args));
+    args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
+    args.name = name;
+    args.platform = platform;
+    args.bundle = *bundle;
+    args.traits = traits;
+    return XFFI_ASK_(api, XLA_FFI_Handler_Register, &args);
+  } else {
+    xffi_register_r0 args;
+    memset(&args, 0, sizeof(args));
+    args.struct_size = offsetof(xffi_register_r0, traits) + sizeof(args.traits);
+    args.name = name;
+    args.platform = platform;
+    args.stages[0] = bundle->instantiate;
+    args.stages[1] = bundle->prepare;
+    args.stages[2] = bundle->initialize;
+    args.stages[3] = bundle->execute;
+    args.traits = traits;
+    return XFFI_ASK_(api, XLA_FFI_Handler_Register, (XLA_FFI_Handler_Register_Args*)(void*)&args);
+  }
+}
+
+/* The metadata extension of a frame, or null. r0 keeps something else in the chain's place. */
+XFFI_INLINE const XLA_FFI_Metadata_Extension* xffi_find_metadata(const XLA_FFI_CallFrame* frame) {
+  const XLA_FFI_InternalExtension* link = frame->extension_start;
+  if (XFFI_UNLIKELY(link != NULL) && (frame->api == NULL || xffi_host_minor(frame->api) >= 1)) {
+    for (; link != NULL; link = link->next) {
+      if (link->type == XLA_FFI_Extension_Metadata) {
+        return (const XLA_FFI_Metadata_Extension*)(const void*)link;
+      }
+    }
+  }
+  return NULL;
+}
+
+/* Answers the metadata call: the host's version (0.1 where the host does not say who it is), raised
+ * to what the handler needs, and no newer than what this header knows. */
+XFFI_COLD XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA_FFI_Metadata_Extension* extension,
+                                               const char* handler, xffi_revision floor_of,
+                                               XLA_FFI_Handler_Traits traits) {
+  XLA_FFI_Metadata* metadata = extension->metadata;
+  const int host = api != NULL ? xffi_host_minor(api) : 1;
+  const int floor = xffi_minor_of(floor_of);
+  int answer = host < 1 ? 1 : host;
+  if (answer < floor) answer = floor;
+  if (answer > XLA_FFI_API_MINOR) answer = XLA_FFI_API_MINOR;
+  if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
+      metadata == NULL || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
+    return xffi_error_format(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                             "%s: the host's metadata structure is too small", handler);
+  }
+  metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
+  metadata->api_version.extension_start = NULL;
+  metadata->api_version.major_version = 0;
+  metadata->api_version.minor_version = answer;
+  metadata->traits = traits;
+  return NULL;
+}
+
+/* Registers a type under a name. Hosts from r7 on read the info whatever the size says. */
+XFFI_COLD XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
+                                        XLA_FFI_TypeId* id) {
+  XLA_FFI_Type_Register_Args args;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
+  args.name.ptr = name;
+  args.name.len = strlen(name);
+  args.type_id = id;
+  args.type_info = info;
+  return XFFI_ASK_(api, XLA_FFI_Type_Register, &args);
+}
+
+/* The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5. */
+XFFI_COLD int64_t xffi_taken_number(const char* refusal, const char* name) {
+  static const char* const since_r5[] = {"Type name ", " already registered with type id "};
+  static const char* const before[] = {"Type id ", " already registered for type name "};
+  const size_t length = strlen(name);
+  const char* found = strstr(refusal, since_r5[0]);
+  char* end;
+  long long id;
+  if (found != NULL) {
+    refusal = found + strlen(since_r5[0]);
+    if (strncmp(refusal, name, length) != 0) return 0;
+    refusal += length;
+    if (strncmp(refusal, since_r5[1], strlen(since_r5[1])) != 0) return 0;
+    id = strtoll(refusal + strlen(since_r5[1]), &end, 10);
+    return id > 0 && id < LLONG_MAX ? id : 0;
+  }
+  found = strstr(refusal, before[0]);
+  if (found == NULL) return 0;
+  id = strtoll(found + strlen(before[0]), &end, 10);
+  if (strncmp(end, before[1], strlen(before[1])) != 0) return 0;
+  return strcmp(end + strlen(before[1]), name) == 0 && id > 0 && id < LLONG_MAX ? id : 0;
+}
+
+/* Registers a type that others may have registered by this name before: its number is taken over, unless another one is
+ * asked for. */
+XFFI_COLD XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
+                                          XLA_FFI_TypeId* id) {
+  const int64_t wanted = id->type_id;
+  XLA_FFI_Error* error = xffi_type_ask_(api, name, info, id);
+  int64_t taken;
+  if (error == NULL) return NULL;
+  taken = xffi_taken_number(xffi_error_details(api, error, NULL), name);
+  if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
+  xffi_error_free(api, error);
+  id->type_id = taken;
+  /* From r5 on a name may be registered again with its own number and no other. */
+  return xffi_host_revision(api) >= XFFI_SINCE_(TYPES_AGAIN) ? xffi_type_ask_(api, name, info, id) : NULL;
+}
+
+/* The arguments of State_Set up to r6 and on r7, and of State_Get up to r7. */
+typedef struct xffi_state_set_r0 {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_InvokeContext* ctx;
+  XLA_FFI_TypeId* type_id;
+  void* state;
+  void (*deleter)(void* state);
+} xffi_state_set_r0;
+typedef struct xffi_state_set_r7 {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_InvokeContext* ctx;
+  XLA_FFI_TypeId* type_id;
+  void* state; /* in for State_Set, out for State_Get */
+} xffi_state_set_r7;
+
+/* Leaves state for later stages, on a host that has state of this stage. */
+XFFI_INLINE XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                           XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void* state,
+                                           void (*deleter)(void*)) {
+  const int minor = xffi_host_minor(api);
+  if (minor >= 3) {
+    XLA_FFI_State_Set_Args args;
+    memset(&args, 0, sizeof(args));
+    args.struct_size = XLA_FFI_State_Set_Args_STRUCT_SIZE;
+    args.ctx = ctx;
+    args.stage = stage;
+    args.type_id = &id;
+    args.state = state;
+    return XFFI_ASK_(api, XLA_FFI_State_Set, &args);
+  } else if (minor == 2) {
+    xffi_state_set_r7 args = {sizeof(args), NULL, ctx, &id, state};
+    return XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
+  } else {
+    xffi_state_set_r0 args = {sizeof(args), NULL, ctx, &id, state, deleter};
+    return XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
+  }
+}
+
+/* The state that a stage left, on a host that has state of this stage; null beside an error. */
+XFFI_INLINE XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                           XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void** state) {
+  XLA_FFI_Error* error;
+  if (xffi_host_minor(api) >= 3) {
+    XLA_FFI_State_Get_Args args;
+    memset(&args, 0, sizeof(args));
+    args.struct_size = XLA_FFI_State_Get_Args_STRUCT_SIZE;
+    args.ctx = ctx;
+    args.stage = stage;
+    args.type_id = &id;
+    error = XFFI_ASK_(api, XLA_FFI_State_Get, &args);
+    *state = error == NULL ? args.state : NULL;
+  } else {
+    xffi_state_set_r7 args = {sizeof(args), NULL, ctx, &id, NULL};
+    error = XFFI_ASK_(api, XLA_FFI_State_Get, (XLA_FFI_State_Get_Args*)(void*)&args);
+    *state = error == NULL ? args.state : NULL;
+  }
+  return error;
+}
+
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
+#pragma GCC diagnostic pop
+#endif
 
 #endif  /* XLA_FFI_HOST_H_ */

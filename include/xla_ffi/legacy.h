@@ -41,12 +41,6 @@
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/handler.h"
 
-#if defined(__cplusplus)
-#include <exception>
-#if defined(__GNUC__) || defined(__clang__)
-#include <cxxabi.h>
-#endif
-#endif
 
 /* Pointers that a call may have before memory is allocated for them. */
 #define XFFI_LEGACY_INLINE 64
@@ -198,8 +192,8 @@ typedef struct xffi_legacy_builder {
   char* device;     /* devices: where slot 0 lies in device memory; null on CPU */
 } xffi_legacy_builder;
 
-XFFI_INLINE void xffi_legacy_blank(xffi_legacy_builder* b) {
-  while (*b->at == ' ') ++b->at;
+XFFI_INLINE void xffi_legacy_blank(const char** at) {
+  while (**at == ' ') ++*at;
 }
 
 /* Goes on behind a letter that has to stand there; never behind the text's end. */
@@ -226,7 +220,7 @@ XFFI_INLINE size_t xffi_legacy_elements(const char* at) {
 static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
   const size_t place = b->list_used++;
   void* address = NULL;
-  xffi_legacy_blank(b);
+  xffi_legacy_blank(&b->at);
   if (*b->at == '_') {
     ++b->at;
     if (b->next_leaf < b->num_leaves) {
@@ -244,10 +238,10 @@ static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
     for (i = 0; i < count && !b->bad; ++i) {
       void* element = xffi_legacy_node(b);
       b->slots[first + i] = element;
-      xffi_legacy_blank(b);
+      xffi_legacy_blank(&b->at);
       if (i + 1 < count) xffi_legacy_take(b, ',');
     }
-    xffi_legacy_blank(b);
+    xffi_legacy_blank(&b->at);
     xffi_legacy_take(b, ')');
     address = b->device != NULL ? (void*)(b->device + first * sizeof(void*)) : &b->slots[first];
   } else {
@@ -350,34 +344,12 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
     opaque->data = array.data;
     opaque->size = bits >= 8 ? array.size * (bits / 8)
                              : array.size / 8 * bits + (array.size % 8 * bits + 7) / 8;
-    /* No type has more than 16 bytes; what has none cannot be counted. */
-    if (array.size > PTRDIFF_MAX / 16 || (bits == 0 && array.size != 0)) {
-      xffi_problem(call, "attribute '%s': the bytes of %zu elements of %s cannot be counted", name,
-                   array.size, xffi_dtype_name(array.dtype));
-    }
   } else {
     const XLA_FFI_ByteSpan text = xffi_attr_str(call, name);
     opaque->data = text.ptr;
     opaque->size = text.len;
   }
   if (opaque->size == 0) opaque->data = "";
-}
-
-/* What is wrong with an adapter, or null. */
-XFFI_COLD const char* xffi_legacy_lack_(const xffi_legacy_adapter* adapter) {
-  if (adapter->function == NULL) return "its adapter has no function: write .function = (void (*)(void))name";
-  return "its adapter does not say how the function is called: write .signature = XFFI_LEGACY_CPU, or another of these";
-}
-
-/* How many of the bytes that `describe` named are there: as many as it says where they are its own. */
-XFFI_INLINE size_t xffi_legacy_room_(const xffi_legacy_opaque* opaque, const void* attr, size_t attr_size) {
-  const uintptr_t at = (uintptr_t)opaque->data, local = (uintptr_t)opaque->local, first = (uintptr_t)attr;
-  if (opaque->data == NULL) return 0;
-  if (at >= local && at - local <= sizeof(opaque->local)) return sizeof(opaque->local) - (at - local);
-  if (attr != NULL && at >= first && at - first <= attr_size) {
-    return opaque->size == attr_size || at != first ? attr_size - (at - first) : 0;
-  }
-  return opaque->size;
 }
 
 /* Runs the function with operands that have been fetched. `buffers` has them and the results;
@@ -393,12 +365,6 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   XLA_FFI_Error* error;
   size_t i;
   void* scratch = NULL;
-  const void* attr;
-  size_t attr_size;
-  if (XFFI_UNLIKELY(adapter->function == NULL || adapter->signature - 1 >= XFFI_LEGACY_CPU_UNIFIED)) {
-    return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL, "%s: %s", call->handler,
-                             xffi_legacy_lack_(adapter));
-  }
   memset(&p, 0, sizeof(p));
   p.list = list;
   opaque.data = "";
@@ -415,16 +381,8 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   operands.rets = buffers + num_args;
   operands.num_rets = num_rets;
   if (adapter->describe != NULL && call->problems == 0) {
-    attr = adapter->opaque != NULL ? opaque.data : NULL;
-    attr_size = opaque.size;
-    if (attr == NULL) opaque.data = opaque.local;
+    if (adapter->opaque == NULL) opaque.data = opaque.local;
     if ((error = adapter->describe(call, &operands, &opaque)) != NULL) return error;
-    if (XFFI_UNLIKELY(opaque.size > xffi_legacy_room_(&opaque, attr, attr_size))) {
-      return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
-                               "%s: `describe` gives %zu bytes that are not there: `local` has %zu, which it names by "
-                               "opaque->data = opaque->local; more lie elsewhere, at opaque->data",
-                               call->handler, opaque.size, sizeof(opaque.local));
-    }
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   if (!is_cpu && (error = xffi_stream(call, &p.stream)) != NULL) {
@@ -459,17 +417,17 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
       if ((error = xffi_scratch(call, room * sizeof(void*), 64, &scratch)) != NULL) return error;
       b.device = (char*)scratch;
     }
-    xffi_legacy_blank(&b);
+    xffi_legacy_blank(&b.at);
     for (i = 0; *b.at != '-' && !b.bad; ++i) {
       void* root = xffi_legacy_node(&b);
       if (is_cpu) { /* the list has the roots alone */
         b.list[i] = root;
         b.list_used = i + 1;
       }
-      xffi_legacy_blank(&b);
+      xffi_legacy_blank(&b.at);
       if (*b.at == ',') {
         ++b.at;
-        xffi_legacy_blank(&b);
+        xffi_legacy_blank(&b.at);
         if (*b.at == '-') b.bad = 1; /* an operand has to follow */
       } else if (*b.at != '-') {
         b.bad = 1;
@@ -482,7 +440,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
       operand_slots = b.used;
       b.num_leaves = num_args + num_rets;
       p.out = xffi_legacy_node(&b);
-      xffi_legacy_blank(&b);
+      xffi_legacy_blank(&b.at);
       if (*b.at != '\0' || b.next_leaf != b.num_leaves) b.bad = 1;
     }
     if (b.bad) {

@@ -24,8 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xla_ffi/atomic.h"
-#include "xla_ffi/host.h"
+#include "xla_ffi/legacy.h"
 
 /* --- the list of buffers ------------------------------------------------------------------------ */
 
@@ -77,25 +76,10 @@ typedef struct xffi_walk_ {
   size_t* step;
 } xffi_walk_;
 
-XFFI_INLINE void xffi_walk_blank_(xffi_walk_* w) {
-  while (*w->at == ' ') ++w->at;
-}
-
-/* Elements of the tuple whose opening bracket lies before `at`. */
-XFFI_INLINE size_t xffi_walk_size_(const char* at) {
-  size_t count = 0, depth = 0;
-  for (; *at != '\0' && !(depth == 0 && *at == ')'); ++at) {
-    if (depth == 0 && (*at == '_' || *at == '(')) ++count;
-    if (*at == '(') ++depth;
-    if (*at == ')') --depth;
-  }
-  return count;
-}
-
 /* One node; its address in the list. */
 static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
   void* address = NULL;
-  xffi_walk_blank_(w);
+  xffi_legacy_blank(&w->at);
   if (*w->at == '_') {
     ++w->at;
     if (w->list != NULL) address = *w->list++;
@@ -115,7 +99,7 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
       ++w->args;
     }
   } else if (*w->at == '(' && depth < XFFI_STRUCTURE_DEPTH) {
-    const size_t size = xffi_walk_size_(++w->at);
+    const size_t size = xffi_legacy_elements(++w->at);
     const size_t first = w->elements;
     const int is_table = w->is_ret && w->form == XFFI_FORM_NODES;
     size_t i;
@@ -135,10 +119,10 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
       w->path[depth] = i;
       element = xffi_walk_node_(w, depth == 0 ? address : root, depth + 1);
       if (is_table && w->list != NULL) w->element[first + i] = element;
-      xffi_walk_blank_(w);
+      xffi_legacy_blank(&w->at);
       if (i + 1 < size && *w->at++ != ',') w->bad = 1;
     }
-    xffi_walk_blank_(w);
+    xffi_legacy_blank(&w->at);
     if (w->bad || *w->at != ')') {
       w->bad = 1;
     } else {
@@ -152,13 +136,13 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
 
 XFFI_INLINE int xffi_walk_all_(xffi_walk_* w, const char* structure) {
   w->at = structure;
-  xffi_walk_blank_(w);
+  xffi_legacy_blank(&w->at);
   while (*w->at != '-' && !w->bad) {
     xffi_walk_node_(w, NULL, 0);
-    xffi_walk_blank_(w);
+    xffi_legacy_blank(&w->at);
     if (!w->bad && *w->at == ',') {
       ++w->at;
-      xffi_walk_blank_(w);
+      xffi_legacy_blank(&w->at);
       w->bad |= *w->at == '-';
     } else {
       w->bad |= *w->at != '-';
@@ -168,7 +152,7 @@ XFFI_INLINE int xffi_walk_all_(xffi_walk_* w, const char* structure) {
     w->at += 2;
     w->is_ret = 1;
     xffi_walk_node_(w, NULL, 0);
-    xffi_walk_blank_(w);
+    xffi_legacy_blank(&w->at);
     w->bad |= *w->at != '\0';
   } else {
     w->bad = 1;

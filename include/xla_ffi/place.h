@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "xla_ffi/host.h"
 #include "xla_ffi/memory.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
@@ -32,13 +33,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* 
     args.ctx = frame->ctx;
     error = api->XLA_FFI_Stream_Get(&args);
     if (error == NULL && args.stream != NULL) return 0;
-    if (error != NULL && api->XLA_FFI_Error_Destroy != NULL) {
-      XLA_FFI_Error_Destroy_Args destroy;
-      memset(&destroy, 0, sizeof(destroy));
-      destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
-      destroy.error = error;
-      api->XLA_FFI_Error_Destroy(&destroy);
-    }
+    xffi_error_free(api, error);
   }
   /* GPU hosts have no stream in their early stages: those prove nothing. */
   if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return 1;

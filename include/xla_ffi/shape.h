@@ -100,9 +100,6 @@ XLA_FFI_SDK_MEMORY_HOT int64_t xla_ffi_sdk_number(const char** at, const char* e
   return number;
 }
 
-/* What stands for the value of an attribute that is no size: one that is larger than any. */
-#define XLA_FFI_SDK_SIZE_BEYOND INT64_MAX
-
 /* The value of an integer attribute; 0 where there is none of that name. */
 XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame,
                                                      const char* name, size_t length,
@@ -114,21 +111,21 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* fr
     if (span->len != length || memcmp(span->ptr, name, length) != 0) continue;
     if (frame->attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar == NULL || scalar->value == NULL) return 0;
     switch ((unsigned)scalar->dtype) {
-#define XLA_FFI_SDK_INTEGER_(dtype, type, is_size) \
-  case XLA_FFI_DataType_##dtype: {                 \
-    type number;                                   \
-    memcpy(&number, scalar->value, sizeof(number)); \
-    *value = (is_size) ? (int64_t)number : XLA_FFI_SDK_SIZE_BEYOND; \
-    return 1;                                      \
+#define XLA_FFI_SDK_INTEGER_(dtype, type)        \
+  case XLA_FFI_DataType_##dtype: {               \
+    type number;                                 \
+    memcpy(&number, scalar->value, sizeof(number));\
+    *value = (int64_t)number;                    \
+    return 1;                                    \
   }
-      XLA_FFI_SDK_INTEGER_(S8, int8_t, 1)
-      XLA_FFI_SDK_INTEGER_(S16, int16_t, 1)
-      XLA_FFI_SDK_INTEGER_(S32, int32_t, 1)
-      XLA_FFI_SDK_INTEGER_(S64, int64_t, 1)
-      XLA_FFI_SDK_INTEGER_(U8, uint8_t, 1)
-      XLA_FFI_SDK_INTEGER_(U16, uint16_t, 1)
-      XLA_FFI_SDK_INTEGER_(U32, uint32_t, 1)
-      XLA_FFI_SDK_INTEGER_(U64, uint64_t, number <= INT64_MAX)
+      XLA_FFI_SDK_INTEGER_(S8, int8_t)
+      XLA_FFI_SDK_INTEGER_(S16, int16_t)
+      XLA_FFI_SDK_INTEGER_(S32, int32_t)
+      XLA_FFI_SDK_INTEGER_(S64, int64_t)
+      XLA_FFI_SDK_INTEGER_(U8, uint8_t)
+      XLA_FFI_SDK_INTEGER_(U16, uint16_t)
+      XLA_FFI_SDK_INTEGER_(U32, uint32_t)
+      XLA_FFI_SDK_INTEGER_(U64, uint64_t)
 #undef XLA_FFI_SDK_INTEGER_
       default:
         return 0;
@@ -221,7 +218,7 @@ XLA_FFI_SDK_MEMORY_COLD int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, 
   *problem = NULL;
   if (size < 0) {
     *problem = "is negative";
-  } else if (dim->over == 0 || size == XLA_FFI_SDK_SIZE_BEYOND || xla_ffi_sdk_multiply(size, dim->times, &product)) {
+  } else if (dim->over == 0 || xla_ffi_sdk_multiply(size, dim->times, &product)) {
     *problem = "is too large";
   } else if (product % dim->over != 0) {
     *problem = "leaves a remainder";
@@ -470,7 +467,6 @@ XLA_FFI_SDK_MEMORY_COLD void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_
       xla_ffi_sdk_put(line, size->name, size->length);
       xla_ffi_sdk_put_words(line, " = ");
       xla_ffi_sdk_put_number(line, size->size);
-      if (size->size == XLA_FFI_SDK_SIZE_BEYOND) xla_ffi_sdk_put_words(line, " or more");
       xla_ffi_sdk_put_words(line, " from ");
       if (size->side < 0) {
         xla_ffi_sdk_put_words(line, "attribute '");

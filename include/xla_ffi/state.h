@@ -7,8 +7,6 @@
 #ifndef XLA_FFI_STATE_H_
 #define XLA_FFI_STATE_H_
 
-#include <limits.h>
-
 #include "xla_ffi/atomic.h"
 #include "xla_ffi/context.h"
 
@@ -44,59 +42,6 @@ XFFI_INLINE void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
   return type->deleter != NULL ? type->deleter : xffi_keep_;
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* type,
-                                       const char* name, XLA_FFI_TypeId* id) {
-  XLA_FFI_TypeInfo info;
-  XLA_FFI_Type_Register_Args args;
-  memset(&info, 0, sizeof(info));
-  info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
-  info.deleter = xffi_type_deleter_(type);
-  memset(&args, 0, sizeof(args));
-  args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
-  args.name.ptr = name;
-  args.name.len = strlen(name);
-  args.type_id = id;
-  args.type_info = &info;
-  return XFFI_ASK_(api, XLA_FFI_Type_Register, &args);
-}
-
-/* The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5. */
-XFFI_COLD int64_t xffi_taken_number(const char* refusal, const char* name) {
-  static const char* const since_r5[] = {"Type name ", " already registered with type id "};
-  static const char* const before[] = {"Type id ", " already registered for type name "};
-  const size_t length = strlen(name);
-  const char* found = strstr(refusal, since_r5[0]);
-  char* end;
-  long long id;
-  if (found != NULL) {
-    refusal = found + strlen(since_r5[0]);
-    if (strncmp(refusal, name, length) != 0) return 0;
-    refusal += length;
-    if (strncmp(refusal, since_r5[1], strlen(since_r5[1])) != 0) return 0;
-    id = strtoll(refusal + strlen(since_r5[1]), &end, 10);
-    return id > 0 && id < LLONG_MAX ? id : 0;
-  }
-  found = strstr(refusal, before[0]);
-  if (found == NULL) return 0;
-  id = strtoll(found + strlen(before[0]), &end, 10);
-  if (strncmp(end, before[1], strlen(before[1])) != 0) return 0;
-  return strcmp(end + strlen(before[1]), name) == 0 && id > 0 && id < LLONG_MAX ? id : 0;
-}
-
-/* Registers a type under the name that others use too, or takes the number that it has. */
-XFFI_COLD XLA_FFI_Error* xffi_type_share(const XLA_FFI_Api* api, const xffi_type* type,
-                                         XLA_FFI_TypeId* id) {
-  XLA_FFI_Error* error = xffi_type_ask(api, type, type->name, id);
-  int64_t taken;
-  if (error == NULL) return NULL;
-  taken = xffi_taken_number(xffi_error_details(api, error, NULL), type->name);
-  if (taken == 0) return error;
-  xffi_error_free(api, error);
-  id->type_id = taken;
-  /* From r5 on a name may be registered again with its own number and no other. */
-  return xffi_host_revision(api) >= XFFI_SINCE_(TYPES_AGAIN) ? xffi_type_ask(api, type, type->name, id) : NULL;
-}
-
 /* The entry of an XLA copy among those from `entry` on, or null. */
 XFFI_INLINE const xffi_type_entry* xffi_type_entry_of(const xffi_type_entry* entry, const XLA_FFI_Api* api) {
   while (entry != NULL && entry->api != api) entry = entry->next;
@@ -109,6 +54,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
   XLA_FFI_Error* error;
   xffi_type_entry* entry;
   const xffi_type_entry* first;
+  XLA_FFI_TypeInfo info;
   char name[256];
   if (!type->shared && xffi_host_minor(api) < 1) {
     return xffi_lacks(api, XFFI_FEATURE_(STATE));
@@ -119,13 +65,16 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
   }
   entry->api = api;
   entry->id.type_id = 0;
+  memset(&info, 0, sizeof(info));
+  info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
+  info.deleter = xffi_type_deleter_(type);
   if (type->shared) {
-    error = xffi_type_share(api, type, &entry->id);
+    error = xffi_type_share_(api, type->name, &info, &entry->id);
   } else {
     /* A library that is loaded where an unloaded one lay has the statics of that one, but the entry is never
      * freed, whatever is unloaded, not even where another thread came first: nothing else has its address. */
     snprintf(name, sizeof(name), "%.200s@%llx", type->name, (unsigned long long)(uintptr_t)entry);
-    error = xffi_type_ask(api, type, name, &entry->id);
+    error = xffi_type_ask_(api, name, &info, &entry->id);
   }
   if (error != NULL) {
     XLA_FFI_Error_Code code;
@@ -185,23 +134,6 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* c
   return NULL;
 }
 
-/* The arguments of State_Set up to r6 and on r7, and of State_Get up to r7. */
-typedef struct xffi_state_set_r0 {
-  size_t struct_size;
-  void* extension_start;
-  XLA_FFI_InvokeContext* ctx;
-  XLA_FFI_TypeId* type_id;
-  void* state;
-  void (*deleter)(void* state);
-} xffi_state_set_r0;
-typedef struct xffi_state_set_r7 {
-  size_t struct_size;
-  void* extension_start;
-  XLA_FFI_InvokeContext* ctx;
-  XLA_FFI_TypeId* type_id;
-  void* state; /* in for State_Set, out for State_Get */
-} xffi_state_set_r7;
-
 XFFI_COLD XLA_FFI_Error* xffi_state_lacks(const XLA_FFI_Api* api, XLA_FFI_ExecutionStage stage) {
   return stage == XLA_FFI_ExecutionStage_INSTANTIATE ? xffi_lacks(api, XFFI_FEATURE_(STATE))
                                                      : xffi_lacks(api, XFFI_FEATURE_(STAGE_STATE));
@@ -226,24 +158,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, 
   } else {
     error = xffi_type_id(api, type, &id);
   }
-  if (error == NULL) {
-    if (minor >= 3) {
-      XLA_FFI_State_Set_Args args;
-      memset(&args, 0, sizeof(args));
-      args.struct_size = XLA_FFI_State_Set_Args_STRUCT_SIZE;
-      args.ctx = call->ctx;
-      args.stage = stage;
-      args.type_id = &id;
-      args.state = state;
-      error = XFFI_ASK_(api, XLA_FFI_State_Set, &args);
-    } else if (minor == 2) {
-      xffi_state_set_r7 args = {sizeof(args), NULL, call->ctx, &id, state};
-      error = XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
-    } else {
-      xffi_state_set_r0 args = {sizeof(args), NULL, call->ctx, &id, state, xffi_type_deleter_(type)};
-      error = XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
-    }
-  }
+  if (error == NULL) error = xffi_state_set_(api, call->ctx, stage, id, state, xffi_type_deleter_(type));
   if (error != NULL && type->deleter != NULL) type->deleter(state);
   return error;
 }
@@ -261,21 +176,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_get_state(const xffi_call* call, 
   }
   error = xffi_type_id(api, type, &id);
   if (error != NULL) return error;
-  if (minor >= 3) {
-    XLA_FFI_State_Get_Args args;
-    memset(&args, 0, sizeof(args));
-    args.struct_size = XLA_FFI_State_Get_Args_STRUCT_SIZE;
-    args.ctx = call->ctx;
-    args.stage = stage;
-    args.type_id = &id;
-    error = XFFI_ASK_(api, XLA_FFI_State_Get, &args);
-    *state = error == NULL ? args.state : NULL;
-  } else {
-    xffi_state_set_r7 args = {sizeof(args), NULL, call->ctx, &id, NULL};
-    error = XFFI_ASK_(api, XLA_FFI_State_Get, (XLA_FFI_State_Get_Args*)(void*)&args);
-    *state = error == NULL ? args.state : NULL;
-  }
-  return error;
+  return xffi_state_get_(api, call->ctx, stage, id, state);
 }
 
 #endif  /* XLA_FFI_STATE_H_ */

@@ -3,11 +3,8 @@
 
 // Dimensions and elements of an attribute that are not there
 // RUN-OURS beyond {what = 0 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
-// RUN-OURS beyond {what = 1 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
 // RUN-OURS beyond {what = 2 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
 // RUN-OURS beyond {what = 3 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
-// RUN-OURS beyond {what = 3 : i64, v = array<i64>} f32[]=1 -> s64[1] !! INTERNAL there are 0
-// RUN-OURS beyond {what = 4 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
 // RUN-OURS beyond {what = 5 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
 // RUN-OURS beyond {what = 6 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] == 5
 // RUN-OURS beyond {what = 6 : i64, v = array<i64>} f32[]=1 -> s64[1] == 0
@@ -18,17 +15,11 @@ static ffi::Error Beyond(ffi::AnyBuffer x, int64_t what, ffi::Span<const int64_t
     case 0:
       Put(y, {dims.back()});
       break;
-    case 1:
-      Put(y, {dims.front()});
-      break;
     case 2:  // the usual way to take the last two off
       Put(y, {Int(dims.first(dims.size() - 2).size())});
       break;
     case 3:
       Put(y, {v[v.size()]});
-      break;
-    case 4:
-      Put(y, {Int(v.last(2).size())});
       break;
     case 5:
       Put(y, {Int(v.first(2).size())});
@@ -56,13 +47,6 @@ static ffi::Error IteratedBeyond(int64_t what, ffi::Dictionary d, ffi::Dictionar
   if (what == 1) return all.get<int64_t>(d.begin()).error();
   if (what == 2) return ffi::Error::Internal(std::string(*d.end()));
   Put(y, {d.isa<int64_t>(d.end()) || d.isa<int64_t>(ffi::Dictionary::Iterator()) || all.isa<int64_t>(d.begin())});
-  return {};
-}
-// RUN-OURS two_dictionaries {} -> ==
-SELF_TEST(two_dictionaries) {
-  const ffi::Dictionary none(nullptr);
-  EXPECT(none.empty() && none.begin() == none.end() && !none.contains("a") && !none.isa<int64_t>(none.begin()));
-  EXPECT(none.get<int64_t>(none.begin()).has_error() && none.get<int64_t>("a").has_error());
   return {};
 }
 static ffi::Error Both(ffi::Dictionary all, ffi::ResultBufferR1<ffi::S64> y) {
@@ -103,9 +87,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(later_instantiate, Later, ffi::Ffi::BindInstantiat
 XLA_FFI_DEFINE_HANDLER_SYMBOL(nop, Nop, ffi::Ffi::Bind().Attrs());
 
 // Codes that are none are not success
-// RUN-OURS no_code {code = 256 : i64} -> !! UNKNOWN told
 // RUN-OURS no_code {code = 1000 : i64} -> !! UNKNOWN told
-// RUN-OURS no_code {code = 4294967295 : i64} -> !! UNKNOWN told
 static ffi::Error NoCode(int64_t code) {
   return ffi::Error(static_cast<XLA_FFI_Error_Code>(static_cast<uint32_t>(code)), "told");
 }
@@ -114,9 +96,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(no_code, NoCode, ffi::Ffi::Bind().Attr<int64_t>("c
 // Scratch memory of an alignment that is none
 // RUN-OURS aligned scratch {to = 64 : i64} -> s64[1] == 1
 // RUN-OURS aligned scratch {to = 0 : i64} -> s64[1] == 0
-// RUN-OURS aligned scratch {to = 3 : i64} -> s64[1] == 0
 // RUN-OURS aligned scratch {to = 96 : i64} -> s64[1] == 0
-// RUN-OURS aligned scratch {to = 512 : i64} -> s64[1] == 0
 static ffi::Error Aligned(ffi::ScratchAllocator scratch, uint64_t to, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {scratch.Allocate(64, to).has_value()});
   return {};

@@ -245,21 +245,3 @@ static ffi::Error MatchingResult(ffi::Result<ffi::AnyBuffer> y) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(matching_result, MatchingResult,
                               ffi::Ffi::Bind().Ret<ffi::AnyBuffer>());
-
-#if OURS
-// A dimension that no buffer has is a mismatch; a negative one is one
-// RUN-OURS no_such_dimension {} f32[2,3]=iota -> ==
-static ffi::Error NoSuchDimension(ffi::AnyBuffer x) {
-  for (const size_t index : {static_cast<size_t>(-1), static_cast<size_t>(-2), size_t{1} << 40, size_t{2}}) {
-    const ffi::Error error = ffi::Verify("x", x, match::Buffer().WithDim(index, 2));
-    EXPECT(error.failure());
-    EXPECT(error.message().find("expected a dimension " + std::to_string(index) + ", got rank 2") != std::string::npos);
-  }
-  EXPECT(match::Buffer().WithDim(static_cast<size_t>(-1), 2).Describe() == "a buffer with a dimension 18446744073709551615");
-  EXPECT(ffi::Verify("x", x, match::Buffer().WithDim<static_cast<size_t>(-1)>(2).WithRank<2>()).failure());
-  EXPECT(ffi::Verify("x", x, match::Buffer().WithDim(static_cast<size_t>(-1), 2).WithDims(2, 3)).success());
-  EXPECT(ffi::Verify("x", x, match::Buffer().WithDim(static_cast<size_t>(-1), 2).WithShapeOf(x)).success());
-  return ffi::Error::Success();
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(no_such_dimension, NoSuchDimension, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());
-#endif

@@ -466,16 +466,32 @@ struct Infer<Param, Params...> {
   }
 };
 
+// Types in a row, such as the parameters of a function.
+template <typename... Ps>
+struct ParamList {};
+
+// The parameters of a function, where it says so: of templates and overloads, such as `[](auto x)`, they are void.
+template <typename Fn, typename = void>
+struct ParamsOf {
+  using Type = void;
+};
 template <typename Fn>
-struct InferOf : InferOf<decltype(&Fn::operator())> {};
-template <typename R, typename... Params>
-struct InferOf<R (*)(Params...)> : Infer<Params...> {};
-template <typename R, typename... Params>
-struct InferOf<R (*)(Params...) noexcept> : Infer<Params...> {};
-template <typename R, typename C, typename... Params>
-struct InferOf<R (C::*)(Params...) const> : Infer<Params...> {};
-template <typename R, typename C, typename... Params>
-struct InferOf<R (C::*)(Params...) const noexcept> : Infer<Params...> {};
+struct ParamsOf<Fn, std::void_t<decltype(&Fn::operator())>> : ParamsOf<decltype(&Fn::operator())> {};
+template <typename R, typename... Ps>
+struct ParamsOf<R (*)(Ps...), void> {
+  using Type = ParamList<Ps...>;
+};
+template <typename R, typename... Ps>
+struct ParamsOf<R (*)(Ps...) noexcept, void> : ParamsOf<R (*)(Ps...)> {};
+template <typename R, typename C, typename... Ps>
+struct ParamsOf<R (C::*)(Ps...) const, void> : ParamsOf<R (*)(Ps...)> {};
+template <typename R, typename C, typename... Ps>
+struct ParamsOf<R (C::*)(Ps...) const noexcept, void> : ParamsOf<R (*)(Ps...)> {};
+
+template <typename... Params>
+struct Infer<ParamList<Params...>> : Infer<Params...> {};
+template <typename Fn>
+using InferOf = Infer<typename ParamsOf<Fn>::Type>;
 
 XLA_FFI_SDK_INTERNAL_END
 

@@ -135,42 +135,11 @@ constexpr ShapeFault SideFault(std::string_view side, bool computes, int require
   return fits && count == most ? ShapeFault::kNone : ShapeFault::kCount;
 }
 
-// Whether what stands between two places of a contract is an entry, marks apart: `token` is the name of a size else.
-constexpr bool IsWholeEntry(std::string_view contract, size_t start, size_t end) {
-  while (start > 0 && IsBlank(contract[start - 1])) --start;
-  while (end < contract.size() && (IsBlank(contract[end]) || contract[end] == '?' || contract[end] == '*')) ++end;
-  const bool begins = start == 0 || contract[start - 1] == ',' || contract[start - 1] == '>';
-  return begins && (end == contract.size() || contract[end] == ',' || contract.substr(end, 2) == "->");
-}
-
-// Whether a contract has no more names than 26, which is as many as are remembered.
-constexpr bool HasFewNames(std::string_view contract) {
-  constexpr int kMost = 26;
-  std::string_view names[kMost];
-  int count = 0;
-  for (size_t end = 0, start = 0; start < contract.size(); start = end) {
-    end = start;
-    while (end < contract.size() && (IsLetter(contract[end]) || (end > start && IsDigit(contract[end])))) ++end;
-    const std::string_view name = contract.substr(start, end - start);
-    if (name.empty()) {
-      ++end;
-      continue;
-    }
-    bool is_known = name == "_" || (name == "token" && IsWholeEntry(contract, start, end));
-    for (int i = 0; i < count; ++i) is_known = is_known || names[i] == name;
-    if (is_known) continue;
-    if (count == kMost) return false;
-    names[count++] = name;
-  }
-  return true;
-}
-
 constexpr ShapeFault ShapeProblem(std::string_view contract, int args, int optional_args,
                                   bool remaining_args, int rets, int optional_rets,
                                   bool remaining_rets) {
   const size_t arrow = contract.find("->");
-  if (arrow == std::string_view::npos || contract.find("->", arrow + 2) != std::string_view::npos ||
-      !HasFewNames(contract)) {
+  if (arrow == std::string_view::npos || contract.find("->", arrow + 2) != std::string_view::npos) {
     return ShapeFault::kText;
   }
   const ShapeFault fault =

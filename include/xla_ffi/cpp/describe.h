@@ -172,30 +172,22 @@ constexpr const char* ScalarName(XLA_FFI_DataType dtype) {
   switch (static_cast<unsigned>(dtype)) {
     case XLA_FFI_DataType_PRED:
       return "bool";
-    case XLA_FFI_DataType_S8:
-      return "i8";
-    case XLA_FFI_DataType_S16:
-      return "i16";
-    case XLA_FFI_DataType_S32:
-      return "i32";
-    case XLA_FFI_DataType_S64:
-      return "i64";
-    case XLA_FFI_DataType_U8:
-      return "u8";
-    case XLA_FFI_DataType_U16:
-      return "u16";
-    case XLA_FFI_DataType_U32:
-      return "u32";
-    case XLA_FFI_DataType_U64:
-      return "u64";
-    case XLA_FFI_DataType_F32:
-      return "f32";
-    case XLA_FFI_DataType_F64:
-      return "f64";
-    case XLA_FFI_DataType_C64:
-      return "c64";
-    case XLA_FFI_DataType_C128:
-      return "c128";
+#define XLA_FFI_SDK_SCALAR_(name, lower) \
+  case XLA_FFI_DataType_##name:          \
+    return lower;
+      XLA_FFI_SDK_SCALAR_(S8, "i8")
+      XLA_FFI_SDK_SCALAR_(S16, "i16")
+      XLA_FFI_SDK_SCALAR_(S32, "i32")
+      XLA_FFI_SDK_SCALAR_(S64, "i64")
+      XLA_FFI_SDK_SCALAR_(U8, "u8")
+      XLA_FFI_SDK_SCALAR_(U16, "u16")
+      XLA_FFI_SDK_SCALAR_(U32, "u32")
+      XLA_FFI_SDK_SCALAR_(U64, "u64")
+      XLA_FFI_SDK_SCALAR_(F32, "f32")
+      XLA_FFI_SDK_SCALAR_(F64, "f64")
+      XLA_FFI_SDK_SCALAR_(C64, "c64")
+      XLA_FFI_SDK_SCALAR_(C128, "c128")
+#undef XLA_FFI_SDK_SCALAR_
     default:
       return "any";
   }
@@ -348,12 +340,7 @@ struct StateOf {
 template <typename T>
 struct StateOf<ErrorOr<std::unique_ptr<T>>> {
   static constexpr std::string_view Name() {
-    // "… [with T = Counter; …]" (GCC), "… [T = Counter]" (Clang)
-    std::string_view name = PrettyType<T>();
-    const size_t start = name.find("T = ");
-    if (start == std::string_view::npos) return name;
-    name = name.substr(start + 4);
-    return name.substr(0, name.find_first_of(";]"));
+    return ShortType(PrettyType<T>());
   }
 };
 

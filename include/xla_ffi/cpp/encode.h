@@ -3,9 +3,6 @@
 #define XLA_FFI_SDK_CPP_ENCODE_H_
 
 #include "xla_ffi/cpp/refusal.h"
-#if defined(__GLIBCXX__)
-#include <cxxabi.h>
-#endif
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -75,32 +72,22 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, Res
 }
 
 #if XLA_FFI_SDK_EXCEPTIONS
-// The words of an exception, which may have none.
-XLA_FFI_SDK_COLD inline const char* WordsOf(const std::exception& e) {
-  const char* const what = e.what();
-  return what != nullptr ? what : "(null)";
-}
-
-// The error for the exception in flight. The end of a thread, by pthread_exit or pthread_cancel, goes on.
+// The error for the exception in flight.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::string_view name) {
   Text text;
   if (!name.empty()) text << name << ": ";
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   try {
     throw;
-#if defined(__GLIBCXX__)
-  } catch (abi::__forced_unwind&) {
-    throw;
-#endif
   } catch (const std::bad_alloc& e) {
-    text << "out of memory: " << WordsOf(e);
+    text << "out of memory: " << e.what();
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
   } catch (const std::exception& e) {
-    text << "a C++ exception: " << WordsOf(e);
+    text << "a C++ exception: " << e.what();
   } catch (const std::string& e) {
     text << "a C++ exception: " << e;
   } catch (const char* e) {
-    text << "a C++ exception: " << (e != nullptr ? e : "(null)");
+    text << "a C++ exception: " << e;
   } catch (...) {
     text << "a C++ exception of a type that is not std::exception";
   }

@@ -30,71 +30,15 @@ enum class ErrorCode : uint8_t {
   kUnauthenticated = XLA_FFI_Error_Code_UNAUTHENTICATED,
 };
 
-XLA_FFI_SDK_INTERNAL_BEGIN
-struct ErrorText;
-
-// A short text, which takes no memory of its own unless somebody asks for it as a string.
-struct BriefText {
-  static constexpr size_t kRoom = 64;
-  static bool Fits(size_t size) { return size < kRoom; }
-
-  BriefText(const char* from, size_t count) : size(count) {
-    std::memcpy(text, from, count);
-    text[count] = '\0';
-  }
-  BriefText(const BriefText& other) : BriefText(other.text, other.size) {}
-  BriefText& operator=(const BriefText&) = delete;
-  ~BriefText() { delete string.load(std::memory_order_acquire); }
-
-  // Whoever asks, on whatever thread, gets the one.
-  const std::string& String() const {
-    const std::string* known = string.load(std::memory_order_acquire);
-    if (known == nullptr) {
-      const auto* own = new std::string(text, size);
-      if (string.compare_exchange_strong(known, own, std::memory_order_acq_rel)) return *own;
-      delete own;
-    }
-    return *known;
-  }
-
-  char text[kRoom];
-  size_t size;
-  mutable std::atomic<const std::string*> string{nullptr};
-};
-XLA_FFI_SDK_INTERNAL_END
-
-// Success, or a code and a message. The message is there only where it is not success: making and
-// ending a success touches one byte.
+// Success, or a code and a message. The message is there only where it is not success.
 class XLA_FFI_SDK_TYPE Error {
  public:
-  XLA_FFI_SDK_HOT Error() noexcept : none_() {}
-  XLA_FFI_SDK_SLOW Error(ErrorCode errc, std::string message) : none_() {
-    if (errc != ErrorCode::kOk || !message.empty()) Set(errc, message);
+  XLA_FFI_SDK_HOT Error() noexcept {}
+  XLA_FFI_SDK_SLOW Error(ErrorCode errc, std::string message) : errc_(errc) {
+    if (errc != ErrorCode::kOk || !message.empty()) message_ = std::move(message);
   }
-  XLA_FFI_SDK_SLOW Error(XLA_FFI_Error_Code errc, std::string message) : none_() {
-    if (errc != XLA_FFI_Error_Code_OK || !message.empty()) {
-      Set(CodeOf(errc), message);
-    }
-  }
-  // A literal, mostly, whose length the compiler knows: no string is made of a short one.
-  XLA_FFI_SDK_HOT Error(ErrorCode errc, const char* message)
-      : Error(errc, message, message != nullptr ? std::strlen(message) : 0) {}
-  XLA_FFI_SDK_HOT Error(XLA_FFI_Error_Code errc, const char* message) : Error(CodeOf(errc), message) {}
-
-  XLA_FFI_SDK_HOT Error(const Error& other) : none_() {
-    if (XLA_FFI_PREDICT_FALSE(other.told_ != Told::kNothing)) Copy(other);
-  }
-  XLA_FFI_SDK_HOT Error(Error&& other) noexcept : none_() {
-    if (XLA_FFI_PREDICT_FALSE(other.told_ != Told::kNothing)) Move(other);
-  }
-  XLA_FFI_SDK_HOT Error& operator=(Error other) noexcept {
-    if (XLA_FFI_PREDICT_FALSE(told_ != Told::kNothing)) Clear();
-    if (XLA_FFI_PREDICT_FALSE(other.told_ != Told::kNothing)) Move(other);
-    return *this;
-  }
-  XLA_FFI_SDK_HOT ~Error() {
-    if (XLA_FFI_PREDICT_FALSE(told_ != Told::kNothing)) Clear();
-  }
+  XLA_FFI_SDK_SLOW Error(XLA_FFI_Error_Code errc, std::string message) : Error(CodeOf(errc), std::move(message)) {}
+  XLA_FFI_SDK_DEFAULTS(Error);
 
   XLA_FFI_SDK_HOT bool success() const { return errc_ == ErrorCode::kOk; }
   XLA_FFI_SDK_HOT bool failure() const { return !success(); }
@@ -103,9 +47,9 @@ class XLA_FFI_SDK_TYPE Error {
     return errc_;
   }
   XLA_FFI_SDK_FN const std::string& message() const {
-    return XLA_FFI_PREDICT_TRUE(told_ == Told::kString) ? message_ : SlowMessage();
+    static const auto* const none = new std::string();
+    return message_.has_value() ? *message_ : *none;
   }
-
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN operator Status() const {  // NOLINT: functions that return a Status return errors of these headers
     return success() ? Status() : internal::MakeStatus(static_cast<XLA_FFI_Error_Code>(errc_), message());
@@ -114,86 +58,21 @@ class XLA_FFI_SDK_TYPE Error {
 
   [[nodiscard]] XLA_FFI_SDK_HOT static Error Success() { return Error(); }
   [[nodiscard]] XLA_FFI_SDK_SLOW static Error Internal(std::string message) {
-    Error error;
-    error.Set(ErrorCode::kInternal, message);
-    return error;
-  }
-  [[nodiscard]] XLA_FFI_SDK_HOT static Error Internal(const char* message) {
-    return Error(ErrorCode::kInternal, message);
+    return Error(ErrorCode::kInternal, std::move(message));
   }
   [[nodiscard]] XLA_FFI_SDK_SLOW static Error InvalidArgument(std::string message) {
-    Error error;
-    error.Set(ErrorCode::kInvalidArgument, message);
-    return error;
-  }
-  [[nodiscard]] XLA_FFI_SDK_HOT static Error InvalidArgument(const char* message) {
-    return Error(ErrorCode::kInvalidArgument, message);
+    return Error(ErrorCode::kInvalidArgument, std::move(message));
   }
 
  private:
-  friend struct internal::ErrorText;
-  enum class Told : uint8_t { kNothing, kString, kBrief };
-
-  XLA_FFI_SDK_COLD const std::string& SlowMessage() const {
-    static const auto* const none = new std::string();
-    return told_ == Told::kBrief ? brief_.String() : *none;
-  }
   // A number that is no code is none that says success.
   XLA_FFI_SDK_COLD static ErrorCode CodeOf(XLA_FFI_Error_Code errc) {
     const auto number = static_cast<unsigned>(errc);
     return number <= (std::numeric_limits<uint8_t>::max)() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
   }
-  XLA_FFI_SDK_SLOW Error(ErrorCode errc, const char* message, size_t size) : none_() {
-    if (XLA_FFI_PREDICT_FALSE(!internal::BriefText::Fits(size))) {
-      std::string long_message(message, size);
-      Set(errc, long_message);
-    } else if (errc != ErrorCode::kOk || size != 0) {
-      new (&brief_) internal::BriefText(size != 0 ? message : "", size);
-      errc_ = errc;
-      told_ = Told::kBrief;
-    }
-  }
-  // Moves the message in; there is none yet.
-  XLA_FFI_SDK_HOT void Set(ErrorCode errc, std::string& message) {
-    new (&message_) std::string(std::move(message));
-    errc_ = errc;
-    told_ = Told::kString;
-  }
-  XLA_FFI_SDK_SLOW void Copy(const Error& other) {
-    if (other.told_ == Told::kBrief) return SetBrief(other);
-    std::string message = other.message_;
-    Set(other.errc_, message);
-  }
-  // What is moved from stays the failure that it is, though a long message goes: its owner may return it yet.
-  XLA_FFI_SDK_SLOW void Move(Error& other) noexcept {
-    if (other.told_ == Told::kBrief) {
-      SetBrief(other);
-    } else {
-      Set(other.errc_, other.message_);
-    }
-  }
-  XLA_FFI_SDK_HOT void SetBrief(const Error& other) noexcept {
-    new (&brief_) internal::BriefText(other.brief_);
-    errc_ = other.errc_;
-    told_ = Told::kBrief;
-  }
-  XLA_FFI_SDK_SLOW void Clear() {
-    if (told_ == Told::kBrief) {
-      brief_.~BriefText();
-    } else {
-      message_.~basic_string();
-    }
-    told_ = Told::kNothing;
-    errc_ = ErrorCode::kOk;
-  }
 
   ErrorCode errc_ = ErrorCode::kOk;
-  Told told_ = Told::kNothing;  // which of the two there is
-  union {
-    char none_;
-    std::string message_;
-    internal::BriefText brief_;
-  };
+  std::optional<std::string> message_;
 };
 
 template <typename E>
@@ -207,11 +86,6 @@ inline void Contain(const char* what, F&& f) noexcept {
 #if XLA_FFI_SDK_EXCEPTIONS
   try {
     f();
-#if defined(__GLIBCXX__)
-  } catch (abi::__forced_unwind&) {  // nobody may stop it, and it cannot go on
-    std::fprintf(stderr, "XLA FFI: pthread_exit or pthread_cancel within %s ends the process\n", what);
-    std::terminate();
-#endif
   } catch (...) {
     std::fprintf(stderr, "XLA FFI: a C++ exception ended %s\n", what);
   }
@@ -371,25 +245,8 @@ struct ErrorPolicy {
   }
 };
 
-// The text of an error as it lies there.
-struct ErrorText {
-  const char* text;
-  size_t size;
-
-  XLA_FFI_SDK_HOT explicit ErrorText(const Error& error) : text(""), size(0) {
-    if (error.told_ == Error::Told::kBrief) {
-      text = error.brief_.text;
-      size = error.brief_.size;
-    } else if (error.told_ == Error::Told::kString) {
-      text = error.message_.c_str();
-      size = error.message_.size();
-    }
-  }
-};
-
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const XLA_FFI_Api* api, const Error& error) {
-  const ErrorText message(error);
-  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), message.text, message.size);
+  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), error.message().c_str(), error.message().size());
 }
 
 // The problems of a decoding on its own (of a dictionary's value, of the context), as an error.

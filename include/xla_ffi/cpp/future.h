@@ -58,12 +58,6 @@ class FutureData {
   // Whether there is data behind a pointer, rather than Done or null.
   static bool IsShared(const FutureData* data) { return reinterpret_cast<uintptr_t>(data) > 1; }
 
-  static FutureData* New() {
-    void* memory = std::malloc(sizeof(FutureData));
-    if (XLA_FFI_PREDICT_FALSE(memory == nullptr)) NoMemory();
-    return new (memory) FutureData;
-  }
-
   void RefPromise() { word_.fetch_add(kPromise, std::memory_order_relaxed); }
   void RefFuture() {
     if (XLA_FFI_PREDICT_TRUE(IsOwner() && granted_)) {
@@ -78,7 +72,7 @@ class FutureData {
     const uint64_t word = word_.load(std::memory_order_acquire);
     if (XLA_FFI_PREDICT_FALSE((word & (kDone | kClaimed)) != kDone)) return false;
     if (XLA_FFI_PREDICT_TRUE((word & kCounts) == kFuture)) {
-      std::free(this);  // there is no error to destroy
+      delete this;
     } else {
       UnrefFuture();
     }
@@ -93,7 +87,9 @@ class FutureData {
         return;
       }
     }
-    if (XLA_FFI_PREDICT_FALSE((word & kDone) == 0)) Drop();
+    if (XLA_FFI_PREDICT_FALSE((word & kDone) == 0)) {
+      Complete(Error(ErrorCode::kInternal, "a promise was dropped before it was completed"));
+    }
     Unref(LastShare());
   }
 
@@ -120,7 +116,10 @@ class FutureData {
     if (XLA_FFI_PREDICT_FALSE(!IsOwner() || (word & kStates) != 0)) return CompleteSlow();
     do {
       const uint64_t share = (word & kPromises) == kPromise ? LastShare() : kPromise;
-      if (XLA_FFI_PREDICT_FALSE((word & kCounts) == share)) return Delete();
+      if (XLA_FFI_PREDICT_FALSE((word & kCounts) == share)) {
+        delete this;
+        return true;
+      }
       if (XLA_FFI_PREDICT_TRUE(word_.compare_exchange_weak(word, (word | kDone) - share,
                                                            std::memory_order_acq_rel,
                                                            std::memory_order_acquire))) {
@@ -149,9 +148,6 @@ class FutureData {
   static constexpr uint64_t kPromises = kFuture - kPromise;
   static constexpr uint64_t kCounts = ~(kPromise - 1);
 
-  FutureData()
-      : word_(kThreadsHaveNumbers ? kPromise + kFuture : kPromise), owner_(ThisThread()) {}
-  ~FutureData() = default;
 
   bool IsOwner() const { return kThreadsHaveNumbers && ThisThread() == owner_; }
   // What the last promise gives back: with it goes the future that nobody made.
@@ -160,28 +156,12 @@ class FutureData {
   XLA_FFI_SDK_SLOW void Unref(uint64_t share) {
     if ((word_.load(std::memory_order_acquire) & kCounts) == share ||
         (word_.fetch_sub(share, std::memory_order_acq_rel) & kCounts) == share) {
-      Delete();
+      delete this;
     }
-  }
-  bool Delete() {
-    this->~FutureData();
-    std::free(this);
-    return true;
   }
   XLA_FFI_SDK_SLOW bool CompleteSlow() {
     Complete();
     return false;
-  }
-  [[noreturn]] XLA_FFI_SDK_COLD static void NoMemory() {
-#if XLA_FFI_SDK_EXCEPTIONS
-    throw std::bad_alloc();
-#else
-    std::fputs("XLA FFI: out of memory for a promise\n", stderr);
-    std::abort();
-#endif
-  }
-  XLA_FFI_SDK_COLD void Drop() {
-    Complete(Error(ErrorCode::kInternal, "a promise was dropped before it was completed"));
   }
   // A waiter that throws stops neither the others, one of which may tell the host, nor whoever
   // completes: that may be a destructor.
@@ -194,9 +174,9 @@ class FutureData {
     }
   }
 
-  std::atomic<uint64_t> word_;
+  std::atomic<uint64_t> word_{kThreadsHaveNumbers ? kPromise + kFuture : kPromise};
   std::atomic<Waiter*> waiters_{nullptr};
-  const void* const owner_;
+  const void* const owner_ = ThisThread();
   // Used by the owner alone, and by the last promise when it goes.
   bool granted_ = kThreadsHaveNumbers;
   std::optional<Error> error_;
@@ -253,7 +233,7 @@ class XLA_FFI_SDK_TYPE Future {
 // last goes away before completion the future gets an INTERNAL error.
 class XLA_FFI_SDK_TYPE Promise {
  public:
-  XLA_FFI_SDK_FN Promise() : data_(internal::FutureData::New()) {}
+  XLA_FFI_SDK_FN Promise() : data_(new internal::FutureData) {}
   XLA_FFI_SDK_FN Promise(const Promise& other) : data_(other.data_) {
     if (internal::FutureData::IsShared(data_)) data_->RefPromise();
   }

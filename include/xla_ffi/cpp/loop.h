@@ -16,7 +16,7 @@ class Loop {
 
   // Calls `body(f, begin, end)` for ranges of at most `grain` that cover 0 to `count`. Up to `threads` tasks are given to
   // `schedule(function, data)`, which says whether the pool took one. The first exception of a range leaves this when
-  // nobody is inside any more, and so does the end of the calling thread.
+  // nobody is inside any more.
   template <typename Schedule>
   XLA_FFI_SDK_FN static void Run(int64_t count, int64_t grain, int64_t threads, Body body, void* f,
                                  const Schedule& schedule) {
@@ -38,17 +38,7 @@ class Loop {
       loop->Leave(helpers);  // a pool that takes no more
       break;
     }
-#if XLA_FFI_SDK_EXCEPTIONS && defined(__GLIBCXX__)
-    try {
-      loop->Work();
-    } catch (abi::__forced_unwind&) {
-      loop->Close();  // this stack is what tasks work on
-      loop->Leave(1);
-      throw;
-    }
-#else
     loop->Work();
-#endif
     loop->Close();
 #if XLA_FFI_SDK_EXCEPTIONS
     const std::exception_ptr thrown = std::move(loop->thrown_);
@@ -68,17 +58,7 @@ class Loop {
 
   XLA_FFI_SDK_FN static void Help(void* data) {
     Loop* const loop = static_cast<Loop*>(data);
-#if XLA_FFI_SDK_EXCEPTIONS && defined(__GLIBCXX__)
-    try {
-      if (loop->inside_.fetch_add(1, std::memory_order_acq_rel) < kClosed) loop->Work();
-    } catch (abi::__forced_unwind&) {
-      loop->inside_.fetch_sub(1, std::memory_order_acq_rel);
-      loop->Leave(1);
-      throw;
-    }
-#else
     if (loop->inside_.fetch_add(1, std::memory_order_acq_rel) < kClosed) loop->Work();
-#endif
     loop->inside_.fetch_sub(1, std::memory_order_acq_rel);
     loop->Leave(1);
   }
@@ -94,11 +74,6 @@ class Loop {
 #if XLA_FFI_SDK_EXCEPTIONS
       try {
         body_(f_, begin, end);
-#if defined(__GLIBCXX__)
-      } catch (abi::__forced_unwind&) {  // pthread_exit, pthread_cancel: the thread ends, and its range is not done
-        Fail(std::make_exception_ptr(std::runtime_error("a thread of the pool ended in a range of this loop")));
-        throw;
-#endif
       } catch (...) {
         return Fail(std::current_exception());
       }

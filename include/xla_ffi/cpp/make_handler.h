@@ -8,33 +8,6 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What is called in the place of a pointer that is null, so that no call has to look at its own.
-template <typename Fn>
-struct InPlaceOfNull;
-template <typename R, typename... Params>
-struct InPlaceOfNull<R (*)(Params...)> {
-  XLA_FFI_SDK_COLD static R Call(Params...) { Misused("the handler's function is a null pointer"); }
-};
-template <typename R, typename... Params>
-struct InPlaceOfNull<R (*)(Params...) noexcept> {
-  XLA_FFI_SDK_COLD static R Call(Params...) noexcept {
-    if constexpr (std::is_constructible_v<R, XLA_FFI_Error_Code, const char*>) {
-      return R(XLA_FFI_Error_Code_INTERNAL, "the handler's function is a null pointer");
-    } else {
-      Misused("the handler's function is a null pointer");
-    }
-  }
-};
-
-// The function of a handler, which may be called.
-template <typename Fn>
-XLA_FFI_SDK_HOT constexpr Fn Callable(Fn fn) {
-  if constexpr (std::is_pointer_v<Fn>) {
-    if (fn == nullptr) return &InPlaceOfNull<Fn>::Call;
-  }
-  return fn;
-}
-
 // What a handler is made of: a constant where its function and its names are. Compilers are done with it in no time; the
 // handler itself is made of it once, in the form that its function gets in the end.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
@@ -58,7 +31,7 @@ XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
                                             std::initializer_list<Traits> traits) {
   const HandlerLabel<sizeof...(Ts)> label(name, traits, BindingAccess::Names(binding));
   if constexpr (std::is_trivially_destructible_v<Fn>) {
-    return Recipe<stage, Fn, Declared, Ts...>{label, Callable(std::move(fn))};
+    return Recipe<stage, Fn, Declared, Ts...>{label, std::move(fn)};
   } else {
     using Core = HandlerCore<stage, Fn, Declared, Ts...>;
     return KeptHandler<Core>{new Core(label, std::move(fn))};
@@ -114,7 +87,7 @@ class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
  public:
   DeclaredHandler(Fn fn, std::initializer_list<Traits> traits,
                   const internal::BoundNames<sizeof...(Ts)>& names)
-      : core_({{}, traits, names}, internal::Callable(std::move(fn))) {}
+      : core_({{}, traits, names}, std::move(fn)) {}
 
   XLA_FFI_SDK_FN XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const override {
     return core_.Call(call_frame);

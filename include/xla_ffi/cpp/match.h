@@ -1,7 +1,6 @@
 // Patterns that buffers are matched against: element type, rank, dimensions. Part of
 // <xla/ffi/api/api.h>.
 //
-// A pattern holds up to eight dimensions in place; nothing is allocated on the way to success.
 #ifndef XLA_FFI_SDK_CPP_MATCH_H_
 #define XLA_FFI_SDK_CPP_MATCH_H_
 
@@ -150,10 +149,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     BufferPatternBase<DTypes, match::RankSet<>> pattern(*this);
     const auto dimensions = buffer.dimensions();
     pattern.rank_ = dimensions.size();
-    pattern.beyond_ = 0;
-    pattern.Resize(0);
-    pattern.Resize(dimensions.size());
-    for (size_t i = 0; i < dimensions.size(); ++i) pattern.At(i) = Dim(dimensions.data()[i]);
+    pattern.dims_.assign(dimensions.begin(), dimensions.end());
     return pattern;
   }
 
@@ -170,24 +166,15 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
             typename = std::enable_if_t<(std::is_convertible_v<Args, match::DimPattern> && ...)>>
   XLA_FFI_SDK_HOT auto WithDims(Args&&... dimensions) const {
     BufferPatternBase<DTypes, match::RankSet<sizeof...(Args)>> pattern(*this);
-    pattern.beyond_ = 0;
-    pattern.Resize(0);
-    pattern.Resize(sizeof...(Args));
-    [[maybe_unused]] size_t i = 0;
-    ((pattern.At(i++) = Dim(std::forward<Args>(dimensions))), ...);
+    pattern.dims_ = {Dim(std::forward<Args>(dimensions))...};
     return pattern;
   }
 
-  // One dimension; the others, and the rank, stay as they are. One that no buffer has, a negative one for instance, is a
-  // mismatch.
+  // One dimension; the others, and the rank, stay as they are.
   XLA_FFI_SDK_FN BufferPatternBase WithDim(size_t index, match::DimPattern dimension) const {
     BufferPatternBase pattern(*this);
-    if (XLA_FFI_PREDICT_FALSE(index >= kMostDims)) {
-      pattern.beyond_ = index;
-      return pattern;
-    }
-    if (index >= pattern.count_) pattern.Resize(index + 1);
-    pattern.At(index) = dimension;
+    if (index >= pattern.dims_.size()) pattern.dims_.resize(index + 1);
+    pattern.dims_[index] = dimension;
     return pattern;
   }
   template <size_t index>
@@ -202,13 +189,13 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     bool good = DTypes::Has(dtype) && (!dtype_.has_value() || *dtype_ == dtype) &&
                 Ranks::Has(dimensions.size()) &&
                 (rank_ == kDynamicRank || rank_ == dimensions.size()) &&
-                beyond_ == 0 && count_ <= dimensions.size();
-    for (size_t i = 0; good && i < count_; ++i) {
-      const Dim& dim = At(i);
+                dims_.size() <= dimensions.size();
+    for (size_t i = 0; good && i < dims_.size(); ++i) {
+      const Dim& dim = dims_[i];
       good = dim.kind_ != Dim::Kind::kSize || dim.size_ == dimensions.data()[i];
       if (dim.kind_ != Dim::Kind::kCapture) continue;
       for (size_t k = 0; k < i; ++k) {
-        good = good && (At(k).capture() != dim.capture_ || dimensions.data()[k] == dimensions.data()[i]);
+        good = good && (dims_[k].capture() != dim.capture_ || dimensions.data()[k] == dimensions.data()[i]);
       }
     }
     return good;
@@ -226,7 +213,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   template <typename Buffer>
   XLA_FFI_SDK_HOT void Capture(Buffer buffer) const {
     const auto dimensions = buffer.dimensions();
-    for (size_t i = 0; i < count_ && i < dimensions.size(); ++i) At(i).Capture(dimensions.data()[i]);
+    for (size_t i = 0; i < dims_.size() && i < dimensions.size(); ++i) dims_[i].Capture(dimensions.data()[i]);
   }
 
   XLA_FFI_SDK_COLD std::string Describe() const {
@@ -246,26 +233,13 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
  private:
   template <typename, typename>
   friend class BufferPatternBase;
-  static constexpr size_t kInPlace = 8;
-  static constexpr size_t kMostDims = 65536;  // more than any buffer has
-
   // A constraint is part of the type or a value, never both.
   template <typename OtherDTypes, typename OtherRanks>
   XLA_FFI_SDK_HOT explicit BufferPatternBase(
       const BufferPatternBase<OtherDTypes, OtherRanks>& other)
-      : count_(other.count_), beyond_(other.beyond_), in_place_(other.in_place_), more_(other.more_) {
+      : dims_(other.dims_) {
     if (DTypes::size() == 0) dtype_ = other.dtype_;
     if (Ranks::size() == 0) rank_ = other.rank_;
-  }
-
-  XLA_FFI_SDK_HOT const Dim& At(size_t i) const {
-    return i < kInPlace ? in_place_[i] : more_[i - kInPlace];
-  }
-  XLA_FFI_SDK_HOT Dim& At(size_t i) { return i < kInPlace ? in_place_[i] : more_[i - kInPlace]; }
-  XLA_FFI_SDK_HOT void Resize(size_t count) {
-    for (size_t i = count_; i < count && i < kInPlace; ++i) in_place_[i] = Dim();
-    if (XLA_FFI_PREDICT_FALSE(count > kInPlace)) more_.resize(count - kInPlace);
-    count_ = count;
   }
 
   XLA_FFI_SDK_COLD void Put(Text& text) const noexcept {
@@ -274,9 +248,8 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     if (dtype_.has_value()) PutValue(text << " with dtype ", *dtype_);
     if (Ranks::size() != 0) Ranks::Put(text << " with rank ");
     if (rank_ != kDynamicRank) text << " with rank " << rank_;
-    for (size_t i = 0; i < count_; ++i) At(i).Put(text << (i == 0 ? " with dimensions [" : ", "));
-    if (count_ != 0) text << "]";
-    if (beyond_ != 0) text << " with a dimension " << beyond_;
+    for (size_t i = 0; i < dims_.size(); ++i) dims_[i].Put(text << (i == 0 ? " with dimensions [" : ", "));
+    if (dims_.size() != 0) text << "]";
   }
 
   XLA_FFI_SDK_COLD std::string Why(DType dtype, const int64_t* dims, size_t rank) const {
@@ -295,21 +268,17 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
       Ranks::Has(rank) ? PutValue(text, rank_) : Ranks::Put(text);
       return PutValue(text << ", got ", rank);
     }
-    if (beyond_ != 0) {
-      text << "expected a dimension " << beyond_ << ", got rank " << rank;
+    if (dims_.size() > rank) {
+      text << "expected a dimension " << dims_.size() - 1 << ", got rank " << rank;
       return;
     }
-    if (count_ > rank) {
-      text << "expected a dimension " << count_ - 1 << ", got rank " << rank;
-      return;
-    }
-    for (size_t i = 0; i < count_; ++i) {
-      if (At(i).kind_ == Dim::Kind::kSize && At(i).size_ != dims[i]) {
-        return Dim::PutMismatch(text, At(i).size_, dims[i], i);
+    for (size_t i = 0; i < dims_.size(); ++i) {
+      if (dims_[i].kind_ == Dim::Kind::kSize && dims_[i].size_ != dims[i]) {
+        return Dim::PutMismatch(text, dims_[i].size_, dims[i], i);
       }
-      const int64_t* capture = At(i).capture();
+      const int64_t* capture = dims_[i].capture();
       for (size_t k = 0; capture != nullptr && k < i; ++k) {
-        if (At(k).capture() == capture && dims[k] != dims[i]) {
+        if (dims_[k].capture() == capture && dims[k] != dims[i]) {
           Dim::PutMismatch(text, dims[k], dims[i], i);
           text << ", as dimension " << k;
           return;
@@ -320,10 +289,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
 
   std::optional<DType> dtype_;
   size_t rank_ = kDynamicRank;
-  size_t count_ = 0;
-  size_t beyond_ = 0;  // a dimension that no buffer has, or 0
-  std::array<Dim, kInPlace> in_place_;
-  std::vector<Dim> more_;
+  std::vector<Dim> dims_;
 };
 
 }  // namespace internal

@@ -7,10 +7,6 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Types in a row, such as the parameters of a function.
-template <typename... Ps>
-struct ParamList {};
-
 // What a type has within that may be absent, or has a name.
 template <typename T>
 struct Inner {
@@ -22,55 +18,6 @@ template <typename T, const char* name>
 struct Inner<Attr<T, name>> : Inner<T> {};
 template <typename T>
 using InnerOf = typename Inner<std::remove_cv_t<std::remove_reference_t<T>>>::Type;
-
-// The parameters of a function, where it says so: of templates and overloads, such as `[](auto x)`, they are void.
-template <typename Fn, typename = void>
-struct ParamsOf {
-  using Type = void;
-};
-template <typename Fn>
-struct ParamsOf<Fn, std::void_t<decltype(&Fn::operator())>> : ParamsOf<decltype(&Fn::operator())> {};
-template <typename Fn>
-struct ParamsOf<std::reference_wrapper<Fn>, void> : ParamsOf<Fn> {};
-template <typename R, typename... Ps>
-struct ParamsOf<std::reference_wrapper<R(Ps...)>, void> : ParamsOf<R (*)(Ps...)> {};
-template <typename R, typename... Ps>
-struct ParamsOf<std::reference_wrapper<R(Ps...) noexcept>, void> : ParamsOf<R (*)(Ps...)> {};
-template <typename R, typename... Ps>
-struct ParamsOf<R (*)(Ps...), void> {
-  using Type = ParamList<Ps...>;
-};
-template <typename R, typename... Ps>
-struct ParamsOf<R (*)(Ps...) noexcept, void> {
-  using Type = ParamList<Ps...>;
-};
-template <typename R, typename... Ps>
-struct ParamsOf<R (*)(Ps..., ...), void> {
-  using Type = ParamList<Ps...>;
-};
-template <typename R, typename... Ps>
-struct ParamsOf<R (*)(Ps..., ...) noexcept, void> {
-  using Type = ParamList<Ps...>;
-};
-// What a constant can be called by.
-#define XLA_FFI_SDK_PARAMS_OF_(...)                      \
-  template <typename R, typename C, typename... Ps>      \
-  struct ParamsOf<R (C::*)(Ps...) __VA_ARGS__, void> {   \
-    using Type = ParamList<Ps...>;                       \
-  };                                                     \
-  template <typename R, typename C, typename... Ps>      \
-  struct ParamsOf<R (C::*)(Ps..., ...) __VA_ARGS__, void> { \
-    using Type = ParamList<Ps...>;                       \
-  }
-XLA_FFI_SDK_PARAMS_OF_(const);
-XLA_FFI_SDK_PARAMS_OF_(const noexcept);
-XLA_FFI_SDK_PARAMS_OF_(const&);
-XLA_FFI_SDK_PARAMS_OF_(const& noexcept);
-XLA_FFI_SDK_PARAMS_OF_(const volatile);
-XLA_FFI_SDK_PARAMS_OF_(const volatile noexcept);
-XLA_FFI_SDK_PARAMS_OF_(const volatile&);
-XLA_FFI_SDK_PARAMS_OF_(const volatile& noexcept);
-#undef XLA_FFI_SDK_PARAMS_OF_
 
 template <typename T>
 inline constexpr bool is_result_v = false;

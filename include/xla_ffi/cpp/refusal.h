@@ -63,40 +63,17 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknownAttrs(const XLA_FFI_CallFrame* frame
   }
 }
 
-// The metadata extension of a frame, or null. r0 keeps something else in the chain's place.
+// The metadata extension of a frame, or null.
 XLA_FFI_SDK_COLD inline const XLA_FFI_Metadata_Extension* FindMetadata(
     const XLA_FFI_CallFrame* frame) {
-  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return nullptr;
-  if (frame->api != nullptr && HostMinor(frame->api) < 1) return nullptr;
-  for (const auto* link = frame->extension_start; link != nullptr; link = link->next) {
-    if (NumberOf(link->type) == XLA_FFI_Extension_Metadata) {
-      return reinterpret_cast<const XLA_FFI_Metadata_Extension*>(link);
-    }
-  }
-  return nullptr;
+  return frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) ? nullptr : xffi_find_metadata(frame);
 }
 
-// The host's version (0.1 where the host does not say who it is), raised to what the handler needs,
-// and no newer than what these headers know.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,
                                                       const XLA_FFI_Metadata_Extension* extension,
                                                       Revision floor, XLA_FFI_Handler_Traits traits,
                                                       std::string_view name) {
-  XLA_FFI_Metadata* metadata = extension->metadata;
-  if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
-      metadata == nullptr || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
-    Text text;
-    return NewError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                    text << name << ": the host's metadata structure is too small");
-  }
-  const int host = api != nullptr ? HostMinor(api) : 1;
-  const int answer = (std::min)(kNewestMinor, (std::max)((std::max)(1, host), MinorOf(floor)));
-  metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
-  metadata->api_version.extension_start = nullptr;
-  metadata->api_version.major_version = 0;
-  metadata->api_version.minor_version = answer;
-  metadata->traits = traits;
-  return nullptr;
+  return xffi_answer_metadata_(api, extension, std::string(name).c_str(), static_cast<xffi_revision>(floor), traits);
 }
 
 // A frame that is too short, of another stage, or without a host. False: nothing is wrong with it.

@@ -33,25 +33,6 @@ XLA_FFI_SDK_COLD inline Node* AddTo(std::atomic<Node*>& first, Node* node, const
   return node;
 }
 
-// The registration arguments without the record handler, as they were up to r8. Every host takes
-// these 84 bytes; r8 takes longer ones and loses the traits.
-struct RegisterArgsR0 {
-  size_t struct_size;
-  XLA_FFI_InternalExtension* extension_start;
-  XLA_FFI_ByteSpan name;
-  XLA_FFI_ByteSpan platform;
-  XLA_FFI_Handler* stages[4];
-  XLA_FFI_Handler_Traits traits;
-};
-static_assert(offsetof(RegisterArgsR0, traits) + sizeof(XLA_FFI_Handler_Traits) == 84 ||
-              sizeof(void*) != 8);
-
-// Arguments of an older layout, as the function of the table takes them, of which the host reads what struct_size says.
-template <typename Args, typename Older>
-XLA_FFI_SDK_HOT inline Args* LaidOutAs(Older* args) {
-  return static_cast<Args*>(static_cast<void*>(args));
-}
-
 XLA_FFI_SDK_HOT inline const XLA_FFI_TypeId* FindType(const TypeList& list, const XLA_FFI_Api* api) {
   const TypeNode* node = FindIn(list, [api](const TypeNode& known) { return known.api == api; });
   return node != nullptr ? &node->id : nullptr;
@@ -87,70 +68,13 @@ XLA_FFI_SDK_COLD inline const XLA_FFI_TypeId* FindNamed(const XLA_FFI_Api* api,
   return type != nullptr ? FindType(type->ids, api) : nullptr;
 }
 
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* CallTypeRegister(const XLA_FFI_Api* api,
-                                                        std::string_view name, XLA_FFI_TypeId* id,
-                                                        const XLA_FFI_TypeInfo* info) {
-  // Hosts from r7 read type_info whatever struct_size says: never leave it out.
-  XLA_FFI_TypeInfo none{};
-  none.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
-  XLA_FFI_Type_Register_Args args{};
-  args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
-  args.name = XLA_FFI_ByteSpan{name.data(), name.size()};
-  args.type_id = id;
-  args.type_info = info != nullptr ? info : &none;
-  return XLA_FFI_SDK_ASK(api, XLA_FFI_Type_Register, &args);
-}
-
-// The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5.
-XLA_FFI_SDK_COLD inline int64_t TakenNumber(std::string_view refusal, std::string_view name) {
-  const auto take = [&refusal](std::string_view words) {
-    if (refusal.substr(0, words.size()) != words) return false;
-    refusal.remove_prefix(words.size());
-    return true;
-  };
-  const auto number = [&refusal]() -> int64_t {
-    int64_t value = 0;
-    while (!refusal.empty() && refusal[0] >= '0' && refusal[0] <= '9') {
-      if (value > (INT64_MAX - 9) / 10) return 0;
-      value = 10 * value + (refusal[0] - '0');
-      refusal.remove_prefix(1);
-    }
-    return value;
-  };
-  const auto seek = [&refusal](std::string_view words) {
-    const size_t at = refusal.find(words);
-    if (at == std::string_view::npos) return false;
-    refusal.remove_prefix(at + words.size());
-    return true;
-  };
-  if (seek("Type name ")) {
-    return take(name) && take(" already registered with type id ") ? number() : 0;
-  }
-  if (!seek("Type id ")) return 0;
-  const int64_t before = number();
-  return take(" already registered for type name ") && refusal == name ? before : 0;
-}
-
 // Registers a type that others may have registered by this name before: its number is taken over.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::string_view name,
                                                  XLA_FFI_TypeId* id,
                                                  const XLA_FFI_TypeInfo* info) {
-  const int64_t wanted = id->type_id;
-  XLA_FFI_Error* error = CallTypeRegister(api, name, id, info);
-  if (error == nullptr) return nullptr;
-  const int64_t taken = TakenNumber(GetErrorMessage(api, error), name);
-  if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
-  // From r5 on a name may be registered again with its own number and no other.
-  XLA_FFI_TypeId again{taken};
-  if (HostRevision(api) >= XLA_FFI_SDK_SINCE(TYPES_AGAIN)) {
-    if (XLA_FFI_Error* other = CallTypeRegister(api, name, &again, info)) {
-      DestroyError(api, other);
-      return error;
-    }
-  }
-  DestroyError(api, error);
-  id->type_id = taken;
-  return nullptr;
+  XLA_FFI_TypeInfo none{};
+  none.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
+  return xffi_type_share_(api, std::string(name).c_str(), info != nullptr ? info : &none, id);
 }
 
 // Registers a type of this library under a name that no other library and no other copy of this one
@@ -167,7 +91,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, T
   std::snprintf(address, sizeof(address), "@%llx",
                 static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(node)));
   const std::string name = std::string(pretty.substr(0, 200)) + address;
-  if (XLA_FFI_Error* error = CallTypeRegister(api, name, &node->id, &info)) {
+  if (XLA_FFI_Error* error = xffi_type_ask_(api, name.c_str(), &info, &node->id)) {
     delete node;
     return error;
   }
@@ -181,31 +105,8 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
                                                  std::string_view platform,
                                                  XLA_FFI_Handler_Bundle bundle,
                                                  XLA_FFI_Handler_Traits traits) {
-  if (api->struct_size < XLA_FFI_SDK_SIZE_R0) return internal::RefuseBeforeR0(api, name);
-  const XLA_FFI_ByteSpan name_span{name.data(), name.size()};
-  const XLA_FFI_ByteSpan platform_span{platform.data(), platform.size()};
-  if (bundle.record != nullptr) {
-    if (internal::HostMinor(api) < XLA_FFI_SDK_MINOR_R9) {
-      return internal::Lacks(api, XLA_FFI_SDK_FEATURE(RECORD_STAGE));
-    }
-    XLA_FFI_Handler_Register_Args args{};
-    args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
-    args.name = name_span;
-    args.platform = platform_span;
-    args.bundle = bundle;
-    args.traits = traits;
-    return XLA_FFI_SDK_ASK(api, XLA_FFI_Handler_Register, &args);
-  }
-  internal::RegisterArgsR0 args{};
-  args.struct_size = offsetof(internal::RegisterArgsR0, traits) + sizeof(traits);
-  args.name = name_span;
-  args.platform = platform_span;
-  args.stages[0] = bundle.instantiate;
-  args.stages[1] = bundle.prepare;
-  args.stages[2] = bundle.initialize;
-  args.stages[3] = bundle.execute;
-  args.traits = traits;
-  return XLA_FFI_SDK_ASK(api, XLA_FFI_Handler_Register, internal::LaidOutAs<XLA_FFI_Handler_Register_Args>(&args));
+  return xffi_register_(api, XLA_FFI_ByteSpan{name.data(), name.size()},
+                        XLA_FFI_ByteSpan{platform.data(), platform.size()}, &bundle, traits);
 }
 
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,

@@ -112,24 +112,6 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* TypeIdFor(const XLA_FFI_Api* api, XLA_FFI_
   return FirstTypeId<U>(api, id);
 }
 
-// The arguments of State_Set up to r6, of State_Set on r7 and State_Get up to r7.
-struct StateArgsR0 {
-  size_t struct_size;
-  XLA_FFI_InternalExtension* extension_start;
-  XLA_FFI_InvokeContext* ctx;
-  XLA_FFI_TypeId* type_id;
-  void* state;
-  void (*deleter)(void* state);
-};
-struct StateArgsR7 {
-  size_t struct_size;
-  XLA_FFI_InternalExtension* extension_start;
-  XLA_FFI_InvokeContext* ctx;
-  XLA_FFI_TypeId* type_id;
-  void* state;
-};
-static_assert(sizeof(void*) != 8 || (sizeof(StateArgsR0) == 48 && sizeof(StateArgsR7) == 40));
-
 template <ExecutionStage stage>
 XLA_FFI_SDK_HOT inline bool HostHasState(const XLA_FFI_Api* api) {
   return HostMinor(api) >=
@@ -149,47 +131,6 @@ template <ExecutionStage stage>
 constexpr const char* kStateFeature = stage == ExecutionStage::kInstantiate
                                           ? XLA_FFI_SDK_NAME_STATE
                                           : XLA_FFI_SDK_NAME_STAGE_STATE;
-
-XLA_FFI_SDK_FN inline XLA_FFI_Error* SetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
-                                              ExecutionStage stage, XLA_FFI_TypeId id,
-                                              void* state, void (*deleter)(void*)) {
-  const int minor = HostMinor(api);
-  if (XLA_FFI_PREDICT_TRUE(minor >= 3)) {
-    auto args = ContextArgs<XLA_FFI_State_Set_Args>(ctx, XLA_FFI_State_Set_Args_STRUCT_SIZE);
-    args.stage = static_cast<XLA_FFI_ExecutionStage>(stage);
-    args.type_id = &id;
-    args.state = state;
-    return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, &args);
-  }
-  if (minor == 2) {
-    StateArgsR7 args{sizeof(args), nullptr, ctx, &id, state};
-    return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, LaidOutAs<XLA_FFI_State_Set_Args>(&args));
-  }
-  StateArgsR0 args{sizeof(args), nullptr, ctx, &id, state, deleter};
-  return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, LaidOutAs<XLA_FFI_State_Set_Args>(&args));
-}
-
-XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
-                                               ExecutionStage stage, XLA_FFI_TypeId id,
-                                               void** state) {
-  XLA_FFI_Error* error;
-  if (XLA_FFI_PREDICT_TRUE(HostMinor(api) >= 3)) {
-    auto args = ContextArgs<XLA_FFI_State_Get_Args>(ctx, XLA_FFI_State_Get_Args_STRUCT_SIZE);
-    args.stage = static_cast<XLA_FFI_ExecutionStage>(stage);
-    args.type_id = &id;
-    error = XLA_FFI_SDK_ASK(api, XLA_FFI_State_Get, &args);
-    *state = args.state;
-  } else {
-    StateArgsR7 args{sizeof(args), nullptr, ctx, &id, nullptr};
-    error = XLA_FFI_SDK_ASK(api, XLA_FFI_State_Get, LaidOutAs<XLA_FFI_State_Get_Args>(&args));
-    *state = args.state;
-  }
-  return error;
-}
-
-XLA_FFI_SDK_INTERNAL_END
-
-XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Why a look-up gave nothing.
 enum class Found { kYes, kNothing, kFailed };
@@ -328,7 +269,7 @@ struct CtxDecoding<State<T, stage>> {
     internal::Found why = internal::Found::kFailed;
     XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id);
     if (XLA_FFI_PREDICT_TRUE(error == nullptr)) {
-      error = internal::GetState(api, ctx, stage, id, &state);
+      error = xffi_state_get_(api, ctx, static_cast<XLA_FFI_ExecutionStage>(stage), id, &state);
       if (XLA_FFI_PREDICT_FALSE(error != nullptr)) why = internal::Why(api, error, "not set");
     }
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
@@ -388,8 +329,8 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
     }
     XLA_FFI_TypeId id{0};
     if (XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id)) return error;
-    return internal::SetState(api, ctx, stage, id, object,
-                              &internal::DeleteObject<std::remove_const_t<T>>);
+    return xffi_state_set_(api, ctx, static_cast<XLA_FFI_ExecutionStage>(stage), id, object,
+                           &internal::DeleteObject<std::remove_const_t<T>>);
   }
 };
 

@@ -6,7 +6,6 @@
 #define XLA_FFI_SDK_CPP_TEXT_H_
 
 #include "xla_ffi/cpp/config.h"
-#include "xla_ffi/utf8.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -105,22 +104,6 @@ class Text {
   size_t capacity_ = kInPlace;
   char in_place_[kInPlace];
 };
-
-// Adds text with NULs and bytes that are not UTF-8 escaped.
-XLA_FFI_SDK_COLD inline void PutEscaped(Text& out, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const auto* at = reinterpret_cast<const unsigned char*>(text.data());
-    const size_t size = xla_ffi_sdk_character(at, text.size());
-    if (size != 0) {
-      out.Add(text.data(), size);
-    } else {
-      constexpr char kHex[] = "0123456789abcdef";
-      const char escaped[] = {'\\', 'x', kHex[*at >> 4], kHex[*at & 15]};
-      out.Add(escaped, sizeof(escaped));
-    }
-    text.remove_prefix(size != 0 ? size : 1);
-  }
-}
 
 // Bits of which those at 0x80 tell whether one of eight bytes is below 0x20, 0x7f, or from 0x80 on. They may say so of
 // eight without, never the other way round.
