@@ -40,26 +40,21 @@ static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, siz
 #define LAUNCHES(T, NAME)                                                                           \
   static ffi::Error Forward_##NAME(cudaStream_t stream, const void* x, void* y, size_t rows,        \
                                    size_t n, float eps) {                                           \
-    const T* from = static_cast<const T*>(x);                                                       \
-    T* to = static_cast<T*>(y);                                                                     \
     Plan plan;                                                                                      \
     if (MakePlan(rows, n, sizeof(T), 8, Aligned(x) && Aligned(y), &plan)) {                         \
       const auto kernel = plan.per_thread == 4 ? rms_norm_##NAME##_4 : rms_norm_##NAME##_8;         \
-      return Launch(kernel, plan.blocks, plan.block, stream, from, to, rows, n, plan.threads, eps); \
+      return Launch(kernel, plan.blocks, plan.block, stream, x, y, rows, n, plan.threads, eps);     \
     }                                                                                               \
-    return Launch(rms_norm_##NAME##_any, rows, 256, stream, from, to, n, eps);                      \
+    return Launch(rms_norm_##NAME##_any, rows, 256, stream, x, y, n, eps);                          \
   }                                                                                                 \
   static ffi::Error Backward_##NAME(cudaStream_t stream, const void* x, const void* dy, void* dx,   \
                                     size_t rows, size_t n, float eps) {                             \
-    const T* from = static_cast<const T*>(x);                                                       \
-    const T* grad = static_cast<const T*>(dy);                                                      \
-    T* to = static_cast<T*>(dx);                                                                    \
     Plan plan;                                                                                      \
     if (MakePlan(rows, n, sizeof(T), 4, Aligned(x) && Aligned(dy) && Aligned(dx), &plan)) {         \
-      return Launch(rms_norm_grad_##NAME##_4, plan.blocks, plan.block, stream, from, grad, to,      \
-                    rows, n, plan.threads, eps);                                                    \
+      return Launch(rms_norm_grad_##NAME##_4, plan.blocks, plan.block, stream, x, dy, dx, rows, n,  \
+                    plan.threads, eps);                                                             \
     }                                                                                               \
-    return Launch(rms_norm_grad_##NAME##_any, rows, 256, stream, from, grad, to, n, eps);           \
+    return Launch(rms_norm_grad_##NAME##_any, rows, 256, stream, x, dy, dx, n, eps);                \
   }
 
 LAUNCHES(float, f32)

@@ -111,27 +111,8 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
   }
 }
 
-// What a vector of x, or of x and dy, adds to a row's sums, and what comes of it.
-template <typename T>
-static __device__ __forceinline__ void add(const uint4& x, float& squares) {
-  constexpr int kCount = Vector<T>::kCount;
-  float values[kCount];
-  Vector<T>::Unpack(x, values);
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
-}
-
-template <typename T>
-static __device__ __forceinline__ uint4 scaled(const uint4& x, float scale) {
-  constexpr int kCount = Vector<T>::kCount;
-  float values[kCount];
-  Vector<T>::Unpack(x, values);
-#pragma unroll
-  for (int k = 0; k < kCount; ++k) values[k] *= scale;
-  return Vector<T>::Pack(values);
-}
-
-template <typename T>
+// What a vector of x, and with GRAD one of dy, adds to a row's sums, and what comes of it.
+template <typename T, bool GRAD>
 static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, float& squares,
                                            float& products) {
   constexpr int kCount = Vector<T>::kCount;
@@ -142,75 +123,32 @@ static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, floa
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
     squares += values[k] * values[k];
-    products += values[k] * g[k];
+    if (GRAD) products += values[k] * g[k];
   }
 }
 
-template <typename T>
-static __device__ __forceinline__ uint4 gradient(const uint4& x, const uint4& dy, float scale,
-                                                 float pull) {
+template <typename T, bool GRAD>
+static __device__ __forceinline__ uint4 result(const uint4& x, const uint4& dy, float scale,
+                                               float pull) {
   constexpr int kCount = Vector<T>::kCount;
   float values[kCount];
   float g[kCount];
   Vector<T>::Unpack(x, values);
   Vector<T>::Unpack(dy, g);
 #pragma unroll
-  for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
+  for (int k = 0; k < kCount; ++k) {
+    values[k] = GRAD ? scale * g[k] - pull * values[k] : scale * values[k];
+  }
   return Vector<T>::Pack(values);
 }
 
-// x, y: [rows, n] in vectors. Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
+// x, dy, out: [rows, n] in vectors; without GRAD dy is x, and what is read of it is dropped.
+// Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
 // LONG: rows may have more vectors than PER_THREAD for each thread.
-template <typename T, int PER_THREAD, bool LONG>
-static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __restrict__ y,
-                                               unsigned long long rows, unsigned n,
-                                               unsigned threads, float eps) {
-  constexpr int kCount = Vector<T>::kCount;
-  const unsigned vectors = n / kCount;
-  const unsigned lane = threadIdx.x % threads;
-  const unsigned long long row =
-      (unsigned long long)blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads;
-  const uint4* from = (const uint4*)(x + row * n);
-  float squares = 0;
-  float unused = 0;
-  const unsigned rest = lane + PER_THREAD * threads;
-  const unsigned end = row < rows ? vectors : 0;
-  uint4 held[PER_THREAD];
-#pragma unroll
-  for (int i = 0; i < PER_THREAD; ++i) {
-    const unsigned at = lane + i * threads;
-    held[i].x = held[i].y = held[i].z = held[i].w = 0;
-    if (at < end) held[i] = from[at];
-  }
-#pragma unroll
-  for (int i = 0; i < PER_THREAD; ++i) {
-    add<T>(held[i], squares);
-  }
-#pragma unroll 4
-  for (unsigned at = rest; LONG && at < end; at += threads) {
-    add<T>(from[at], squares);
-  }
-  sum_of_row(threads, squares, unused);
-  const float scale = 1.0f / sqrtf(squares / (float)n + eps);
-  if (row >= rows) return;
-  uint4* to = (uint4*)(y + row * n);
-#pragma unroll
-  for (int i = 0; i < PER_THREAD; ++i) {
-    const unsigned at = lane + i * threads;
-    if (at >= vectors) break;
-    to[at] = scaled<T>(held[i], scale);
-  }
-#pragma unroll 4
-  for (unsigned at = rest; LONG && at < end; at += threads) {
-    to[at] = scaled<T>(from[at], scale);
-  }
-}
-
-// x, dy, dx: [rows, n] in vectors.
-template <typename T, int PER_THREAD>
-static __device__ __forceinline__ void backward(const T* __restrict__ x, const T* __restrict__ dy,
-                                                T* __restrict__ dx, unsigned long long rows,
-                                                unsigned n, unsigned threads, float eps) {
+template <typename T, int PER_THREAD, bool LONG, bool GRAD>
+static __device__ __forceinline__ void normalise(const T* __restrict__ x, const T* __restrict__ dy,
+                                                 T* __restrict__ out, unsigned long long rows,
+                                                 unsigned n, unsigned threads, float eps) {
   constexpr int kCount = Vector<T>::kCount;
   const unsigned vectors = n / kCount;
   const unsigned lane = threadIdx.x % threads;
@@ -228,7 +166,7 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
   for (int i = 0; i < PER_THREAD; ++i) {
     const unsigned at = lane + i * threads;
     held[i].x = held[i].y = held[i].z = held[i].w = 0;
-    grad[i].x = grad[i].y = grad[i].z = grad[i].w = 0;
+    grad[i] = held[i];
     if (at < end) {
       held[i] = from[at];
       grad[i] = grads[at];
@@ -236,66 +174,50 @@ static __device__ __forceinline__ void backward(const T* __restrict__ x, const T
   }
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
-    add<T>(held[i], grad[i], squares, products);
+    add<T, GRAD>(held[i], grad[i], squares, products);
   }
 #pragma unroll 4
-  for (unsigned at = rest; at < end; at += threads) {
-    add<T>(from[at], grads[at], squares, products);
+  for (unsigned at = rest; LONG && at < end; at += threads) {
+    add<T, GRAD>(from[at], grads[at], squares, products);
   }
   sum_of_row(threads, squares, products);
   const float scale = 1.0f / sqrtf(squares / (float)n + eps);
   const float pull = scale * scale * scale * (products / (float)n);
   if (row >= rows) return;
-  uint4* to = (uint4*)(dx + row * n);
+  uint4* to = (uint4*)(out + row * n);
 #pragma unroll
   for (int i = 0; i < PER_THREAD; ++i) {
     const unsigned at = lane + i * threads;
     if (at >= vectors) break;
-    to[at] = gradient<T>(held[i], grad[i], scale, pull);
+    to[at] = result<T, GRAD>(held[i], grad[i], scale, pull);
   }
 #pragma unroll 4
-  for (unsigned at = rest; at < end; at += threads) {
-    to[at] = gradient<T>(from[at], grads[at], scale, pull);
+  for (unsigned at = rest; LONG && at < end; at += threads) {
+    to[at] = result<T, GRAD>(from[at], grads[at], scale, pull);
   }
 }
 
 // Any n and any alignment; one block of at least 64 threads a row.
-template <typename T>
-static __device__ __forceinline__ void forward_any(const T* __restrict__ x, T* __restrict__ y,
-                                                   unsigned long long n, float eps) {
-  const T* from = x + (unsigned long long)blockIdx.x * n;
-  T* to = y + (unsigned long long)blockIdx.x * n;
-  float squares = 0;
-  float unused = 0;
-  for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
-    const float value = Vector<T>::Load(from + i);
-    squares += value * value;
-  }
-  sum_of_row(blockDim.x, squares, unused);
-  const float scale = 1.0f / sqrtf(squares / (float)n + eps);
-  for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
-    Vector<T>::Store(to + i, scale * Vector<T>::Load(from + i));
-  }
-}
-
-template <typename T>
-static __device__ __forceinline__ void backward_any(const T* __restrict__ x,
-                                                    const T* __restrict__ dy, T* __restrict__ dx,
-                                                    unsigned long long n, float eps) {
+template <typename T, bool GRAD>
+static __device__ __forceinline__ void normalise_any(const T* __restrict__ x,
+                                                     const T* __restrict__ dy,
+                                                     T* __restrict__ out, unsigned long long n,
+                                                     float eps) {
   const unsigned long long start = (unsigned long long)blockIdx.x * n;
   float squares = 0;
   float products = 0;
   for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
     const float value = Vector<T>::Load(x + start + i);
     squares += value * value;
-    products += value * Vector<T>::Load(dy + start + i);
+    if (GRAD) products += value * Vector<T>::Load(dy + start + i);
   }
   sum_of_row(blockDim.x, squares, products);
   const float scale = 1.0f / sqrtf(squares / (float)n + eps);
   const float pull = scale * scale * scale * (products / (float)n);
   for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
+    const float value = Vector<T>::Load(x + start + i);
     const float g = Vector<T>::Load(dy + start + i);
-    Vector<T>::Store(dx + start + i, scale * g - pull * Vector<T>::Load(x + start + i));
+    Vector<T>::Store(out + start + i, GRAD ? scale * g - pull * value : scale * value);
   }
 }
 
@@ -304,25 +226,25 @@ static __device__ __forceinline__ void backward_any(const T* __restrict__ x,
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_4(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
                           float eps) {                                                              \
-    forward<T, 4, false>(x, y, rows, n, threads, eps);                                              \
+    normalise<T, 4, false, false>(x, x, y, rows, n, threads, eps);                                  \
   }                                                                                                 \
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_8(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
                           float eps) {                                                              \
-    forward<T, 8, true>(x, y, rows, n, threads, eps);                                               \
+    normalise<T, 8, true, false>(x, x, y, rows, n, threads, eps);                                   \
   }                                                                                                 \
   extern "C" __global__ void rms_norm_##NAME##_any(const T* x, T* y, unsigned long long n,          \
                                                    float eps) {                                     \
-    forward_any<T>(x, y, n, eps);                                                                   \
+    normalise_any<T, false>(x, x, y, n, eps);                                                       \
   }                                                                                                 \
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_grad_##NAME##_4(const T* x, const T* dy, T* dx, unsigned long long rows, unsigned n, \
                                unsigned threads, float eps) {                                       \
-    backward<T, 4>(x, dy, dx, rows, n, threads, eps);                                               \
+    normalise<T, 4, true, true>(x, dy, dx, rows, n, threads, eps);                                  \
   }                                                                                                 \
   extern "C" __global__ void rms_norm_grad_##NAME##_any(const T* x, const T* dy, T* dx,             \
                                                         unsigned long long n, float eps) {          \
-    backward_any<T>(x, dy, dx, n, eps);                                                             \
+    normalise_any<T, true>(x, dy, dx, n, eps);                                                      \
   }
 
 RMS_NORM_KERNELS(float, f32)

@@ -17,21 +17,20 @@ struct Kernels {
     backward_any: Kernel,
 }
 
-static F32: Kernels = Kernels {
-    forward_4: MODULE.kernel("rms_norm_f32_4"),
-    forward_8: MODULE.kernel("rms_norm_f32_8"),
-    forward_any: MODULE.kernel("rms_norm_f32_any"),
-    backward_4: MODULE.kernel("rms_norm_grad_f32_4"),
-    backward_any: MODULE.kernel("rms_norm_grad_f32_any"),
-};
+macro_rules! kernels {
+    ($element:literal) => {
+        Kernels {
+            forward_4: MODULE.kernel(concat!("rms_norm_", $element, "_4")),
+            forward_8: MODULE.kernel(concat!("rms_norm_", $element, "_8")),
+            forward_any: MODULE.kernel(concat!("rms_norm_", $element, "_any")),
+            backward_4: MODULE.kernel(concat!("rms_norm_grad_", $element, "_4")),
+            backward_any: MODULE.kernel(concat!("rms_norm_grad_", $element, "_any")),
+        }
+    };
+}
 
-static BF16: Kernels = Kernels {
-    forward_4: MODULE.kernel("rms_norm_bf16_4"),
-    forward_8: MODULE.kernel("rms_norm_bf16_8"),
-    forward_any: MODULE.kernel("rms_norm_bf16_any"),
-    backward_4: MODULE.kernel("rms_norm_grad_bf16_4"),
-    backward_any: MODULE.kernel("rms_norm_grad_bf16_any"),
-};
+static F32: Kernels = kernels!("f32");
+static BF16: Kernels = kernels!("bf16");
 
 /// How a row is shared out: see `02_rms_norm.cu`.
 struct Plan {
@@ -44,7 +43,8 @@ struct Plan {
 
 /// The plan for `rows` rows of `n` elements, at most `most` vectors of a row in a thread's registers; `None` where rows do
 /// not divide into vectors.
-fn plan(rows: usize, n: usize, element: usize, most: usize, aligned: bool) -> Option<Plan> {
+fn plan(rows: usize, n: usize, element: usize, most: usize, at: &[usize]) -> Option<Plan> {
+    let aligned = at.iter().all(|at| at.is_multiple_of(16));
     let vectors = n * element / 16;
     if !aligned || !(n * element).is_multiple_of(16) {
         return None;
@@ -85,11 +85,9 @@ fn look(
 
 /// Launches of the plain kernels: a block a row.
 fn a_block_a_row(rows: usize) -> Result<Launch> {
-    let rows = u32::try_from(rows)
-        .ok()
-        .filter(|rows| *rows <= i32::MAX as u32);
-    rows.map(|rows| Launch::blocks(rows, 256))
-        .ok_or_else(|| Error::invalid_argument("there are more than 2147483647 rows"))
+    let rows = i32::try_from(rows);
+    let rows = rows.map_err(|_| Error::invalid_argument("there are more than 2147483647 rows"))?;
+    Ok(Launch::blocks(rows as u32, 256))
 }
 
 /// y = x / sqrt(mean(x²) + eps), over the last dimension.
@@ -101,10 +99,8 @@ fn rms_norm(
     stream: Stream,
 ) -> Result<()> {
     let (kernels, rows, n, element) = look(&x, &[y.dtype()])?;
-    let aligned = [x.as_device_ptr() as usize, y.as_device_mut_ptr() as usize]
-        .iter()
-        .all(|address| address.is_multiple_of(16));
-    if let Some(plan) = plan(rows, n, element, 8, aligned) {
+    let at = [x.as_device_ptr() as usize, y.as_device_mut_ptr() as usize];
+    if let Some(plan) = plan(rows, n, element, 8, &at) {
         let kernel = match plan.per_thread {
             4 => &kernels.forward_4,
             _ => &kernels.forward_8,
@@ -132,13 +128,12 @@ fn rms_norm_grad(
     stream: Stream,
 ) -> Result<()> {
     let (kernels, rows, n, element) = look(&x, &[dy.dtype(), dx.dtype()])?;
-    let addresses = [
-        x.as_device_ptr() as usize,
-        dy.as_device_ptr() as usize,
-        dx.as_device_mut_ptr() as usize,
+    let at = [
+        x.as_device_ptr(),
+        dy.as_device_ptr(),
+        dx.as_device_mut_ptr(),
     ];
-    let aligned = addresses.iter().all(|address| address.is_multiple_of(16));
-    if let Some(plan) = plan(rows, n, element, 4, aligned) {
+    if let Some(plan) = plan(rows, n, element, 4, &at.map(|at| at as usize)) {
         let arguments = (&x, &dy, &dx, rows as u64, n as u32, plan.threads, eps);
         // SAFETY: the kernel's parameters; rows divide into aligned vectors.
         return unsafe { kernels.backward_4.launch(&stream, plan.launch, arguments) };

@@ -10,8 +10,7 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    // The folder: a new source counts too. What is newer than its source is kept.
-    println!("cargo:rerun-if-changed=.");
+    println!("cargo:rerun-if-changed=build.rs");
     for name in ["XLA_FFI_NVCC", "XLA_FFI_CUDA_ARCHS", "CUDA_HOME"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
@@ -28,37 +27,21 @@ fn main() {
              kernels' source, which NVRTC compiles at run time"
         );
     }
-    let mut sources: Vec<PathBuf> = fs::read_dir(".")
-        .expect("the package's folder")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
-        .collect();
-    sources.sort();
-    for source in sources {
-        let name = source.file_stem().expect("a file").to_string_lossy();
-        let image = out.join(format!("{name}.image"));
-        let how = out.join(format!("{name}.how"));
-        let recipe = format!("{:?} {:?}", nvcc, archs());
-        if fs::read_to_string(&how).is_ok_and(|made| made == recipe) && is_newer(&image, &source) {
+    for source in fs::read_dir(".").expect("the package's folder") {
+        let source = source.expect("its entries").path();
+        if source.extension().is_none_or(|extension| extension != "cu") {
             continue;
         }
+        let name = source.file_stem().expect("a file").to_string_lossy();
+        let image = out.join(format!("{name}.image"));
+        println!("cargo:rerun-if-changed={}", source.display());
         match &nvcc {
             Some(nvcc) => compile(nvcc, &source, &image),
             None => {
                 fs::copy(&source, &image).expect("OUT_DIR is writable");
             }
         }
-        fs::write(how, recipe).expect("OUT_DIR is writable");
     }
-}
-
-fn is_newer(image: &Path, source: &Path) -> bool {
-    let time = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
-    time(image) > time(source)
-}
-
-fn archs() -> String {
-    env::var("XLA_FFI_CUDA_ARCHS").unwrap_or_else(|_| "90".into())
 }
 
 fn nvcc() -> Option<PathBuf> {
@@ -77,17 +60,11 @@ fn compile(nvcc: &Path, source: &Path, image: &Path) {
     let mut command = Command::new(nvcc);
     command.args(["-fatbin", "-O3", "-std=c++17"]);
     command.args(["-gencode", "arch=compute_75,code=compute_75"]);
-    for arch in archs().split(',').filter(|arch| !arch.is_empty()) {
+    let archs = env::var("XLA_FFI_CUDA_ARCHS").unwrap_or_else(|_| "90".into());
+    for arch in archs.split(',').filter(|arch| !arch.is_empty()) {
         command.args(["-gencode", &format!("arch=compute_{arch},code=sm_{arch}")]);
     }
-    let output = command.arg(source).arg("-o").arg(image).output();
-    let output = output.unwrap_or_else(|error| panic!("starting {}: {error}", nvcc.display()));
-    assert!(
-        output.status.success(),
-        "{} does not compile with {}:\n{}{}",
-        source.display(),
-        nvcc.display(),
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let status = command.arg(source).arg("-o").arg(image).status();
+    let status = status.unwrap_or_else(|error| panic!("starting {}: {error}", nvcc.display()));
+    assert!(status.success(), "{} does not compile", source.display());
 }

@@ -15,50 +15,39 @@ static void check(xffi_rt_status* status) {
 }
 
 int main(void) {
-  float b[3] = {1, 2, 3}, c[6] = {10, 20, 30, 40, 50, 60}, a[6] = {0}, more[6] = {0};
+  float b[3] = {1, 2, 3}, c[6] = {10, 20, 30, 40, 50, 60}, a[6] = {0}, other[6] = {0};
   const int64_t small = 3, large = 6;
   XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, tiled_add, NULL};
   xffi_rt* runtime = NULL;
   xffi_rt_call* call = NULL;
   xffi_rt_status* status;
-  int i, revision;
+  int i;
 
-  for (revision = 0; revision <= 10; ++revision) {
-    check(xffi_rt_create(revision, &runtime));
-    check(xffi_rt_register(runtime, "tiled_add", "Host", &bundle, 0));
-    check(xffi_rt_call_create(runtime, "tiled_add", "cpu", NULL, &call));
-    check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &small, b));
-    check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &large, c));
-    check(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &large, a));
-    check(xffi_rt_call_run(call));
-    /* The same call on other memory. */
-    check(xffi_rt_call_set_ret_data(call, 0, more));
-    check(xffi_rt_call_run(call));
-    for (i = 0; i < 6; ++i) {
-      if (a[i] != b[i % 3] + c[i] || more[i] != a[i]) return 2;
-      more[i] = 0;
-    }
-    xffi_rt_call_destroy(call);
+  check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
+  check(xffi_rt_register(runtime, "tiled_add", "Host", &bundle, 0));
+  check(xffi_rt_call_create(runtime, "tiled_add", "cpu", NULL, &call));
+  check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &small, b));
+  check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &large, c));
+  check(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &large, a));
+  check(xffi_rt_call_run(call));
+  /* The same call on other memory. */
+  check(xffi_rt_call_set_ret_data(call, 0, other));
+  check(xffi_rt_call_run(call));
+  xffi_rt_call_destroy(call);
 
-    /* Without operands the handler says what is missing. */
-    check(xffi_rt_call_create(runtime, "tiled_add", "cpu", "{}", &call));
-    status = xffi_rt_call_run(call);
-    if (status == NULL) return 3;
-    if (revision == 10) printf("%s\n", xffi_rt_status_message(status));
-    xffi_rt_status_destroy(status);
-    xffi_rt_call_destroy(call);
-    xffi_rt_destroy(runtime);
+  /* Without operands the handler says what is missing. */
+  check(xffi_rt_call_create(runtime, "tiled_add", "cpu", "{}", &call));
+  status = xffi_rt_call_run(call);
+  if (status == NULL) return 2;
+  printf("%s\n", xffi_rt_status_message(status));
+  xffi_rt_status_destroy(status);
+  xffi_rt_call_destroy(call);
+  xffi_rt_destroy(runtime);
+
+  for (i = 0; i < 6; ++i) {
+    if (other[i] != a[i]) return 3;
+    printf("%g ", a[i]);
   }
-
-  /* Mistakes are statuses, not crashes. */
-  status = xffi_rt_create(11, &runtime);
-  if (xffi_rt_status_code(status) != XLA_FFI_Error_Code_INVALID_ARGUMENT) return 4;
-  xffi_rt_status_destroy(status);
-  status = xffi_rt_call_run(NULL);
-  if (xffi_rt_status_code(status) != XLA_FFI_Error_Code_INVALID_ARGUMENT) return 5;
-  xffi_rt_status_destroy(status);
-
-  for (i = 0; i < 6; ++i) printf("%g ", a[i]);
   printf("\n");
   return 0;
 }

@@ -80,12 +80,13 @@ fn tiled_add_repeats_its_first_operand() {
             assert_eq!(driver.count("grid"), n.div_ceil(256) as i32);
         }
     }
-    let refused = call(&executable, stream)
-        .arg(tensor(&[0], &[]))
-        .arg(tensor(&[2], &[1.0, 2.0]))
-        .ret(f32s(&[2]))
-        .run();
-    assert!(refused.unwrap_err().message().contains("nothing to repeat"));
+    let nobody =
+        call(&executable, 0x4000 as *mut c_void).args([tensor(&[1], &[1.0]), tensor(&[1], &[1.0])]);
+    let error = nobody.ret(f32s(&[1])).run().unwrap_err();
+    assert!(
+        error.message().contains("CUDA_ERROR_INVALID_HANDLE"),
+        "{error}"
+    );
     assert_eq!(driver.count("depth"), 0, "no context is left on the stack");
     assert_eq!(driver.count("waits"), waits, "nothing waits");
 }
@@ -114,20 +115,13 @@ fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-/// Row lengths that take every kernel: warps and blocks, whole and partial vectors, the registers'
+/// Rows, row length and the threads of the forward f32 launch: warps and blocks, whole and partial vectors, the registers'
 /// limits, and what goes beyond.
-const ROWS: [(i64, i64, i32); 14] = [
-    // rows, n, threads of the forward f32 launch
-    (3, 4, 128),
-    (5, 128, 128),
+const ROWS: [(i64, i64, i32); 8] = [
     (9, 1024, 128),
     (2, 1028, 128),
-    (3, 2048, 128),
-    (2, 4096, 128),
     (2, 8192, 256),
-    (1, 20000, 1024),
     (1, 32768, 1024),
-    (2, 33000, 1024),
     (1, 66000, 1024),
     (2, 33001, 256),
     (4, 7, 256),
@@ -145,80 +139,45 @@ fn rms_norm_and_its_gradient() {
     let backward = load("rms_norm", "rms_norm_grad", attributes);
     let stream = driver.stream(0);
     for (rows, n, threads) in ROWS {
-        let count = (rows * n) as usize;
-        let (x, dy) = (numbers(count), numbers(2 * count)[count..].to_vec());
-        let dims = [rows, n];
-        let (y, dx) = reference(&x, &dy, n as usize, eps);
-        let outcome = call(&forward, stream)
-            .arg(tensor(&dims, &x))
-            .ret(f32s(&dims))
-            .run()
-            .unwrap();
-        assert_eq!(driver.count("block"), threads, "{dims:?}");
-        let got = outcome.rets[0].to_vec::<f32>().unwrap();
-        close(&got, &y, 1e-5, &format!("y{dims:?}"));
-        let outcome = call(&backward, stream)
-            .arg(tensor(&dims, &x))
-            .arg(tensor(&dims, &dy))
-            .ret(f32s(&dims))
-            .run()
-            .unwrap();
-        let got = outcome.rets[0].to_vec::<f32>().unwrap();
-        close(&got, &dx, 1e-5, &format!("dx{dims:?}"));
-
-        // The same in bf16, from numbers that bf16 holds.
-        let round = |values: &[f32]| -> Vec<f32> {
-            values.iter().map(|v| from_bf16(bf16_bits(*v))).collect()
-        };
-        let (x, dy) = (round(&x), round(&dy));
-        let (y, dx) = reference(&x, &dy, n as usize, eps);
-        let shape = || Shape::new(DType::BF16, &dims[..]).unwrap();
-        let outcome = call(&forward, stream)
-            .arg(bf16_tensor(&dims, &x))
-            .ret(shape())
-            .run()
-            .unwrap();
-        // Half a unit of the last of 8 bits.
-        let half = 1.0 / 256.0 + 1e-5;
-        close(
-            &from_bf16_tensor(&outcome.rets[0]),
-            &y,
-            half,
-            &format!("bf16 y{dims:?}"),
-        );
-        let outcome = call(&backward, stream)
-            .arg(bf16_tensor(&dims, &x))
-            .arg(bf16_tensor(&dims, &dy))
-            .ret(shape())
-            .run()
-            .unwrap();
-        close(
-            &from_bf16_tensor(&outcome.rets[0]),
-            &dx,
-            half,
-            &format!("bf16 dx{dims:?}"),
-        );
+        let (count, dims) = ((rows * n) as usize, [rows, n]);
+        for dtype in [DType::F32, DType::BF16] {
+            let is_f32 = dtype == DType::F32;
+            // Numbers that bf16 holds.
+            let round = |value: &f32| match is_f32 {
+                true => *value,
+                false => from_bf16(bf16_bits(*value)),
+            };
+            let made = |values: &[f32]| match is_f32 {
+                true => tensor(&dims, values),
+                false => bf16_tensor(&dims, values),
+            };
+            let read = |tensor: &Tensor| match is_f32 {
+                true => tensor.to_vec::<f32>().unwrap(),
+                false => from_bf16_tensor(tensor),
+            };
+            let shape = || Shape::new(dtype, &dims[..]).unwrap();
+            // Half a unit of the last of 8 bits.
+            let tolerance = if is_f32 { 1e-5 } else { 1.0 / 256.0 + 1e-5 };
+            let x: Vec<f32> = numbers(count).iter().map(round).collect();
+            let dy: Vec<f32> = numbers(2 * count)[count..].iter().map(round).collect();
+            let (y, dx) = reference(&x, &dy, n as usize, eps);
+            let outcome = call(&forward, stream).arg(made(&x)).ret(shape()).run();
+            if is_f32 {
+                assert_eq!(driver.count("block"), threads, "{dims:?}");
+            }
+            let what = format!("y: {dtype:?}{dims:?}");
+            close(&read(&outcome.unwrap().rets[0]), &y, tolerance, &what);
+            let outcome = call(&backward, stream).args([made(&x), made(&dy)]);
+            let outcome = outcome.ret(shape()).run();
+            let what = format!("dx: {dtype:?}{dims:?}");
+            close(&read(&outcome.unwrap().rets[0]), &dx, tolerance, &what);
+        }
     }
-    // No rows, and rows of nothing.
-    for dims in [[0, 8], [3, 0]] {
-        let launches = driver.count("launches");
-        let done = call(&forward, stream)
-            .arg(tensor(&dims, &[]))
-            .ret(f32s(&dims))
-            .run();
-        assert!(done.is_ok());
-        assert_eq!(driver.count("launches"), launches);
-    }
-    let wrong = call(&forward, stream)
-        .arg(Tensor::from_slice([2], &[1_i32, 2]).unwrap())
-        .ret(Shape::new(DType::S32, [2]).unwrap())
-        .run();
-    assert!(
-        wrong
-            .unwrap_err()
-            .message()
-            .contains("neither f32 nor bf16")
-    );
+    // Rows of nothing.
+    let launches = driver.count("launches");
+    let nothing = call(&forward, stream).arg(tensor(&[3, 0], &[]));
+    nothing.ret(f32s(&[3, 0])).run().unwrap();
+    assert_eq!(driver.count("launches"), launches);
 }
 
 #[test]
@@ -271,73 +230,7 @@ fn scratch_memory_is_the_hosts() {
             "{count}"
         );
     }
-    assert_eq!(
-        driver.count("allocations"),
-        0,
-        "nothing but XLA's allocator"
-    );
-    let bare = executable
-        .call()
-        // SAFETY: a stream of the stand-in's.
-        .stream(unsafe { xla_ffi_runtime::Stream::borrowed(driver.stream(0)) })
-        .arg(tensor(&[2], &[1.0, 2.0]))
-        .ret(f32s(&[]))
-        .run();
-    assert!(bare.unwrap_err().message().contains("allocator"));
-}
-
-#[test]
-fn a_capture_finds_everything_loaded() {
-    let Some((driver, _one)) = Driver::open("axpy") else {
-        return;
-    };
-    let executable = load("axpy", "axpy", "{a = 3.0 : f32}");
-    let traits = executable.handler().metadata().unwrap().traits.bits();
-    assert_eq!(traits, 1, "command-buffer compatible");
-    let stream = driver.stream(0);
-    let (x, y) = (numbers(700), numbers(1400)[700..].to_vec());
-    let wanted: Vec<f32> = (0..700).map(|i| 3.0 * x[i] + y[i]).collect();
-    let run = || {
-        let outcome = call(&executable, stream)
-            .arg(tensor(&[700], &x))
-            .arg(tensor(&[700], &y))
-            .ret_alias(1)
-            .run()
-            .unwrap();
-        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), wanted);
-    };
-    run();
-    let (loads, captured) = (driver.count("loads"), driver.count("captured"));
-    let waits = driver.count("waits");
-    driver.capture(stream, true);
-    run();
-    driver.capture(stream, false);
-    assert_eq!(driver.count("captured") - captured, 1);
-    assert_eq!(driver.count("loads"), loads);
-    assert_eq!(driver.count("capture_mode"), 0, "as it was found");
-    assert_eq!(driver.count("waits"), waits);
-}
-
-#[test]
-fn what_the_driver_refuses_is_told() {
-    let Some((driver, _one)) = Driver::open("errors") else {
-        return;
-    };
-    let executable = load("tiled_add", "tiled_add", "{}");
-    let nobody = 0x4000 as *mut std::ffi::c_void;
-    let error = call(&executable, nobody)
-        .arg(tensor(&[1], &[1.0]))
-        .arg(tensor(&[1], &[1.0]))
-        .ret(f32s(&[1]))
-        .run()
-        .unwrap_err();
-    assert!(
-        error
-            .message()
-            .contains("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)"),
-        "{error}"
-    );
-    assert_eq!(driver.count("depth"), 0);
+    assert_eq!(driver.count("allocations"), 0);
 }
 
 /// A target of the original conventions: tuples in device memory, the root written by the target.
@@ -363,13 +256,6 @@ fn an_adapted_target_with_tuples() {
         assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), both(|x, y| x + y));
         assert_eq!(outcome.rets[1].to_vec::<f32>().unwrap(), both(|x, y| x - y));
     }
-    let refused = call(&executable, driver.stream(0))
-        .arg(tensor(&[2], &[1.0, 2.0]))
-        .arg(tensor(&[3], &[1.0, 2.0, 3.0]))
-        .ret(f32s(&[2]))
-        .ret(f32s(&[2]))
-        .run();
-    assert!(refused.unwrap_err().message().contains('y'));
     assert_eq!(driver.count("depth"), 0);
 }
 
@@ -471,9 +357,6 @@ fn a_call_whose_operands_are_copied() {
         let shared = call().ret_alias(1).run_on(&device).unwrap();
         assert_eq!(shared.rets[0].to_vec::<f32>().unwrap(), wanted);
     }
-    let empty = axpy.call().arg(tensor(&[0], &[])).arg(tensor(&[0], &[]));
-    let empty = empty.ret(f32s(&[0])).run_on(&device).unwrap();
-    assert_eq!(empty.rets[0].to_vec::<f32>().unwrap(), [0.0_f32; 0]);
     assert_eq!(driver.count("allocations"), 0);
     assert_eq!(driver.count("depth"), 0);
 }
@@ -533,16 +416,10 @@ fn the_api_beneath_the_examples() {
     let context = stream.context().unwrap();
     assert_eq!(context.device().unwrap(), 1);
     assert_eq!(context.compute_capability().unwrap(), (9, 0));
-    assert_eq!(context.multiprocessors().unwrap(), 2);
-    // SAFETY: a null pointer is told.
-    let null = unsafe { xla_ffi::cuda::Stream::from_raw(std::ptr::null_mut()) };
-    assert!(null.unwrap_err().message().contains("null pointer"));
 
     let module = Arc::new(Module::from_vec(PTX.to_vec()));
     assert_eq!(module.image(), Image::Ptx);
     let missing = module.shared_kernel("total").load(context).unwrap_err();
-    let text = "cuModuleGetFunction(\"total\"): CUDA_ERROR_NOT_FOUND (500)";
-    assert!(missing.message().starts_with(text), "{missing}");
     assert_eq!(missing.code(), xla_ffi::ErrorCode::NotFound);
 
     let axpy = module.shared_kernel("axpy");
@@ -555,16 +432,6 @@ fn the_api_beneath_the_examples() {
     unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
     assert_eq!(z, [12.0, 24.0, 36.0]);
     assert_eq!(driver.count("attributes"), 2);
-    let too_many = Launch::blocks(1, 2048);
-    // SAFETY: refused before anything runs.
-    let refused = unsafe { axpy.launch(&stream, too_many, arguments) }.unwrap_err();
-    assert!(
-        refused
-            .message()
-            .contains("cuLaunchKernel(\"axpy\", Launch"),
-        "{refused}"
-    );
-    assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
     // A block gets more than 48 KiB where it is asked for.
     let much = Launch::over(3, 32).with_shared_memory(200 << 10);
     // SAFETY: as above.
@@ -573,12 +440,7 @@ fn the_api_beneath_the_examples() {
     let too_much = Launch::over(3, 32).with_shared_memory(228 << 10);
     // SAFETY: refused before anything runs.
     let refused = unsafe { axpy.launch(&stream, too_much, arguments) }.unwrap_err();
-    assert!(
-        refused
-            .message()
-            .contains("bytes of shared memory): CUDA_ERROR_INVALID_VALUE"),
-        "{refused}"
-    );
+    assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
 
     assert_eq!(driver.count("depth"), 0);
 
@@ -592,17 +454,7 @@ fn the_api_beneath_the_examples() {
     stream.synchronize().unwrap();
     assert_eq!(driver.count("waits"), waits + 2);
     drop(safe);
-    assert!(stream.context().is_ok(), "the stream is XLA's and lives on");
 
-    // Sources go to NVRTC, which may or may not be here.
-    let source = Module::new(b"this is no CUDA C++");
-    assert_eq!(source.image(), Image::Source);
-    let error = source.load(context).unwrap_err();
-    let text = error.message();
-    assert!(
-        text.starts_with("libnvrtc.so not found") || text.contains("do not compile"),
-        "{text}"
-    );
     let unloads = driver.count("unloads");
     drop((axpy, module));
     assert_eq!(driver.count("unloads"), unloads + 1);

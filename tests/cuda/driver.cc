@@ -158,7 +158,6 @@ API void* fake_stream(int device) {
   streams.insert(stream);
   return stream;
 }
-API void fake_capture(void* stream, int on) { static_cast<Stream*>(stream)->capturing = on != 0; }
 API int fake_count(const char* what) {
   const std::string name = what;
   if (name == "launches") return launches;
@@ -169,7 +168,6 @@ API int fake_count(const char* what) {
   if (name == "event waits") return event_waits;
   if (name == "allocations") return allocations;
   if (name == "depth") return static_cast<int>(stack.size());
-  if (name == "capture_mode") return capture_mode;
   if (name == "grid") return static_cast<int>(last.grid[0]);
   if (name == "block") return static_cast<int>(last.block[0]);
   if (name == "shared") return static_cast<int>(last.shared);

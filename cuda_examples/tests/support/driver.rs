@@ -44,15 +44,6 @@ impl Driver {
         stream
     }
 
-    /// Begins or ends a capture.
-    pub(crate) fn capture(&self, stream: *mut c_void, on: bool) {
-        type Capture = unsafe extern "C" fn(*mut c_void, c_int);
-        // SAFETY: the stand-in's function.
-        let capture = unsafe { self.library.get::<Capture>(b"fake_capture") }.expect("exported");
-        // SAFETY: a stream of its own.
-        unsafe { capture(stream, c_int::from(on)) };
-    }
-
     /// One of its counters.
     pub(crate) fn count(&self, what: &str) -> c_int {
         type Count = unsafe extern "C" fn(*const c_char) -> c_int;
