@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::*;
-use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::skip;
 
@@ -145,21 +144,6 @@ fn check(language: &str, path: &Path, name: &str) {
     let error = unsafe { scale(&raw mut frame) };
     refused(&format!("{language}, a call"), error, "scale");
 
-    // A table of no known layout has nothing by which it could be told: stderr has it. One has the version that no
-    // table of its size has.
-    let lying = table(SIZE);
-    let version = lying.cast_mut().cast::<usize>().wrapping_add(2);
-    // SAFETY: within the table's memory, which nobody else uses.
-    unsafe { version.write(XLA_FFI_Api_Version::STRUCT_SIZE) };
-    for api in [table(24), lying] {
-        // SAFETY: as above.
-        let error = unsafe { register(api, cpu.as_ptr()) };
-        assert!(error.is_null(), "{language}");
-    }
-    frame.api = lying;
-    // SAFETY: as above.
-    let error = unsafe { scale(&raw mut frame) };
-    assert!(error.is_null(), "{language}");
     std::mem::forget(library);
 }
 
@@ -197,55 +181,5 @@ fn cpp() {
     let name = "libconformance_cpp.so";
     if let Some(path) = example("before_r0.cpp", name, option_env!("CPP_COMPILER")) {
         check("C++", &path, "conformance_c.scale");
-    }
-}
-
-/// What such a host refuses, a program may read as any other error, in C and by what C++ registers before `main`.
-#[test]
-fn refusals_are_read() {
-    const C: &str = "#include \"xla_ffi/handler.h\"\n\
-        XFFI_EXPORT void read_refusal(const XLA_FFI_Api* api, char* text) {\n\
-          XLA_FFI_Handler_Bundle none;\n\
-          XLA_FFI_Error* error;\n\
-          memset(&none, 0, sizeof(none));\n\
-          error = xffi_register_handler(api, \"a_handler\", \"Host\", &none, 0);\n\
-          snprintf(text, 512, \"%s\", xffi_error_details(api, error, NULL));\n\
-          xffi_error_free(api, error);\n\
-        }\n";
-    const CPP: &str = "#include \"xla/ffi/api/ffi.h\"\n\
-        extern \"C\" XLA_FFI_SDK_EXPORT void read_refusal(const XLA_FFI_Api* given, char* text) {\n\
-          static const XLA_FFI_Api* api = given;\n\
-          std::ostringstream told;\n\
-          std::streambuf* before = std::cerr.rdbuf(told.rdbuf());\n\
-          XLA_FFI_REGISTER_HANDLER(api, \"a_handler\", \"Host\", XLA_FFI_Handler_Bundle{});\n\
-          std::cerr.rdbuf(before);\n\
-          std::snprintf(text, 512, \"%s\", told.str().c_str());\n\
-        }\n";
-    for (name, source) in [("refusal.c", C), ("refusal.cc", CPP)] {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("refusals_are_read");
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join(name);
-        std::fs::write(&path, source).unwrap();
-        let include = format!("-I{}", env!("SDK_INCLUDE_DIR"));
-        let Some(path) = shared_library(&folder, "refusals_are_read", &path, name, &[include])
-        else {
-            continue;
-        };
-        // SAFETY: made above.
-        let library = unsafe { libloading::Library::new(path) }.expect("the library loads");
-        // SAFETY: the type that it is defined with.
-        let read = unsafe {
-            library.get::<unsafe extern "C" fn(*const XLA_FFI_Api, *mut c_char)>(b"read_refusal")
-        }
-        .unwrap();
-        let mut text = [0; 512];
-        // SAFETY: the table of a host, and room for the text.
-        unsafe { read(table(SIZE), text.as_mut_ptr()) };
-        // SAFETY: a C string.
-        let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
-        for words in ["a_handler", REFUSAL[0], REFUSAL[1]] {
-            assert!(text.contains(words), "{name}: {text}");
-        }
-        std::mem::forget(library);
     }
 }

@@ -194,14 +194,6 @@ fn headers_are_clean_under_stricter_warnings() {
     }
 }
 
-/// Two buffers and an attribute, checked: no more than 25 lines of C.
-#[test]
-fn a_handler_in_c_is_short() {
-    let text = include_str!("../c_examples/cmake_project/my_calls_c.c");
-    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
-    assert!(lines < 25, "{lines} lines");
-}
-
 #[test]
 fn headers_need_no_exceptions_and_no_rtti() {
     let text = "#include \"xla/ffi/api/ffi.h\"\n\
@@ -233,26 +225,11 @@ fn headers_need_no_exceptions_and_no_rtti() {
     }
 }
 
-/// The functions and variables of the headers that an object has for all objects of a library.
-fn shared_symbols(object: &Path) -> std::collections::BTreeSet<String> {
-    let table = run(Command::new("nm").arg("--defined-only").arg(object));
-    let table = table.unwrap_or_else(|error| panic!("{error}"));
-    let shared = |line: &str| {
-        let (kind, name) = line.get(17..)?.split_once(' ')?;
-        (matches!(kind, "W" | "V" | "u") && name.contains("3xla3ffi")).then(|| name.to_owned())
-    };
-    table.lines().filter_map(shared).collect()
-}
-
-/// Of two objects a linker keeps one definition of a name: files with and without exceptions have none in common, and a
-/// loop of each works, whichever comes first.
+/// Of two objects a linker keeps one definition of a name: a loop of each works, whichever comes first.
 #[test]
 fn files_with_and_without_exceptions_in_one_library() {
     use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage};
     let test = "files_with_and_without_exceptions_in_one_library";
-    if !works("nm") {
-        return xla_ffi_testing::skip(test, "no nm");
-    }
     let text = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
         static ffi::Error Add(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y, int64_t throws) {\n\
           pool.ForEachRange(y->element_count(), 1, [&](int64_t begin, int64_t end) {\n\
@@ -280,14 +257,6 @@ fn files_with_and_without_exceptions_in_one_library() {
             run(command.arg(&source)).unwrap_or_else(|error| panic!("{error}"));
             object
         });
-        let [with, without] = [&objects[0], &objects[1]].map(|object| shared_symbols(object));
-        assert!(with.len() > 20 && without.len() > 20, "{with:?}");
-        // But for what they share on purpose, which is data.
-        let both: Vec<_> = with
-            .intersection(&without)
-            .filter(|name| !name.contains("13sdk_shared_v1"))
-            .collect();
-        assert!(both.is_empty(), "{compiler}: {both:?}");
         for (first, second) in [(0, 1), (1, 0)] {
             let library = out(&format!("both_{first}_{compiler}.so"));
             let mut command = Command::new(compiler);

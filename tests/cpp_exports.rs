@@ -37,6 +37,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Attr<users::Opts>("a").Attr
 struct Functor { Empty operator()(users::Opts, int = 3) const { return {}; } };
 XLA_FFI_DEFINE_HANDLER_SYMBOL(g, Functor{}, ffi::Ffi::Bind().Attrs<users::Opts>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(h, [](users::Deep) { return Empty(); }, ffi::Ffi::Bind().Attrs<users::Deep>());
+namespace users { struct Kept { static ffi::TypeId id; }; ffi::TypeId Kept::id = {}; }
+static ffi::ErrorOr<std::unique_ptr<users::Kept>> Make() { return std::make_unique<users::Kept>(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(make, Make, ffi::Ffi::BindInstantiate());
 static Empty D(ffi::Dictionary d) {
   if (d.contains<users::Opts>("x") || d.contains<users::Level>("x") || d.contains<V>("x")) return {};
   auto x = d.get<users::Opts>("x");

@@ -1,4 +1,4 @@
-//! Types of state and user data in C++: what a library shows of them, which files share them, and whose id a type has.
+//! State in C++ goes between the files of a library, with exceptions and without.
 
 mod cpp_support;
 
@@ -6,7 +6,7 @@ use cpp_support::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage};
-use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, skip};
+use xla_ffi_testing::compiler::cpp_compilers;
 
 fn out(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_state");
@@ -39,73 +39,7 @@ fn built(compiler: &str, name: &str, text: &str, flags: &[&str], to: &str) -> Pa
     path
 }
 
-/// Kinds and names of a file's symbols.
-fn symbols(file: &Path, flags: &[&str]) -> Vec<(String, String)> {
-    let table = Command::new("nm")
-        .args(flags)
-        .arg("--defined-only")
-        .arg(file)
-        .output();
-    let table = String::from_utf8(table.expect("nm runs").stdout).expect("UTF-8");
-    let words = |line: &str| -> Option<(String, String)> {
-        let mut words = line.split_whitespace().skip(1);
-        Some((words.next()?.to_owned(), words.next()?.to_owned()))
-    };
-    table.lines().filter_map(words).collect()
-}
-
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n";
-
-const STATE: &str = "struct Session { static ffi::TypeId id; int64_t n = 5; };\n\
-    ffi::TypeId Session::id = {};\n\
-    static ffi::ErrorOr<std::unique_ptr<Session>> Make() { return std::make_unique<Session>(); }\n\
-    static ffi::Error Use(Session* state, std::optional<Session*> data, ffi::ResultBufferR0<ffi::S64> y) {\n\
-      *y->typed_data() = state->n + data.has_value(); return {}; }\n\
-    XLA_FFI_DEFINE_HANDLER_SYMBOL(shown_make, Make, ffi::Ffi::BindInstantiate());\n\
-    XLA_FFI_DEFINE_HANDLER_SYMBOL(shown, Use, ffi::Ffi::Bind().Ctx<ffi::State<Session>>()\n\
-      .Ctx<std::optional<ffi::UserData<Session>>>().Ret<ffi::BufferR0<ffi::S64>>());\n";
-
-const INTERNAL: &str = "#include \"xla/ffi/execution_context.h\"\n#include \"xla/ffi/ffi.h\"\nnamespace ffi = xla::ffi;\n\
-    struct Session { int64_t n = 5; };\n\
-    __attribute__((visibility(\"default\"))) ffi::Status Attach(ffi::ExecutionContext* context) {\n\
-      return context->Emplace<Session>(); }\n\
-    static ffi::StatusOr<std::unique_ptr<Session>> Make() { return std::make_unique<Session>(); }\n\
-    static ffi::Status Use(Session* state, Session* data) { return state == data ? ffi::OkStatus() : ffi::InternalError(\"x\"); }\n\
-    XLA_FFI_DEFINE_HANDLER_SYMBOL(shown_make, Make, ffi::Ffi::BindInstantiate());\n\
-    XLA_FFI_DEFINE_HANDLER_SYMBOL(shown, Use, ffi::Ffi::Bind().Ctx<ffi::State<Session>>().Ctx<ffi::UserData<Session>>());\n";
-
-/// A variable that GCC makes for a user's type is one for the process, unless it is hidden: a library that has one is never
-/// unloaded, and another library's type of that name would share it.
-#[test]
-fn what_is_made_for_a_type_is_hidden() {
-    let test = "what_is_made_for_a_type_is_hidden";
-    if !works("nm") {
-        return skip(test, "no nm");
-    }
-    for compiler in cpp_compilers(test) {
-        for level in ["-O0", "-O2"] {
-            for (kind, text) in [
-                ("external", format!("{HEAD}{STATE}")),
-                ("internal", INTERNAL.to_owned()),
-            ] {
-                let name = format!("shown_{kind}");
-                let to = format!("{name}_{compiler}{level}.so");
-                let library = built(compiler, &name, &text, &["-shared", level], &to);
-                let found = symbols(&library, &["-D"]);
-                assert!(found.iter().any(|(_, name)| name == "shown"), "{found:?}");
-                let ours = |name: &str| {
-                    name.starts_with("_ZN3xla3ffi") || name.starts_with("_ZNK3xla3ffi")
-                };
-                // Others' own, such as the standard library's at -O0, are theirs.
-                let shared: Vec<_> = found
-                    .iter()
-                    .filter(|(kind, name)| ours(name) || (kind == "u" && name.contains("Session")))
-                    .collect();
-                assert!(shared.is_empty(), "{compiler} {level} {kind}: {shared:?}");
-            }
-        }
-    }
-}
 
 /// What a file with exceptions left as its state one without finds, and the other way round; named by the source or not.
 #[test]
@@ -163,38 +97,6 @@ fn state_goes_between_files_with_and_without_exceptions() {
                     assert_eq!(outcome.rets[0].to_vec(), Some(vec![value as i64]));
                 }
                 std::mem::forget(runtime);
-            }
-        }
-    }
-}
-
-/// The numbers of a type are one variable, of whatever kind the files are that ask for it.
-#[test]
-fn every_kind_of_file_has_the_numbers_of_a_type_in_common() {
-    let test = "every_kind_of_file_has_the_numbers_of_a_type_in_common";
-    if !works("nm") {
-        return skip(test, "no nm");
-    }
-    for compiler in cpp_compilers(test) {
-        for kind in ["-fexceptions", "-fno-exceptions"] {
-            for (name, text) in [
-                ("external", format!("{HEAD}{STATE}")),
-                ("internal", INTERNAL.to_owned()),
-            ] {
-                let to = format!("kind_{name}{kind}_{compiler}.o");
-                let object = built(compiler, &format!("kind_{name}"), &text, &["-c", kind], &to);
-                let found = symbols(&object, &[]);
-                let has = |part: &str| {
-                    let name = format!("_ZN3xla3ffi13sdk_shared_v1{part}I7SessionEE");
-                    found.iter().any(|(_, found)| *found == name)
-                };
-                assert!(has("9own_types"), "{compiler} {kind} {name}");
-                if name == "internal" {
-                    assert!(
-                        has("8type_tag") && has("14own_user_types"),
-                        "{compiler} {kind}"
-                    );
-                }
             }
         }
     }

@@ -1,12 +1,11 @@
-//! What surrounds the C++ headers in a source of somebody's: macros of other headers, warnings that are errors, threads that
-//! end where no exception may leave.
+//! What surrounds the C++ headers in a source of somebody's: macros of other headers, warnings that are errors.
 
 mod cpp_support;
 
 use cpp_support::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::{compiler::cpp_compilers, headers, root};
+use xla_ffi_testing::{compiler::cpp_compilers, root};
 
 /// Compiles a text, and links it where `flags` do not say otherwise.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, Output) {
@@ -131,98 +130,6 @@ fn handlers_of_few_elements_compile_without_a_warning() {
     }
 }
 
-/// Types of the headers are others in files with exceptions and in files without: a linker that is asked to says which
-/// function is not there, before the library is loaded.
-#[test]
-fn a_function_between_files_of_two_kinds_is_told_by_the_linker() {
-    let head = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
-        ffi::Error CheckRank(ffi::AnyBuffer x, size_t rank);\n";
-    let caller = format!(
-        "{head}static ffi::Error F(ffi::AnyBuffer x) {{ return CheckRank(x, 1); }}\n\
-         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());\n"
-    );
-    let callee = format!(
-        "{head}ffi::Error CheckRank(ffi::AnyBuffer x, size_t rank) {{\n\
-         return x.dimensions().size() == rank ? ffi::Error() : ffi::Error::InvalidArgument(\"rank\"); }}\n"
-    );
-    if !cfg!(target_os = "linux") {
-        return;
-    }
-    for compiler in cpp_compilers("a_function_between_files_of_two_kinds_is_told_by_the_linker") {
-        let object = |name: &str, text: &str, flag: &str| {
-            let (object, done) = compile(compiler, name, text, &["-c", "-fPIC", flag]);
-            let told = String::from_utf8_lossy(&done.stderr);
-            assert!(done.status.success(), "{compiler} {name}: {told}");
-            object
-        };
-        let caller = object("caller", &caller, "-fexceptions");
-        for (name, flag, good) in [
-            ("callee", "-fexceptions", true),
-            ("callee_without", "-fno-exceptions", false),
-        ] {
-            let callee = object(name, &callee, flag);
-            let library = callee.with_extension("so");
-            let mut command = Command::new(compiler);
-            command.args(["-shared", "-pthread", "-Wl,-z,defs", "-o"]);
-            command.args([&library, &caller, &callee]);
-            let done = command.output().expect("the linker runs");
-            let told = String::from_utf8_lossy(&done.stderr);
-            assert_eq!(done.status.success(), good, "{compiler} {name}: {told}");
-            assert!(good || told.contains("CheckRank"), "{compiler}: {told}");
-        }
-    }
-}
-
-/// Operators of types of the C API are our own: XLA's print no element type that its header does not know, and end the process.
-#[test]
-fn operators_are_not_those_of_a_file_with_headers_of_xla() {
-    let test = "operators_are_not_those_of_a_file_with_headers_of_xla";
-    let Some(upstream) = headers::newest(test).map(Headers::Upstream) else {
-        return;
-    };
-    let text = "#include \"xla/ffi/api/ffi.h\"\n\
-        std::string PRINT(XLA_FFI_DataType dtype) { std::ostringstream out; out << dtype; return out.str(); }\n";
-    let main = "std::string Theirs(XLA_FFI_DataType);\n\
-        int main() { std::cout << Theirs(XLA_FFI_DataType_F32) << Ours(static_cast<XLA_FFI_DataType>(99)); }\n";
-    for compiler in cpp_compilers(test) {
-        let object = |name: &str, text: &str, headers: &Headers| {
-            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_surroundings");
-            std::fs::create_dir_all(&folder).expect("the target folder");
-            let source = folder.join(format!("{name}.cc"));
-            std::fs::write(&source, text.replace("PRINT", name)).expect("the target folder");
-            let object = folder.join(format!("{name}-{compiler}.o"));
-            let mut command = Command::new(compiler);
-            command.args(["-std=c++17", "-w", "-c", "-o"]).arg(&object);
-            let done = command.args(headers.flags()).arg(&source).output();
-            let done = done.expect("the compiler runs");
-            let told = String::from_utf8_lossy(&done.stderr);
-            assert!(done.status.success(), "{compiler} {name}: {told}");
-            object
-        };
-        // The linker keeps what comes first.
-        let objects = [
-            object("Theirs", text, &upstream),
-            object("Ours", &format!("{text}{main}"), &Headers::Ours),
-        ];
-        let program = objects[0].with_extension("program");
-        let mut command = Command::new(compiler);
-        command
-            .arg("-pthread")
-            .args(&objects)
-            .arg("-o")
-            .arg(&program);
-        let done = command.output().expect("the linker runs");
-        let told = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{compiler}: {told}");
-        let run = Command::new(program).output().expect("it runs");
-        assert_eq!(
-            String::from_utf8_lossy(&run.stdout),
-            "F32unknown(99)",
-            "{compiler}"
-        );
-    }
-}
-
 /// Hosts with a newer minor version of an extension serve handlers that were built before: the struct's size and its
 /// functions decide what there is. A different major version is refused.
 #[test]
@@ -304,25 +211,5 @@ int main() {
         let printed = String::from_utf8_lossy(&run.stdout).replace('\n', ", ");
         let expected = "0.1 1 1, 1.1 0 0, 0.3 1 1, 1.3 0 0, 0.7 1 1, 1.7 0 0, windows 0, ";
         assert_eq!(printed, expected, "{compiler}");
-    }
-}
-
-/// A thread that is ended where nobody may pass: the process ends, as it has to, and says why.
-#[test]
-fn the_end_of_a_thread_in_a_destructor_is_told() {
-    let text = "#include \"xla/ffi/api/ffi.h\"\n#include <pthread.h>\n\
-        struct Ends { ~Ends() noexcept(false) { pthread_exit(nullptr); } };\n\
-        static void* Run(void*) { xla::ffi::internal::DestroyContained(new Ends()); return nullptr; }\n\
-        int main() { pthread_t thread; pthread_create(&thread, nullptr, Run, nullptr);\n\
-          pthread_join(thread, nullptr); }\n";
-    for compiler in cpp_compilers("the_end_of_a_thread_in_a_destructor_is_told") {
-        let (program, done) = compile(compiler, "ends", text, &[]);
-        let told = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{compiler}: {told}");
-        let run = Command::new(program).output().expect("it runs");
-        let told = String::from_utf8_lossy(&run.stderr);
-        let expected = "pthread_exit or pthread_cancel within a destructor ends the process";
-        let glibc = cfg!(all(target_os = "linux", target_env = "gnu"));
-        assert!(!glibc || told.contains(expected), "{compiler}: {told}");
     }
 }

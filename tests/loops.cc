@@ -1,10 +1,7 @@
 // As loops.c, in C++; and loops of which ranges throw.
 #include <atomic>
-#include <chrono>
-#include <limits>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -62,21 +59,3 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(throws, Throw,
                                   .Ctx<ffi::ThreadPool>()
                                   .Ret<ffi::BufferR0<ffi::S64>>("y")
                                   .Attr<int64_t>("first"));
-
-// The first range throws while others are at work; y is how many ranges began below 0.
-static ffi::Error All(ffi::ThreadPool pool, ffi::ResultBufferR0<ffi::S64> y) {
-  std::atomic<int64_t> below{0}, begun{0};
-  try {
-    pool.ForEachRange(std::numeric_limits<int64_t>::max(), 1, [&](int64_t begin, int64_t) {
-      ++begun;
-      if (begin < 0 && ++below > 100) throw std::runtime_error("below");
-      while (begin == 0 && begun < 3) std::this_thread::yield();
-      if (begin == 0) throw std::runtime_error("the first");
-      if (begin > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    });
-  } catch (const std::runtime_error&) {
-  }
-  *y->typed_data() = below;
-  return ffi::Error::Success();
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(all, All, ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR0<ffi::S64>>("y"));

@@ -191,21 +191,3 @@ fn an_exception_leaves_when_nobody_is_inside() {
     }
     std::mem::forget(runtime);
 }
-
-/// An exception ends a loop of as many ranges as there are numbers, too: none begins behind the last.
-#[test]
-fn an_exception_ends_a_loop_of_all_numbers() {
-    let Some(path) = libraries("an_exception_ends_a_loop_of_all_numbers").pop() else {
-        return;
-    };
-    let runtime = Runtime::new(Revision::NEWEST);
-    let library = runtime.open(&path).unwrap();
-    let handler = library.handler("all", &[(Stage::Execute, "all")]).unwrap();
-    let call = handler.instantiate(&Attributes::new()).unwrap().call();
-    let outcome = call
-        .executor(Some(Arc::new(Threads(3)) as Arc<dyn Executor>))
-        .ret(Shape::new(DType::S64, []).unwrap())
-        .run();
-    assert_eq!(outcome.unwrap().rets[0].to_vec(), Some(vec![0_i64]));
-    std::mem::forget(runtime);
-}

@@ -88,7 +88,6 @@ fn a_value_or_an_error_is_no_number() {
     let test = "a_value_or_an_error_is_no_number";
     for (good, body) in [
         (true, "bool ok = d.get<float>(\"by\"); return ok;"),
-        (true, "const bool& ok = d.get<float>(\"by\"); return ok;"),
         (
             true,
             "auto a = d.get<float>(\"by\"); return a && !d.get<int32_t>(\"n\");",
@@ -97,33 +96,18 @@ fn a_value_or_an_error_is_no_number() {
             true,
             "if (auto a = d.get<float>(\"by\")) return *a > 1; return false;",
         ),
-        (true, "return d.get<float>(\"by\");"),
         (
             true,
             "auto a = d.get<float>(\"by\"); return a == false || true != a || a != a.has_value();",
         ),
         (
             true,
-            "return d.get<float>(\"by\") ? true : static_cast<bool>(d.get<float>(\"k\"));",
-        ),
-        (
-            true,
             "return ffi::Expected<int, std::string>(7) || std::is_convertible_v<ffi::ErrorOr<B>, bool>;",
         ),
         (false, "float by = d.get<float>(\"by\"); return by > 1;"),
-        (false, "int64_t n = d.get<int64_t>(\"n\"); return n > 1;"),
-        (
-            false,
-            "double twice = 2 * d.get<float>(\"by\"); return twice > 1;",
-        ),
         (
             false,
             "return d.get<int64_t>(\"n\") == d.get<int64_t>(\"m\");",
-        ),
-        (false, "return d.get<int64_t>(\"n\") > 3;"),
-        (
-            false,
-            "int n = ffi::Expected<int, std::string>(7); return n > 1;",
         ),
     ] {
         let text = format!("static bool F(ffi::Dictionary d) {{ {body} }}\nauto* f = &F;\n");
@@ -138,36 +122,12 @@ fn a_value_or_an_error_is_no_number() {
 fn packed_elements_have_no_pointer() {
     let test = "packed_elements_have_no_pointer";
     for (good, dtype, body) in [
-        (
-            true,
-            "S4",
-            "for (uint8_t& byte : y->packed_data()) byte = x.packed_data()[0]; return true;",
-        ),
         (true, "U4", "return x.untyped_data() != y->untyped_data();"),
-        (
-            true,
-            "S8",
-            "return x.typed_data()[0] == y->typed_data()[0];",
-        ),
-        (false, "S1", "return x.typed_data() != nullptr;"),
-        (false, "U1", "return x.typed_data() != nullptr;"),
-        (false, "S2", "return x.typed_data() != nullptr;"),
-        (false, "U2", "return x.typed_data()[0] == 7;"),
-        (
-            false,
-            "S4",
-            "for (size_t i = 0; i < y->element_count(); ++i) y->typed_data()[i] = 7; return true;",
-        ),
         (false, "U4", "return y->typed_data()[0] == 7;"),
         (
             false,
             "F4E2M1FN",
             "auto* to = y->typed_data(); return to[0] == 7;",
-        ),
-        (
-            false,
-            "S4",
-            "ffi::NativeType<ffi::S4> one = 7; return one == 7;",
         ),
     ] {
         let text = format!(
@@ -237,65 +197,19 @@ fn an_argument_is_no_result() {
                 None,
             ),
             (
-                "const auto F = [](B, ffi::Result<B>, int = 3) { return ffi::Error(); };",
-                two,
-                None,
-            ),
-            // What the user makes of both is neither.
-            (
-                "struct View { View(B) {} View(ffi::Result<B>) {} };\n\
-                const auto F = [](View, View, auto...) { return ffi::Error(); };",
-                two,
-                None,
-            ),
-            (
                 "ffi::Error F(std::optional<B>, std::optional<ffi::Result<B>>);",
                 ".OptionalArg<B>().OptionalRet<B>()",
                 None,
             ),
-            ("ffi::Error F(ffi::InOut<B>);", ".InOut<B>()", None),
-            (
-                "ffi::Error F(ffi::RemainingArgs, ffi::RemainingRets);",
-                ".RemainingArgs().RemainingRets()",
-                None,
-            ),
             ("ffi::Error F(ffi::Result<B>);", one, written),
-            ("ffi::Error F(const ffi::Result<B>&);", one, written),
-            (
-                "ffi::Error F(ffi::Result<B>, ffi::Result<B>) noexcept;",
-                two,
-                written,
-            ),
             (
                 "const auto F = [](ffi::Result<B>) { return ffi::Error(); };",
                 one,
                 written,
             ),
             (
-                "const auto F = [](ffi::Result<B>) noexcept { return ffi::Error(); };",
-                one,
-                written,
-            ),
-            (
                 "ffi::Error F(std::optional<ffi::Result<B>>);",
                 ".OptionalArg<B>()",
-                written,
-            ),
-            // Which do not say what they take.
-            (
-                "struct { ffi::Error operator()(B, ffi::Result<B>) const { return {}; }\n\
-                ffi::Error operator()(ffi::Result<B>, ffi::Result<B>) const { return {}; } } F;",
-                two,
-                None,
-            ),
-            (
-                "const auto F = [](ffi::Result<B>, int = 3) { return ffi::Error(); };",
-                one,
-                written,
-            ),
-            (
-                "struct { ffi::Error operator()(ffi::Result<B>) const& noexcept { return {}; } } F;",
-                one,
                 written,
             ),
             (
@@ -319,25 +233,14 @@ fn an_answer_that_nobody_looks_at_is_a_warning() {
     let warned = "-Wunused-result";
     for (words, body) in [
         ("", "return ffi::Verify(\"y\", y, p);"),
-        (
-            "",
-            "auto e = ffi::Match(\"y\", y, p); if (!e) return e.error(); return {};",
-        ),
         ("", "return ffi::Error::Success();"),
-        (warned, "ffi::Verify(\"x\", x, p); return {};"),
         (warned, "ffi::Verify(\"y\", y, p); return {};"),
-        (warned, "ffi::Match(\"x\", x, p); return {};"),
         (warned, "ffi::Match(\"y\", y, p); return {};"),
         (
             warned,
             "ffi::Match(\"a\", a, ffi::match::Buffer<ffi::F32, 1>()); return {};",
         ),
         (warned, "ffi::Error::InvalidArgument(\"lost\"); return {};"),
-        (
-            warned,
-            "ffi::Error::Internal(std::string(\"lost\")); return {};",
-        ),
-        (warned, "ffi::Error::Success(); return {};"),
     ] {
         let text = format!(
             "static ffi::Error F(B x, ffi::Result<B> y, ffi::AnyBuffer a) {{\n\

@@ -11,11 +11,8 @@ fn short_enums_do_not_compile() {
     std::fs::create_dir_all(&folder).unwrap();
     for (compiler, standard, header) in [
         ("gcc", "-std=c99", "xla_ffi/handler.h"),
-        ("gcc", "-std=c11", "xla_ffi/handler.h"),
-        ("clang", "-std=c99", "xla_ffi/handler.h"),
         ("clang", "-std=c11", "xla_ffi/handler.h"),
         ("g++", "-std=c++17", "xla/ffi/api/ffi.h"),
-        ("clang++", "-std=c++17", "xla/ffi/api/ffi.h"),
     ] {
         if !works(compiler) {
             skip(test, &format!("no {compiler}"));
@@ -81,13 +78,6 @@ fn packed_structs_do_not_compile() {
             "xla/ffi/api/record_api.h",
             "XLA_FFI_KernelArg",
         ),
-        (
-            cpp,
-            "-std=c++17",
-            "xla/ffi/api/ffi.h",
-            "xla/ffi/api/collectives_api.h",
-            "XLA_FFI_Communicator_Request_Args",
-        ),
     ] {
         for compiler in compilers {
             if !works(compiler) {
@@ -102,7 +92,6 @@ fn packed_structs_do_not_compile() {
             };
             for (pragma, flag) in [
                 ("", None),
-                ("#pragma pack(push, 1)\n", None),
                 ("#pragma pack(4)\n", None),
                 ("", Some("-fpack-struct=1")),
             ] {

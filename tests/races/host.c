@@ -117,11 +117,6 @@ static XLA_FFI_Error* no_stream(XLA_FFI_Stream_Get_Args* args) {
   return new_error(XLA_FFI_Error_Code_UNIMPLEMENTED, "no stream");
 }
 
-static XLA_FFI_Error* context_get(XLA_FFI_InvokeContext_Get_Args* args) {
-  args->data = NULL;
-  return new_error(XLA_FFI_Error_Code_NOT_FOUND, "not found in execution context");
-}
-
 static XLA_FFI_Error* state_set(XLA_FFI_State_Set_Args* args) {
   check(args->ctx->state == NULL, "state is set once");
   args->ctx->type_id = args->type_id->type_id;
@@ -134,16 +129,6 @@ static XLA_FFI_Error* state_get(XLA_FFI_State_Get_Args* args) {
     return new_error(XLA_FFI_Error_Code_NOT_FOUND, "no state of this type");
   }
   args->state = args->ctx->state;
-  return NULL;
-}
-
-static XLA_FFI_Error* run_id(XLA_FFI_RunId_Get_Args* args) {
-  args->run_id = 7;
-  return NULL;
-}
-
-static XLA_FFI_Error* device_ordinal(XLA_FFI_DeviceOrdinal_Get_Args* args) {
-  args->device_ordinal = 0;
   return NULL;
 }
 
@@ -274,13 +259,10 @@ static void make_tables(void) {
     api->XLA_FFI_Handler_Register = i == 0 ? handler_register_0 : handler_register_1;
     api->XLA_FFI_Stream_Get = no_stream;
     api->XLA_FFI_Type_Register = i == 0 ? type_register_0 : type_register_1;
-    api->XLA_FFI_InvokeContext_Get = context_get;
     api->XLA_FFI_State_Set = state_set;
     api->XLA_FFI_State_Get = state_get;
     api->XLA_FFI_ThreadPool_Schedule = schedule;
     api->XLA_FFI_ThreadPool_NumThreads = num_threads;
-    api->XLA_FFI_RunId_Get = run_id;
-    api->XLA_FFI_DeviceOrdinal_Get = device_ordinal;
     if (i == 0) {
       api->XLA_FFI_Future_Create = future_create;
       api->XLA_FFI_Future_SetAvailable = future_available;

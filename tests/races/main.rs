@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use xla_ffi_testing::compiler::{compiler, cpp_compilers, works};
+use xla_ffi_testing::compiler::{compiler, works};
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::{once, root, skip, target_folder};
 
