@@ -451,12 +451,12 @@ fn fields_that_were_not_asked_for() {
         ("how = \"raw\", d = {a = 1 : i64, b = 2 : i64}", Ok(2)),
     ] {
         let text = format!("{{{attributes}}}");
-        let rets: &[&str] = &["s64[]"];
+        let operands: (&[&str], &[&str]) = (&[], &["s64[]"]);
         let outcome = call(
             Revision::NEWEST,
             &library,
             ("fields", &text),
-            (&[], rets),
+            operands,
             |call| call,
         );
         match (outcome, wanted) {

@@ -4,45 +4,47 @@ use std::path::Path;
 use std::process::Command;
 use xla_ffi_testing::{compiler::works, skip};
 
-#[test]
-fn short_enums_do_not_compile() {
-    let test = "short_enums_do_not_compile";
+/// Whether a source of this text compiles, and its errors.
+fn compile(test: &str, compiler: &str, flags: &[&str], text: &str) -> Option<(bool, Vec<String>)> {
+    if !works(compiler) {
+        skip(test, &format!("no {compiler}"));
+        return None;
+    }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
-    for (compiler, standard, header) in [
-        ("gcc", "-std=c99", "xla_ffi/handler.h"),
-        ("clang", "-std=c11", "xla_ffi/handler.h"),
-        ("g++", "-std=c++17", "xla/ffi/api/ffi.h"),
+    let is_cpp = compiler.ends_with("++");
+    let source = folder.join(if is_cpp { "a.cc" } else { "a.c" });
+    std::fs::write(&source, text).unwrap();
+    let mut command = Command::new(compiler);
+    command.arg(if is_cpp { "-std=c++17" } else { "-std=c99" });
+    command.args(["-Wall", "-Wextra", "-Wpedantic", "-fsyntax-only", "-I"]);
+    command.arg(env!("SDK_INCLUDE_DIR")).args(flags);
+    let output = command.arg(&source).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    let errors = told.lines().filter(|line| line.contains("error:"));
+    let errors =
+        errors.map(|line| line.replace("leave_out_the_flag_fshort_enums", "-fshort-enums"));
+    Some((output.status.success(), errors.collect()))
+}
+
+#[test]
+fn short_enums_do_not_compile() {
+    for (compiler, header) in [
+        ("gcc", "xla_ffi/handler.h"),
+        ("clang", "xla_ffi/handler.h"),
+        ("g++", "xla/ffi/api/ffi.h"),
     ] {
-        if !works(compiler) {
-            skip(test, &format!("no {compiler}"));
+        let text = format!("#include \"{header}\"\n");
+        let compile = |flag| compile("short_enums_do_not_compile", compiler, &[flag], &text);
+        let Some((fine, errors)) = compile("-Werror") else {
             continue;
-        }
-        let source = folder.join(if compiler.ends_with("++") {
-            "a.cc"
-        } else {
-            "a.c"
-        });
-        std::fs::write(&source, format!("#include \"{header}\"\n")).unwrap();
-        for short in [false, true] {
-            let mut command = Command::new(compiler);
-            command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Wconversion"]);
-            if short {
-                command.arg("-fshort-enums");
-            } else {
-                command.arg("-Werror");
-            }
-            command.args(["-fsyntax-only", "-I", env!("SDK_INCLUDE_DIR")]);
-            let output = command.arg(&source).output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.success(), !short, "{compiler}: {told}");
-            let told = told.replace("leave_out_the_flag_fshort_enums", "-fshort-enums");
-            let first = told.lines().find(|line| line.contains("error:"));
-            assert!(
-                !short || first.is_some_and(|line| line.contains("-fshort-enums")),
-                "{compiler} {standard}: {told}"
-            );
-        }
+        };
+        assert!(fine, "{compiler}: {errors:?}");
+        let (fine, errors) = compile("-fshort-enums").expect("the compiler works");
+        let told = errors
+            .first()
+            .is_some_and(|line| line.contains("-fshort-enums"));
+        assert!(!fine && told, "{compiler}: {errors:?}");
     }
 }
 
@@ -50,75 +52,40 @@ fn short_enums_do_not_compile() {
 #[test]
 fn packed_structs_do_not_compile() {
     let test = "packed_structs_do_not_compile";
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    std::fs::create_dir_all(&folder).unwrap();
-    let (c, cpp) = (["gcc", "clang"], ["g++", "clang++"]);
-    for (compilers, standard, before, header, padded) in [
-        (c, "-std=c99", "", "xla_ffi/handler.h", "XLA_FFI_Buffer"),
-        (c, "-std=c11", "", "xla_ffi/runtime.h", "XLA_FFI_Buffer"),
+    let (handler, ffi) = ("xla_ffi/handler.h", "xla/ffi/api/ffi.h");
+    let record = "xla/ffi/api/record_api.h";
+    for (compiler, before, header, padded) in [
+        ("gcc", "", handler, "XLA_FFI_Buffer"),
+        ("clang", "", "xla_ffi/runtime.h", "XLA_FFI_Buffer"),
+        ("gcc", handler, "xla_ffi/program.h", "xffi_rt_array"),
         (
-            c,
-            "-std=c99",
-            "xla/ffi/api/c_api.h",
-            "xla_ffi/program.h",
-            "xffi_rt_array",
-        ),
-        (
-            c,
-            "-std=c99",
+            "gcc",
             "xla_ffi/program.h",
             "xla_ffi/pjrt.h",
             "xffi_rt_launch_options",
         ),
-        (cpp, "-std=c++17", "", "xla/ffi/api/ffi.h", "XLA_FFI_Buffer"),
-        (
-            cpp,
-            "-std=c++17",
-            "xla/ffi/api/ffi.h",
-            "xla/ffi/api/record_api.h",
-            "XLA_FFI_KernelArg",
-        ),
+        ("g++", "", ffi, "XLA_FFI_Buffer"),
+        ("clang++", ffi, record, "XLA_FFI_KernelArg"),
     ] {
-        for compiler in compilers {
-            if !works(compiler) {
-                skip(test, &format!("no {compiler}"));
+        let before = match before {
+            "" => String::new(),
+            before => format!("#include \"{before}\"\n"),
+        };
+        // With the flag, what comes before is refused.
+        let flags: &[&str] = if before.is_empty() {
+            &["-fpack-struct=1"]
+        } else {
+            &[]
+        };
+        for (pragma, flags) in [("#pragma pack(4)\n", &[][..]), ("", flags)] {
+            let text = format!("{before}{pragma}#include \"{header}\"\n");
+            let Some((fine, errors)) = compile(test, compiler, flags, &text) else {
                 continue;
-            }
-            let ending = if compiler.ends_with("++") { "cc" } else { "c" };
-            let source = folder.join(format!("a.{ending}"));
-            let before = match before {
-                "" => String::new(),
-                before => format!("#include \"{before}\"\n"),
             };
-            for (pragma, flag) in [
-                ("", None),
-                ("#pragma pack(4)\n", None),
-                ("", Some("-fpack-struct=1")),
-            ] {
-                if flag.is_some() && !before.is_empty() {
-                    continue; // the header before is refused already
-                }
-                let text = format!("{before}{pragma}#include \"{header}\"\n");
-                std::fs::write(&source, text).unwrap();
-                let mut command = Command::new(compiler);
-                command.args([standard, "-Wall", "-Wextra", "-Wpedantic"]);
-                command.args(flag);
-                command.args(["-fsyntax-only", "-I", env!("SDK_INCLUDE_DIR")]);
-                let output = command.arg(&source).output().unwrap();
-                let told = String::from_utf8_lossy(&output.stderr);
-                let is_packed = !pragma.is_empty() || flag.is_some();
-                assert_eq!(
-                    output.status.success(),
-                    !is_packed,
-                    "{compiler} {header}: {told}"
-                );
-                let mut errors = told.lines().filter(|line| line.contains("error:"));
-                assert!(
-                    !is_packed
-                        || errors.any(|line| line.contains(padded) && line.contains("packed")),
-                    "{compiler} {header} {pragma}: {told}"
-                );
-            }
+            let is_packed = !pragma.is_empty() || !flags.is_empty();
+            let told = |line: &String| line.contains(padded) && line.contains("packed");
+            let as_wanted = fine != is_packed && (fine || errors.iter().any(told));
+            assert!(as_wanted, "{compiler} {header} {pragma}: {errors:?}");
         }
     }
 }
