@@ -43,28 +43,14 @@ mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-        let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
-        let text: String = bytes
-            .iter()
-            .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
-            .collect();
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         to.serialize_str(&text)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
-        let digits: Option<Vec<u8>> = text
-            .chars()
-            .map(|digit| digit.to_digit(16).map(|value| value as u8))
-            .collect();
-        match digits {
-            Some(digits) if digits.len() % 2 == 0 => Ok(digits
-                .chunks(2)
-                .map(|pair| pair[0] << 4 | pair[1])
-                .collect()),
-            _ => Err(D::Error::custom(
-                "bytes are not hexadecimal digits in pairs",
-            )),
-        }
+        let byte = |at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
+        bytes.ok_or_else(|| D::Error::custom("bytes are not hexadecimal digits in pairs"))
     }
 }

@@ -234,27 +234,3 @@ fn span<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
     // SAFETY: a host's span has as many bytes as it says, for as long as the call.
     unsafe { slice::from_raw_parts(span.ptr.cast(), span.len) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::DEEPEST;
-    use crate::Value;
-    use crate::call::Context;
-
-    #[test]
-    fn what_is_followed_reads_back() {
-        let (dtype, bytes) = (11, vec![0; 4]);
-        let mut options = vec![("x".to_owned(), Value::Scalar { dtype, bytes })];
-        for _ in 0..DEEPEST {
-            options = vec![("d".to_owned(), Value::Dictionary(options))];
-        }
-        let context = Context {
-            custom_options: Some(options),
-            ..Context::default()
-        };
-        // Where calls have it: in an object of their own.
-        let text = serde_json::to_vec(&[&context]).unwrap();
-        let [read]: [Context; 1] = serde_json::from_slice(&text).unwrap();
-        assert_eq!(read, context);
-    }
-}

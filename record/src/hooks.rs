@@ -33,18 +33,24 @@ const WATCHED: [Slot; 5] = [
 /// As many copies of XLA in one process are watched.
 const TABLES: usize = 4;
 
-/// The tables that were ever watched. What is known of them stands in atomics, which a process that is forked has, too:
-/// its tables lead through this module as those of its parent did at that moment.
-static APIS: [AtomicPtr<XLA_FFI_Api>; TABLES] = [const { AtomicPtr::new(ptr::null_mut()) }; TABLES];
+/// A table that was once watched.
+struct Watched {
+    api: AtomicPtr<XLA_FFI_Api>,
+    /// Says how the arguments of the state functions are laid out.
+    revision: AtomicUsize,
+    /// The host's own functions.
+    own: [AtomicUsize; WATCHED.len()],
+}
 
-/// The host's own functions, by table.
-static ORIGINALS: [[AtomicUsize; WATCHED.len()]; TABLES] =
-    [const { [const { AtomicUsize::new(0) }; WATCHED.len()] }; TABLES];
+static TABLE: [Watched; TABLES] = [const {
+    Watched {
+        api: AtomicPtr::new(ptr::null_mut()),
+        revision: AtomicUsize::new(0),
+        own: [const { AtomicUsize::new(0) }; WATCHED.len()],
+    }
+}; TABLES];
 
-/// Revisions of the tables, which say how the arguments of the state functions are laid out.
-static REVISIONS: [AtomicUsize; TABLES] = [const { AtomicUsize::new(0) }; TABLES];
-
-/// Whether this process watches them now.
+/// Whether they are watched now.
 static WATCHING: Mutex<[bool; TABLES]> = Mutex::new([false; TABLES]);
 
 /// The calls whose futures are open, by future.
@@ -57,30 +63,33 @@ pub(crate) fn watch(host: Host) -> bool {
     }
     let mut watching = lock(&WATCHING);
     // They are taken in order, so that none stands behind one that is free.
-    let mine = |api: &AtomicPtr<XLA_FFI_Api>| {
-        let api = api.load(Ordering::Relaxed).cast_const();
+    let mine = |known: &Watched| {
+        let api = known.api.load(Ordering::Relaxed).cast_const();
         api.is_null() || api == host.api()
     };
-    let Some(table) = APIS.iter().position(mine) else {
+    let Some(table) = TABLE.iter().position(mine) else {
         return false;
     };
     if watching[table] {
         return true;
     }
-    APIS[table].store(host.api().cast_mut(), Ordering::Relaxed);
-    REVISIONS[table].store(host.revision() as usize, Ordering::Relaxed);
+    let known = &TABLE[table];
+    known.api.store(host.api().cast_mut(), Ordering::Relaxed);
+    known
+        .revision
+        .store(host.revision() as usize, Ordering::Relaxed);
     for (index, slot) in WATCHED.into_iter().enumerate() {
         if let Some(at) = host.slot(slot) {
             // SAFETY: the slot is within the table.
             let own = unsafe { at.read() };
             if own == hook(table, index) {
-                // It could not be given back, or the process was forked from one that watches.
+                // It could not be given back.
                 watching[table] = true;
                 continue;
             }
-            ORIGINALS[table][index].store(own, Ordering::Relaxed);
+            known.own[index].store(own, Ordering::Relaxed);
             // SAFETY: the same, and the function does what the host's own does.
-            watching[table] |= own != 0 && unsafe { memory::write(at, hook(table, index)) };
+            watching[table] |= own != 0 && unsafe { write(at, hook(table, index)) };
         }
     }
     watching[table]
@@ -89,11 +98,12 @@ pub(crate) fn watch(host: Host) -> bool {
 /// Gives all hosts their functions back.
 pub(crate) fn unwatch() {
     for (table, watched) in lock(&WATCHING).iter_mut().enumerate() {
-        let Some(revision) = Revision::ALL.get(REVISIONS[table].load(Ordering::Relaxed)) else {
+        let Some(revision) = Revision::ALL.get(TABLE[table].revision.load(Ordering::Relaxed))
+        else {
             continue;
         };
         // SAFETY: a host's table, with the revision that was noted for it.
-        let host = unsafe { Host::new(APIS[table].load(Ordering::Relaxed), *revision) };
+        let host = unsafe { Host::new(TABLE[table].api.load(Ordering::Relaxed), *revision) };
         for (index, slot) in WATCHED.into_iter().enumerate().filter(|_| *watched) {
             let Some(at) = host.slot(slot) else {
                 continue;
@@ -101,7 +111,7 @@ pub(crate) fn unwatch() {
             // SAFETY: the slot is within the table.
             if unsafe { at.read() } == hook(table, index) {
                 // SAFETY: the same; it is the host's own function.
-                unsafe { memory::write(at, ORIGINALS[table][index].load(Ordering::Relaxed)) };
+                unsafe { write(at, TABLE[table].own[index].load(Ordering::Relaxed)) };
             }
         }
         *watched = false;
@@ -131,13 +141,13 @@ fn completed(future: usize) -> Option<Arc<Running>> {
 
 /// The hook for a table and a function.
 fn hook(table: usize, index: usize) -> usize {
-    fn of<const TABLE: usize>(index: usize) -> usize {
+    fn of<const N: usize>(index: usize) -> usize {
         [
-            future_create::<TABLE>,
-            future_set_available::<TABLE>,
-            future_set_error::<TABLE>,
-            state_set::<TABLE>,
-            state_get::<TABLE>,
+            future_create::<N>,
+            future_set_available::<N>,
+            future_set_error::<N>,
+            state_set::<N>,
+            state_get::<N>,
         ][index] as *const () as usize
     }
     [of::<0>, of::<1>, of::<2>, of::<3>][table](index)
@@ -147,19 +157,19 @@ fn hook(table: usize, index: usize) -> usize {
 ///
 /// # Safety
 /// The arguments are those of the function with this index.
-unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
-    // After the slot, which the host has read without an order: the other half of the release in `memory::write`.
+unsafe fn forward<const N: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
+    // After the slot, which the host has read without an order: the other half of the release in `write`.
     fence(Ordering::Acquire);
-    let own = ORIGINALS[TABLE][index].load(Ordering::Relaxed);
+    let own = TABLE[N].own[index].load(Ordering::Relaxed);
     // SAFETY: stored before the hook was put into the table, and not null then.
     let own: Function = unsafe { transmute(own) };
     // SAFETY: the caller's promise.
     unsafe { own(args) }
 }
 
-fn revision<const TABLE: usize>() -> usize {
+fn revision<const N: usize>() -> usize {
     fence(Ordering::Acquire);
-    REVISIONS[TABLE].load(Ordering::Relaxed)
+    TABLE[N].revision.load(Ordering::Relaxed)
 }
 
 /// A field of arguments by its place.
@@ -171,9 +181,9 @@ unsafe fn field<T: Copy>(args: *const c_void, at: usize) -> T {
     unsafe { args.wrapping_byte_add(at).cast::<T>().read() }
 }
 
-unsafe extern "C" fn future_create<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+unsafe extern "C" fn future_create<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's arguments.
-    let error = unsafe { forward::<TABLE>(0, args) };
+    let error = unsafe { forward::<N>(0, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
             let at = offset_of!(XLA_FFI_Future_Create_Args, future);
@@ -186,9 +196,7 @@ unsafe extern "C" fn future_create<const TABLE: usize>(args: *mut c_void) -> *mu
     error
 }
 
-unsafe extern "C" fn future_set_available<const TABLE: usize>(
-    args: *mut c_void,
-) -> *mut XLA_FFI_Error {
+unsafe extern "C" fn future_set_available<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetAvailable_Args, future);
     // SAFETY: the caller's arguments.
     let future = unsafe { field(args, at) };
@@ -197,10 +205,10 @@ unsafe extern "C" fn future_set_available<const TABLE: usize>(
         unsafe { running.completed(future, Outcome::Done) };
     }
     // SAFETY: the caller's arguments.
-    unsafe { forward::<TABLE>(1, args) }
+    unsafe { forward::<N>(1, args) }
 }
 
-unsafe extern "C" fn future_set_error<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+unsafe extern "C" fn future_set_error<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetError_Args, future);
     // SAFETY: the caller's arguments.
     let future = unsafe { field(args, at) };
@@ -214,15 +222,15 @@ unsafe extern "C" fn future_set_error<const TABLE: usize>(args: *mut c_void) -> 
         unsafe { running.completed(future, outcome) };
     }
     // SAFETY: the caller's arguments.
-    unsafe { forward::<TABLE>(2, args) }
+    unsafe { forward::<N>(2, args) }
 }
 
-unsafe extern "C" fn state_set<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's arguments.
-    let error = unsafe { forward::<TABLE>(3, args) };
+    let error = unsafe { forward::<N>(3, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
-            let at = if revision::<TABLE>() < Revision::R8 as usize {
+            let at = if revision::<N>() < Revision::R8 as usize {
                 offset_of!(XLA_FFI_State_Set_Args_R0, state)
             } else {
                 offset_of!(XLA_FFI_State_Set_Args, state)
@@ -234,12 +242,12 @@ unsafe extern "C" fn state_set<const TABLE: usize>(args: *mut c_void) -> *mut XL
     error
 }
 
-unsafe extern "C" fn state_get<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's arguments.
-    let error = unsafe { forward::<TABLE>(4, args) };
+    let error = unsafe { forward::<N>(4, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
-            let staged = revision::<TABLE>() >= Revision::R8 as usize;
+            let staged = revision::<N>() >= Revision::R8 as usize;
             let stage = offset_of!(XLA_FFI_State_Get_Args, stage);
             let at = if staged {
                 offset_of!(XLA_FFI_State_Get_Args, state)
@@ -258,48 +266,19 @@ unsafe extern "C" fn state_get<const TABLE: usize>(args: *mut c_void) -> *mut XL
     error
 }
 
-/// Writing to a table that may lie in memory which is for reading alone.
-mod memory {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    /// Writes a word; `false` where that is not possible.
-    ///
-    /// # Safety
-    /// The word is there, and holding `value` it is still what its readers want.
-    pub(super) unsafe fn write(at: *mut usize, value: usize) -> bool {
-        let Some(writable) = is_writable(at as usize) else {
-            return false;
-        };
-        // SAFETY: asks for a number.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-        let start = at.map_addr(|at| at & !(page - 1)).cast();
-        if !writable {
-            // SAFETY: the page is mapped, since the word is there.
-            let refused =
-                unsafe { libc::mprotect(start, page, libc::PROT_READ | libc::PROT_WRITE) };
-            if refused != 0 {
-                return false;
-            }
-        }
-        // SAFETY: aligned, as function pointers in a table are, and writable.
-        unsafe { AtomicUsize::from_ptr(at) }.store(value, Ordering::Release);
-        if !writable {
-            // SAFETY: as it was before.
-            unsafe { libc::mprotect(start, page, libc::PROT_READ) };
-        }
-        true
+/// Writes a word of a table, which may lie in memory that is for reading alone; `false` where that is not possible.
+///
+/// # Safety
+/// The word is there, and holding `value` it is still what its readers want.
+unsafe fn write(at: *mut usize, value: usize) -> bool {
+    // SAFETY: asks for a number.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let start = at.map_addr(|at| at & !(page - 1)).cast();
+    // SAFETY: the page is mapped, since the word is there, and is data.
+    if unsafe { libc::mprotect(start, page, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        return false;
     }
-
-    /// Whether the memory at an address may be written; `None` where nobody tells.
-    fn is_writable(at: usize) -> Option<bool> {
-        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-        maps.lines().find_map(|line| {
-            let (range, rest) = line.split_once(' ')?;
-            let (from, to) = range.split_once('-')?;
-            let number = |text| usize::from_str_radix(text, 16).ok();
-            (number(from)?..number(to)?)
-                .contains(&at)
-                .then(|| rest.as_bytes().get(1) == Some(&b'w'))
-        })
-    }
+    // SAFETY: aligned, as function pointers in a table are, and writable.
+    unsafe { AtomicUsize::from_ptr(at) }.store(value, Ordering::Release);
+    true
 }

@@ -3,7 +3,6 @@
 use crate::call::{Call, Data, End, Operand, Outcome, State, bytes_of};
 use crate::file::{ARGS, CALL, DONE, Kind, MAGIC, RETS, STATE, VERSION, checksum};
 use serde::de::DeserializeOwned;
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -27,51 +26,26 @@ pub struct Recorded {
 }
 
 /// Why a file cannot be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file itself.
-    Io(std::io::Error),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
     /// It is no recorded call.
+    #[error("no recorded call: it does not begin with XLAFFIRC")]
     Foreign,
     /// It is one of a format that this reader does not know.
+    #[error("a recorded call of format {0}; this xla-ffi reads format {VERSION}: use a newer one")]
     Version(u32),
     /// It is not as it was written.
+    #[error("damaged at byte {at}: {what}")]
     Damaged {
         /// Where, in bytes.
         at: usize,
         /// What is wrong there.
         what: String,
     },
-}
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Foreign => f.write_str("no recorded call: it does not begin with XLAFFIRC"),
-            Self::Version(version) => write!(
-                f,
-                "a recorded call of format {version}; this xla-ffi reads format {VERSION}: use a newer one"
-            ),
-            Self::Damaged { at, what } => write!(f, "damaged at byte {at}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for ReadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<std::io::Error> for ReadError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 fn damaged(at: usize, what: impl Into<String>) -> ReadError {
@@ -164,16 +138,7 @@ pub fn head(path: &Path) -> Result<Call, ReadError> {
     let length = bytes[at..]
         .get(4..12)
         .and_then(|length| length.try_into().ok());
-    let length = length.map_or(0, u64::from_le_bytes);
-    // Of another section, which is refused, nothing is read.
-    let length = if bytes[at..].starts_with(&CALL) {
-        length
-    } else {
-        0
-    };
-    if length > LONGEST_CALL {
-        return Err(damaged(at, format!("a description of {length} bytes")));
-    }
+    let length = length.map_or(0, u64::from_le_bytes).min(LONGEST_CALL);
     file.take(length + 4).read_to_end(&mut bytes)?;
     call(&bytes, at).map(|(call, _)| call)
 }
@@ -244,37 +209,27 @@ impl Recorded {
             recorded.take(&section)?;
             at += 16 + section.content.len();
         }
-        let missing = |(operand, bytes): (&Operand, &Option<Vec<u8>>)| {
-            matches!(operand.data, Data::Kept(_)) && bytes.is_none()
+        let missing = |operands: &[Operand], bytes: &[Option<Vec<u8>>]| {
+            let mut both = operands.iter().zip(bytes);
+            both.position(|(operand, bytes)| {
+                matches!(operand.data, Data::Kept(_)) && bytes.is_none()
+            })
         };
-        if let Some(index) = recorded
-            .call
-            .args
-            .iter()
-            .zip(&recorded.args)
-            .position(missing)
-        {
+        if let Some(index) = missing(&recorded.call.args, &recorded.args) {
             return Err(damaged(
                 at,
                 format!("the file ends before argument {index}"),
             ));
         }
-        let done = recorded
-            .end
-            .as_ref()
-            .is_some_and(|end| end.outcome == Outcome::Done);
-        if done {
-            if let Some(index) = recorded
-                .call
-                .rets
-                .iter()
-                .zip(&recorded.rets)
-                .position(missing)
-            {
+        let Some(end) = &recorded.end else {
+            return Ok(recorded);
+        };
+        if end.outcome == Outcome::Done {
+            if let Some(index) = missing(&recorded.call.rets, &recorded.rets) {
                 return Err(damaged(at, format!("result {index} is missing")));
             }
         }
-        if recorded.end.is_some() && at != bytes.len() {
+        if at != bytes.len() {
             return Err(damaged(at, "something stands behind the end of the call"));
         }
         Ok(recorded)

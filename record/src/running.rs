@@ -5,8 +5,7 @@ use crate::file::{ARGS, CALL, DONE, RETS, STATE};
 use crate::frame::{self, Place};
 use crate::hooks;
 use crate::host::Host;
-use crate::session::lock;
-use crate::session::{Handler, Session};
+use crate::session::{Session, lock};
 use crate::trampoline::Slot;
 use crate::write::Writer;
 use std::cell::RefCell;
@@ -52,7 +51,6 @@ pub(crate) fn innermost() -> Option<Arc<Running>> {
     CALLS
         .try_with(|calls| calls.borrow().last().cloned())
         .ok()?
-        .filter(|running| running.session.is_here())
 }
 
 /// The name of a stage; `None` for one that is not recorded.
@@ -147,8 +145,7 @@ pub(crate) unsafe fn begin(
     {
         count(&session.truncated);
     }
-    let write = || -> Result<Writer> {
-        let mut writer = Writer::create(&session.folder, &call)?;
+    let write = |writer: &mut Writer| -> Result<()> {
         writer.json(CALL, &call)?;
         for (index, (place, operand)) in args.iter().zip(&call.args).enumerate() {
             // SAFETY: the arguments are the call's, which has not begun.
@@ -156,13 +153,19 @@ pub(crate) unsafe fn begin(
                 writer.operand(ARGS, index, bytes)?;
             }
         }
-        writer.stay(true);
-        Ok(writer)
+        Ok(())
     };
-    let Ok(writer) = write() else {
+    let fail = || {
         count(&session.failed);
-        return None;
+        None
     };
+    let Ok(mut writer) = Writer::create(&session.folder, &call) else {
+        return fail();
+    };
+    if write(&mut writer).is_err() {
+        writer.discard();
+        return fail();
+    }
     count(&session.open);
     Some(Arc::new(Running {
         session: session.clone(),
@@ -180,40 +183,28 @@ pub(crate) unsafe fn begin(
 }
 
 impl Running {
-    fn handler(&self) -> Handler {
-        (self.call.library.clone(), self.call.handler.clone())
-    }
-
     /// Notes a state that the call has left.
     pub(crate) fn state_set(&self, state: usize) {
         if self.call.stage == "instantiate" {
-            let call = &self.call;
-            self.session.state_set(
-                state,
-                self.slot,
-                call.number,
-                self.handler(),
-                &call.attributes,
-            );
+            self.session.state_set(state, self.slot, &self.call);
         }
     }
 
     /// Notes the state of an instantiation that the call has asked for.
     pub(crate) fn state_got(&self, state: usize) {
-        let instance = self
-            .session
-            .state_of(state, &self.handler(), &self.call.attributes);
+        let instance = self.session.state_of(state, &self.call);
         let mut progress = lock(&self.progress);
-        let Some(writer) = progress.writer.as_mut() else {
+        let Some(mut writer) = progress.writer.take() else {
             return;
         };
-        if writer.json(STATE, &State { instance }).is_err() {
-            // Without its state the call is another.
-            writer.stay(false);
-            progress.writer = None;
-            self.session.failed.fetch_add(1, Ordering::Relaxed);
-            self.session.open.fetch_sub(1, Ordering::Release);
+        if writer.json(STATE, &State { instance }).is_ok() {
+            progress.writer = Some(writer);
+            return;
         }
+        // Without its state the call is another.
+        writer.discard();
+        self.session.failed.fetch_add(1, Ordering::Relaxed);
+        self.session.open.fetch_sub(1, Ordering::Release);
     }
 
     /// The handler has made a future, perhaps where another lay that is gone.
@@ -303,8 +294,8 @@ impl Running {
             Outcome::Done => &self.rets,
             _ => &[],
         };
-        // What does not fit is left out altogether: then the file is one of a call that never ended.
-        let written = writer.whole(|writer| {
+        // A file that ends within a section is one of a call that never ended.
+        let write = || -> Result<()> {
             for (index, (place, operand)) in rets.iter().zip(&self.call.rets).enumerate() {
                 // SAFETY: the caller's promise.
                 if let (Data::Kept(_), Some(bytes)) = (operand.data, unsafe { place.bytes() }) {
@@ -312,8 +303,8 @@ impl Running {
                 }
             }
             writer.json(DONE, &End { outcome, later })
-        });
-        let counter = match written {
+        };
+        let counter = match write() {
             Ok(()) => &self.session.recorded,
             Err(_) => &self.session.failed,
         };
@@ -349,9 +340,6 @@ impl Inside {
     ) {
         self.returned = true;
         let running = &self.running;
-        if !running.session.is_here() {
-            return;
-        }
         let future: *mut XLA_FFI_Future = if running.session.revision < Revision::R2 {
             std::ptr::null_mut()
         } else {
@@ -380,7 +368,7 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         let _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
-        if !self.returned && self.running.session.is_here() {
+        if !self.returned {
             self.running.forget_futures();
             // SAFETY: it did not go well.
             unsafe { self.running.ended(Outcome::Unwound, false) };

@@ -4,7 +4,7 @@ use crate::Call;
 use crate::file::{EXTENSION, Kind, MAGIC, VERSION, checksum};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{Result, Seek, SeekFrom, Write};
+use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 
 /// The file of one call. What is written is the kernel's at once, so that a crash of the process loses
@@ -13,10 +13,6 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Writer {
     file: File,
     path: PathBuf,
-    /// Where the last section that is whole ends.
-    length: u64,
-    /// Whether the file is good for something: if not, it goes with the writer.
-    stays: bool,
 }
 
 impl Writer {
@@ -26,19 +22,15 @@ impl Writer {
         let file = File::options().write(true).create_new(true).open(&path)?;
         let mut head = MAGIC.to_vec();
         head.extend(VERSION.to_le_bytes());
-        let mut writer = Self {
-            file,
-            path,
-            length: head.len() as u64,
-            stays: false,
-        };
+        let mut writer = Self { file, path };
         writer.file.write_all(&head)?;
         Ok(writer)
     }
 
-    /// Says whether the file is to stay when the writer is gone.
-    pub(crate) fn stay(&mut self, stays: bool) {
-        self.stays = stays;
+    /// Takes away a file that is good for nothing.
+    pub(crate) fn discard(self) {
+        // There is nobody to tell of a file that cannot be removed.
+        let _ = std::fs::remove_file(&self.path);
     }
 
     pub(crate) fn json(&mut self, kind: Kind, value: &impl Serialize) -> Result<()> {
@@ -49,18 +41,6 @@ impl Writer {
         self.section(kind, &[&(index as u64).to_le_bytes(), bytes])
     }
 
-    /// What `work` writes, or nothing of it: readers refuse half a section, and what follows one.
-    pub(crate) fn whole(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let before = self.length;
-        let written = work(self);
-        if written.is_err() {
-            self.file.set_len(before)?;
-            self.file.seek(SeekFrom::Start(before))?;
-            self.length = before;
-        }
-        written
-    }
-
     fn section(&mut self, kind: Kind, parts: &[&[u8]]) -> Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = kind.to_vec();
@@ -69,18 +49,7 @@ impl Writer {
         for part in parts {
             self.file.write_all(part)?;
         }
-        self.file.write_all(&checksum(kind, parts).to_le_bytes())?;
-        self.length += (head.len() + length + 4) as u64;
-        Ok(())
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if !self.stays {
-            // There is nobody to tell of a file that cannot be removed.
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.file.write_all(&checksum(kind, parts).to_le_bytes())
     }
 }
 
