@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::handlers::{Function, allocate, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Displaced,
-    Executable, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
+    Executable, Revision, Runtime, Shape, Tensor, Unwritten,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Free_Args, XLA_FFI_Error,
@@ -206,40 +206,6 @@ fn scratch_memory_of_an_open_call_is_the_handlers() {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("the memory is never freed");
-}
-
-#[test]
-fn what_one_execution_left_unwritten_is_not_held_against_another() {
-    let executable = executable(Revision::R10);
-    let shape = Shape::new(DType::S64, []).unwrap();
-    let frame = |what: &mut i64, y: &mut i64| {
-        let what: *mut i64 = what;
-        let y: *mut i64 = y;
-        CallFrame::new(
-            Revision::R10,
-            &[(shape.clone(), what.cast())],
-            &[(shape.clone(), y.cast())],
-        )
-        .unwrap()
-    };
-    let (mut fails, mut later) = (FAILS, WRITES_LATER);
-    let mut first = Box::new(0_i64);
-    let refused = executable.call().unwritten(Unwritten::Refused);
-    // SAFETY: both live until the call has run.
-    let mut call = unsafe { refused.prepare_on(frame(&mut fails, &mut first)) }.unwrap();
-    assert_eq!(call.invoke().unwrap_err().message(), "as it was told to");
-    // That memory goes; the next execution is on another, and nobody is to look for anything.
-    let mut second = 0_i64;
-    // SAFETY: as above.
-    unsafe { call.renew_on(executable.call(), frame(&mut later, &mut second)) }.unwrap();
-    let gone = call.invoke();
-    assert!(
-        !gone.as_ref().is_err_and(|e| e.has(Hazard::UnwrittenResult)),
-        "{gone:?}"
-    );
-    gone.unwrap();
-    assert_eq!(second, 7);
-    drop(first);
 }
 
 /// The argument's byte, as the handler finds it.

@@ -76,13 +76,6 @@ handler!(kept_back, frame => {
     std::ptr::null_mut()
 });
 
-handler!(kept_back_beside_an_error, frame => {
-    // SAFETY: as above.
-    unsafe { later(frame, false) };
-    // SAFETY: as above.
-    unsafe { error(frame, 9, c"as it was told to") }
-});
-
 handler!(with_a_future, frame => {
     // SAFETY: as above.
     unsafe { later(frame, true) };
@@ -147,11 +140,6 @@ fn operands_are_the_handlers_until_what_it_left_open_is_complete() {
             Code::FailedPrecondition,
         ),
         (kept_back, Hazard::FutureMisuse, Code::Internal),
-        (
-            kept_back_beside_an_error,
-            Hazard::FutureMisuse,
-            Code::FailedPrecondition,
-        ),
     ] {
         let executable = executable(&[(Stage::Execute, handler)]);
         let memory = Arc::new(Ledger::default());

@@ -12,8 +12,8 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_SetAvailable_Args,
-    XLA_FFI_Handler, XLA_FFI_Metadata_Extension, XLA_FFI_State_Set_Args,
-    XLA_FFI_ThreadPool_Schedule_Args, XLA_FFI_TypeId,
+    XLA_FFI_Handler, XLA_FFI_InvokeContext, XLA_FFI_Metadata_Extension, XLA_FFI_RunId_Get_Args,
+    XLA_FFI_State_Set_Args, XLA_FFI_ThreadPool_Schedule_Args, XLA_FFI_TypeId,
 };
 
 fn call_on(runtime: &Runtime, handler: XLA_FFI_Handler) -> Call {
@@ -338,6 +338,38 @@ fn a_future_of_two_calls_is_told() {
     assert!(error.message().contains("another call"), "{error}");
     // Whoever has the future may be at work on this call's operands as well.
     assert!(second.is_open());
+}
+
+// Keeps its context and asks it for the run id in the next call.
+handler!(keeps_context, frame => {
+    static KEPT: AtomicUsize = AtomicUsize::new(0);
+    // SAFETY: the frame is a host's.
+    let kept = KEPT.swap(unsafe { (*frame).ctx } as usize, Ordering::SeqCst);
+    if kept == 0 {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: slot 16 gives the run id.
+    let run_id: Function<XLA_FFI_RunId_Get_Args> = unsafe { slot(frame, 16) };
+    let mut args = XLA_FFI_RunId_Get_Args {
+        struct_size: 32,
+        extension_start: std::ptr::null_mut(),
+        ctx: kept as *mut XLA_FFI_InvokeContext,
+        run_id: 0,
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { run_id(&raw mut args) }
+});
+
+#[test]
+fn a_context_ends_with_its_call() {
+    let runtime = Runtime::default();
+    let mut first = call_on(&runtime, keeps_context).prepare().unwrap();
+    first.invoke().unwrap();
+    // The first call's context is still there, but no longer a call's.
+    let error = call_on(&runtime, keeps_context).run().unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition);
+    let error = first.invoke().unwrap_err();
+    assert!(error.has(Hazard::ContextAfterCall), "{error}");
 }
 
 #[test]

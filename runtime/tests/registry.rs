@@ -83,18 +83,6 @@ fn a_file_that_replaced_a_loaded_one_is_loaded() {
 }
 
 #[test]
-fn platforms_have_one_spelling() {
-    let runtime = Runtime::default();
-    runtime.register("one", "Host", bundle(one), 0).unwrap();
-    for platform in ["cpu", "CPU", "Host", "HOST"] {
-        assert_eq!(runtime.find("one", platform).unwrap().name(), "one");
-    }
-    let error = runtime.find("one", "CUDA").unwrap_err();
-    assert_eq!(error.code(), Code::NotFound);
-    assert!(error.message().contains("'one' on cpu"), "{error}");
-}
-
-#[test]
 fn equal_registrations_are_fine_and_others_are_not() {
     let runtime = Runtime::default();
     runtime.register("one", "cpu", bundle(one), 0).unwrap();
@@ -144,18 +132,6 @@ fn an_error_in_the_metadata_call_refuses_the_handler() {
     Runtime::new(Revision::R0)
         .register("f", "cpu", bundle(refuses_metadata), 0)
         .unwrap();
-}
-
-#[test]
-fn a_record_stage_needs_r9() {
-    // SAFETY: `one` is a handler.
-    let with_record = unsafe { bundle(one).with(Stage::Record, one) };
-    let register = |revision| Runtime::new(revision).register("f", "cpu", with_record, 0);
-    assert_eq!(
-        register(Revision::R8).unwrap_err().code(),
-        Code::Unimplemented
-    );
-    register(Revision::R9).unwrap();
 }
 
 /// Registers another handler and a type from inside of its own call.

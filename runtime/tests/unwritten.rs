@@ -157,19 +157,6 @@ fn failures_aliases_and_what_is_empty_are_not_looked_at() {
 }
 
 #[test]
-fn packed_elements_on_every_revision_that_has_them() {
-    for revision in Revision::ALL
-        .into_iter()
-        .filter(|r| *r >= DType::S4.since())
-    {
-        let call = call(&Runtime::new(revision), 8, SUCCEEDS).unwritten(Unwritten::Refused);
-        let error = call.ret(shape(DType::S4, &[33])).run().unwrap_err();
-        // One byte in 256 before them is by chance what lay there before.
-        assert!(told(&error).contains(" to 32:"), "{revision}: {error}");
-    }
-}
-
-#[test]
 fn memory_of_the_caller_and_every_run() {
     let mut bytes = [0_u64; 2];
     let mut other = [0_u64; 2];

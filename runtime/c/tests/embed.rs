@@ -3,7 +3,6 @@
 mod support;
 
 use std::path::PathBuf;
-use std::process::Command;
 use support::{SYSTEM, libraries, program, run, skip};
 
 #[test]
@@ -29,40 +28,6 @@ fn a_c_program_hosts_a_handler_that_is_linked_in() {
         return;
     };
     assert_eq!(run(&linked, &libraries), text);
-}
-
-#[test]
-fn the_runtime_leaks_nothing() {
-    let test = "the_runtime_leaks_nothing";
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        skip(test, "no valgrind");
-        return;
-    }
-    let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
-    let arguments = [
-        "-std=c99",
-        "-g",
-        "-Iinclude",
-        "c_examples/embed/embed.c",
-        "c_examples/01_tiled_add.c",
-    ];
-    let all = [&arguments[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
-    let Some(linked) = program(test, "cc", "embed-leaks", &all) else {
-        return;
-    };
-    let done = Command::new("valgrind")
-        .args([
-            "--quiet",
-            "--leak-check=full",
-            "--errors-for-leak-kinds=definite,indirect",
-        ])
-        .args(["--error-exitcode=9", "--read-var-info=no"])
-        .arg(&linked)
-        .output()
-        .expect("valgrind starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(0), "{said}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::{SYSTEM, libraries, program, repository, skip};
+use support::{SYSTEM, libraries, program, skip};
 
 const WARNINGS: [&str; 9] = [
     "-std=c++17",
@@ -206,44 +206,4 @@ fn across_images_it_is_refused() {
         .filter(|line| line.contains("own: 9 ") && line.contains("libxla_ffi_runtime.a"));
     assert_eq!(refused.count(), 2, "{told}");
     assert!(!told.contains("own: 0 "), "{told}");
-}
-
-#[test]
-fn both_apis_in_one_source_are_an_error() {
-    let test = "both_apis_in_one_source_are_an_error";
-    let (internal, external) = ("xla/ffi/ffi.h", "xla/ffi/api/ffi.h");
-    for (number, headers) in [
-        [internal, external],
-        [external, internal],
-        [internal, "xla/ffi/api/api.h"],
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("both{number}.cc"));
-        let text = format!(
-            "#include \"{}\"\n#include \"{}\"\nint main() {{}}\n",
-            headers[0], headers[1]
-        );
-        std::fs::write(&file, text).unwrap();
-        let Ok(done) = Command::new("g++")
-            .args([
-                "-std=c++17",
-                "-DXLA_FFI_ABSEIL=0",
-                "-Iinclude",
-                "-fsyntax-only",
-            ])
-            .arg(&file)
-            .current_dir(repository())
-            .output()
-        else {
-            return skip(test, "no g++");
-        };
-        let told = String::from_utf8_lossy(&done.stderr);
-        assert!(!done.status.success(), "{headers:?}");
-        assert!(
-            told.contains("cannot be included together: choose one"),
-            "{told}"
-        );
-    }
 }

@@ -85,11 +85,6 @@ fn open_calls_in_c() {
 }
 
 #[test]
-fn open_calls_in_cxx() {
-    is_clean("open.cc", "done\n");
-}
-
-#[test]
 fn late_programs_in_cxx() {
     is_clean("late.cc", "done\n");
 }

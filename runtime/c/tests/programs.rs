@@ -71,17 +71,6 @@ fn leaks(linked: &Path) {
     assert_eq!(done.status.code(), Some(0), "{said}");
 }
 
-#[test]
-fn what_is_not_there_in_cxx_is_told() {
-    let test = "what_is_not_there_in_cxx_is_told";
-    let libraries = libraries();
-    let source = "runtime/c/tests/programs/nowhere.cc";
-    let Some(linked) = embedding(test, "c++", &["-std=c++17"], source, "nowhere") else {
-        return;
-    };
-    assert_eq!(run(&linked, &libraries), "nothing is there\n");
-}
-
 /// What a deleter throws ends neither the program nor what others have to do.
 #[test]
 fn what_deleters_throw_is_told() {

@@ -128,22 +128,6 @@ static void programs(xffi_rt* runtime, int typed) {
   free(w);
 }
 
-/* 64 MB through a program: nothing of it is copied, so that no memory is there for a copy. */
-static void large(xffi_rt* runtime) {
-  const size_t count = (size_t)16 << 20;
-  float* x = (float*)malloc(count * sizeof(float));
-  float* y = (float*)malloc(count * sizeof(float));
-  xffi_rt_compiled* program = compiled(runtime, "f32[16777216]", 0, 1);
-  size_t i;
-  CHECK(x != NULL && y != NULL);
-  for (i = 0; i < count; ++i) x[i] = (float)(i % 1000);
-  run(program, x, y);
-  CHECK(x_at == x && y_at == y && y[count - 1] == x[count - 1] + 1);
-  xffi_rt_compiled_destroy(program);
-  free(x);
-  free(y);
-}
-
 /* As dlpack.h has it. */
 typedef struct tensor {
   void* data;
@@ -182,19 +166,7 @@ static void dlpack(xffi_rt* runtime) {
   odd = x;
   odd.device_type = 2;
   wrong(xffi_rt_call_arg_dlpack(call, &odd), INVALID_ARGUMENT, "device type 2");
-  odd = x;
-  strides[0] = 2;
-  wrong(xffi_rt_call_arg_dlpack(call, &odd), INVALID_ARGUMENT, "row-major");
-  strides[0] = 1;
-  odd.ndim = INT32_MAX;
-  wrong(xffi_rt_call_ret_dlpack(call, &odd), INVALID_ARGUMENT, "0 to 1024");
-  odd.ndim = -1;
-  wrong(xffi_rt_call_ret_dlpack(call, &odd), INVALID_ARGUMENT, "-1 dimensions");
-  odd = x;
-  odd.byte_offset = 4;
-  wrong(xffi_rt_call_ret_dlpack(call, &odd), INVALID_ARGUMENT, "multiple of 16");
   wrong(xffi_rt_call_arg_dlpack(call, NULL), INVALID_ARGUMENT, "tensor");
-  wrong(xffi_rt_call_arg_dlpack(NULL, &x), INVALID_ARGUMENT, "call");
   right(xffi_rt_call_arg_dlpack(call, &x));
   right(xffi_rt_call_ret_dlpack(call, &y));
   right(xffi_rt_call_run(call));
@@ -209,10 +181,8 @@ static void dlpack(xffi_rt* runtime) {
   given.tensor = y;
   given.major = 2;
   wrong(xffi_rt_call_ret_dlpack_versioned(call, &given), INVALID_ARGUMENT, "version 2.3");
-  wrong(xffi_rt_call_arg_dlpack_versioned(call, &given), INVALID_ARGUMENT, "version 2.3");
   given.major = 1;
   wrong(xffi_rt_call_arg_dlpack_versioned(call, NULL), INVALID_ARGUMENT, "managed");
-  wrong(xffi_rt_call_ret_dlpack_versioned(NULL, &given), INVALID_ARGUMENT, "call");
   right(xffi_rt_call_ret_dlpack_versioned(call, &given));
   memory[8] = 0;
   right(xffi_rt_call_run(call));
@@ -358,7 +328,6 @@ int main(void) {
                                 XFFI_RT_LEGACY_CPU));
   programs(runtime, 1);
   programs(runtime, 0);
-  large(runtime);
   dlpack(runtime);
   streams(runtime);
   allocators(runtime);
