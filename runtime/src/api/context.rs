@@ -3,6 +3,7 @@
 
 use super::{check, error_or_null};
 use crate::context::Context;
+use crate::host::errors::NO_USER_DATA;
 use crate::{Code, Error, Result};
 use std::ptr;
 use xla_ffi_sys::{
@@ -95,7 +96,8 @@ pub(super) unsafe extern "C" fn device_memory_free<const R: u8>(
 pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
     args: *mut XLA_FFI_InvokeContext_Get_Args,
 ) -> *mut XLA_FFI_Error {
-    error_or_null("InvokeContext_Get", || {
+    let mut absent = ptr::null_mut();
+    let error = error_or_null("InvokeContext_Get", || {
         // SAFETY: handlers pass their args struct.
         unsafe { check(args) }?;
         // SAFETY: `check` proved that the struct is there.
@@ -105,16 +107,17 @@ pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
         // SAFETY: the handler's type id lives at least as long as this call.
         let id = unsafe { type_id(asked.type_id) }.map_err(|error| context.named(error))?;
         let data = context.parts().user_data.as_ref();
-        let data = data.and_then(|data| data.find(id)).ok_or_else(|| {
-            let name = context.shared().types.name(id);
-            let name = name.map_or(String::new(), |name| format!(" ('{name}')"));
-            let text = format!("User data with type id {id}{name} not found in execution context");
-            context.named(Error::new(Code::NotFound, text))
-        })?;
-        // SAFETY: the struct is there.
-        unsafe { (*args).data = data };
+        match data.and_then(|data| data.find(id)) {
+            // SAFETY: the struct is there.
+            Some(data) => unsafe { (*args).data = data },
+            None => {
+                context.lacks(id);
+                absent = NO_USER_DATA as *mut XLA_FFI_Error;
+            }
+        }
         Ok(())
-    })
+    });
+    if error.is_null() { absent } else { error }
 }
 
 pub(super) unsafe extern "C" fn run_id_get<const R: u8>(

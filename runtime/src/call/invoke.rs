@@ -126,6 +126,9 @@ fn outcome_of(
             format!("{unwound} left the handler"),
         )),
         Ok(error) if error.is_null() => None,
+        Ok(error) if error as usize == errors::NO_USER_DATA => {
+            Some(translate(shared, context.no_user_data().handlers()))
+        }
         // An error that says OK is success, as in XLA.
         Ok(error) => errors::take_error(error).map(|error| translate(shared, error.handlers())),
     };

@@ -20,16 +20,10 @@ use xla_ffi_sys::XLA_FFI_Handler;
 
 /// Lets go of a body that no handler has any more, after what its stream has yet to run.
 fn let_go(body: Box<Body>, executable: &Executable) {
-    match body.synchronize() {
-        Err(error) if error.code() == Code::FailedPrecondition => {
-            // Who waits for calls has what they used back afterwards.
-            body.context.progress().stay();
-            if let Some(stream) = body.context.parts().stream.clone() {
-                stream.drop_elsewhere((body, executable.clone()));
-            }
-        }
-        Err(error) => crate::host::log::warn(format_args!("{error}")),
-        Ok(()) => {}
+    // Who waits for calls has what they used back afterwards.
+    body.context.progress().stay();
+    if let Some(stream) = body.context.parts().stream.clone() {
+        stream.synchronize_and_drop((body, executable.clone()));
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
 use extensions::Extensions;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 use user_data::UserData;
@@ -118,6 +118,8 @@ pub(crate) struct Context {
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
+    /// The type of user data that was asked for and is absent.
+    absent: AtomicI64,
     prints: bool,
     /// The record extension while the record stage runs.
     record: AtomicPtr<XLA_FFI_Extension>,
@@ -152,6 +154,7 @@ impl Context {
             prepare: StateSlot::default(),
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
+            absent: AtomicI64::new(0),
             prints: crate::frame::print::wanted(),
             record: AtomicPtr::default(),
             cancellation: OnceLock::new(),
@@ -264,6 +267,20 @@ impl Context {
     pub(crate) fn named(&self, error: Error) -> Error {
         let name = &self.progress.tally().name;
         error.within(format_args!("handler '{name}' ({})", self.stage()))
+    }
+
+    /// Notes that the call has no user data of this type.
+    pub(crate) fn lacks(&self, type_id: i64) {
+        self.absent.store(type_id, Ordering::Relaxed);
+    }
+
+    /// The error for the user data that was asked for last and is absent.
+    pub(crate) fn no_user_data(&self) -> Error {
+        let id = self.absent.load(Ordering::Relaxed);
+        let name = self.shared().types.name(id);
+        let name = name.map_or(String::new(), |name| format!(" ('{name}')"));
+        let text = format!("User data with type id {id}{name} not found in execution context");
+        self.named(Error::new(Code::NotFound, text))
     }
 
     /// Refuses a call that nobody waits for before it begins.

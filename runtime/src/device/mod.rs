@@ -108,25 +108,20 @@ impl Stream {
     pub(crate) fn synchronize_and_drop<T: Send + 'static>(&self, used: T) {
         match self.synchronize() {
             Err(error) if error.code() == crate::Code::FailedPrecondition => {
-                self.drop_elsewhere(used);
+                let stream = self.clone();
+                let used = std::mem::ManuallyDrop::new(used);
+                let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());
+                // Where there is no thread to be had, it stays for ever.
+                let _ = waiter.spawn(move || {
+                    if let Err(error) = stream.synchronize() {
+                        crate::host::log::warn(format_args!("{error}"));
+                    }
+                    drop(std::mem::ManuallyDrop::into_inner(used));
+                });
             }
             Err(error) => crate::host::log::warn(format_args!("{error}")),
             Ok(()) => {}
         }
-    }
-
-    /// Drops what the stream uses on a thread of its own, which waits for everything on the stream.
-    pub(crate) fn drop_elsewhere<T: Send + 'static>(&self, used: T) {
-        let stream = self.clone();
-        let used = std::mem::ManuallyDrop::new(used);
-        let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());
-        // Where there is no thread to be had, it stays for ever.
-        let _ = waiter.spawn(move || {
-            if let Err(error) = stream.synchronize() {
-                crate::host::log::warn(format_args!("{error}"));
-            }
-            drop(std::mem::ManuallyDrop::into_inner(used));
-        });
     }
 
     /// Frees scratch memory: at once, or when the stream has run what uses it.

@@ -1,8 +1,8 @@
 //! Error objects, which handlers hold as numbers.
 
 use super::handles::Handles;
-use crate::{Error, Hazard};
-use std::ffi::{CString, c_char};
+use crate::{Code, Error, Hazard};
+use std::ffi::{CStr, CString, c_char};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
 /// Numbers start past every address that user space maps, so that following one faults at once.
@@ -14,6 +14,12 @@ struct ErrorObject {
     /// The text as C reads it; an embedded NUL is written as `\0`.
     text: CString,
 }
+
+/// The error for user data that a call does not have: one for all, below the others. Handlers ask on every call for
+/// what may be absent, on all threads, and an object of its own has a lock.
+pub(crate) const NO_USER_DATA: usize = 0xE43_u64.wrapping_shl(52) as usize;
+
+const ABSENT: &CStr = c"InvokeContext_Get: User data not found in execution context";
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
 
@@ -36,6 +42,9 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
 /// Takes the error that a handler gives back; `None` is one that says OK.
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
+    if handle == NO_USER_DATA {
+        return Some(Error::new(Code::NotFound, ABSENT.to_string_lossy()));
+    }
     match ERRORS.remove(handle) {
         Some(object) => object.error,
         None => {
@@ -49,6 +58,9 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
 
 /// Text and code of an error that lives; the text lives as long as the error.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
+    if handle == NO_USER_DATA {
+        return Some((ABSENT.as_ptr(), Code::NotFound.raw()));
+    }
     let objects = ERRORS.lock();
     let object = objects.get(&handle)?;
     let code = object
@@ -60,5 +72,5 @@ pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Cod
 
 /// Destroys an error; says whether it lived.
 pub(crate) fn destroy(handle: usize) -> bool {
-    ERRORS.remove(handle).is_some()
+    handle == NO_USER_DATA || ERRORS.remove(handle).is_some()
 }

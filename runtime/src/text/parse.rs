@@ -14,15 +14,10 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
-        let mut message = message.into();
-        // It quotes what came, which a terminal would obey, and stays one line.
-        if message.contains(char::is_control) {
-            message = message.chars().map(printable).collect();
-        }
         Self {
             text: text.to_owned(),
             span,
-            message,
+            message: message.into(),
         }
     }
 
@@ -70,14 +65,6 @@ impl std::error::Error for ParseError {}
 impl From<ParseError> for Error {
     fn from(error: ParseError) -> Self {
         Self::new(Code::InvalidArgument, error.to_string()).with_source(error)
-    }
-}
-
-fn printable(letter: char) -> String {
-    if letter.is_control() {
-        letter.escape_default().collect()
-    } else {
-        letter.into()
     }
 }
 

@@ -59,15 +59,8 @@ enum Origin {
     /// Invariant: `bytes` from `start` on may be used as it says, as long as the owner lives.
     Lent {
         _owner: Box<dyn Any + Send + Sync>,
-        access: Access,
+        read_only: bool,
     },
-}
-
-/// What may be done with memory that is lent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    ReadOnly,
-    ReadAndWrite,
 }
 
 // SAFETY: plain bytes, owned or lent for as long as this lives; shared access only reads them.
@@ -115,11 +108,11 @@ impl Memory {
         start: NonNull<u8>,
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
-        access: Access,
+        read_only: bool,
     ) -> Self {
         let origin = Origin::Lent {
             _owner: owner,
-            access,
+            read_only,
         };
         Self::Large(Arc::new(Large {
             start,
@@ -158,7 +151,13 @@ impl Memory {
         let Self::Large(large) = self else {
             return false;
         };
-        matches!(&large.origin, Origin::Lent { access, .. } if *access == Access::ReadOnly)
+        matches!(
+            large.origin,
+            Origin::Lent {
+                read_only: true,
+                ..
+            }
+        )
     }
 
     /// The bytes, for writing; `None` while a clone shares them, or where they are read-only.

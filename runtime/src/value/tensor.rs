@@ -1,6 +1,6 @@
 //! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
 
-use super::memory::{ALIGNMENT, Access, LEAST_ALIGNMENT, Memory};
+use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
 use crate::{Code, DType, DeviceAllocator, Error, Finding, Hazard, Result, Shape};
 use std::any::Any;
 use std::ffi::c_void;
@@ -132,7 +132,7 @@ impl Tensor {
         let owner = Vector::new(elements);
         let start = owner.start.cast();
         // SAFETY: the owner's elements, aligned as was asked, which it alone frees.
-        unsafe { Self::lent(shape, start, Box::new(owner), Access::ReadAndWrite) }
+        unsafe { Self::lent(shape, start, Box::new(owner), false) }
     }
 
     /// An array in the caller's memory, without a copy; `owner` is dropped with the last clone.
@@ -150,7 +150,7 @@ impl Tensor {
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
         // SAFETY: as promised by the caller.
-        unsafe { Self::from_raw_with(shape, data, owner, Access::ReadAndWrite) }
+        unsafe { Self::from_raw_with(shape, data, owner, false) }
     }
 
     /// # Safety
@@ -159,7 +159,7 @@ impl Tensor {
         shape: Shape,
         data: *mut c_void,
         owner: impl Any + Send + Sync,
-        access: Access,
+        read_only: bool,
     ) -> Result<Self> {
         let start = match NonNull::new(data.cast::<u8>()) {
             None if shape.bytes() == 0 => return Self::zeros(shape),
@@ -173,7 +173,7 @@ impl Tensor {
             )));
         }
         // SAFETY: as promised by the caller.
-        unsafe { Self::lent(shape, start, Box::new(owner), access) }
+        unsafe { Self::lent(shape, start, Box::new(owner), read_only) }
     }
 
     /// Zeros in memory of the program's own allocator, to which it goes back with the last clone.
@@ -226,11 +226,11 @@ impl Tensor {
         shape: Shape,
         start: NonNull<u8>,
         owner: Box<dyn Any + Send + Sync>,
-        access: Access,
+        read_only: bool,
     ) -> Result<Self> {
         let bytes = shape.bytes();
         // SAFETY: as promised by the caller.
-        let memory = unsafe { Memory::lent(start, bytes, owner, access) };
+        let memory = unsafe { Memory::lent(start, bytes, owner, read_only) };
         Ok(Self { shape, memory })
     }
 

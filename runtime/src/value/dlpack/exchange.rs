@@ -4,7 +4,6 @@ use super::{
     CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
     DTYPES, MAJOR, READ_ONLY, describe, describe_versioned,
 };
-use crate::value::memory::Access;
 use crate::{Error, Result, Tensor};
 use std::ffi::c_void;
 use std::ptr;
@@ -184,13 +183,8 @@ impl Tensor {
         let owner = Foreign(managed);
         // SAFETY: as promised by the caller.
         let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
-        let access = if read_only {
-            Access::ReadOnly
-        } else {
-            Access::ReadAndWrite
-        };
         // SAFETY: as promised by the caller.
-        unsafe { Self::from_raw_with(shape, data, owner, access) }
+        unsafe { Self::from_raw_with(shape, data, owner, read_only) }
     }
 
     /// This array for another library, without a copy: it takes it over, and calls the deleter when it is done.
