@@ -14,10 +14,15 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
+        // It quotes what came, which a terminal would obey, and stays one line.
+        let printable = |letter: char| match letter.is_control() {
+            true => letter.escape_default().to_string(),
+            false => letter.into(),
+        };
         Self {
             text: text.to_owned(),
             span,
-            message: message.into(),
+            message: message.into().chars().map(printable).collect(),
         }
     }
 
