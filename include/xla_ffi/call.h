@@ -287,10 +287,11 @@ XFFI_HOT xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, c
   if (dtype != XFFI_ANY_DTYPE && rank >= 0 && rank <= 2 &&
       index < (is_arg ? call->frame->args.size : call->frame->rets.size)) {
     const XLA_FFI_Buffer* from = xla_ffi_sdk_operand(call->frame, is_arg, index);
-    int64_t count;
     if (XFFI_LIKELY_(from != NULL && from->dtype == dtype && from->rank == rank &&
-                    xla_ffi_sdk_is_small(from, (unsigned)dtype, rank, &count))) {
-      return xffi_fetched_(call, is_arg, index, name, dtype, from, count);
+                    xla_ffi_sdk_is_small(from, (unsigned)dtype, rank) && from->data != NULL &&
+                    (uintptr_t)from->data % 8 == 0)) {
+      const int64_t rows = rank > 1 ? from->dims[0] : 1;
+      return xffi_fetched_(call, is_arg, index, name, dtype, from, rank > 0 ? rows * from->dims[rank - 1] : 1);
     }
   }
   return xffi_operand_any_(call, is_arg, index, name, dtype, rank);

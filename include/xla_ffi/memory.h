@@ -121,13 +121,6 @@ XLA_FFI_SDK_MEMORY_COLD unsigned xla_ffi_sdk_align_of(unsigned dtype) {
   return xla_ffi_sdk_align(dtype, xla_ffi_sdk_bits_of(dtype));
 }
 
-/* Whether an address is not null and a multiple of `align`, a power of two. One comparison for both: low bits that are
- * set become high ones, and null wraps around. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_address(uintptr_t data, unsigned align) {
-  const uintptr_t rotated = data / align | data * (UINTPTR_MAX / align + 1);
-  return rotated - 1 < UINTPTR_MAX / align;
-}
-
 /* a * b, and whether it is more than an int64_t holds; neither is negative. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #if defined(__GNUC__) || defined(__clang__)
@@ -167,19 +160,16 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_B
   return (data & (align - 1)) != 0 ? xla_ffi_sdk_fault_alignment : xla_ffi_sdk_fault_none;
 }
 
-/* The same for elements of whole bytes in up to two small dimensions, which are multiplied without looking for overflow; 0:
- * look again with the function above. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
-                                                int64_t* elements) {
+/* Whether a buffer of elements of whole bytes has up to two dimensions, none of which is negative or so large that the
+ * number of bytes may overflow; 0: look again with the function above. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
-  int is_small = bytes != 0 && (rank == 0 || (rank <= 2 && buf->dims != NULL));
-  *elements = 1;
-  if (rank > 0 && XLA_FFI_SDK_MEMORY_LIKELY(is_small)) {
-    const uint64_t d0 = (uint64_t)buf->dims[0], d1 = rank > 1 ? (uint64_t)buf->dims[1] : 1;
-    is_small = (d0 | d1) >> 28 == 0;
-    *elements = (int64_t)(d0 * d1);
-  }
-  return is_small && xla_ffi_sdk_is_address((uintptr_t)buf->data, xla_ffi_sdk_align(dtype, bytes * 8));
+  /* The root of INT64_MAX / bytes. */
+  const uint64_t most = bytes <= 2 ? 2147483647 : bytes <= 4 ? 1518500249 : bytes <= 8 ? 1073741823 : 759250124;
+  if (bytes == 0 || rank > 2) return 0;
+  if (rank == 0) return 1;
+  return XLA_FFI_SDK_MEMORY_LIKELY(buf->dims != NULL) &&
+         XLA_FFI_SDK_MEMORY_LIKELY(((uint64_t)buf->dims[0] | (rank > 1 ? (uint64_t)buf->dims[1] : 0)) <= most);
 }
 
 /* The buffer at a place of the frame's arguments or results; null where there is none to be judged. */

@@ -140,20 +140,6 @@ XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
              : count * width;
 }
 
-// Where elements are that lie nowhere, as those of an empty buffer may: memcpy and its like take no null pointer, whatever
-// the size. Aligned for all of them, and nobody's memory. A buffer of no dimensions has an element.
-template <typename T>
-XLA_FFI_SDK_HOT inline T* Somewhere(void* data) {
-  return static_cast<T*>(data != nullptr ? data : reinterpret_cast<void*>(uintptr_t{4096}));
-}
-// The same for data of any type. What has elements lies nowhere in stages without memory, and stays there.
-XLA_FFI_SDK_PURE inline void* SomewhereIfEmpty(const XLA_FFI_Buffer* buf) {
-  return CountElements(buf->dims, buf->rank) == 0 ? Somewhere<void>(nullptr) : nullptr;
-}
-XLA_FFI_SDK_HOT inline void* UntypedData(const XLA_FFI_Buffer* buf) {
-  return XLA_FFI_PREDICT_TRUE(buf->data != nullptr) ? buf->data : SomewhereIfEmpty(buf);
-}
-
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 // Type and dimensions as the runtime's other headers have them, row-major.
 XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
@@ -246,7 +232,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_HOT size_t element_count() const {
     return internal::CountElements(buf_->dims, buf_->rank);
   }
-  XLA_FFI_SDK_HOT void* untyped_data() const { return internal::UntypedData(buf_); }
+  XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
@@ -261,18 +247,18 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
     if (XLA_FFI_PREDICT_FALSE(kDType != buf_->dtype)) {
       CheckType(kDType, sizeof(T), internal::is_byte_v<Element>, std::is_same_v<Element, std::byte>);
     }
-    return internal::Somewhere<T>(buf_->data);
+    return static_cast<T*>(buf_->data);
   }
   // The same by the width alone, which is a byte for packed elements; the data is aligned for T, too.
   template <typename T>
   XLA_FFI_SDK_HOT T* reinterpret_data() const {
     CheckWidth(sizeof(T), alignof(T), ByteWidth(element_type()), internal::is_byte_v<std::remove_cv_t<T>>);
-    return internal::Somewhere<T>(buf_->data);
+    return static_cast<T*>(buf_->data);
   }
   // The bytes of elements that share them; of other elements it ends the call, as above. Not in upstream's header.
   XLA_FFI_SDK_FN Span<uint8_t> packed_data() const {
     if (XLA_FFI_PREDICT_FALSE(!IsPacked(element_type()))) NotPacked();
-    return Span<uint8_t>(internal::Somewhere<uint8_t>(buf_->data), size_bytes());
+    return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());
   }
 
  private:
@@ -330,28 +316,20 @@ class XLA_FFI_SDK_TYPE Buffer {
     return internal::CountJudged(
         buf_->dims, rank == kDynamicRank ? buf_->rank : static_cast<int64_t>(rank));
   }
-  XLA_FFI_SDK_HOT void* untyped_data() const { return internal::UntypedData(buf_); }
+  XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
   // Of a type that is deduced, so that one of packed elements is told by the line that asks for them.
-  XLA_FFI_SDK_HOT auto* typed_data() const { return Typed<NativeType<dtype>>(); }
+  XLA_FFI_SDK_HOT auto* typed_data() const { return static_cast<NativeType<dtype>*>(buf_->data); }
   // The bytes of elements that share them, of S4 for instance. Not in upstream's header.
   XLA_FFI_SDK_HOT Span<uint8_t> packed_data() const {
     static_assert(IsPacked(dtype), "these elements share no bytes: typed_data() gives them");
-    return Span<uint8_t>(Typed<uint8_t>(), size_bytes());
+    return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());
   }
 
  private:
   friend struct internal::BufferCast;
-  template <typename T>
-  XLA_FFI_SDK_HOT T* Typed() const {
-    if constexpr (rank == 0) {
-      return static_cast<T*>(buf_->data);
-    } else {
-      return internal::Somewhere<T>(buf_->data);
-    }
-  }
   const XLA_FFI_Buffer* buf_;
 };
 

@@ -7,6 +7,12 @@
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
 
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector)
+#define XLA_FFI_SDK_SHUFFLES_
+#endif
+#endif
+
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
@@ -325,9 +331,24 @@ class HandlerCore {
   XLA_FFI_SDK_HOT XLA_FFI_Error* Decode(XLA_FFI_CallFrame* frame,
                                         std::index_sequence<Is...> is) const {
     [[maybe_unused]] const Places places = Locate(frame, is);
-    bool good = ((Check<Is, Ts>(frame, places) && MemoryIsGood<Is>(frame, static_cast<const Ts*>(nullptr))) && ...);
+#if defined(__clang__)
+    // Apart: where two ways meet, Clang reads everything again.
+    if (XLA_FFI_PREDICT_FALSE(!ArePlain(frame, places, is))) return DecodeSlowly(frame, places, is);
+    return Checked(frame, places, is, true);
+  }
+  template <size_t... Is>
+  XLA_FFI_SDK_SLOW XLA_FFI_Error* DecodeSlowly(XLA_FFI_CallFrame* frame, const Places& places,
+                                               std::index_sequence<Is...> is) const {
+    return Checked(frame, places, is, AreGood(frame, places, is));
+  }
+#else
+    return Checked(frame, places, is, ArePlain(frame, places, is) || AreGood(frame, places, is));
+  }
+#endif
+  template <size_t... Is>
+  XLA_FFI_SDK_HOT XLA_FFI_Error* Checked(XLA_FFI_CallFrame* frame, [[maybe_unused]] const Places& places,
+                                         std::index_sequence<Is...> is, bool good) const {
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
-    if constexpr (kHasOperands) good = good && MemoryIsGood(frame);
     if constexpr (kHasShape) good = good && ShapeIsGood(frame);
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
@@ -372,8 +393,7 @@ class HandlerCore {
   static constexpr bool kAsksForStream = Declared::kHostOnly && kHasOperands;
   static constexpr bool kCountsVary =
       kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
-  // Whether each operand's memory is looked at beside its type, which are both known to the compiler; else one function
-  // looks at all of them.
+  // Whether each operand's type and rank are known to the compiler.
   template <template <typename> typename Tag, typename T>
   static constexpr bool IsKnown(const Tag<T>*) {
     constexpr bool kOperand =
@@ -382,7 +402,8 @@ class HandlerCore {
   }
   static constexpr bool IsKnown(const void*) { return true; }
   static constexpr bool LocatesHere() {
-    return kHasMemory && !kCountsVary && (IsKnown(static_cast<const Ts*>(nullptr)) && ...);
+    return kHasMemory && !kCountsVary && kArgs + kRets <= XLA_FFI_SDK_PAIRS &&
+           (IsKnown(static_cast<const Ts*>(nullptr)) && ...);
   }
   static constexpr bool kLocatesHere = LocatesHere();
 
@@ -420,73 +441,96 @@ class HandlerCore {
     return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
   }
 
-  // Whether the memory of a buffer can be used whose element type and rank are known; it has been checked to be one.
+  // Whether the memory of a buffer can be used whose element type and rank are known, as far as that is quickly told; it
+  // has been checked to be one. Arguments that are in-out lie where their results do.
   template <size_t i, template <typename> typename Tag, typename T>
-  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame, const Tag<T>*) {
+  XLA_FFI_SDK_HOT static bool IsPlain(const XLA_FFI_CallFrame* frame, uintptr_t* starts, const Tag<T>*) {
     constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>, kIsInOut = is_tagged_v<InOutTag, Tag<T>>;
-    if constexpr (kLocatesHere && (kIsArg || kIsInOut || is_tagged_v<RetTag, Tag<T>>)) {
+    if constexpr (kIsArg || kIsInOut || is_tagged_v<RetTag, Tag<T>>) {
       constexpr int kPosition = kIsInOut ? PositionAs(i, ElementKind::kRet) : Position(i);
       const auto* buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
                                                                   : frame->rets.rets[kPosition]);
-      constexpr unsigned kElement = OperandType<T>::kElement;
-      constexpr int64_t kRank = OperandType<T>::kRank;
-      int64_t count, recounted;  // apart, so that one of them stays in a register
-      return XLA_FFI_PREDICT_TRUE(xla_ffi_sdk_is_small(buf, kElement, kRank, &count)) ||
-             xla_ffi_sdk_find_fault(buf, kElement, kRank, &recounted) == xla_ffi_sdk_fault_none;
+      if constexpr (kIsInOut) starts[Position(i)] = 8 * size_t{Position(i)};
+      starts[kIsArg ? kPosition : kArgs + kPosition] = reinterpret_cast<uintptr_t>(buf->data);
+      return xla_ffi_sdk_is_small(buf, OperandType<T>::kElement, OperandType<T>::kRank) && buf->data != nullptr;
     }
     return true;
   }
   template <size_t i>
-  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame*, const void*) {
+  XLA_FFI_SDK_HOT static bool IsPlain(const XLA_FFI_CallFrame*, uintptr_t*, const void*) {
     return true;
   }
-  // Whether no result starts where another operand does, one comparison for each pair.
-  template <size_t... As, size_t... Rs>
-  XLA_FFI_SDK_HOT static bool StartApart(const XLA_FFI_CallFrame* frame, std::index_sequence<As...>,
-                                         std::index_sequence<Rs...>) {
-    const uintptr_t starts[] = {
-        reinterpret_cast<uintptr_t>(static_cast<const XLA_FFI_Buffer*>(frame->args.args[As])->data)...,
-        reinterpret_cast<uintptr_t>(static_cast<const XLA_FFI_Buffer*>(frame->rets.rets[Rs])->data)...};
+
+  // Whether operands start at multiples of what any element needs, and no result where another operand does.
+  template <size_t... Os>
+  XLA_FFI_SDK_HOT static bool StartApart(const uintptr_t* starts, std::index_sequence<Os...>) {
     constexpr size_t kFirst = size_t{kArgs}, kCount = kFirst + size_t{kRets};
-    bool apart = false;
-#if defined(__GNUC__) || defined(__clang__)
-    if constexpr (kCount > 8) {
-      // Four pairs at a time, by the lower halves: each result is like itself and, where there is no clash, like no other.
-      typedef uint32_t Keys __attribute__((vector_size(16)));
-      const auto key = [&](size_t i) { return i < kCount ? static_cast<uint32_t>(starts[i]) : 0u; };
-      Keys alike = {};
-      for (size_t i = 0; i < kCount; i += 4) {
-        const Keys four = {key(i), key(i + 1), key(i + 2), key(i + 3)};
-        ((alike -= reinterpret_cast<Keys>(four == (Keys{} + static_cast<uint32_t>(starts[kFirst + Rs])))), ...);
+#if defined(XLA_FFI_SDK_SHUFFLES_)
+    if constexpr (kCount > 4) {
+      // Four by four, by the lower halves of their addresses.
+      typedef uint32_t Four __attribute__((vector_size(16)));
+      typedef uint64_t Two __attribute__((vector_size(16)));
+      constexpr size_t kGroups = (kCount + 3) / 4;
+      const auto start = [&](size_t i) { return i < kCount ? starts[i] : 8 * i; };
+      const auto none = [](Four alike) {
+        const auto both = reinterpret_cast<Two>(alike);
+        return (both[0] | both[1]) == 0;
+      };
+      Four groups[kGroups], alike = {};
+      _Pragma("GCC unroll 4")
+      for (size_t g = 0; g < kGroups; ++g) {
+        const Two a = {start(4 * g), start(4 * g + 1)}, b = {start(4 * g + 2), start(4 * g + 3)};
+        groups[g] = __builtin_shufflevector(reinterpret_cast<Four>(a), reinterpret_cast<Four>(b), 0, 2, 4, 6);
+        alike |= groups[g] << 29;
       }
-      apart = alike[0] + alike[1] + alike[2] + alike[3] == uint32_t{kRets};
+      if (!none(alike)) return false;
+      _Pragma("GCC unroll 4")
+      for (size_t g = kFirst / 4; kRets > 0 && g < kGroups; ++g) {
+        const Four own = groups[g], turned[] = {__builtin_shufflevector(own, own, 1, 2, 3, 0),
+                                                __builtin_shufflevector(own, own, 2, 3, 0, 1),
+                                                __builtin_shufflevector(own, own, 3, 0, 1, 2)};
+        alike = reinterpret_cast<Four>((own == turned[0]) | (own == turned[1]));
+        _Pragma("GCC unroll 4")
+        for (size_t o = 0; o < g; ++o) {
+          alike |= reinterpret_cast<Four>((groups[o] == own) | (groups[o] == turned[0]) | (groups[o] == turned[1]) |
+                                          (groups[o] == turned[2]));
+        }
+        if (!none(alike)) return false;
+      }
+      return true;
     } else
 #endif
     {
-      apart = (IsApart(starts[kFirst + Rs], starts, std::make_index_sequence<kFirst + Rs>{}) && ...);
-    }
-    return XLA_FFI_PREDICT_TRUE(apart) || !xla_ffi_sdk_do_few_clash(frame, starts, kArgs, kRets);
-  }
-  template <size_t... Os>
-  XLA_FFI_SDK_HOT static bool IsApart(uintptr_t start, const uintptr_t* starts, std::index_sequence<Os...>) {
-    return ((start != starts[Os]) && ...);
-  }
-  // The rest of it: whether operands clash, and the memory of those that are counted now.
-  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame) {
-    if constexpr (kLocatesHere && kRets == 0) {
-      return true;
-    } else if constexpr (kLocatesHere && kArgs + kRets <= XLA_FFI_SDK_PAIRS) {
-      return StartApart(frame, std::make_index_sequence<static_cast<size_t>(kArgs)>{},
-                        std::make_index_sequence<static_cast<size_t>(kRets)>{});
-    } else {
-      return xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
+      bool apart = ((starts[Os] | ... | 0) & 7) == 0;
+      for (size_t r = kFirst; r < kCount; ++r) {
+        for (size_t other = 0; other < r; ++other) apart = apart && starts[r] != starts[other];
+      }
+      return apart;
     }
   }
 
-  // Whether the names of the contract are those of sizes alone, as far as is known here.
+  // Whether all elements that are taken later are as they have to be: as far as that is quickly told, and the rest of it.
+  template <size_t... Is>
+  XLA_FFI_SDK_HOT bool ArePlain(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
+    if constexpr (kLocatesHere) {
+      uintptr_t starts[size_t{kArgs} + size_t{kRets} + 1];
+      return XLA_FFI_PREDICT_TRUE(((Check<Is, Ts>(frame, places) &&
+                                    IsPlain<Is>(frame, starts, static_cast<const Ts*>(nullptr))) && ...) &&
+                                  StartApart(starts, std::make_index_sequence<size_t{kArgs + kRets}>{}));
+    }
+    return !kHasOperands && (Check<Is, Ts>(frame, places) && ...);
+  }
+  template <size_t... Is>
+  XLA_FFI_SDK_PURE bool AreGood(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
+    return kHasOperands && (Check<Is, Ts>(frame, places) && ...) &&
+           xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
+  }
+
+  // Whether the names of the contract are those of sizes alone, as far as is known here, and its operands are buffers.
   static constexpr bool MayPlan() {
     if constexpr (kHasShape) {
-      return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...);
+      return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...) &&
+             ((DecodeOne<Ts>::kTakes || !IsOperand(element_kind_v<Ts>)) && ...);
     } else {
       return false;
     }

@@ -20,10 +20,9 @@ struct OperandType {
   static constexpr int64_t kRank = kAnyRank;
 };
 
-// Whether there is a buffer at all, as large as every revision's.
+// Whether a buffer is as large as every revision's.
 XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
-  return buf != nullptr &&
-         static_cast<const XLA_FFI_Buffer*>(buf)->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE;
+  return static_cast<const XLA_FFI_Buffer*>(buf)->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE;
 }
 
 // The memory of an operand of any type; null where its kind is not a buffer.

@@ -150,8 +150,6 @@ struct ShapeCheck {
     if constexpr (kEntry.token) {
       return true;
     } else {
-      const XLA_FFI_Buffer* operand = xla_ffi_sdk_operand(frame, kEntry.is_arg, kEntry.index);
-      if (operand == nullptr || (operand->rank > 0 && operand->dims == nullptr)) return false;
       const XLA_FFI_Buffer* buf = Buffer<e>(frame);
       if constexpr (kEntry.ellipsis < 0) {
         return buf->rank == kEntry.words;
