@@ -40,11 +40,11 @@ impl<T: Element> Typed<'_, T> {
 
 impl<'f> RawBuffer<'f> {
     /// # Safety
-    /// `raw` is null or points to a buffer that lives as long as `'f`.
+    /// `raw` points to a buffer that lives as long as `'f`.
     #[inline(always)]
     pub(crate) unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
         // SAFETY: the caller's promise; the struct has the same 48 bytes in every revision.
-        let raw = unsafe { raw.as_ref()? };
+        let raw = unsafe { &*raw };
         (raw.struct_size >= XLA_FFI_Buffer::STRUCT_SIZE).then_some(Self { raw })
     }
 
@@ -129,22 +129,22 @@ impl<'f> RawBuffer<'f> {
         rank: Option<usize>,
     ) -> Option<Typed<'f, u8>> {
         let dims = self.ranked(rank)?;
+        let data = self.raw.data.cast::<u8>();
         let view = |data, len| Typed {
             data,
             dims: unsigned(dims),
             len,
         };
-        let data = self.raw.data.cast::<u8>();
-        // No elements may be anywhere.
-        let nowhere = view(std::ptr::without_provenance_mut(align), 0);
-        if data.is_null() {
-            return has_zero(dims).then_some(nowhere);
+        if !data.is_null() && data.addr() % align == 0 {
+            if let Some(len) = small_count(dims, size) {
+                return Some(view(data, len));
+            }
         }
-        let len = count(dims, size)?;
-        if data.addr() % align != 0 {
-            return (len == 0).then_some(nowhere);
+        match reachable(dims, size, data.addr(), align)? {
+            // No elements may be anywhere.
+            0 => Some(view(std::ptr::without_provenance_mut(align), 0)),
+            len => Some(view(data, len)),
         }
-        Some(view(data, len))
     }
 }
 
@@ -155,23 +155,35 @@ fn unsigned(dims: &[i64]) -> &[usize] {
     unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) }
 }
 
-/// The product of dimensions; `None` if one is negative, or the product or the number of bytes is too large.
+/// The product of up to two dimensions, none of them negative or so large that the number of bytes may be too large.
 #[inline(always)]
-fn count(dims: &[i64], size: usize) -> Option<usize> {
-    // As an unsigned number a negative dimension is so large that the product is too large, unless another one is zero.
-    let product = dims
-        .iter()
-        .try_fold(1_usize, |product, &dim| product.checked_mul(dim as usize));
-    match product {
-        Some(len) if len.wrapping_sub(1) < isize::MAX as usize / size => Some(len),
-        _ => has_zero(dims).then_some(0),
-    }
+fn small_count(dims: &[i64], size: usize) -> Option<usize> {
+    let (a, b) = match *dims {
+        [] => (1, 1),
+        [a] => (a as usize, 1),
+        [a, b] => (a as usize, b as usize),
+        _ => return None,
+    };
+    // As an unsigned number a negative dimension is large.
+    let most = (isize::MAX as usize / size).isqrt().min(i32::MAX as usize);
+    (a | b <= most).then(|| a * b)
 }
 
-/// Whether a dimension is zero and none is negative.
+/// The number of elements, if there are none or they can be at that address.
 // Inline for the same reason as `RawAttrs::position`.
 #[cold]
 #[inline]
-fn has_zero(dims: &[i64]) -> bool {
-    dims.contains(&0) && dims.iter().all(|&dim| dim >= 0)
+fn reachable(dims: &[i64], size: usize, address: usize, align: usize) -> Option<usize> {
+    let len = count(dims, size)?;
+    (len == 0 || (address != 0 && address & (align - 1) == 0)).then_some(len)
+}
+
+/// The product of dimensions; `None` if one is negative, or the product or the number of bytes is too large.
+#[cold]
+#[inline]
+fn count(dims: &[i64], size: usize) -> Option<usize> {
+    let len = dims.iter().try_fold(1_usize, |len, &dim| {
+        Some(len.saturating_mul(usize::try_from(dim).ok()?))
+    })?;
+    (len.saturating_mul(size) <= isize::MAX as usize).then_some(len)
 }

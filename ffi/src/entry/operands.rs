@@ -73,12 +73,11 @@ pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -
     }
     let args = const { operands(H::PARAMS, true) };
     let compared = const { compared::<N>(H::PARAMS) };
-    // The low halves of addresses are compared faster. If two are equal, `any_clash` has the last word.
-    let mut starts = [0_u32; N];
+    let mut starts = [0; N];
     let start = |index: usize, raw: Option<RawBuffer<'_>>| match raw {
-        Some(raw) if compared[index] => raw.data().addr() as u32,
+        Some(raw) if compared[index] => raw.data().addr(),
         // Absent, or not compared: a number that no other operand has.
-        _ => index as u32,
+        _ => index,
     };
     let (of_args, of_rets) = starts.split_at_mut(args);
     for (index, place) in of_args.iter_mut().enumerate() {
@@ -92,7 +91,7 @@ pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -
 
 /// Whether a number from `args` on may be equal to one before it. May be wrong where it says yes.
 #[inline(always)]
-fn may_clash<const N: usize>(starts: &[u32; N], args: usize) -> bool {
+fn may_clash<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if N > 4 {
         return may_clash_by_fours(starts, args);
@@ -100,28 +99,33 @@ fn may_clash<const N: usize>(starts: &[u32; N], args: usize) -> bool {
     (args..N).any(|ret| starts[..ret].contains(&starts[ret]))
 }
 
-/// The same four by four: 8 arguments beside 8 results take half the time. Two arguments among the four that the first
-/// result is in are compared, too.
+/// The same by the low halves of addresses, four by four: 8 arguments beside 8 results take half the time. Two arguments
+/// among the four that the first result is in are compared, too.
 #[cfg(target_arch = "x86_64")]
 #[expect(
     clippy::multiple_unsafe_ops_per_block,
     reason = "one reason for all: SSE2"
 )]
 #[inline(always)]
-fn may_clash_by_fours<const N: usize>(starts: &[u32; N], args: usize) -> bool {
-    use std::arch::x86_64::{_mm_cmpeq_epi32, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi32};
-    use std::arch::x86_64::{_mm_setzero_si128, _mm_shuffle_epi32};
-    // A number that is not there is one that no other operand has.
-    let number = |index: usize| {
+fn may_clash_by_fours<const N: usize>(starts: &[usize; N], args: usize) -> bool {
+    use std::arch::x86_64::{
+        _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_epi8,
+    };
+    use std::arch::x86_64::{
+        _mm_or_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi32, _mm_shuffle_ps,
+    };
+    // A start that is not there is one that no other operand has.
+    let start = |index: usize| {
         starts
             .get(index)
-            .map_or(index as i32, |start| *start as i32)
+            .map_or(index as i64, |start| *start as i64)
     };
     // SAFETY: every x86-64 has SSE2.
     unsafe {
         let four = |group: usize| {
-            let [a, b, c, d] = std::array::from_fn(|index| number(4 * group + index));
-            _mm_set_epi32(d, c, b, a)
+            let [a, b, c, d] = std::array::from_fn(|index| start(4 * group + index));
+            let two = |low, high| _mm_castsi128_ps(_mm_set_epi64x(high, low));
+            _mm_castps_si128(_mm_shuffle_ps::<0b10_00_10_00>(two(a, b), two(c, d)))
         };
         let mut equal = _mm_setzero_si128();
         for group in args / 4..N.div_ceil(4) {
