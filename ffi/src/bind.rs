@@ -7,7 +7,7 @@ pub(crate) mod remaining;
 
 use crate::call::frame::Frame;
 use crate::declare::at::At;
-use crate::declare::param::Param;
+use crate::declare::param::{Kind, Param};
 use crate::entry::problems::Problems;
 
 /// A type that can be a parameter of a handler.
@@ -83,4 +83,12 @@ pub unsafe trait Bind<'f>: Sized {
     /// Reports what is wrong with the parameter, if anything. It is called for every parameter of a refused call,
     /// including those that `bind` decoded.
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
+
+    /// Decodes a parameter that may be absent where it is a part of the context; `None` if something is wrong.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn find(frame: &Frame<'f>, at: &At) -> Option<Option<Self>> {
+        let value = Self::bind(frame, at);
+        (value.is_some() || matches!(at.param.kind, Kind::Context)).then_some(value)
+    }
 }

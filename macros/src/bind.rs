@@ -35,6 +35,7 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let (frame, at) = (ours("__frame"), ours("__at"));
     let param = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::PARAM);
     let bind = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind(#frame, #at));
+    let find = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::find(#frame, #at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
         // SAFETY: what it is made from keeps the promise, and is only read.
@@ -55,6 +56,16 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
                 __problems: &mut ::xla_ffi::Problems<'_>,
             ) {
                 ::xla_ffi::__private::explain_made::<#from, Self>(__frame, __at, __problems);
+            }
+
+            fn find(
+                __frame: &::xla_ffi::Frame<#lifetime>,
+                __at: &::xla_ffi::At,
+            ) -> ::core::option::Option<::core::option::Option<Self>> {
+                let ::core::option::Option::Some(__from) = #find? else {
+                    return ::core::option::Option::Some(::core::option::Option::None);
+                };
+                #made(__from).ok().map(::core::option::Option::Some)
             }
         }
 

@@ -39,5 +39,4 @@ where
         _ => "parameter",
     };
     problems.push(format!("{what} `{}`: {error}", at.param.name));
-    problems.is_error = true;
 }

@@ -19,15 +19,6 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
     }
 }
 
-/// Whether a part of the context could not be decoded only because the call has none.
-#[cold]
-fn is_absent<'f, T: Bind<'f>>(frame: &Frame<'f>, at: &At) -> bool {
-    let mut text = String::new();
-    let mut problems = Problems::new(&mut text, "");
-    T::explain(frame, at, &mut problems);
-    !problems.is_error
-}
-
 /// `None` where the operand or attribute did not come, or the host lacks the part of the context;
 /// such a parameter does not raise the handler's floor. User data and state are `None` where the host
 /// has none to give; that it does not take their type, or has an object of another type, is an error.
@@ -40,19 +31,14 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
         if !present(frame, at) {
             return Some(None);
         }
-        match T::bind(frame, at) {
-            None if matches!(at.param.kind, Kind::Context) => {
-                is_absent::<T>(frame, at).then_some(None)
-            }
-            value => value.map(Some),
-        }
+        T::find(frame, at)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         if !present(frame, at) {
             return;
         }
-        if matches!(at.param.kind, Kind::Context) && is_absent::<T>(frame, at) {
+        if matches!(at.param.kind, Kind::Context) && matches!(T::find(frame, at), Some(None)) {
             return;
         }
         if matches!(at.param.kind, Kind::InOut) {

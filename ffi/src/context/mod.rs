@@ -79,8 +79,12 @@ macro_rules! context {
             ) {
                 if let Err(error) = <Self as $crate::context::Context<'f>>::from_frame(frame) {
                     problems.context(&format!("`{}`", at.param.name), &error);
-                    problems.is_error |= <Self as $crate::context::Context<'f>>::find(frame).is_err();
                 }
+            }
+
+            #[inline(always)]
+            fn find(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::at::At) -> Option<Option<Self>> {
+                <Self as $crate::context::Context<'f>>::find(frame).ok()
             }
         }
     };

@@ -57,8 +57,6 @@ pub struct Problems<'a> {
     separator: &'static str,
     count: usize,
     pub(crate) other_than_lacks: bool,
-    /// Whether a part of the context is wrong, and not just absent: an `Option` does not hide it.
-    pub(crate) is_error: bool,
     /// The code that a part of the context asks for, whatever else is wrong.
     code: Option<ErrorCode>,
 }
@@ -72,7 +70,6 @@ impl<'a> Problems<'a> {
             separator,
             count: 0,
             other_than_lacks: false,
-            is_error: false,
             code: None,
         }
     }
