@@ -26,17 +26,7 @@ const OURS: [(&str, &str); 3] = [
 ];
 /// Costs that are above upstream's header: case, column, and how many times upstream's cost they may take meanwhile.
 /// `docs/performance.md` has what was measured.
-const NOT_YET: [(&str, &str, f64); 9] = [
-    ("8 arguments, 8 results", "rust", 1.12),
-    ("8 arguments, 8 results", "cpp_gcc", 1.36),
-    ("8 arguments, 8 results", "cpp_clang", 1.3),
-    ("8 results", "rust", 1.06),
-    ("8 results", "cpp_gcc", 1.27),
-    ("8 results", "cpp_clang", 1.09),
-    ("8 arguments", "cpp_gcc", 1.07),
-    ("16 arguments", "cpp_gcc", 1.12),
-    ("4 arguments, one of 2^30 rows", "cpp_gcc", 1.16),
-];
+const NOT_YET: [(&str, &str, f64); 1] = [("8 arguments, 8 results", "rust", 1.12)];
 
 /// One case: nanoseconds of one call, by column.
 pub(super) struct Row {
