@@ -47,9 +47,9 @@ def _run_stubs(given):
 
 
 def _run_needs(given):
-    from . import _misfits
+    from . import _export
 
-    text, good = _misfits.report(given.model, given.lib)
+    text, good = _export.report(given.model, given.lib)
     _say(text)
     return 0 if good else 1
 

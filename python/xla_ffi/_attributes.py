@@ -5,15 +5,11 @@ type would refuse it. Here the declared type decides, and a value that does not 
 """
 
 import difflib
-import enum
 from collections.abc import Mapping
 
 import numpy as np
 
 from . import _dtypes, _values
-
-#: The libraries whose arrays may stand for what is not known before the program runs.
-_TRACING = ("jax", "tensorflow")
 
 #: Elements of the attributes whose type nobody declares.
 _UNTYPED = [np.dtype(kind).name for name, kind in _dtypes.ATTRIBUTES.items() if name != "bool"]
@@ -21,15 +17,10 @@ _UNTYPED = [np.dtype(kind).name for name, kind in _dtypes.ATTRIBUTES.items() if 
 
 def cast_all(spec, given):
     """Attributes as ``ffi_call`` takes them, from the keyword arguments of a call."""
-    for name in given:
-        if not isinstance(name, str):
-            raise TypeError(f"{spec.library}.{spec.name}: the names of attributes are to be str, got {_values.shown(name)}")
-        if not name:
-            raise TypeError(f"{spec.library}.{spec.name}: an attribute has the name '', and XLA passes none without a name")
     declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
     given = _stated(spec, declared, {name: value for name, value in given.items() if value is not None})
-    problems = []
-    for name in given:
+    cast, problems = {}, []
+    for name, value in given.items():
         if name not in declared and not spec.open_attrs:
             if name in (arg.name for arg in spec.args):
                 problems.append(f"{name!r} is an operand: operands are given by position, attributes by keyword")
@@ -37,9 +28,7 @@ def cast_all(spec, given):
             near = difflib.get_close_matches(name, declared, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(declared) or 'none'}"
             problems.append(f"no attribute {name!r}: {hint}")
-    cast = {}
-    for name, value in given.items():
-        if name not in declared and not problems:
+        elif name not in declared:
             try:
                 cast[name] = _untyped(value)
             except TypeError as error:
@@ -93,7 +82,6 @@ def _dictionary(spec, name, value):
     value = _stated(spec, inner, value)
     result = {}
     for key, item in value.items():
-        _key(key)
         if key not in inner:
             if inner and not spec.open_attrs:
                 raise TypeError(f"it has no {key!r}, but {', '.join(inner)}")
@@ -113,17 +101,16 @@ def _dictionary(spec, name, value):
 
 
 def _value(kind, value):
-    _refuse_traced(value)
     if kind == "any":
         return _untyped(value)
     if kind == "str":
         if not isinstance(value, str):
             raise TypeError(f"expected a str, got {_values.shown(value)}")
         return value
+    if kind in ("c64", "c128", "[bool]", "[c64]", "[c128]"):
+        raise TypeError(f"it is of type {kind}, which XLA does not pass as an attribute")
     if kind.startswith("["):
-        return _array(kind[1:-1], value)
-    if kind in ("c64", "c128"):
-        raise TypeError(f"it is of type {kind}, and XLA passes no complex attributes; the handler cannot be called from JAX or TensorFlow")
+        return np.ascontiguousarray(_elements(kind[1:-1], value)).reshape(-1)
     value = _elements(kind, value)
     if value.ndim != 0:
         raise TypeError(f"expected one {kind}, got an array of shape {list(value.shape)}")
@@ -132,22 +119,15 @@ def _value(kind, value):
 
 def _in_range(attr, value):
     """The value if it is in the attribute's range. XLA drops a call whose results are empty, so its handler may never check."""
-    numbers = np.asarray(value).reshape(-1) if (attr.minimum, attr.maximum) != (None, None) else np.empty(0)
     for word, bound in ("min", attr.minimum), ("max", attr.maximum):
-        if bound is None or numbers.dtype.kind not in "iuf":
-            continue
-        # A bound of a float is rounded as the value was.
-        limit = float(numbers.dtype.type(bound)) if numbers.dtype.kind == "f" else bound
-        for number in numbers.tolist():
-            if not (number >= limit if word == "min" else number <= limit):
-                raise ValueError(f"{number} is {'less' if word == 'min' else 'greater'} than its {word}, {bound}")
+        if bound is not None:
+            numbers = np.atleast_1d(value)
+            # A bound of a float is rounded as the value was.
+            limit = numbers.dtype.type(bound) if numbers.dtype.kind == "f" else bound
+            wrong = numbers[~(numbers >= limit if word == "min" else numbers <= limit)]
+            if wrong.size:
+                raise ValueError(f"{wrong[0].item()} is {'less' if word == 'min' else 'greater'} than its {word}, {bound}")
     return value
-
-
-def _array(kind, value):
-    if kind in ("bool", "c64", "c128"):
-        raise TypeError(f"it is an array of {kind}, which XLA does not pass as an attribute")
-    return np.ascontiguousarray(_elements(kind, value)).reshape(-1)
 
 
 def _elements(kind, value):
@@ -163,8 +143,7 @@ def _elements(kind, value):
 
 def _constant(value):
     """A value with NumPy's arrays in place of jax's and others', in lists too."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError("it is a masked array, and attributes have no masks: write .filled(...)")
+    _values.refuse_masked(value)
     if isinstance(value, (list, tuple)):
         return [_constant(item) for item in value]
     if isinstance(value, (range, memoryview)) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
@@ -175,8 +154,6 @@ def _constant(value):
 def _untyped(value):
     """A value whose type nobody declares, as JAX too decides it: an int becomes S64, a float F64."""
     if isinstance(value, Mapping):
-        for key in value:
-            _key(key)
         return {key: _untyped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
         raise TypeError(f"no list is passed, got {_values.shown(value)}: write numpy.array(..., dtype)")
@@ -185,9 +162,7 @@ def _untyped(value):
     if hasattr(value, "__array__"):
         return _array_of_its_own(value)
     if not isinstance(value, (bool, int, float)):
-        how = {bytes: "write numpy.frombuffer(x, numpy.uint8), or x.decode()"}.get(type(value), "write what it stands for")
-        how = "write x.value" if isinstance(value, enum.Enum) else how
-        raise TypeError(f"a handler takes bools, numbers, texts, arrays and dicts of such, got {_values.shown(value)}: {how}")
+        raise TypeError(f"a handler takes bools, numbers, texts, arrays and dicts of such, got {_values.shown(value)}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise TypeError(f"{value} does not fit i64, which an int becomes")
     return value
@@ -200,18 +175,6 @@ def _array_of_its_own(value):
     if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
         raise TypeError(f"XLA passes no {value.dtype.name} as an attribute, got {_values.shown(value)}: write float(x), or x.astype(…)")
     return value if isinstance(value, np.generic) else np.array(value, dtype=value.dtype.newbyteorder("="))
-
-
-def _key(key):
-    if not isinstance(key, str):
-        raise TypeError(f"its keys are to be str, got {_values.shown(key)}")
-    if not key:
-        raise TypeError("it has the key '', and XLA passes no attribute without a name")
-
-
-def _refuse_traced(value):
-    if hasattr(value, "__array__") and type(value).__module__.startswith(_TRACING):
-        _known(value)
 
 
 def _known(value):

@@ -4,11 +4,11 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import jax
 
-from . import _library, _listed, _misfits, _model, _needs, _record
+from . import _file, _given, _jax, _library, _manifest, _model, _needs, _record, _signature
 from ._errors import LibraryError
 from ._needs import Need
 
@@ -21,6 +21,7 @@ class Model:
         self.exported = exported
         #: The targets that it calls, as :class:`Need`; of a model that was read, those of its derivatives, too.
         self.needs = tuple(needs)
+        # As the file lists them: dictionaries with the keys "file", "prefix", "digest" and "targets", and what `load` was told.
         self._libraries = tuple(libraries)
         self._vjp_order = vjp_order
 
@@ -40,10 +41,10 @@ class Model:
         needs, libraries = self.needs, self._libraries
         if order != self._vjp_order:
             # What the derivatives call, which have just been made.
-            needs = _needs.merged(_needs.opened(body, "the model").calls)
-            known = {target for each in libraries for target in each.targets}
-            libraries = (*libraries, *_listed.used(need.target for need in needs if need.target not in known))
-        return _model.written({"libraries": _listed.written(libraries), "needs": [dataclasses.asdict(need) for need in needs]}, body)
+            needs = _needs.opened(body, "the model")[0]
+            known = {target for each in libraries for target in each["targets"]}
+            libraries = (*libraries, *_used(need.target for need in needs if need.target not in known))
+        return _model.written({"libraries": libraries, "needs": [dataclasses.asdict(need) for need in needs]}, body)
 
     def __repr__(self) -> str:
         return f"<model {self.exported.fun_name} for {', '.join(self.exported.platforms)}: {', '.join(need.target for need in self.needs) or 'no handlers'}>"
@@ -60,7 +61,7 @@ def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None]
     platforms = [platforms] if isinstance(platforms, str) else platforms
     jitted = function if hasattr(function, "trace") or hasattr(function, "lower") else jax.jit(function)
     while True:
-        vouched = _listed.loaded().keys()
+        vouched = _loaded().keys()
         checks = [jax_export.DisabledSafetyCheck.custom_call(target) for target in vouched]
         try:
             with _record.plain():
@@ -68,10 +69,10 @@ def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None]
             break
         except ValueError:
             # The function itself may have loaded the library.
-            if vouched >= _listed.loaded().keys():
+            if vouched >= _loaded().keys():
                 raise
     found = _needs.needs(exported)
-    return Model(exported, found, _listed.used(need.target for need in found))
+    return Model(exported, found, _used(need.target for need in found))
 
 
 def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union[Iterable[Any], "_library.Library"] = ()) -> Model:
@@ -85,54 +86,148 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     """
     if isinstance(libraries, (str, bytes, os.PathLike)):
         raise LibraryError(f"libraries={libraries!r} is one path: give a list of them")
-    given = [_listed.given(each) for each in ([libraries] if isinstance(libraries, _library.Library) else libraries)]
+    given = [_elsewhere(each) for each in ([libraries] if isinstance(libraries, _library.Library) else libraries)]
     data, where = _model.read(model)
     head, body = _model.parts(data, where)
-    listed = _listed.read(head, where)
+    listed = head.get("libraries", [])
     exported = _needs.with_derivatives(_needs.deserialized(body, where), where)
-    calls, platforms = _needs.of_exported(exported, where)
-    found = _needs.merged(calls)
-    stand = _listed.standing(listed, given)
+    found, platforms = _needs.of_exported(exported, where)
+    stand = _standing(listed, given)
     for entry, choices in zip(listed, stand):
         if choices:
-            _listed.take_place(entry, choices[0])
+            _take_place(entry, choices[0])
     targets = [need.target for need in found if not need.of_jax]
     for each in given:
         if each.library is None and not any(each in choices for choices in stand) and not _are_there(targets, platforms):
             _library.load(each.path)
     for entry, choices in zip(listed, stand):
         # What is registered already, from elsewhere, need not be there.
-        if not choices and os.path.exists(entry.file) and not _are_there(entry.targets, platforms):
-            _library.load(entry.file, entry.prefix, **entry.signatures)
-    have = _listed.loaded()
+        if not choices and os.path.exists(entry["file"]) and not _are_there(entry["targets"], platforms):
+            _library.load(entry["file"], entry["prefix"], **_given.read_back(entry))
+    have = _loaded()
     missing = [target for target in targets if target not in have]
     if missing:
-        files = ", ".join(each.file for each in listed)
+        files = ", ".join(entry["file"] for entry in listed)
         hint = f"it was exported with {files}" if files else "say which libraries have them with libraries="
         raise LibraryError(f"{where} calls {', '.join(missing)}, which no loaded library has: {hint}")
-    _refuse_other_platforms(calls, platforms, where)
-    others = _listed.other_builds(listed, targets)
+    for target in targets:
+        if platforms and _lacks(target, platforms, have) == list(platforms):
+            raise LibraryError(f"{where} calls {target} for {' or '.join(platforms)}, and the loaded library does not have it for that")
+    others = _other_builds(listed, targets)
     if others:
         warnings.warn(f"{where} was exported with another build of {' and '.join(others)}: its results may differ", RuntimeWarning, stacklevel=2)
-    return Model(exported[0], found, _listed.used(targets, given), len(exported) - 1)
+    return Model(exported[0], found, _used(targets, given), len(exported) - 1)
+
+
+def report(model, paths):
+    """``(text, whether all are there)``: a line for each target that a model calls, and which of the libraries has it."""
+    data, where = _model.read(model)
+    listed, given = _model.parts(data, where)[0].get("libraries", []), [_elsewhere(path) for path in paths]
+    stand, have = _standing(listed, given), {}
+    for path, each in zip(paths, given):
+        # Under its own names, and under those of the model's list.
+        said = {None: {}, **{entry["prefix"]: _given.read_back(entry) for entry, choices in zip(listed, stand) if each in choices}}
+        libraries = _manifest.read_all(each.path, required=not any(any(keywords.values()) for keywords in said.values()))
+        for prefix, keywords in said.items():
+            for name, (handlers, legacy) in _given.complete(each.path, libraries, keywords.get("handlers"), keywords.get("legacy")).items():
+                targets = [f"{prefix or name}.{handler}" for handler in handlers]
+                have.update(dict.fromkeys([*targets, *(f"{prefix}.{spec.name}" if prefix else spec.name for spec in legacy)], path))
+    lines, good = [], True
+    for need in _needs.opened(data, where)[0]:
+        by = "jax" if need.of_jax else have.get(need.target)
+        good = good and by is not None
+        attributes = ", ".join(f"{name}: {kind}" for name, kind in need.attributes)
+        said = f"in {by}" if by else "in none of the libraries" if paths else "?"
+        # What a model says is one line, and no command for a terminal.
+        lines.append(_signature.printable(f"{need.target}  API version {need.api_version}  {{{attributes}}}  {said}").replace("\n", "\\n"))
+    return "\n".join(lines) + "\n" if lines else "it calls no handlers\n", good or not paths
+
+
+# ---- the libraries of a model, as its file lists them, and those that stand for them where it is loaded ----------------
+
+
+class _Given(NamedTuple):
+    """A library that a caller gives, as a path or as a loaded one."""
+
+    path: str
+    names: set[str]
+    digest: str
+    library: Any = None
+
+
+def _elsewhere(each):
+    if isinstance(each, _library.Library):
+        return _Given(each.path, {os.path.basename(each.path)}, each.digest, each)
+    path = os.fsdecode(each)
+    real = os.path.realpath(path)
+    return _Given(real, {os.path.basename(path), os.path.basename(real)}, _file.read(real).digest)
+
+
+def _loaded():
+    """The libraries of this process by the targets that they have registered; several have one for a platform each."""
+    found = {}
+    for library in _library.loaded():
+        targets = [handler.target for handler in library.handlers.values() if not handler.refused]
+        for target in (*targets, *(each.target for each in library.legacy.values())):
+            # One file that is loaded with several descriptions is there once.
+            found.setdefault(target, {})[library.path, library.prefix, library.digest] = library
+    return {target: list(libraries.values()) for target, libraries in found.items()}
+
+
+def _used(targets, given=()):
+    """The list of the loaded libraries that have these targets; where a caller gave one of them, it lies there."""
+    places, theirs, have = {each.digest: each.path for each in given}, {}, _loaded()
+    for target in targets:
+        for library in have.get(target, ()):
+            theirs.setdefault(library, []).append(target)
+    return [
+        {"file": places.get(each.digest, each.path), "prefix": each.prefix, "digest": each.digest, "targets": calls, **_given.written(each._given)}
+        for each, calls in theirs.items()
+    ]
+
+
+def _standing(listed, given):
+    """For each library of a list those of ``given`` that may stand for it: the same bytes; or else, of those that are
+    nothing of the list byte for byte, a file of its name, or what is loaded with its prefix."""
+    digests = {entry["digest"] for entry in listed}
+    others = [each for each in given if each.digest not in digests]
+    found = []
+    for entry in listed:
+        named = lambda each: os.path.basename(entry["file"]) in each.names
+        prefixed = lambda each: each.library is not None and each.library.prefix == entry["prefix"] is not None
+        same = [each for each in given if each.digest == entry["digest"]]
+        found.append(same or [each for each in others if named(each) or prefixed(each)])
+    return found
+
+
+def _take_place(entry, choice):
+    """Loads what stands for a library of the list, under the names that the model calls."""
+    # This process may have the same bytes from elsewhere.
+    if any((each.digest, each.prefix) == (choice.digest, entry["prefix"]) for each in _library.loaded()):
+        return
+    said = choice.library._given if choice.library is not None else {}
+    _library.load(choice.path, entry["prefix"], **(said if any(said.values()) else _given.read_back(entry)))
 
 
 def _are_there(targets, platforms):
     """Whether targets are registered, for all of a model's platforms."""
-    have = _listed.loaded()
+    have = _loaded()
     return all(target in have and not _lacks(target, platforms, have) for target in targets)
 
 
 def _lacks(target, platforms, have):
     """Those of a model's platforms that a target is not registered for; of a legacy target they are not known."""
     handlers = [handler for library in have.get(target, ()) for handler in library.handlers.values() if handler.target == target]
-    registered = [platform for handler in handlers for platform in handler.spec.platforms]
-    return [platform for platform in platforms if handlers and not _misfits.is_for(registered, platform)]
+    names = {"cpu" if _jax.is_cpu(name) else name.lower() for handler in handlers for name in handler.spec.platforms}
+    is_there = lambda platform: platform in names or ("gpu" in names and platform in ("cuda", "rocm"))
+    return [platform for platform in platforms if handlers and not is_there(platform.lower())]
 
 
-def _refuse_other_platforms(calls, platforms, where):
-    """Refuses a model whose calls are registered, but for none of its platforms."""
-    have = _listed.loaded()
-    for target in dict.fromkeys(call.need.target for call in calls if call.always):
-        if platforms and set(_lacks(target, platforms, have)) == set(platforms):
-            raise LibraryError(f"{where} calls {target} for {' or '.join(platforms)}, and the loaded library does not have it for that")
+def _other_builds(listed, targets):
+    """The files that have registered one of these targets and are not, byte for byte, those that the model was exported with."""
+    of_target = {}
+    for entry in listed:
+        for target in entry["targets"]:
+            of_target.setdefault(target, set()).add(entry["digest"])
+    owners = {target: _library.owners({target}) for target in targets}
+    return sorted({path for target, each in owners.items() for path, digest in each if digest not in of_target.get(target, {digest})})

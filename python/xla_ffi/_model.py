@@ -35,19 +35,11 @@ def parts(data, where):
     if not data.startswith(MAGIC):
         return {}, data
     at = len(MAGIC) + 4
-    if len(data) < at:
-        raise LibraryError(f"{where} is cut off: it ends before its head")
-    (length,) = struct.unpack_from("<I", data, len(MAGIC))
-    if len(data) < at + length:
-        raise LibraryError(f"{where} is cut off: its head has {length} bytes, {len(data) - at} are there")
     try:
-        head = json.loads(data[at : at + length].decode())
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise LibraryError(f"{where}: its list of handlers is damaged: {error}") from error
-    listed = head.get("libraries", []) if isinstance(head, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
-        raise LibraryError(f"{where}: its list of handlers is damaged")
-    body = data[at + length :]
-    if head.get("digest") != _digest(body):
-        raise LibraryError(f"{where} is cut off or damaged: what jax wrote is not there byte for byte")
-    return head, body
+        (length,) = struct.unpack_from("<I", data, len(MAGIC))
+        head, body = json.loads(data[at : at + length].decode()), data[at + length :]
+        if head["digest"] == _digest(body):
+            return head, body
+    except (struct.error, ValueError, TypeError, KeyError):
+        pass
+    raise LibraryError(f"{where} is cut off or damaged: it is not byte for byte what was written")

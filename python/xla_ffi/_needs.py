@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import types
-from typing import Any, NamedTuple, Optional
+from typing import Any
 
 from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
@@ -39,57 +39,42 @@ def needs(model: Any) -> list[Need]:
     """
     if isinstance(getattr(model, "needs", None), tuple):
         return list(model.needs)
-    return merged((of_exported([model]) if hasattr(model, "mlir_module") else opened(*_model.read(model))).calls)
+    return (of_exported([model]) if hasattr(model, "mlir_module") else opened(*_model.read(model)))[0]
 
 
-def merged(calls):
+def _merged(calls):
     """Each target once, with the attributes of all of its calls."""
     found = {}
-    for call in calls:
-        need = call.need
+    for need in calls:
         before = found.get((need.target, need.api_version))
         attributes = tuple(sorted({*need.attributes, *(before.attributes if before else ())}))
         found[need.target, need.api_version] = dataclasses.replace(need, attributes=attributes)
     return list(found.values())
 
 
-class Call(NamedTuple):
-    """One call of a target."""
-
-    need: Need
-    #: Whether it is compiled whenever the model is: not so where jax has several for XLA to choose from.
-    always: bool = True
-
-
-class Calls(NamedTuple):
-    """What a model calls, without what the compiler replaces."""
-
-    calls: list[Call]
-    #: Those that the model is for; None where it does not say.
-    platforms: Optional[tuple[str, ...]]
-
-
 def opened(data, where):
-    """The calls in a model's bytes, with those of the derivatives that they hold; ``where`` is what they are called."""
+    """The needs in a model's bytes, with those of the derivatives that they hold, and the platforms that it is for, None where
+    it does not say; ``where`` is what they are called."""
     _head, body = _model.parts(data, where)
     if body.startswith(_PORTABLE):
         from jax import export as jax_export
 
         # As jax reads it: the bindings' own reader is not safe to call in its earlier releases.
         read = lambda: jax_export.Exported.mlir_module(types.SimpleNamespace(mlir_module_serialized=body))
-        return Calls(_calls(_stablehlo(types.SimpleNamespace(mlir_module=read), where), where), None)
+        return _merged(_calls(_stablehlo(types.SimpleNamespace(mlir_module=read), where), where)), None
     try:
         text = body.decode("utf-8")
         if "module" in text or "func" in text:
-            return Calls(_calls(text, where), None)
+            return _merged(_calls(text, where)), None
     except UnicodeDecodeError:
         pass
     return of_exported(with_derivatives(deserialized(body, where, f"{where} is neither StableHLO nor a model"), where), where)
 
 
 def of_exported(exported, where="the model"):
-    """The calls of what jax exported: a function, and derivatives of it."""
-    return Calls([call for each in exported for call in _calls(_stablehlo(each, where), where)], getattr(exported[0], "platforms", None))
+    """The same of what jax exported: a function, and derivatives of it."""
+    calls = [call for each in exported for call in _calls(_stablehlo(each, where), where)]
+    return _merged(calls), getattr(exported[0], "platforms", None)
 
 
 def deserialized(body, where, what=None):
@@ -127,50 +112,26 @@ def _damage(what):
 
 
 def _calls(text, where):
-    """The calls of a module."""
-    found, callees, entries = [], {}, set()
+    """The calls of a module, without what the compiler replaces."""
     with mlir.make_ir_context(), _damage(f"{where} is no StableHLO that jaxlib {_jax.JAXLIB} reads"):
-        module = ir.Module.parse(text)
-        for operation, function, chosen in _operations(module.operation):
-            attributes = operation.attributes
-            if operation.name in ("stablehlo.custom_call", "mhlo.custom_call"):
-                found.append((_need(operation), function, chosen))
-            elif operation.name == "func.func" and _text(attributes, "sym_visibility") != "private":
-                entries.add(_text(attributes, "sym_name"))
-            elif operation.name == "func.call" and not chosen:
-                callees.setdefault(function, set()).add(str(attributes["callee"]))
-    always, open_ = set(), [None, *entries]
-    while open_:
-        function = open_.pop()
-        if function not in always:
-            always.add(function)
-            open_ += [callee.removeprefix("@").strip('"') for callee in callees.get(function, ())]
-    return [
-        Call(need, not chosen and function in always) for need, function, chosen in found if need.target not in _COMPILERS
-    ]
+        operations = _operations(ir.Module.parse(text).operation)
+        found = [_need(each) for each in operations if each.name in ("stablehlo.custom_call", "mhlo.custom_call")]
+    return [need for need in found if need.target not in _COMPILERS]
 
 
 def _operations(operation):
-    """Each operation, with the function that it is in, and whether it is in one of several branches."""
-    stack = [(operation, None, False)]
+    """Each operation, those within others too."""
+    stack = [operation]
     while stack:
-        current, function, chosen = stack.pop()
-        yield current, function, chosen
-        if current.name == "func.func":
-            function, chosen = _text(current.attributes, "sym_name"), False
-        chosen = chosen or current.name in ("stablehlo.case", "stablehlo.if")
-        inner = [(each.operation, function, chosen) for region in current.regions for block in region for each in block]
-        stack.extend(reversed(inner))
-
-
-def _text(attributes, name):
-    return ir.StringAttr(attributes[name]).value if name in attributes else None
+        current = stack.pop()
+        yield current
+        stack.extend(reversed([each.operation for region in current.regions for block in region for each in block]))
 
 
 def _need(operation):
     """The target of a call as a need."""
     attributes = operation.attributes
-    target = _text(attributes, "call_target_name")
+    target = ir.StringAttr(attributes["call_target_name"]).value
     # Exported modules keep the dictionary of XLA FFI beside a call of an older version.
     version = int(ir.IntegerAttr(attributes["api_version"]).value) if "api_version" in attributes else 1
     config = next((attributes[key] for key in ("mhlo.backend_config", "backend_config") if key in attributes), None)

@@ -5,7 +5,6 @@ usage: exports.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 
 import contextlib
 import io
-import json
 import os
 import shutil
 import subprocess
@@ -80,50 +79,14 @@ def lists(path, folder):
             raise AssertionError((status, text))
     if command(os.path.join(folder, "text.mlir"))[0] != 0:
         raise AssertionError("asked without libraries")
-    wrong = os.path.join(folder, "wrong.mlir")
-    with open(wrong, "w", encoding="utf-8") as out:
-        out.write(lowered.as_text().replace("eps =", "ep ="))
-    status, text, _ = command(wrong, "--lib", path)
-    if status != 1 or "no attribute ep" not in text:
-        raise AssertionError((status, text))
-    for call, why in MISFITS.items():
-        with open(wrong, "w", encoding="utf-8") as out:
-            out.write(f"module {{ func.func @main({call.partition('(')[2].partition(')')[0]}) {{ {lines(call)} return }} }}")
-        status, text, _ = command(wrong, "--lib", path)
-        if (status, why) != ((1, text.partition(", but ")[2].rstrip()) if why else (0, "")):
-            raise AssertionError((call, status, text))
     other = xla_ffi.load(path, prefix="other")
-    with open(wrong, "wb") as out:
-        out.write(xla_ffi.export(lambda x: other.rms_norm(x), X).serialize())
-    status, text, _ = command(wrong, "--lib", path)
+    prefixed = _written(os.path.join(folder, "prefixed.bin"), xla_ffi.export(lambda x: other.rms_norm(x), X).serialize())
+    status, text, _ = command(prefixed, "--lib", path)
     if status != 0 or not text.startswith("other.rms_norm  "):
         raise AssertionError((status, text))
     nothing = jax.jit(jnp.sin).lower(X).as_text()
     if xla_ffi.needs(nothing.encode()) != [] or "rms" in repr(xla_ffi.export(jnp.sin, X)):
         raise AssertionError("a model without handlers")
-
-
-#: Calls of rms_norm in MLIR, and what is wrong with them.
-MISFITS = {
-    "4 {eps = 1.0 : f32} (%x: tensor<2x3xf32>) tensor<2x3xf32>": "",
-    "4 {eps = 1.0 : f64} (%x: tensor<2x3xf32>) tensor<2x3xf32>": "its attribute eps is of type f32, not f64",
-    "2 {} (%x: tensor<3xf32>) tensor<3xf32>": "it is a handler of XLA FFI, and not for API version 2",
-}  # fmt: skip
-
-
-def lines(call):
-    """A call of that table, after one that is right."""
-    version, rest = call.split(" ", 1)
-    config, rest = rest.split(" (", 1)
-    given, ret = rest.split(") ")
-    names = ", ".join(each.split(":")[0] for each in given.split(", "))
-    types = ", ".join(each.split(": ")[1] for each in given.split(", "))
-    config = f", mhlo.backend_config = {config}" if version == "4" else ""
-    return (
-        f"%c = stablehlo.constant dense<0.0> : tensor<4xf32> "
-        f"%0 = stablehlo.custom_call @rms_norm.rms_norm(%c) {{api_version = {version} : i32{config and ', mhlo.backend_config = {}'}}} : (tensor<4xf32>) -> tensor<4xf32> "
-        f"%1 = stablehlo.custom_call @rms_norm.rms_norm({names}) {{api_version = {version} : i32{config}}} : ({types}) -> {ret} "
-    )
 
 
 SERVE = """
@@ -200,29 +163,6 @@ def another_build(path, folder):
         raise AssertionError(text)
 
 
-def earlier_build(path, folder):
-    """The file has been rebuilt in this process: what counts is the build that the model's targets are registered with."""
-    wanted()
-    place = shutil.copy(path, os.path.join(folder, "libearlier.so"))
-    earlier = xla_ffi.load(place, prefix="earlier")
-    data = xla_ffi.export(earlier.rms_norm, X).serialize()
-    with open(place, "rb") as file, open(place + ".new", "wb") as out:
-        out.write(file.read() + b"a later build")
-    os.replace(place + ".new", place)
-    later = xla_ffi.load(place, prefix="earlier")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        xla_ffi.load_exported(data)
-    of_later = data.replace(earlier.digest.encode(), later.digest.encode())
-    if of_later == data:
-        raise AssertionError("one digest")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        xla_ffi.load_exported(of_later)
-    if not any("another build of" in str(each.message) for each in told):
-        raise AssertionError("a model of the later build runs the earlier one, and nothing is said")
-
-
 SOURCE = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -264,8 +204,6 @@ def described_by_callers(folder):
             status, text = serve(file, *libraries)
             if status != 0 or text.strip() != str((3 * X).tolist()):
                 raise AssertionError(text)
-    wrong = data.replace(b'"text"', b'"test"')
-    raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(wrong), "its list of libraries is damaged")
 
 
 def symbolic(folder):
@@ -305,28 +243,18 @@ def vouched():
 
 
 def damaged(path, folder):
-    """Damaged and foreign files: an answer or an error that names the file."""
+    """Damaged and foreign files: an error that names the file."""
     wanted()
     lib = xla_ffi.load(path)
     data = xla_ffi.export(lib.rms_norm, X).serialize()
     file = os.path.join(folder, "damaged.bin")
-    for text, words in ((b"", "neither"), (b"\x00\xff" * 40, "neither"), (b"module { nonsense }", "no StableHLO"), (b"\x7fELF", "neither")):
-        with open(file, "wb") as out:
-            out.write(text)
-        raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(file), file, words)
+    for text in (b"", b"\x00\xff" * 40, b"module { nonsense }", data[:15], data[:-1], data + b"x", data.replace(b"rms_norm", b"rms_nrom")):
+        _written(file, text)
+        for read in (xla_ffi.needs, xla_ffi.load_exported):
+            raises(xla_ffi.LibraryError, lambda read=read: read(file), file)
         status, _, errors = command(file)
         if status != 1 or not errors.startswith("error: "):
             raise AssertionError(errors)
-    call = 'module {{ func.func @main(%a: tensor<3xf32>) -> tensor<3xf32> {{ %0 = stablehlo.custom_call @"{}"(%a) ' \
-        "{{api_version = 4 : i32, backend_config = {{}}}} : (tensor<3xf32>) -> tensor<3xf32>\n return %0 : tensor<3xf32> }} }}"
-    status, told, _ = command(_written(file, call.format("f\\0Aevil\\1B[31m").encode()))
-    if status != 0 or told.count("\n") != 1 or "\x1b" in told or "f\\nevil\\x1b[31m" not in told:
-        raise AssertionError(told)
-    raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(_written(file, call.format("\\FF\\FE").encode())), "no StableHLO")
-    head = json.dumps({"libraries": 5}).encode()
-    data = data[:14] + len(head).to_bytes(4, "little") + head
-    for read in (xla_ffi.needs, xla_ffi.load_exported):
-        raises(xla_ffi.LibraryError, lambda read=read: read(_written(file, data)), "damaged")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(data, libraries="libf.so"), "one path")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(os.path.join(folder, "none")), "No such file")
 
@@ -344,7 +272,6 @@ def main():
         check("what a model calls", lambda: lists(path, folder))
         check("a model in another process", lambda: carried(path, folder))
         check("a model of another build", lambda: another_build(path, folder))
-        check("a model of a later build", lambda: earlier_build(path, folder))
         check("a model of libraries that their caller describes", lambda: described_by_callers(folder))
         check("a model with symbolic sizes", lambda: symbolic(folder))
         check("who is vouched for", vouched)

@@ -20,12 +20,11 @@ const PLAIN: [&str; 5] = [
 ];
 
 /// The other drivers, which run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 13] = [
     CHECK,
     "declared.py",
     "exports.py",
     "models.py",
-    "needs.py",
     "inline.py",
     "given.py",
     "values.py",
@@ -35,12 +34,11 @@ const OTHERS: [&str; 15] = [
     "standins.py",
     "sharding.py",
     "record.py",
-    "skew.py",
 ];
 
 /// The drivers on the oldest listed jaxlib: what they test depends on jax. `cargo xtask matrix` runs each feature on each
 /// jaxlib.
-const ON_OLDEST: [&str; 9] = [
+const ON_OLDEST: [&str; 8] = [
     "loader.py",
     "signatures.py",
     "values.py",
@@ -49,7 +47,6 @@ const ON_OLDEST: [&str; 9] = [
     "batches.py",
     "sharding.py",
     "record.py",
-    "skew.py",
 ];
 
 /// First calls of many threads depend on the copy of XLA: these run on the oldest and the newest listed jaxlib.
