@@ -5,8 +5,6 @@ usage: behaviours.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; 
 
 import importlib
 import os
-import pickle
-import subprocess
 import sys
 import warnings
 
@@ -68,28 +66,6 @@ def close(got, wanted):
 # ---- attributes --------------------------------------------------------------------------------
 
 
-def attributes_as_jax_lowers_them(lib):
-    """Without the loader: jax alone decides the type."""
-    own.of_jax_alone()
-
-    def backend_config(**attrs):
-        # Handlers are not asked: the program is lowered, not run.
-        return lowered(lambda x: plain(lib.scale, f32(3))(x, **attrs), jnp.zeros(3, np.float32))
-
-    for value, text in [
-        (1, "a = 1 : i64"), (-(2**63), "a = -9223372036854775808 : i64"), (0.5, "a = 5.000000e-01 : f64"),
-        (True, "a = true"), (False, "a = false"), ("text", 'a = "text"'),
-        (np.int8(-3), "a = -3 : i8"), (np.int16(3), "a = 3 : i16"), (np.int32(3), "a = 3 : i32"),
-        (np.int64(3), "a = 3 : i64"), (np.uint8(3), "a = 3 : ui8"), (np.uint16(3), "a = 3 : ui16"),
-        (np.uint32(3), "a = 3 : ui32"), (np.uint64(3), "a = 3 : ui64"),
-        (np.float32(0.5), "a = 5.000000e-01 : f32"), (np.float64(0.5), "a = 5.000000e-01 : f64"),
-        (np.array([1, 2], np.int32), "a = dense<[1, 2]> : tensor<2xi32>"),
-        (np.array([[0.5]], np.float32), "a = dense<5.000000e-01> : tensor<1x1xf32>"),
-        ({"b": 1, "c": "d"}, 'a = {b = 1 : i64, c = "d"}'),
-    ]:  # fmt: skip
-        has(backend_config(a=value), text)
-
-
 def attributes_as_declared(lib):
     """With the loader: Python values become the types that the handler declares, and arrive."""
     integers = dict(i8=-8, i16=16, i32=32, i64=64, u8=8, u16=16, u32=32, u64=2**63 - 1)
@@ -112,39 +88,6 @@ def attributes_as_declared(lib):
     expect(lib.echo_dict(options=options, result_shape_dtypes=typed(np.float64, 4)), np.array([1, 3, 2, 4.0]))
     nested = {"n": 2, "inner": {"x": 0.25}, "list": np.array([1, 2, 3])}
     expect(lib.echo_nested(options=nested, result_shape_dtypes=typed(np.float64, 3)), np.array([2, 0.25, 6]))
-
-
-# How jax, then XLA, say that they take no such attribute; no handler was asked.
-UNHASHABLE = (TypeError, "ashable")
-UNKNOWN = (TypeError, "No attribute handler defined for type")
-NO_SCALAR = (TypeError, "Unsupported scalar attribute type")
-NO_TYPE = (own.RUNTIME_ERROR, "INVALID_ARGUMENT: Unsupported attribute type for attribute: ")
-NO_WIDTH = (own.RUNTIME_ERROR, "INVALID_ARGUMENT: Unsupported float attribute bit width for attribute: ")
-NO_ELEMENT = (own.RUNTIME_ERROR, "INVALID_ARGUMENT: Unsupported array element type for attribute: ")
-
-
-def attributes_refused(lib):
-    """What neither jax nor XLA takes ends in an error that says so, nested or not."""
-    x = jnp.zeros(3, np.float32)
-    for value in ([1.0, 2.0], (1,), 1j, np.complex64(1), "1", True, np.array([True])):
-        raises(TypeError, lambda value=value: lib.scale(x, factor=value), "'factor'", "f32")
-    raises(TypeError, lambda: lib.scale(x, factor=None), "'factor' (f32) is missing")
-    own.of_jax_alone()
-    flat = lambda value: jax.jit(lambda x: plain(lib.scale, f32(3))(x, factor=value))(x)
-    dictionary = lambda value: {"flag": True, "n": 3, "x": value, "name": "four"}
-    nested = lambda value: jax.jit(lambda: plain(lib.echo_dict, typed(np.float64, 4))(options=dictionary(value)))()
-    # The same calls with values that the handlers take: what follows is refused for its value alone.
-    expect(flat(np.float32(1)), np.zeros(3, np.float32))
-    expect(nested(0.5), np.array([1, 3, 0.5, 4]))
-    half, brain = np.float16(1), np.dtype(jnp.bfloat16).type(1)
-    for value, kind, kind_nested in [
-        ([1, 2], UNHASHABLE, UNHASHABLE), ((1, 2), NO_TYPE, NO_TYPE), (None, UNKNOWN, UNKNOWN),
-        ({1, 2}, UNHASHABLE, UNHASHABLE), (1j, NO_SCALAR, NO_SCALAR), (np.complex64(1), NO_SCALAR, NO_SCALAR),
-        (half, NO_WIDTH, NO_WIDTH), (brain, NO_WIDTH, NO_WIDTH), (jnp.bfloat16(1), UNHASHABLE, UNHASHABLE),
-        (np.array([True, False]), NO_ELEMENT, UNHASHABLE),
-    ]:  # fmt: skip
-        for call, (error, text) in ((flat, kind), (nested, kind_nested)):
-            raises(error, lambda call=call, value=value: jax.block_until_ready(call(value)), text)
 
 
 # ---- tokens, effects, layouts, calls -----------------------------------------------------------
@@ -281,22 +224,6 @@ def batching(lib, norm, variadic):
     has(lowered(jax.vmap(lambda x: lib.describe(x, result_shape_dtypes=typed(np.int64, 8))), X), "while")
 
 
-def gradients(norm):
-    @jax.custom_vjp
-    def function(x):
-        return norm.rms_norm(x)
-
-    function.defvjp(lambda x: (norm.rms_norm(x), x), lambda x, g: (norm.rms_norm_backward(x, g),))
-    reference = lambda x: x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
-    loss = lambda function: lambda x: jnp.sum(jnp.sin(function(x)))
-    wanted = jax.grad(loss(reference))(X)
-    for slope in (jax.grad(loss(function)), jax.jit(jax.grad(loss(function))), jax.vmap(jax.grad(loss(function)))):
-        np.testing.assert_allclose(slope(X), wanted, atol=1e-6)
-    np.testing.assert_allclose(jax.grad(loss(norm.rms_norm))(X), wanted, atol=1e-6)
-    undeclared = lambda x: norm.rms_norm_backward(x, x).sum()
-    raises(ValueError, lambda: jax.grad(undeclared)(X), "rms_norm_backward", "differentiated")
-
-
 # ---- aliases -----------------------------------------------------------------------------------
 
 
@@ -323,30 +250,9 @@ def wrong_aliases(alias):
         call = lambda: alias.axpy(x, x, a=1, input_output_aliases=pairs)
         raises(ValueError, call, "input_output_aliases")
     raises(TypeError, lambda: alias.axpy(x, jnp.ones(6, np.float32), a=1, result_shape_dtypes=f32(5)), "n = 5 from x")
-    own.of_jax_alone()
-    for pairs, result, text in [
-        ({2: 0}, f32(5), "input index"), ({1: 1}, f32(5), "output index"),
-        ({1: 0}, typed(np.int32, 5), "abstract value"), ({1: 0}, f32(5, 5), "abstract value"),
-    ]:  # fmt: skip
-        function = plain(alias.axpy, result, input_output_aliases=pairs)
-        raises(ValueError, lambda: jax.jit(lambda x: function(x, x, a=np.float32(1))).lower(x), "aliases", text)
 
 
 # ---- legacy targets, types ---------------------------------------------------------------------
-
-
-def legacy_backend_config(lib):
-    x = jnp.zeros(3, np.float32)
-    for version in (1, 2, 3):
-        old = plain(lib.scale, f32(3), custom_call_api_version=version, legacy_backend_config="12345")
-        has(lowered(lambda x: old(x), x), 'backend_config = "12345"')
-        if version != 1:  # the first is what a custom call has when nothing is said
-            has(lowered(lambda x: old(x), x), f"api_version = {version} : i32")
-    typed_call = lambda: plain(lib.scale, f32(3), legacy_backend_config="12345")(x)
-    own.of_jax_alone()
-    raises(ValueError, typed_call, "legacy_backend_config")
-    with_attribute = plain(lib.scale, f32(3), custom_call_api_version=2)
-    raises(ValueError, lambda: jax.jit(lambda x: with_attribute(x, attribute=1)).lower(x), "attributes")
 
 
 def x64(lib, matmul):
@@ -418,37 +324,6 @@ def shard_map(norm, counter):
         raise AssertionError(first)
 
 
-def batch_partitioning(norm):
-    """Without shard_map: XLA splits the call along the batch, and does not where it must not."""
-    x, mesh = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
-    sharding = NamedSharding(mesh, PartitionSpec("d"))
-    split = norm.rms_norm
-    whole = lambda x: norm.rms_norm(x, partition_batch=False)
-    has(compiled(whole, x, out_shardings=sharding), "all-gather")
-    text = compiled(split, x, out_shardings=sharding)
-    has_not(text, "all-gather", "all-reduce", "all-to-all")
-    has(text, "f32[2,3,4]")
-    done = jax.jit(split, out_shardings=sharding)(x)
-    close(done, norm_of(x))
-    if done.sharding.spec != PartitionSpec("d"):
-        raise AssertionError(done.sharding)
-    close(split(x), norm_of(x))
-    two = lambda x: norm.rms_norm_backward(x, jnp.sin(x))
-    has_not(compiled(two, x, out_shardings=sharding), "all-gather")
-    close(jax.jit(two, out_shardings=sharding)(x), norm.rms_norm_backward(x, jnp.sin(x)))
-    # Along the last dimension the handler needs the whole row: it is gathered, and right.
-    rows, _ = on_mesh(jnp.arange(96, dtype=np.float32).reshape(3, 4, 8), None, None, "d")
-    close(jax.jit(split)(rows), norm_of(rows))
-    has(compiled(split, rows), "all-gather")
-    close(jax.jit(jax.vmap(split))(x), norm_of(x))
-    close(split(x[0, 0]), norm_of(x[0, 0]))
-
-
-def partition_refused(matmul):
-    x = jnp.ones((1, 1, 1), np.float32)
-    raises(TypeError, lambda: matmul.matmul(x, x, partition_batch=True), "matmul", "'...'")
-
-
 def several_devices(norm, lib):
     for device in jax.devices():
         y = norm.rms_norm(jax.device_put(X, device))
@@ -459,23 +334,6 @@ def several_devices(norm, lib):
 
 
 # ---- the library as an object ------------------------------------------------------------------
-
-
-def pickled(lib, norm):
-    for thing in (norm, norm.rms_norm):
-        again = pickle.loads(pickle.dumps(thing))
-        if thing is norm and again is not norm or again != thing:
-            raise AssertionError(again)
-    code = "import pickle, sys, numpy as np; f = pickle.loads(bytes.fromhex(sys.argv[1])); print(f(np.float32([3, 4])).tolist())"
-    data = pickle.dumps(norm.rms_norm).hex()
-    done = subprocess.run([sys.executable, "-c", code, data], capture_output=True, text=True, check=False)
-    close(np.array(json_list(done.stdout, done.stderr)), norm_of([3, 4]))
-
-
-def json_list(out, err):
-    if not out.startswith("["):
-        raise AssertionError(err)
-    return [float(word) for word in out.strip("[]\n").split(",")]
 
 
 def loaded_twice(norm):
@@ -492,20 +350,6 @@ def loaded_twice(norm):
     close(once_more.rms_norm(X), norm_of(X))
 
 
-def exported(norm):
-    """A program that was exported finds the target by its name; jax wants to be told that it is stable."""
-    module = own.export()
-    export = module.export
-    raises(ValueError, lambda: export(jax.jit(norm.rms_norm))(X), norm.rms_norm.target)
-    allowed = [module.DisabledSafetyCheck.custom_call(norm.rms_norm.target)]
-    close(export(jax.jit(norm.rms_norm), disabled_checks=allowed)(X).call(X), norm_of(X))
-    # On several devices too it has the call itself, not what this process knows of splitting it.
-    x, _ = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
-    text = export(jax.jit(norm.rms_norm), disabled_checks=allowed)(x).mlir_module()
-    has(text, norm.rms_norm.target)
-    has_not(text, "CustomSPMDPartitioning")
-
-
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     load = lambda name: xla_ffi.load(libraries[f"Rust:{name}"], prefix=f"Rust_{name}")
@@ -513,12 +357,12 @@ def main():
     variadic, matmul = load("08_variadic"), load("09_matmul")
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libconformance.so"))
     for work, args in [
-        (attributes_as_jax_lowers_them, [lib]), (attributes_as_declared, [lib]), (attributes_refused, [lib]),
+        (attributes_as_declared, [lib]),
         (tokens, [lib]), (effects, [counter]), (layouts, [lib]), (call, [lib, norm]),
-        (batching, [lib, norm, variadic]), (gradients, [norm]), (aliases, [lib, alias]), (wrong_aliases, [alias]),
-        (legacy_backend_config, [lib]), (x64, [lib, matmul]), (extended_dtypes, [lib]),
-        (shard_map, [norm, counter]), (batch_partitioning, [norm]), (partition_refused, [matmul]),
-        (several_devices, [norm, lib]), (pickled, [lib, norm]), (loaded_twice, [norm]), (exported, [norm]),
+        (batching, [lib, norm, variadic]), (aliases, [lib, alias]), (wrong_aliases, [alias]),
+        (x64, [lib, matmul]), (extended_dtypes, [lib]),
+        (shard_map, [norm, counter]), 
+        (several_devices, [norm, lib]), (loaded_twice, [norm]),
     ]:  # fmt: skip
         check(f"behaviour {work.__name__}", lambda work=work, args=args: as_far_as_it_goes(work, *args))
     finish()

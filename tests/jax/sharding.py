@@ -4,7 +4,6 @@ usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `d
 """
 
 import dataclasses
-import inspect
 import os
 import socket
 import subprocess
@@ -16,8 +15,6 @@ os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if PROCESS
 
 import jax
 
-# What jax.export needs besides jax.
-sys.path.append(os.environ.get("XLA_FFI_EXPORT_PACKAGES", "/"))
 jax.config.update("jax_enable_x64", True)
 if PROCESS:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -27,7 +24,6 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises, skip  # noqa: E402
-from jax.experimental import custom_partitioning as partitioning  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 from xla_ffi import _handler  # noqa: E402
 
@@ -121,25 +117,6 @@ def contracted(norm, lib, product):
         raise AssertionError(program.as_text())
 
 
-def contraction(norm, lib, product):
-    """Of a product of matrices the batch is split, whatever is contracted is whole."""
-    spec = dataclasses.replace(product.spec, shape="... n k, ... k m -> ... n m")
-    matmul = _handler.Handler(spec, product.target, product._path, None)
-    x, y = WHOLE, np.cos(WHOLE).transpose(0, 2, 1).copy()
-    apart(matmul, x @ y, put(x, "d"), put(y, "d"), spec=("d",))
-    # To Shardy the batch is one factor of all three, and each other dimension one that has to be whole.
-    text = jax.jit(matmul).lower(put(x, "d"), put(y, "d")).as_text()
-    if "op_sharding_rule" in text:
-        rule = "([i, j, k], [i, l, m])->([i, n, o]) {i=8, j=2, k=4, l=4, m=2, n=2, o=2}"
-        if "need_replication_factors" in inspect.signature(partitioning.SdyShardingRule).parameters:
-            rule += " need_replication={j, k, l, m, n, o}"
-        if rule not in text:
-            raise AssertionError(text)
-    right(jax.jit(matmul)(put(x, "d", None, "e"), put(y, "d", "e")), x @ y)
-    # As the example has it, its batch is a size like any other: what is no `...` is gathered.
-    right(jax.jit(product)(put(x, "d"), put(y, "d")), x @ y)
-
-
 def in_shard_map(norm, lib, product):
     """Gradients of what runs under shard_map: those of an operand that all devices share are summed over them."""
     shard_map = getattr(jax, "shard_map", None)
@@ -199,32 +176,6 @@ def side_effects(norm, lib, product):
     right(jax.jit(loud)(jnp.asarray(WHOLE)), 2 * WHOLE**3)
 
 
-def exported(norm, lib, product):
-    """The same holds for a divided program that is exported."""
-    kind = jax.ShapeDtypeStruct(WHOLE.shape, WHOLE.dtype)
-    loud = jax.jit(lambda x: lib.cube(x, has_side_effect=True), in_shardings=put(WHOLE, "d").sharding)
-    raises(NotImplementedError, lambda: xla_ffi.export(loud, kind), "derivatives.cube", "side effects", "jax.shard_map")
-    if xla_ffi.export(jax.jit(lib.cube, in_shardings=put(WHOLE, "d").sharding), kind).exported.nr_devices != len(jax.devices()):
-        raise AssertionError("one device")
-
-
-def abstract(norm, lib, product):
-    """An abstract mesh has no devices: programs for one are exported with calls that are whole."""
-    from jax import export
-
-    kind = jax.ShapeDtypeStruct(WHOLE.shape, WHOLE.dtype)
-    try:
-        mesh = NamedSharding(jax.sharding.AbstractMesh((4,), ("d",)), PartitionSpec("d"))
-        export.export(jax.jit(jnp.sin, in_shardings=mesh))(kind)
-    except (AttributeError, TypeError, ValueError, AssertionError) as error:
-        skip(f"this jax exports nothing for an abstract mesh: {error}")
-    whole = lambda x: lib.cube(x, partition_batch=False)
-    sine = lambda x: lib.sine(x, partition_batch=False)
-    along = lambda x: jax.jvp(sine, (x,), (x,))
-    for function in whole, jax.grad(lambda x: whole(x).sum()), jax.vmap(jax.grad(lambda x: whole(x).sum())), along, jax.vmap(along), jax.grad(lambda x: along(x)[1].sum()):
-        xla_ffi.export(jax.jit(function, in_shardings=mesh), kind)
-
-
 def _shard_map(function, names, spec):
     """shard_map in which the axes of these names are manual."""
     if hasattr(jax, "shard_map"):
@@ -247,37 +198,6 @@ def partly_manual(norm, lib, product):
         right(jax.jit(_shard_map(function, "de", PartitionSpec("d", "e")))(put(WHOLE, "d", "e")), 2 * WHOLE**3)
 
 
-def nothing_varies(norm, lib, product):
-    """Under a shard_map that checks what varies: constants, what is closed over, the first carry of a loop."""
-    shard_map = getattr(jax, "shard_map", None)
-    if shard_map is None:
-        from jax.experimental.shard_map import shard_map
-    ones = np.ones(WHOLE.shape[1:])
-    carried = lambda x: jax.lax.scan(lambda c, _: (lib.cube(c), None), jnp.ones_like(ones), None, length=2)[0]
-    slope = lambda x: jax.grad(lambda c: lib.cube(c).sum())(jnp.asarray(ones))
-    for function, wanted in (lambda x: lib.cube(jnp.asarray(ones)), 2), (lambda x: lib.cube(ones), 2), (carried, 16), (slope, 6):
-        whole = shard_map(lambda x, function=function: x + function(x), mesh=mesh(), in_specs=PartitionSpec("d"), out_specs=PartitionSpec("d"))
-        for transform in (lambda f: f, jax.jit):
-            right(transform(whole)(put(WHOLE, "d")), WHOLE + wanted)
-    alone = shard_map(lambda x: lib.cube(jnp.asarray(ones)), mesh=mesh(), in_specs=PartitionSpec("d"), out_specs=PartitionSpec())
-    right(jax.jit(alone)(put(WHOLE, "d")), 2 * ones)
-
-
-def uneven(norm, lib, product):
-    """Parts that are not equal would be padded: no handler gets such."""
-    constraint = NamedSharding(mesh(), PartitionSpec("d"))
-
-    def function(x):
-        return lib.cube(jax.lax.with_sharding_constraint(x, constraint) + 1)
-
-    x = WHOLE.reshape(-1)[:6]
-    try:
-        jax.jit(lambda x: jax.lax.with_sharding_constraint(x, constraint) + 1)(jnp.asarray(x))
-    except ValueError as error:
-        skip(f"this jax has no parts that are not equal: {error}")
-    right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
-
-
 def unsharded(norm, lib, product):
     """Operands whose sharding nothing says: constants, random numbers, what a branch or a loop computes of them."""
     x, ones = put(WHOLE, "d"), jnp.ones_like(WHOLE)
@@ -290,20 +210,6 @@ def unsharded(norm, lib, product):
     wanted = lambda transform: transform(jnp.multiply)(jnp.asarray(WHOLE))
     for transform in (rows, chosen, lambda f: jax.grad(lambda x: jnp.sum(chosen(f)(x)))):
         right(jax.jit(transform(lib.rows))(x), wanted(transform))
-
-
-def unnamed(norm, lib, product):
-    """What is left of an axis after a reshape has no name in the mesh: of eight devices, or of four, each has a part of two."""
-    devices = np.array(jax.devices())
-    whole = np.linspace(-1.0, 2.0, 96).reshape(8, 12)
-    x = jax.device_put(whole, NamedSharding(Mesh(devices, ("d",)), PartitionSpec("d")))
-    for shape in ((4, 24), (2, 48), (4, 2, 12), (2, 2, 24), (16, 6), (96,)):
-        right(jax.jit(lambda x, shape=shape: lib.cube(x.reshape(shape)))(x), 2 * whole.reshape(shape) ** 3)
-        # In the mesh's own context, too, where jax looks for its axes.
-        with x.sharding.mesh:
-            right(jax.jit(lambda x, shape=shape: lib.cube(x.reshape(shape) + 0))(x), 2 * whole.reshape(shape) ** 3)
-    slope = jax.grad(lambda x: jnp.sum(lib.cube(x.reshape(4, 24))))
-    right(jax.jit(slope)(x), 6 * whole**2)
 
 
 def forward_mode(norm, lib, product):
@@ -482,7 +388,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, contraction, in_shard_map, as_declared, side_effects, exported, abstract, partly_manual, nothing_varies, uneven, unsharded, unnamed, forward_mode, explicit, explicit_whole)
+    alone = (contracted, in_shard_map, as_declared, side_effects, partly_manual, unsharded, forward_mode, explicit, explicit_whole)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
