@@ -6,7 +6,6 @@ usage: errors.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 import contextlib
 import dataclasses
 import sys
-import types
 
 import jax
 import jax.numpy as jnp
@@ -63,36 +62,15 @@ def results(norm):
     raises(TypeError, say((3, 2), jnp.float16), "says F16", "says [3, 2]")
     if norm(X, result_shape_dtypes=jax.ShapeDtypeStruct((2, 3), jnp.float32)).shape != (2, 3):
         raise AssertionError("right result types")
-    for shape in (3, None, "23", (2.0, 3), (2, -3), (2, True)):
-        raises(TypeError, say_any(norm, shape, np.float32), f"says the shape {shape!r}, which is no sequence of sizes")
-    for dtype in (None, object, "S4", "x", jax.dtypes.float0, jax.random.key(0).dtype):
-        raises(TypeError, say_any(norm, (2, 3), dtype), "result_shape_dtypes= says", "which no handler gives")
     raises(TypeError, lambda: norm(X, result_shape_dtypes="f32"), "what has 'shape' and 'dtype'", "'f32'")
-    if say_any(norm, [np.int64(2), 3], ">f4")().dtype != np.float32:
-        raise AssertionError("another order of bytes")
-
-
-def say_any(norm, shape, dtype):
-    """A call whose result's type is of a class of its caller's, which checks nothing."""
-    return lambda: norm(X, result_shape_dtypes=types.SimpleNamespace(shape=shape, dtype=dtype))
 
 
 def options(norm):
     raises(TypeError, lambda: norm(X, attrs=[1]), "rms_norm: attrs= is to be a dict, got list [1]")
-    for wrong in ({"x": 0}, {0.5: 0}, {0: {}}, 5):
-        raises(TypeError, lambda wrong=wrong: norm(X, input_output_aliases=wrong), "input_output_aliases= maps an operand's index")
-    for wrong in ("no", 1, np.ones(2), None):
-        raises(TypeError, lambda wrong=wrong: norm(X, has_side_effect=wrong), "rms_norm: has_side_effect= is to be True or False, got")
-    raises(TypeError, lambda: norm(X, partition_batch="no"), "partition_batch= is to be True or False, got str 'no'")
-    huge = 10**5000
-    for call in (lambda: norm(huge), lambda: norm([huge]), lambda: norm(X, eps=huge), lambda: norm(X, shapes=(huge, 3)), say_any(norm, (huge,), np.float32)):
-        raises(TypeError, call, "rms_norm")
-    for wrong in (jax.ShapeDtypeStruct((2, 3), np.float32), jax.core.ShapedArray((2, 3), np.float32)):
-        raises(TypeError, lambda wrong=wrong: norm(wrong), "x is to be F32: it is no array but Shape")
-    if np.longdouble(0).itemsize > 8:
-        raises(TypeError, lambda: norm(X, eps=np.longdouble("1e4000")), "1e+4000")
-    for path in ("", "a\0b"):
-        raises(xla_ffi.LibraryError, lambda path=path: xla_ffi.load(path), "names no file")
+    raises(TypeError, lambda: norm(X, input_output_aliases={"x": 0}), "input_output_aliases= maps an operand's index")
+    raises(TypeError, lambda: norm(X, has_side_effect="no"), "rms_norm: has_side_effect= is to be True or False, got")
+
+
 
 
 def platforms(path):

@@ -5,7 +5,6 @@ usage: gradients.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `
 
 import dataclasses
 import functools
-import itertools
 import os
 import sys
 import types
@@ -244,43 +243,6 @@ def linear_transpose(lib):
     raises(TypeError, lambda: jax.linear_transpose(lib.sine, X)(Y), "sine", "linear")
 
 
-def linear_transpose_of_batches(lib):
-    """What elements of a batch share gets the sum of their cotangents, also where it is as wide as the batch."""
-    spec, operand = lib.sum.spec, dataclasses.replace(lib.sum.spec.args[0], variadic=False)
-    both = dict(
-        args=tuple(dataclasses.replace(operand, name=name) for name in "xy"),
-        gradient=dataclasses.replace(spec.gradient, vjp=None, linear=True, transpose="sum_vjp"),
-    )
-
-    def add(**changes):
-        made = _handler.Handler(dataclasses.replace(spec, **both, **changes), lib.sum.target, lib.path, None)
-        _declared.resolve(lib.path, {"sum": made, "sum_vjp": lib.sum_vjp})
-        return made
-
-    leading, shared = add(shape="..., ... -> ..."), add(shape="... n, n -> ... n", batch=("leading", "shared"))
-    methods = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
-    functions = [shared, *(functools.partial(leading, vmap_method=method) for method in methods)]
-    loops = functions[1:3]
-    try:
-        jax.linear_transpose(lambda x: jax.lax.scan(lambda _, x: ((), 2 * x), (), x)[1], X)(X)
-        skipped = lambda *_: False
-    except AssertionError:  # earlier jax transposes no loop
-        skipped = lambda function, *axes: function in loops or function is shared and any(each[1] == 0 for each in axes)
-    each = [(0, 0), (0, None), (None, 0)]
-    for size, axes in itertools.product((3, 4), each):
-        shapes = [(3,) if axis is None else (size, 3) for axis in axes]
-        once = lambda function: jax.linear_transpose(jax.vmap(function, axes), *map(jnp.zeros, shapes))
-        for function in functions:
-            if not skipped(function, axes):
-                close(once(function)(jnp.arange(3.0 * size).reshape(size, 3)), once(jnp.add)(jnp.arange(3.0 * size).reshape(size, 3)))
-    for inner, outer in itertools.product(each, each):
-        shapes = [(*(() if b is None else (2,)), *(() if a is None else (3,)), 3) for a, b in zip(inner, outer)]
-        twice = lambda function: jax.linear_transpose(jax.vmap(jax.vmap(function, inner), outer), *map(jnp.zeros, shapes))
-        for function in (shared, *functions[3:5]):
-            if not skipped(function, inner, outer):
-                close(twice(function)(jnp.arange(18.0).reshape(2, 3, 3)), twice(jnp.add)(jnp.arange(18.0).reshape(2, 3, 3)))
-
-
 def undeclared(lib):
     for work in (jax.grad(lambda x: lib.alone(x).sum()), lambda x: jax.jvp(lib.alone, (x,), (x,))):
         raises(ValueError, lambda work=work: work(X), "alone", "cannot be differentiated", "vjp = …", "with_vjp")
@@ -365,7 +327,7 @@ def main():
     for row in table(lib):
         for name, cell in cells(row):
             check(f"{row.name}: {name}", cell)
-    for work in (integers, zeros, attributes, linear_transpose, linear_transpose_of_batches, undeclared, with_vjp, refused):
+    for work in (integers, zeros, attributes, linear_transpose, undeclared, with_vjp, refused):
         check(f"gradients, {work.__name__}", lambda work=work: work(lib))
     check("example rms_norm", lambda: rms_norm(norm))
     check("example matmul", lambda: matmul(product))

@@ -1,12 +1,8 @@
-"""First calls of 64 threads at once; interpreters that end while handlers run.
+"""First calls of 64 threads at once.
 
-usage: races.py [--ends] LANGUAGE:EXAMPLE=LIBRARY…
-
-``--ends`` adds the interpreters.
+usage: races.py LANGUAGE:EXAMPLE=LIBRARY…
 """
 
-import os
-import subprocess
 import sys
 import threading
 
@@ -70,69 +66,12 @@ def race(example, kind, path):
         raise AssertionError(f"{len(wrong)} of {THREADS} threads: {[*wrong, *absent][0]}")
 
 
-def slow(kind, path):
-    """A compiled call that takes a while, after one that did not."""
-    subject, x = Subject(kind, path), jnp.arange(4, dtype=np.float32)
-
-    def call(delay):
-        like = typed(np.float32, 4)
-        return jax.jit(lambda: subject.call("double_later", like, x, delay_ms=np.int64(delay)))
-
-    call(0)().block_until_ready()
-    return call(500)
-
-
-def ends_in_flight(kind, path):
-    """In a process of its own: the interpreter ends while calls are under way."""
-    call = slow(kind, path)
-    kept = [call() for _ in range(4)]
-    print("dispatched", len(kept), flush=True)
-
-
-def ends_under_daemons(kind, path):
-    """In a process of its own: the interpreter ends while calls of daemon threads are under way.
-
-    Daemon threads that are inside jaxlib at the end abort the process in its own code, whatever they
-    call there: these have left it.
-    """
-    call, dispatched = slow(kind, path), threading.Semaphore(0)
-
-    def dispatch():
-        kept = call()
-        dispatched.release()
-        threading.Event().wait()
-        del kept
-
-    for _ in range(4):
-        threading.Thread(target=dispatch, daemon=True).start()
-    for _ in range(4):
-        dispatched.acquire()
-    print("dispatched 4", flush=True)
-
-
-ENDS = {"in flight": ends_in_flight, "under daemon threads": ends_under_daemons}
-
-
-def ends(how, path):
-    """Runs one of ``ENDS`` in a process, which ends well and soon."""
-    command = [sys.executable, os.path.abspath(__file__), "--end", how, path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode or "dispatched" not in done.stdout:
-        raise AssertionError(f"status {done.returncode}: {done.stdout[-200:]} {done.stderr[-1500:]}")
-
-
 def main():
-    arguments = sys.argv[1:]
-    if arguments[:1] == ["--end"]:
-        return ENDS[arguments[1]]("ends", arguments[2])
-    too = arguments[:1] == ["--ends"]
-    for library in built(arguments[too:]):
+    for library in built(sys.argv[1:]):
         if library.example not in RACED:
             continue
         kind = {"C++": "cpp"}.get(library.language, library.language)
         check(f"{library.name}: first calls of {THREADS} threads", lambda: race(library.example, kind, library.path))
-        for how in ENDS if too and library.example == "05_futures" else ():
-            check(f"{library.name}: the interpreter ends {how}", lambda: ends(how, library.path))
     finish()
 
 

@@ -156,10 +156,6 @@ fn on_named(
         };
         let mut command = python_driver(root, &venv, driver);
         shared.material.wait().for_older(&mut command);
-        let listed = jaxlibs::listed();
-        if driver == RACES && listed.last().is_some_and(|newest| newest == jaxlib) {
-            command.arg("--ends");
-        }
         if driver == CHECK && beside {
             command.arg("--in-jax");
         }
