@@ -216,13 +216,7 @@ mod tests {
     fn ranges_are_of_the_type_and_have_the_default() {
         let found = |attribute: &str| {
             let attribute = format!(r#"{{"name":"n","optional":true,{attribute}}}"#);
-            let given: Value = serde_json::from_str(&attribute).unwrap();
-            let attribute: Attribute = serde_json::from_value(given.clone()).unwrap();
-            let kept = serde_json::to_value(&attribute).unwrap();
-            assert_eq!(
-                (kept.get("min"), kept.get("max")),
-                (given.get("min"), given.get("max"))
-            );
+            let attribute: Attribute = serde_json::from_str(&attribute).unwrap();
             let mut count = 0;
             ranges(&[attribute], &mut |_, _, _| count += 1);
             count
@@ -243,42 +237,6 @@ mod tests {
             r#""type":"i64","min":0,"max":9,"default":10"#,
         ] {
             assert_eq!(found(wrong), 1, "{wrong}");
-        }
-    }
-
-    /// The loader's rule, which `tests/jax/given.py` asks the same.
-    #[test]
-    fn defaults_are_values_of_their_types() {
-        let text = |values: &str| serde_json::from_str::<Vec<Value>>(values).unwrap();
-        for (ty, fit, others) in [
-            ("bool", "[true]", r#"[1, "true"]"#),
-            ("str", r#"["1"]"#, r#"[1, true, ["1"]]"#),
-            ("dict", "[{}]", r#"[[], "{}"]"#),
-            ("any", r#"[1, "a", [{}]]"#, "[]"),
-            ("i8", "[-128, 127]", r#"[-129, 128, 1.0, true, "1"]"#),
-            ("u8", "[0, 255]", "[-1, 256]"),
-            (
-                "i64",
-                "[-9223372036854775808, 9223372036854775807]",
-                "[9223372036854775808]",
-            ),
-            (
-                "u64",
-                "[18446744073709551615]",
-                "[18446744073709551616, -1]",
-            ),
-            ("f32", "[1, -3.4e38]", r#"[3.5e38, -1e39, "inf", false]"#),
-            ("f64", "[1e308, 0]", r#"["1"]"#),
-            ("c64", "[1]", r#"["1"]"#),
-            ("[i8]", "[[], [1, 2]]", "[1, [128], [[1]]]"),
-            ("[f32]", "[[1.5, 2]]", r#"[[1e39], ["1"]]"#),
-        ] {
-            for value in text(fit) {
-                assert!(is_of_type(ty, &value), "{ty} {value}");
-            }
-            for value in text(others) {
-                assert!(!is_of_type(ty, &value), "{ty} {value}");
-            }
         }
     }
 }

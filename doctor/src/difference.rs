@@ -158,15 +158,20 @@ fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             Revision::ALL.into_iter().filter(is).collect()
         };
         let mut about = list.about(Subject::Handler(was.name.clone()));
+        let what = "jaxlibs that take it";
         let lost = changed(Loads::Yes, Loads::No);
         if !lost.is_empty() {
             let why = "these jaxlibs refuse it, or it lacks there what it needs";
-            about.removed(Step::Major, "jaxlibs that take it", &jaxlibs(&lost), why);
+            about.removed(Step::Major, what, &jaxlibs(&lost), why);
         }
         let won = changed(Loads::No, Loads::Yes);
         if !won.is_empty() {
-            let why = "these jaxlibs take it too";
-            about.added(Step::Minor, "jaxlibs that take it", &jaxlibs(&won), why);
+            about.added(
+                Step::Minor,
+                what,
+                &jaxlibs(&won),
+                "these jaxlibs take it too",
+            );
         }
     }
 }

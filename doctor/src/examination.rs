@@ -236,32 +236,29 @@ fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
 /// Symbols that the manifest names and the library does not export; handlers without a manifest.
 fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     for manifest in manifests {
-        for handler in &manifest.handlers {
-            for (stage, symbol) in handler.stages.iter() {
-                if !facts.exports.contains(symbol) {
-                    findings.push(
-                        Finding::failure(
-                            Problem::NotExported,
-                            format!(
-                                "stage {stage} names the symbol {symbol}, which is not exported"
-                            ),
-                            "the manifest and the dynamic symbol table disagree",
-                        )
-                        .about_handler(&handler.name)
-                        .fix("do not strip exported symbols; check the linker's version script"),
-                    );
-                }
-            }
-        }
-        for target in &manifest.legacy {
-            if !facts.exports.contains(&target.symbol) {
+        let stages = manifest.handlers.iter().flat_map(|handler| {
+            handler.stages.iter().map(|(stage, symbol)| {
+                let what = format!("stage {stage} names the symbol {symbol}, which");
+                (Subject::Handler(handler.name.clone()), what, symbol)
+            })
+        });
+        let targets = manifest.legacy.iter().map(|target| {
+            let (name, symbol) = (target.name.clone(), target.symbol.as_str());
+            (
+                Subject::Legacy(name),
+                format!("its symbol {symbol}"),
+                symbol,
+            )
+        });
+        for (subject, what, symbol) in stages.chain(targets) {
+            if !facts.exports.contains(symbol) {
                 findings.push(
                     Finding::failure(
                         Problem::NotExported,
-                        format!("its symbol {} is not exported", target.symbol),
+                        format!("{what} is not exported"),
                         "the manifest and the dynamic symbol table disagree",
                     )
-                    .about(Subject::Legacy(target.name.clone()))
+                    .about(subject)
                     .fix("do not strip exported symbols; check the linker's version script"),
                 );
             }

@@ -89,30 +89,3 @@ fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
     let more = facts.exports.iter().filter(|name| !is_ours(name));
     more.cloned().collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::finding::Weight;
-
-    fn told(exports: &[&str], unique: &[&str]) -> Vec<Finding> {
-        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let facts = Facts {
-            exports: set(exports),
-            unique: set(unique),
-            ..Facts::default()
-        };
-        let mut all = Vec::new();
-        findings(&[], &facts, &mut all);
-        all
-    }
-
-    #[test]
-    fn names_that_others_have_are_told() {
-        assert!(told(&["scale", "_init"], &[]).is_empty());
-        let blas = told(&["scale", "cblas_dgemm"], &[]);
-        assert!(blas[0].what.contains("BLAS") && blas[0].weight == Weight::Risk);
-        let unique = told(&[], &["_ZN1a1bE"]);
-        assert!(unique[0].why.contains("_ZN1a1bE"));
-    }
-}

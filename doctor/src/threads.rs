@@ -99,31 +99,3 @@ pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>)
         );
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pools_are_known_three_ways() {
-        let linked = Facts {
-            needs: vec!["libgomp-a34b3233.so.1.0.0".to_owned()],
-            ..Facts::default()
-        };
-        let inside = Facts {
-            names: ["openblas_get_num_threads".to_owned()].into(),
-            ..Facts::default()
-        };
-        let none = Facts::default();
-        for (facts, bytes, count) in [
-            (&linked, &b""[..], 1),
-            (&inside, b"", 1),
-            (&none, b"\0\0RAYON_NUM_THREADSinvalid", 1),
-            (&none, b"an honest library", 0),
-        ] {
-            let mut all = Vec::new();
-            findings(facts, bytes, &mut all);
-            assert_eq!(all.len(), count, "{all:?}");
-        }
-    }
-}

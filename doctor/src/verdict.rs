@@ -430,7 +430,6 @@ fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Level, Weight, &'a str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xla_ffi_sys::JAXLIBS;
 
     fn candidate(state: bool, answer: impl Fn(Revision) -> Outcome) -> Candidate {
         Candidate {
@@ -485,26 +484,6 @@ mod tests {
     }
 
     #[test]
-    fn releases_have_revisions() {
-        assert_eq!(jaxlib("0.9.0.1"), Some((Revision::R7, Level::Proved)));
-        assert_eq!(jaxlib("0.12.0"), Some((Revision::R10, Level::Proved)));
-        assert_eq!(jaxlib("0.14.0"), Some((Revision::R10, Level::Possible)));
-        assert_eq!(jaxlib("0.4.37"), Some((Revision::R2, Level::Possible)));
-        assert_eq!(jaxlib("0.4.32"), Some((Revision::R1, Level::Proved)));
-        assert_eq!(jaxlib("0.4.30"), None);
-    }
-
-    #[test]
-    fn behaviour_is_told_by_answers() {
-        let of =
-            |answer: &dyn Fn(Revision) -> Outcome| Behaviour::of(&candidate(false, answer).answers);
-        assert_eq!(of(&|r| fixed(1, r)), Behaviour::Fixed(1));
-        assert_eq!(of(&|r| fixed(5, r)), Behaviour::Fixed(5));
-        assert_eq!(of(&negotiating), Behaviour::Negotiates);
-        assert_eq!(Behaviour::of(&[]), Behaviour::Unknown);
-    }
-
-    #[test]
     fn state_of_an_old_header_threatens_new_runtimes() {
         let state = |version: &str, candidate: &Candidate| -> Vec<(Level, Weight)> {
             let risks = on(version, candidate).risks;
@@ -542,80 +521,6 @@ mod tests {
         assert_eq!(risks("0.4.33", &[Revision::R5]), 1);
         assert_eq!(risks("0.12.0", &[Revision::R1]), 0);
         assert_eq!(risks("0.12.0", &[]), 1);
-        let mut none = candidate(false, |r| fixed(1, r));
-        none.future = Use::No;
-        none.state = Use::No;
-        assert!(on("0.12.0", &none).risks.is_empty());
-        let mut sure = candidate(false, |r| fixed(1, r));
-        sure.future = Use::Yes("a test says so".to_owned());
-        let risks = verdict(
-            "0.5.1",
-            jaxlib("0.5.1").unwrap(),
-            &sure,
-            None,
-            &[Revision::R2],
-        )
-        .risks;
-        assert_eq!(
-            (risks[0].level, risks[0].weight),
-            (Level::Proved, Weight::Fails)
-        );
-    }
-
-    #[test]
-    fn negotiating_handlers_have_no_hazards() {
-        let ours = candidate(true, negotiating);
-        for version in JAXLIBS {
-            let verdict = on(version, &ours);
-            // r0 has no state to keep, whoever asks.
-            let risks = usize::from(version == "0.4.31");
-            assert_eq!(
-                (verdict.loads, verdict.risks.len()),
-                (Loads::Yes, risks),
-                "{version}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_all_others_refuse_is_not_known_to_load_on_r0() {
-        let newer = candidate(false, |_| Outcome::Refused {
-            why: "newer".to_owned(),
-        });
-        assert_eq!(on("0.4.31", &newer).loads, Loads::Unknown);
-        assert_eq!(on("0.12.0", &newer).loads, Loads::No);
-    }
-
-    #[test]
-    fn what_was_not_run_is_not_known_to_load_on_r0() {
-        let mut nothing = candidate(false, negotiating);
-        nothing.answers.clear();
-        let skipped = candidate(false, |_| Outcome::Skipped {
-            why: "another machine's".to_owned(),
-        });
-        for unasked in [nothing, skipped] {
-            let verdict = on("0.4.31", &unasked);
-            assert_eq!(
-                (verdict.loads, verdict.level),
-                (Loads::Unknown, Level::Unknown)
-            );
-            assert_eq!(verdict.why, on("0.12.0", &unasked).why);
-        }
-    }
-
-    /// Another type does not answer for the one that a handler asks for.
-    #[test]
-    fn a_type_that_is_asked_for_is_not_known_to_be_missing() {
-        let mut asking = candidate(false, |_| Outcome::Refused {
-            why: "the type must be registered before the handler registration".to_owned(),
-        });
-        for has_types in [false, true] {
-            asking.has_types = has_types;
-            let verdict = on("0.12.0", &asking);
-            assert_eq!(verdict.loads, Loads::Unknown, "{}", verdict.why);
-            assert_eq!(verdict.why.contains("is another"), has_types);
-            assert!(asking.wants_type());
-        }
     }
 
     #[test]

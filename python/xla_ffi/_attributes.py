@@ -169,8 +169,7 @@ def _untyped(value):
 
 
 def _array_of_its_own(value):
-    """An array, or a scalar of NumPy, as one that nobody else changes. Other libraries have no scalars but arrays without
-    dimensions."""
+    """An array, or a scalar of NumPy, as one that nobody else changes."""
     value = _constant(value) if isinstance(value, (np.ndarray, np.generic)) else _known(value)[()]
     if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
         raise TypeError(f"XLA passes no {value.dtype.name} as an attribute, got {_values.shown(value)}: write float(x), or x.astype(…)")

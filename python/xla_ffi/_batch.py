@@ -33,6 +33,8 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     args = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims)]
     batched = [dim is not None for dim in dims]
     parts = _sharding.of_batch(args, batched)
+    if any(map(_jax.is_token, args)) or None in results:
+        raise NotImplementedError(f"{target}: a call with tokens cannot be batched")
     if batch is None:
         raise NotImplementedError(
             f"{target} cannot be batched: its author declared `batch = \"none\"`, or the call says vmap_method=None; "
@@ -54,9 +56,8 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
         wide = batched
     else:
         wide = [True] * len(args)
-    wide = [is_wide and not _jax.is_token(arg) for is_wide, arg in zip(wide, args)]
-    for argument, result in aliases:
-        if results[result] is not None and not batched[argument]:
+    for argument, _result in aliases:
+        if not batched[argument]:
             # The place of all elements' results.
             args[argument] = jnp.broadcast_to(args[argument], (size, *args[argument].shape))
             batched[argument] = wide[argument] = True
@@ -67,38 +68,29 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     ]
     args = _sharding.alike(args, [is_wide and (is_batched or lead == size) for is_wide, is_batched in zip(wide, batched)])
     axes = tuple("one" if w and not b and method == "expand_dims" else 0 if w else None for w, b in zip(wide, batched))
-    results = tuple(result and ((size, *result[0]), result[1]) for result in results)
+    results = tuple(((size, *shape), dtype) for shape, dtype in results)
     gradient = None if gradient is None else _gradient.Batched(gradient, axes)
     if isinstance(batch, _declared.Other):
         attrs = batch.attributes(params["attributes"])
         out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"], dict(batch.said))
-        return _found((out, _leading(results)), parts)
+        return _found(out, parts)
     split = None if split is None or "one" in axes else split.batched([axis == 0 for axis in axes])
     out = PRIMITIVES[split is not None].bind(*args, results=results, gradient=gradient, split=split, **params)
-    return _found((out, _leading(results)), parts)
+    return _found(out, parts)
 
 
-def _found(found, parts):
+def _found(out, parts):
     """The results of a batched call and where they have the batch, that divided over Explicit axes as the operands' is."""
-    out, dims = found
-    return tuple(value if dim is None else _jax.divided(value, (*parts, *_jax.parts_of(value)[1:])) for value, dim in zip(out, dims)), dims
-
-
-def _leading(results):
-    """Where results have the batch; tokens have none."""
-    return tuple(None if result is None else 0 for result in results)
+    return tuple(_jax.divided(value, (*parts, *_jax.parts_of(value)[1:])) for value in out), (0,) * len(out)
 
 
 def _one_by_one(primitive, args, batched, method, **params):
-    in_turn = any(map(_jax.is_token, args)) or None in params["results"]
     size = next(arg.shape[0] for arg, is_batched in zip(args, batched) if is_batched)
-    if (in_turn or method == "sequential_unrolled") and not isinstance(size, int):
-        how = "a call with tokens cannot be batched" if in_turn else "write vmap_method='sequential'"
-        raise NotImplementedError(f"{params['target']}: one call an element is written out, and the batch has the symbolic size {size}: {how}")
-    if in_turn:
-        return _in_turn(primitive, args, batched, **params)
-    out = _loop(args, primitive, tuple(batched), method, tuple(params.items()))
-    return tuple(out), (0,) * len(out)
+    if method == "sequential_unrolled" and not isinstance(size, int):
+        raise NotImplementedError(
+            f"{params['target']}: one call an element is written out, and the batch has the symbolic size {size}: write vmap_method='sequential'"
+        )
+    return _loop(args, primitive, tuple(batched), method, tuple(params.items()))
 
 
 # A loop's body is a constant of the loop: jax would compile every call outside of `jit` anew, and keep what it compiled.
@@ -112,29 +104,6 @@ def _loop(args, primitive, batched, method, params):
     mapped = [arg for arg, is_batched in zip(args, batched) if is_batched]
     _, out = jax.lax.scan(one, (), mapped, unroll=max(1, mapped[0].shape[0]) if method == "sequential_unrolled" else 1)
     return out
-
-
-def _in_turn(primitive, args, batched, results, **params):
-    """One call an element, written out: jax's loops carry no tokens. Where as many come as go, each call takes those of
-    the one before, so that the elements' calls keep their order."""
-    size = next(arg.shape[0] for arg, is_batched in zip(args, batched) if is_batched)
-    taken = [index for index, arg in enumerate(args) if _jax.is_token(arg)]
-    given = [index for index, result in enumerate(results) if result is None]
-    found = []
-    for element in range(size):
-        operands = [arg[element] if is_batched else arg for arg, is_batched in zip(args, batched)]
-        if found and len(taken) == len(given):
-            for index, token in zip(taken, given):
-                operands[index] = found[-1][token]
-        found.append(primitive.bind(*operands, results=results, **params))
-    out = []
-    for index, result in enumerate(results):
-        each = [element[index] for element in found]
-        if result is None:
-            out.append(jax.lax.after_all(*each) if len(taken) != len(given) or not each else each[-1])
-        else:
-            out.append(jnp.stack(each) if each else jnp.zeros((0, *result[0]), result[1]))
-    return tuple(out), _leading(results)
 
 
 for _primitive in PRIMITIVES:

@@ -56,17 +56,15 @@ class Computed:
 
     def _symbolic(self, size, product):
         """The same for a size of ``jax.export``, which has no limit, and of which only its constraints are known."""
-        how = "say constraints=['{}'] to jax.export.symbolic_shape"
         if product % self.over:
-            raise ValueError(f"may leave a remainder ({how.format(f'mod({product}, {self.over}) == 0')})")
+            raise ValueError(f"may leave a remainder (say constraints=['mod({product}, {self.over}) == 0'] to jax.export.symbolic_shape)")
         result = product // self.over + self.plus
         try:
-            negative = result < 0
+            if result >= 0:
+                return result
         except Exception:  # an error of jax's own, wherever this jax has it
-            raise ValueError(f"may be negative ({how.format(f'{size} >= {-(self.plus * self.over // self.times)}')})") from None
-        if negative:
-            raise ValueError("is negative")
-        return result
+            pass
+        raise ValueError(f"may be negative (say constraints=['{size} >= {-(self.plus * self.over // self.times)}'] to jax.export.symbolic_shape)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,10 +119,6 @@ class Contract:
             raise ValueError(miscounted)
         rets = [entry for entry in self.rets if not entry.token]
         return [self._build(index, entry.dims, known) for index, entry in enumerate(rets)]
-
-    def batch_dims(self, shape):
-        """How many dimensions ``...`` stands for in a first argument of this shape."""
-        return len(shape) - len(self.args[0].dims) + 1
 
     def _attributes(self, attrs):
         """What names stand for by attributes, and who says so."""

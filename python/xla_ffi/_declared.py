@@ -80,28 +80,9 @@ class Gradient:
 
 def passed_on(spec, to, attributes, undeclared=False):
     """The attributes of a call that another handler declares, with ``undeclared`` all; where the call has none, this
-    handler's default. So it is with the members of dictionaries. What is absent in the one would be the other's default
-    there: a TypeError."""
+    handler's default. So it is with the members of dictionaries."""
     given = _attributes.with_defaults(spec, {name: frozen.value for name, frozen in attributes})
-    _refuse_other_defaults(spec, to, given, None)
     return _known_to(to, given, None, undeclared)
-
-
-def _refuse_other_defaults(spec, to, given, inside):
-    theirs = {attr.name: attr for attr in to.attrs if attr.inside == inside}
-    for attr in spec.attrs:
-        other = theirs.get(attr.name)
-        if attr.inside != inside or other is None:
-            continue
-        if inside is None and isinstance(given.get(attr.name), dict):
-            _refuse_other_defaults(spec, to, given[attr.name], attr.name)
-        elif attr.name not in given and (other.default is not None or not other.optional):
-            where, how = (f" of {inside}", f"it in {inside}=") if inside else ("", f"{attr.name}=")
-            why = f"takes it for {other.default!r}" if other.optional else "needs it"
-            raise TypeError(
-                f"{spec.library}.{spec.name}: the call leaves out the attribute {attr.name!r}{where}, which has no literal default here, and "
-                f"{to.name}, called in its place, {why}: give {how} in the call"
-            )
 
 
 def _known_to(to, given, inside, undeclared):

@@ -3,10 +3,11 @@
 import itertools
 import operator
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from . import _attributes, _dtypes, _shapes, _signature, _values
 from ._contract import Contract
-from ._errors import ManifestError
+from ._errors import ManifestError, no_handler
 
 
 class Single:
@@ -17,6 +18,33 @@ class Single:
 
     def __deepcopy__(self, _known):
         return self
+
+
+class Handlers(Single):
+    """The handlers of a library, as attributes and as items."""
+
+    path: str
+    handlers: Mapping[str, Any]
+
+    def _find(self, name):
+        handlers = self.__dict__.get("handlers", {})
+        if name in handlers:
+            return handlers[name]
+        raise no_handler(self.__dict__.get("path"), name, handlers, [each for each in handlers if "." not in each])
+
+    # A stub file tells type checkers which attributes there are.
+    if not TYPE_CHECKING:
+        __getattr__ = _find
+
+    # Also of a handler that is called as something of the library's own, which an attribute is not.
+    def __getitem__(self, name: str) -> Any:
+        return self._find(name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *(name for name in self.handlers if "." not in name)]
+
+    def __repr__(self):
+        return _signature.table(self)
 
 
 class Described(Single):
@@ -47,14 +75,11 @@ class Described(Single):
         both = sorted(set(given or {}) & set(more))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
-        try:
-            return _attributes.cast_all(self.spec, {**(given or {}), **more})
-        except TypeError as error:
-            # An attribute that is missing may stand among the operands.
-            miscounted = self._miscounted(args)
-            if miscounted and len(args) > len(self.spec.args):
-                raise TypeError(f"{miscounted}\n{error}") from error
-            raise
+        # An attribute that is missing may stand among the operands.
+        miscounted = self._miscounted(args)
+        if miscounted and len(args) > len(self.spec.args):
+            raise TypeError(miscounted)
+        return _attributes.cast_all(self.spec, {**(given or {}), **more})
 
     def _miscounted(self, args):
         """What is wrong with the number of operands, or None."""
@@ -87,9 +112,6 @@ class Described(Single):
                 values.append(self._operand(arg, name, value))
             except TypeError as error:
                 problems.append(str(error))
-            except FloatingPointError as error:
-                # jax_debug_nans looks at constants, too, where they become arrays.
-                raise FloatingPointError(f"{self.__qualname__}: {name}: {error}") from error
         if problems:
             raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
         return values, bound
@@ -106,8 +128,6 @@ class Described(Single):
                 raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
             if any(each is None for each in types):
                 types = self._inferred(args, bound, None, cast, types)
-            if not variadic:
-                self._check_results(types, args, bound, sum(not ret.token for ret in rets), cast)
             return types, single
         types = self._inferred(args, bound, own_shapes, cast, ())
         return types, len(rets) == len(types) == 1 and not rets[0].variadic
@@ -150,30 +170,6 @@ class Described(Single):
             types.append(self._array_type(shape, self._dtype(ret, source, args, bound)))
         return types
 
-    def _check_results(self, types, args, bound, count, cast):
-        """Refuses result types that the handler would refuse when it runs. A result cannot be cast: the caller declares it."""
-        shapes, problems = self._shapes(args, bound, count, cast), []
-        for ret, given in zip(self.spec.rets, types):
-            if ret.token or not (hasattr(given, "shape") and hasattr(given, "dtype")):
-                continue
-            wanted, shape = next(shapes), tuple(given.shape)
-            have = _dtypes.of(given.dtype)
-            if ret.dtypes is not None and have not in ret.dtypes:
-                accepted = " or ".join(ret.dtypes)
-                problems.append(
-                    f"the result {ret.name} is {accepted}, and result_shape_dtypes says {have}: say "
-                    f"{_dtypes.NAMES[ret.dtypes[0]]!r} there and convert what comes back"
-                )
-            if wanted is not None and shape != wanted:
-                problems.append(
-                    f"the result {ret.name} has shape {list(wanted)} by the contract {self.spec.shape!r}, "
-                    f"and result_shape_dtypes says {list(shape)}: leave it out"
-                )
-            elif ret.rank is not None and len(shape) != ret.rank:
-                problems.append(f"the result {ret.name} has {ret.rank} dimensions, and result_shape_dtypes says {list(shape)}")
-        if problems:
-            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
-
     def _shapes(self, args, bound, count, cast):
         if self._contract is None:
             return iter([None] * count)
@@ -204,12 +200,7 @@ class Described(Single):
     def _own_aliases(self, given, bound):
         """The aliases that the caller wrote, without those that the handler declares anyway: what holds for the handlers
         in its place is theirs to declare."""
-        try:
-            pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{self.__qualname__}: input_output_aliases= maps an operand's index to a result's, as {{0: 0}}, got {_values.shown(given)}"
-            ) from None
+        pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
         return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
 
     def _aliases(self, own, bound):
@@ -226,14 +217,9 @@ class Described(Single):
 
 def one_to_one(name, pairs):
     """Aliases as a dict. XLA takes two operands for one place, and both would have what lies there."""
-    for side, what, other in (0, "operand", "results"), (1, "result", "operands"):
-        for pair in pairs:
-            same = sorted(each[1 - side] for each in pairs if each[side] == pair[side])
-            if len(same) > 1:
-                raise ValueError(
-                    f"{name}: by input_output_aliases and what the handler declares, the {what} {pair[side]} has the place of the {other} "
-                    f"{' and '.join(map(str, same))}: only one can have it"
-                )
+    for side in zip(*pairs):
+        if len(set(side)) < len(side):
+            raise ValueError(f"{name}: by input_output_aliases and what the handler declares, {sorted(pairs)}, two have one place: only one can have it")
     return dict(pairs)
 
 

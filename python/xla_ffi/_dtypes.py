@@ -37,14 +37,6 @@ def of(dtype):
     return _BY_NUMPY.get(name, name)
 
 
-def is_passed(dtype):
-    """Whether XLA passes arrays of a type to handlers."""
-    try:
-        return dtype is not None and of(dtype) in NAMES
-    except TypeError:  # a type of jax's own, that of random keys for one
-        return False
-
-
 def to_numpy(name):
     """The NumPy dtype of an ABI name."""
     plain = NAMES[name]

@@ -113,7 +113,8 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     for target in targets:
         if platforms and _lacks(target, platforms, have) == list(platforms):
             raise LibraryError(f"{where} calls {target} for {' or '.join(platforms)}, and the loaded library does not have it for that")
-    others = _other_builds(listed, targets)
+    digests = {entry["digest"] for entry in listed}
+    others = sorted({each.path for entry in listed for target in entry["targets"] for each in have.get(target, ()) if each.digest not in digests})
     if others:
         warnings.warn(f"{where} was exported with another build of {' and '.join(others)}: its results may differ", RuntimeWarning, stacklevel=2)
     return Model(exported[0], found, _used(targets, given), len(exported) - 1)
@@ -221,13 +222,3 @@ def _lacks(target, platforms, have):
     names = {"cpu" if _jax.is_cpu(name) else name.lower() for handler in handlers for name in handler.spec.platforms}
     is_there = lambda platform: platform in names or ("gpu" in names and platform in ("cuda", "rocm"))
     return [platform for platform in platforms if handlers and not is_there(platform.lower())]
-
-
-def _other_builds(listed, targets):
-    """The files that have registered one of these targets and are not, byte for byte, those that the model was exported with."""
-    of_target = {}
-    for entry in listed:
-        for target in entry["targets"]:
-            of_target.setdefault(target, set()).add(entry["digest"])
-    owners = {target: _library.owners({target}) for target in targets}
-    return sorted({path for target, each in owners.items() for path, digest in each if digest not in of_target.get(target, {digest})})

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import hashlib
 import os
 import tempfile
@@ -20,27 +21,18 @@ class Contents:
 
     path: str
     data: bytes = dataclasses.field(repr=False)
-    stamp: tuple
 
-    @property
+    @functools.cached_property
     def digest(self):
         """Names the contents."""
         return hashlib.blake2b(self.data, digest_size=16).hexdigest()
-
-
-def stamp(path):
-    """What changes with a file, as far as one can tell without reading it; None where there is none."""
-    try:
-        return _stamp(os.stat(path))
-    except OSError:
-        return None
 
 
 def read(path):
     """The contents of a file."""
     try:
         with open(path, "rb") as file:
-            return Contents(path, file.read(), _stamp(os.fstat(file.fileno())))
+            return Contents(path, file.read())
     except FileNotFoundError as error:
         raise FileMissingError(error.errno, error.strerror, path) from error
     except OSError as error:
@@ -50,21 +42,7 @@ def read(path):
 def load(contents, private):
     """The library of these contents, loaded. A ``private`` one is loaded beside what this process has of the path."""
     path = contents.path
-    if private or _is_replaced(path):
-        return _load_copy(contents)
-    image = _dlopen(path, path)
-    if stamp(path) != contents.stamp:
-        raise LibraryError(f"{path} was changed while it was being loaded: load it again")
-    return image
-
-
-def _is_replaced(path):
-    """Whether this process has loaded an earlier file of this name, which the loader of the system would hand out again."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-            return f"{path} (deleted)\n" in maps.read()
-    except OSError:
-        return False
+    return _load_copy(contents) if private else _dlopen(path, path)
 
 
 def _load_copy(contents):
@@ -77,18 +55,13 @@ def _load_copy(contents):
     data = _image.read(contents.data, path).without_unique_symbols()
     names = {"prefix": f".{name[:_LONGEST]}.", "suffix": os.path.splitext(name)[1] or ".so"}
     try:
-        try:
-            handle, copy = tempfile.mkstemp(dir=folder, **names)
-        except OSError:  # elsewhere, then: the loader names dependencies that it does not find from there
-            handle, copy = tempfile.mkstemp(**names)
-    except OSError as error:
-        raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {error}") from error
+        handle, copy = tempfile.mkstemp(dir=folder, **names)
+    except OSError:  # elsewhere, then: the loader names dependencies that it does not find from there
+        handle, copy = tempfile.mkstemp(**names)
     try:
         with open(handle, "wb") as file:
             file.write(data)
         return _dlopen(copy, path)
-    except OSError as error:
-        raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {error}") from error
     finally:
         # Windows deletes no file that a process has loaded: there the copy stays.
         with contextlib.suppress(PermissionError):
@@ -108,8 +81,3 @@ def address(image, path, symbol):
         return ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
     except (AttributeError, ValueError) as error:
         raise LibraryError(f"{path} does not export {symbol!r}, which its manifest or its caller names") from error
-
-
-def _stamp(status):
-    # The inode's own time too: tools that copy a file's time with it leave the others as they were.
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

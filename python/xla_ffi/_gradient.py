@@ -62,13 +62,12 @@ class Rule:
 @dataclasses.dataclass(frozen=True)
 class Batched:
     """The derivative of a call that was batched: ``axes`` has for each argument 0 where it has the leading
-    dimension, None where it has none, and "one" where that has the size 1."""
+    dimension, None where it has none, and "one" where that has the size 1. Its methods are those of ``Rule``."""
 
     rule: Any
     axes: tuple
 
     def augmented(self, args, bind, results, has_side_effect):
-        """As in ``Rule``."""
         if self.handlers.forward is None:
             return bind(*args)
         inner = tuple(result and (result[0][1:], result[1]) for result in results)
@@ -76,7 +75,6 @@ class Batched:
         return _vmap(one, self._squeezed(args), self._in_axes)
 
     def saved(self, args):
-        """As in ``Rule``."""
         return self.rule.saved(args)
 
     def lifted(self, args, tangents):
@@ -93,7 +91,6 @@ class Batched:
         return _vmap(one, tangents, axes, size)
 
     def linear(self, args, saved, results):
-        """As in ``Rule``."""
         axes = tuple(0 if index >= len(args) or self.axes[index] == 0 else None for index in saved)
         squeezed = tuple(index < len(args) and self.axes[index] == "one" for index in saved)
         inner = [_element(arg, axis) for arg, axis in zip(args, self.axes)]
@@ -102,7 +99,6 @@ class Batched:
 
     @property
     def handlers(self):
-        """The declared handlers."""
         return self.rule.handlers
 
     @property
@@ -165,7 +161,8 @@ class Linear:
 
 @dataclasses.dataclass(frozen=True)
 class BatchedLinear:
-    """A linear map for each element of a batch; ``axes`` says where the residuals have it, the rest always leads."""
+    """A linear map for each element of a batch; ``axes`` says where the residuals have it, the rest always leads. Its
+    methods are those of ``Linear``."""
 
     linear: Any
     axes: tuple
@@ -173,20 +170,16 @@ class BatchedLinear:
 
     @property
     def handlers(self):
-        """The declared handlers."""
         return self.linear.handlers
 
     @property
     def whole(self):
-        """As in ``Linear``."""
         return self.linear.whole
 
     def tangents(self, residuals, tangents, results):
-        """As in ``Linear``."""
         return self._each(self.linear.tangents, residuals, tangents, results)
 
     def cotangents(self, residuals, cotangents, results):
-        """As in ``Linear``."""
         return self._each(self.linear.cotangents, residuals, cotangents, results)
 
     def _each(self, function, residuals, values, results):
@@ -240,15 +233,10 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
     if not params["results"]:
         # It is called for its side effect: there is nothing to differentiate.
         return primitive.bind(*args, gradient=gradient, **params), []
-    if gradient is None and params["legacy"] is not None:
-        raise ValueError(
-            f"{params['target']} cannot be differentiated: targets of the original custom calls have no gradients: write a "
-            "function that calls it, with jax.custom_vjp"
-        )
     if gradient is None:
         raise ValueError(
             f"{params['target']} cannot be differentiated: its author declared no gradient (`vjp = …`, `jvp = …` or "
-            "`linear`), and the call has none: write handler.with_vjp(fwd, bwd)"
+            "`linear`), and the call has none: write handler.with_vjp(fwd, bwd), or a function with jax.custom_vjp"
         )
     bind = functools.partial(primitive.bind, gradient=gradient, **params)
     out = list(gradient.augmented(args, bind, params["results"], params["has_side_effect"]))

@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import jax
 
-from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
+from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _signature, _values
 from ._described import Described, checked
 from ._errors import UnsupportedRuntimeError
 
@@ -208,13 +208,6 @@ class Handler(Described):
             return each
         if not (hasattr(each, "shape") and hasattr(each, "dtype")):
             raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes what has 'shape' and 'dtype', as jax.ShapeDtypeStruct, got {each!r}")
-        try:
-            for dim in each.shape:
-                _shapes.size(dim)
-        except TypeError:
-            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shape {_values.plain(each.shape)}, which is no sequence of sizes") from None
-        if not _dtypes.is_passed(each.dtype):
-            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says {each.dtype}, which no handler gives")
         return each
 
     _array_type = staticmethod(jax.ShapeDtypeStruct)

@@ -5,7 +5,6 @@ import ctypes
 import inspect
 import os
 import re
-import warnings
 
 import jax
 import jaxlib
@@ -34,9 +33,7 @@ def refuse_before_first():
     """Refuses a jaxlib from before the first revision: nothing of it is touched."""
     if REVISION < 0:
         raise UnsupportedRuntimeError(
-            f"jaxlib {JAXLIB} has no XLA FFI that this package speaks: 0.4.29 and 0.4.30 have the typed FFI from before its "
-            f"first revision, which calls handlers in another way, and older ones none; the oldest that is supported is jaxlib "
-            f"{_revisions.first_jaxlib(0)}"
+            f"jaxlib {JAXLIB} is from before its first revision of XLA FFI: the oldest that is supported is jaxlib {_revisions.first_jaxlib(0)}"
         )
 
 
@@ -90,39 +87,16 @@ def capsule(address):
     return new(address, None, None)
 
 
-#: The platforms of each target that this package has registered, as jax calls them.
-_registered = {}
-
-
 def register(target, stages, platform):
     """Registers ``{stage: address}`` as ``target``. An unknown platform is passed on as it is."""
     capsules = {stage: capsule(address) for stage, address in stages.items()}
     function = capsules["execute"] if len(capsules) == 1 else capsules
     _ffi.register_ffi_target(target, function, platform=_PLATFORMS.get(platform.lower(), platform))
-    _registered.setdefault(target, set()).add(platform.lower())
 
 
 def platforms_of(context):
     """The platforms that a call is lowered for."""
     return getattr(context, "platforms", None) or context.module_context.platforms
-
-
-#: How jax names what it chooses from.
-_BRANCH = re.compile(r"(^|/)branch_\d+_fun(/|$)")
-
-
-def check_platforms(target, context):
-    """Refuses to lower a call for a platform on which XLA would say that there is no handler, and says why."""
-    platforms = _registered.get(target)
-    # Of what `jax.lax.platform_dependent` chooses from, earlier jax lowers all, and XLA drops what is not for it.
-    if platforms is None or _BRANCH.search(str(context.name_stack)):
-        return
-    for platform in platforms_of(context):
-        if platform not in platforms:
-            raise UnsupportedRuntimeError(
-                f"{target} is a handler for {' and '.join(sorted(platforms))}, and the program is for {platform}: "
-                f"run it where jax has a device of {' or '.join(sorted(platforms))}, or build the library for {platform}"
-            )
 
 
 def is_cpu(platform):
@@ -271,20 +245,6 @@ def allow_in_shard_map(primitive):
     if hasattr(shard_map, "register_standard_check"):
         shard_map.register_standard_check(primitive)
         shard_map.register_standard_rewrite(primitive)
-        rules = getattr(shard_map, "_check_rules", {})
-        if primitive in rules:
-            rules[primitive] = _with_constants(rules[primitive])
-
-
-def _with_constants(check):
-    """The check, with an answer for each result where all operands are constants, or there are none: jax's own has a single one
-    then, and breaks down."""
-
-    def checked(mesh, *replicated, results, **params):
-        found = check(mesh, *replicated, **params)
-        return [None] * len(results) if found is None else found
-
-    return checked
 
 
 def has_shardy():
@@ -314,22 +274,6 @@ for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_deri
 EFFECT = _Effect()
 
 
-_untold = JAXLIB == "0.4.31" and re.search(r"--xla_cpu_use_thunk_runtime(=true|=1)?(?![=\w])", os.environ.get("XLA_FLAGS", "")) is None
-
-
-def tell_of_wrong_loops(context):
-    """Warns, once a process, where this jaxlib's own code for custom calls in loops on CPU is wrong: ``docs/versions.md`` says how."""
-    global _untold
-    if _untold and "cpu" in platforms_of(context):
-        _untold = False
-        warnings.warn(
-            "jaxlib 0.4.31 gives wrong results for some loops with two custom calls on small arrays, jax's own ffi_call included: "
-            "set XLA_FLAGS=--xla_cpu_use_thunk_runtime=true before jax starts, or take a newer jaxlib",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
 #: Each call is lowered where it stands: what jax lowers once for several has no place of its own to be named.
 LOWERED_IN_PLACE = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
 
@@ -357,9 +301,8 @@ def named(location, primitives, name):
 LOSES_LAYOUTS = hasattr(inspect.getmodule(_ffi.ffi_lowering), "_default_layouts")
 
 
-def ffi_lowering(*args, **kwargs):
-    """jax's own rule for the text of a call. Its layouts count from the fastest dimension, ``ffi_call``'s from the slowest."""
-    return _ffi.ffi_lowering(*args, **kwargs)
+#: jax's own rule for the text of a call. Its layouts count from the fastest dimension, ``ffi_call``'s from the slowest.
+ffi_lowering = _ffi.ffi_lowering
 
 
 def has_x64():

@@ -37,12 +37,9 @@ class LegacyTarget(Single):
     def __call__(self, *args, result_shape_dtypes=None, opaque="", api_version=None, has_side_effect=False):
         _values.flag(f"{self.target}: has_side_effect", has_side_effect)
         version = self.api_version if api_version is None else api_version
-        if version is None:
-            raise TypeError(f"{self.target}: only its address is registered: give api_version=1, 2 or 3")
-        fits = self.api_version in (None, version) or (self.signature == "gpu_status" and version == 3)
-        if isinstance(version, bool) or version not in (1, 2, 3):
+        if version not in (1, 2, 3):
             raise TypeError(f"{self.target}: api_version is 1, 2 or 3, got {version!r}")
-        if not fits:
+        if self.api_version not in (None, version) and (self.signature, version) != ("gpu_status", 3):
             raise TypeError(
                 f"{self.target} is a target of the signature {self.signature}, API version {self.api_version}; "
                 f"api_version={version} would call it another way"
@@ -59,8 +56,6 @@ class LegacyTarget(Single):
             if len(result_shape_dtypes) == 1:
                 result_shape_dtypes = result_shape_dtypes[0]
         single = not isinstance(result_shape_dtypes, (list, tuple))
-        if spec is not None and spec.tuples is not None:
-            _check_tuples(self.target, spec, 1 if single else len(result_shape_dtypes))
         results = [result_shape_dtypes] if single else list(result_shape_dtypes)
         if spec is not None and spec.rets is not None:
             _check(f"the result of {self.target}", spec.rets, results)
@@ -88,23 +83,6 @@ def _restore(name, path, prefix, given):
     from ._library import load
 
     return load(path, prefix, **given).legacy[name]
-
-
-def _check_tuples(target, spec, results):
-    """Refuses to call a target that takes other pointers than XLA hands over for operands that are arrays.
-
-    Those are one pointer an operand; one result is its data, several are one array of pointers.
-    """
-    operands, result = (part.replace(" ", "") for part in spec.structure.split("->"))
-    inner = result[1:-1]
-    fits = result == "_" if results == 1 else result.startswith("(") and inner != "_"
-    if spec.tuples == "roots":
-        fits = fits and "(" not in operands + inner
-    if not fits:
-        raise TypeError(
-            f"{target} takes tuples, {spec.structure} by {spec.tuples}: jax hands over arrays, one pointer each, and "
-            f"{results} of them come back, so that no such call reaches it; a StableHLO program may call it"
-        )
 
 
 def _check(target, declared, args):

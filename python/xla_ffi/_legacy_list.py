@@ -4,8 +4,6 @@ import ctypes
 import dataclasses
 from typing import Optional
 
-from ._errors import LibraryError
-
 #: By the number of the signature in a library's list.
 SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
 
@@ -14,7 +12,6 @@ API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_stat
 
 #: The function that gives a library's list.
 LEGACY_LIST = "xla_ffi_legacy_targets"
-_MOST = 100_000
 
 
 class _Target(ctypes.Structure):
@@ -39,11 +36,9 @@ class LegacySpec:
     signature: str
     args: Optional[tuple]  # (dtype, dims) of each operand, where they are declared
     rets: Optional[tuple]
-    tuples: Optional[str] = None  # "leaves" or "roots", where tuples are declared
-    structure: Optional[str] = None  # "(_, _) -> (_, (_))"
 
 
-def listed(image, path):
+def listed(image):
     """``(name, platform, address, signature)`` of each target that a loaded library has registered."""
     try:
         function = getattr(image, LEGACY_LIST)
@@ -54,11 +49,6 @@ def listed(image, path):
     targets, at = [], function()
     while at:
         entry = at.contents
-        if entry.struct_size < ctypes.sizeof(_Target) or len(targets) == _MOST or not entry.name:
-            raise LibraryError(f"{path}: entry {len(targets)} of {LEGACY_LIST}() is no target")
-        if entry.signature >= len(SIGNATURES):
-            raise LibraryError(f"{path}: {entry.name!r} has signature {entry.signature}, which this xla_ffi does not know")
-        name, platform = entry.name.decode("utf-8", "replace"), (entry.platform or b"").decode("utf-8", "replace")
-        targets.append((name, platform, entry.function, SIGNATURES[entry.signature]))
+        targets.append((entry.name.decode(), entry.platform.decode(), entry.function, SIGNATURES[entry.signature]))
         at = entry.next
     return targets[::-1]

@@ -1,19 +1,17 @@
 """A loaded library."""
 
-import contextlib
 import itertools
 import os
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
-from ._described import Single
-from ._errors import LibraryError, no_handler
+from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _types
+from ._described import Handlers
+from ._errors import LibraryError
 
 _lock = threading.RLock()
 # Libraries stay loaded as long as the process.
-_loaded = {}  # (real path, prefix, what is given): (stamp, Library), the latest
 _libraries = {}  # (real path, prefix, what is given, digest): Library
 _images = {}  # (real path, digest): the loaded library
 _targets = {}  # (target, platform): (real path, digest, what is registered) of the library that registered it
@@ -49,22 +47,13 @@ def load(
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
     given = _given.named(handlers=handlers, legacy=legacy, types=types)
-    if not (prefix is None or isinstance(prefix, str)):
-        raise TypeError(f"prefix= is to be a str, got {_values.shown(prefix)}")
-    if "\0" in os.fsdecode(path) or not os.fsdecode(path):
-        raise LibraryError(f"{path!r} names no file")
-    key = (os.path.realpath(os.fsdecode(path)), prefix, given)
+    path = os.path.realpath(os.fsdecode(path))
     with _lock:
-        if key in _loaded:
-            before, library = _loaded[key]
-            if _file.stamp(key[0]) == before:
-                return library
-        contents = _file.read(key[0])
-        named = (*key, contents.digest)
-        if named not in _libraries:
-            _libraries[named] = Library(key[0], prefix, contents, handlers, legacy, types)
-        _loaded[key] = (contents.stamp, _libraries[named])
-        return _libraries[named]
+        contents = _file.read(path)
+        key = (path, prefix, given, contents.digest)
+        if key not in _libraries:
+            _libraries[key] = Library(path, prefix, contents, handlers, legacy, types)
+        return _libraries[key]
 
 
 def loaded():
@@ -73,13 +62,7 @@ def loaded():
         return list(_libraries.values())
 
 
-def owners(targets):
-    """``(path, digest)`` of each file that has registered one of these targets."""
-    with _lock:
-        return {owner[:2] for (target, _platform), owner in _targets.items() if target in targets}
-
-
-class Library(Single):
+class Library(Handlers):
     """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
 
@@ -100,7 +83,7 @@ class Library(Single):
         if self._owner not in _images:
             _images[self._owner] = _file.load(contents, any(known == path for known, _ in _images))
         self._image = _images[self._owner]
-        listed = _legacy_list.listed(self._image, path)
+        listed = _legacy_list.listed(self._image)
         known = {name for name, *_ in listed}
         given = {spec.name: spec for _, targets in described for spec in targets if spec.name in (legacy or {})}
         listed += [self._exported_target(spec) for name, spec in given.items() if name not in known]
@@ -116,21 +99,20 @@ class Library(Single):
             target = _legacy.LegacyTarget(
                 name, self._legacy_target(name), signature, declared.get(name), (path, prefix, self._given)
             )
-            if self.legacy.setdefault(name, target).signature != signature:
-                raise LibraryError(f"{path}: the legacy target {name} is listed with two signatures")
+            self.legacy.setdefault(name, target)
         registered = self._registered(plans)
         platforms = dict.fromkeys(platform for _, platform, _ in registered)
         _types.register(path, contents, self._image, types, platforms, self._stem(specs[0]) if specs else "")
         for spec, platform, addresses in registered:
-            with self._claim(self._target(spec), platform, addresses):
-                _jax.register(self._target(spec), addresses, platform)
+            _jax.register(self._target(spec), addresses, platform)
+            _targets[(self._target(spec), platform)] = (*self._owner, addresses)
         for spec, why, addresses in plans:
             if why is None:
                 platforms = dict.fromkeys(spec.platforms, addresses)
                 _record.know(self._target(spec), path, spec.name, dict(spec.stages), platforms)
         for name, platform, address, _signature in listed:
-            with self._claim(self._legacy_target(name), _legacy_platform(platform), address):
-                _jax.register_legacy(self._legacy_target(name), address, platform)
+            _jax.register_legacy(self._legacy_target(name), address, platform)
+            _targets[(self._legacy_target(name), _legacy_platform(platform))] = (*self._owner, address)
 
     def _name(self, made):
         """Names the handlers."""
@@ -160,18 +142,6 @@ class Library(Single):
                     raise LibraryError(f"{self.path}: {name} is registered by {path} already: load one of them with prefix=")
             if owners == mine:
                 return self._generation
-
-    @contextlib.contextmanager
-    def _claim(self, target, platform, what):
-        """Enters a name while it is being registered; what jaxlib does not take stays free."""
-        before = _targets.get((target, platform))
-        _targets[(target, platform)] = (*self._owner, what)
-        try:
-            yield
-        except BaseException:
-            if before is None:
-                del _targets[(target, platform)]
-            raise
 
     def _build(self):
         """The mark of a later build of the file in its targets' names."""
@@ -206,28 +176,6 @@ class Library(Single):
 
     def __reduce__(self):
         return _restored, (self.path, self.prefix, self._given)
-
-    # A stub file tells type checkers which attributes there are.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            handlers = self.__dict__.get("handlers", {})
-            if name in handlers:
-                return handlers[name]
-            short = [handler for handler in handlers if "." not in handler]
-            raise no_handler(self.__dict__.get("path"), name, handlers, short)
-
-    # Also of a handler that is called as something of the library's own, which an attribute is not.
-    def __getitem__(self, name: str) -> _handler.Handler:
-        if name in self.handlers:
-            return self.handlers[name]
-        raise no_handler(self.path, name, self.handlers, [handler for handler in self.handlers if "." not in handler])
-
-    def __dir__(self):
-        return [*super().__dir__(), *(name for name in self.handlers if "." not in name)]
-
-    def __repr__(self):
-        return _signature.table(self)
 
 
 def _restored(path, prefix, given):

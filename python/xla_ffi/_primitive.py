@@ -86,10 +86,8 @@ def _check_aliases(target, aliases, args, types):
     one_to_one(target, sorted(aliases.items()))
     for argument, result in aliases.items():
         pair = f"{target}: input_output_aliases has {argument}: {result}"
-        if not 0 <= argument < len(args):
-            raise ValueError(f"{pair}, but there are {len(args)} operands")
-        if not 0 <= result < len(types):
-            raise ValueError(f"{pair}, but there are {len(types)} results")
+        if not (0 <= argument < len(args) and 0 <= result < len(types)):
+            raise ValueError(f"{pair}, but there are {len(args)} operands and {len(types)} results")
         given, taken = args[argument], types[result]
         own = None if _jax.is_token(given) else (tuple(given.shape), np.dtype(given.dtype))
         if own != taken:
@@ -124,8 +122,6 @@ def _lower(context, *operands, split, **params):
 
 
 def _custom_call(context, *operands, target, **params):
-    _jax.check_platforms(target, context)
-    _jax.tell_of_wrong_loops(context)
     # Instructions are named after the primitive, which is the same for all handlers.
     with _jax.named(ir.Location.current, [each.name for each in PRIMITIVES], target):
         now = _record.target_now(target, _jax.platforms_of(context))

@@ -9,14 +9,13 @@ import atexit
 import contextlib
 import contextvars
 import ctypes
-import operator
 import os
 import pathlib
 import tempfile
 import threading
 import warnings
 
-from . import _image, _values
+from . import _image
 from ._errors import LibraryError
 
 #: The version of the functions of ``libxla_ffi_record`` that this module calls.
@@ -66,13 +65,7 @@ class Recording:
     def __init__(self, directory, limit=LIMIT):
         #: Where the files are.
         self.directory = pathlib.Path(directory)
-        try:
-            limit = operator.index(None if isinstance(limit, bool) else limit)
-        except TypeError:
-            raise TypeError(f"limit= is to be an int, a number of bytes, got {_values.shown(limit)}") from None
-        if limit < 0:
-            raise ValueError(f"limit={limit}: a number of bytes is not negative")
-        self.limit = min(limit, (1 << 64) - 1)
+        self.limit = limit
         self._running = False
         self._told = set()  # the targets of which a warning said that they are not recorded
         self.calls = self.truncated = self.failed = self.unfinished = None
@@ -102,8 +95,6 @@ class Recording:
         os.makedirs(folder, exist_ok=True)
         if any(name.endswith(_SUFFIX) for name in os.listdir(folder)):
             raise LibraryError(f"{folder} holds recorded calls already: give an empty directory, or a new one")
-        if _jax.REVISION < 0:
-            raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
         with _lock:
             host = f"jaxlib {_jax.JAXLIB}"
             refused = recorder.xla_ffi_record_start(os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
@@ -164,11 +155,9 @@ def target_now(target, platforms=("cpu",)):
         if _current is None:
             return target
         elsewhere = [platform for platform in platforms if not _jax.is_cpu(platform)]
-        why = f"it runs on {' and '.join(elsewhere)}, whose memory is not read" if elsewhere else None
-        if target not in _handlers:
-            why = "xla_ffi.load has not loaded it as a handler of XLA FFI"
-        if why and target not in _current._told:
+        if (elsewhere or target not in _handlers) and target not in _current._told:
             _current._told.add(target)
+            why = f"it runs on {' and '.join(elsewhere)}" if elsewhere else "xla_ffi.load has not loaded it as a handler of XLA FFI"
             warnings.warn(f"{_current.directory}: calls of {target} are not recorded: {why}", RuntimeWarning, stacklevel=2)
         if target not in _handlers:
             return target
@@ -226,7 +215,7 @@ def _recorder():
         except (OSError, AttributeError) as error:
             raise LibraryError(f"{path} is no {_NAME}: {error}") from error
         if version != _VERSION:
-            raise LibraryError(f"{path} is of version {version}, this package needs {_VERSION}: build both from one checkout")
+            raise LibraryError(f"{path} is of version {version}, this package needs {_VERSION}")
         library.xla_ffi_record_interpose.restype = ctypes.c_void_p
         library.xla_ffi_record_interpose.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
         library.xla_ffi_record_start.restype = ctypes.c_uint32
@@ -268,10 +257,7 @@ def from_environment():
     if not directory:
         return
     limit = os.environ.get("XLA_FFI_RECORD_LIMIT")
-    try:
-        recording = Recording(directory, int(limit) if limit else LIMIT)
-    except ValueError as error:
-        raise LibraryError(f"XLA_FFI_RECORD_LIMIT={limit!r} is no number of bytes") from error
+    recording = Recording(directory, int(limit) if limit else LIMIT)
     _recorder()
     os.makedirs(recording.directory, exist_ok=True)
     # In containers the numbers of processes come again.

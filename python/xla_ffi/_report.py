@@ -37,10 +37,7 @@ class Report:
 
     def __getitem__(self, name):
         """The line of a check."""
-        for line in self.lines:
-            if line.name == name:
-                return line
-        raise KeyError(f"{name!r}: there are {', '.join(line.name for line in self.lines)}")
+        return {line.name: line for line in self.lines}[name]
 
     def __repr__(self):
         counts = {verdict: sum(line.verdict == verdict for line in self.lines) for verdict in ("ok", "FAIL", "told", "skipped")}

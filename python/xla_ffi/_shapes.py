@@ -1,6 +1,6 @@
 """Result shapes that the caller gives: ``shapes=``, for what no contract can say."""
 
-import operator
+import numpy as np
 
 from . import _values
 
@@ -23,9 +23,7 @@ def given(shapes, operands, attrs, rets):
     shapes = [None if shape is None else _shape(shape) for shape in shapes]
     required = sum(not (ret.optional or ret.variadic) for ret in buffers)
     if len(shapes) < required or (len(shapes) > len(buffers) and not variadic):
-        most = len(buffers)
-        wants = f"at least {required}" if variadic else str(most) if required == most else f"{required} to {most}"
-        raise TypeError(f"shapes= gives {len(shapes)} shapes, the handler has {wants} results")
+        raise TypeError(f"shapes= gives {len(shapes)} shapes, the handler has {', '.join(ret.name for ret in buffers) or 'no results'}")
     left, results = list(shapes), []
     for ret in rets:
         if ret.token:
@@ -47,17 +45,10 @@ def _shape(shape):
     return tuple(_dim(dim, shape) for dim in shape)
 
 
-def size(dim):
-    """A size as it is, a symbolic one of ``jax.export`` too; a TypeError for what is none."""
+def _dim(dim, shape):
+    # A symbolic one of `jax.export` is a size too.
     if type(dim).__module__.startswith("jax"):
         return dim
-    if isinstance(dim, bool) or not 0 <= operator.index(dim) < 2**63:
-        raise TypeError(f"{_values.plain(dim)} is no size")
-    return operator.index(dim)
-
-
-def _dim(dim, shape):
-    try:
-        return size(dim)
-    except TypeError:
-        raise TypeError(f"shapes= gives {_values.plain(shape)}, and {_values.plain(dim)} is no size") from None
+    if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim >= 0:
+        return int(dim)
+    raise TypeError(f"shapes= gives {_values.plain(shape)}, and {_values.plain(dim)} is no size")

@@ -38,8 +38,8 @@ def of(path):
         f"# Written by `python -m xla_ffi stubs {ascii(file)[1:-1]}` from the library's manifest; do not edit.",
         *(f"# Not an attribute: lib[{name!a}]." for name in left_out),
     ]
-    taken = {"__debug__", *(f"_{spec.name}" for spec in specs)}
-    kinds = {spec.name: _free("__debug__", taken) if spec.name == "_debug__" else f"_{spec.name}" for spec in specs}
+    kinds = {spec.name: f"_{spec.name}" for spec in specs}
+    taken = set(kinds.values())
     handlers = [block for spec in specs for block in _handler_class(spec, kinds[spec.name], taken)]
     library = "\n".join([f"class {owner}(xla_ffi.Library):", *(f"    {spec.name}: {kinds[spec.name]}" for spec in specs)])
     text = "\n\n".join([*handlers, library, f"lib: {owner}"])
@@ -94,18 +94,14 @@ def _handler_class(spec, name, taken):
     parameters.append("**options: typing.Any" if spec.open_attrs else "**options: typing_extensions.Unpack[t.Options]")
     others = [ascii(attr.name) for attr in spec.attrs if attr.inside is None and attr not in attrs]
     by_attrs = f"    # By attrs={{…}}: {', '.join(others)}.\n" if others else ""
-    doc = _signature.describe(spec).replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\n", "\n        ")
+    doc = _signature.describe(spec).replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\n", "\n        ").replace("        \n", "\n")
     blocks.append(
         f"class {name}(xla_ffi.Handler):\n{by_attrs}"
         "    @typing_extensions.override\n"
         f"    def __call__({', '.join(parameters)}) -> {_results(spec)}:\n"
-        f'        """{_lines(doc)}\n        """'
+        f'        """{doc}\n        """'
     )
     return blocks
-
-
-def _lines(text):
-    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _dictionary(name, members):

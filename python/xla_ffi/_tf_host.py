@@ -13,8 +13,8 @@ GETTER = "_ZN3xla3ffi12GetXlaFfiApiEv"
 
 _LIBRARY = "libtensorflow_cc.so.2"
 
-# The table of the first revision ends with the stream, as its size says; the one before it had no version.
-_FIRST, _BEFORE_FIRST = 88, 64
+# The table of the first revision ends with the stream, as its size says; those before it had no version.
+_FIRST = 88
 
 
 class _Version(ctypes.Structure):
@@ -73,32 +73,25 @@ class _Destroy(ctypes.Structure):
 class Host:
     """The function table of one TensorFlow."""
 
-    def __init__(self, folder=None):
+    def __init__(self):
         self.name = f"TensorFlow {tf.__version__}"
-        if not tf.test.is_built_with_xla():
-            raise UnsupportedRuntimeError(f"{self.name} was built without XLA: there is nothing that calls handlers; install another build of it")
-        path = os.path.join(tf.sysconfig.get_lib() if folder is None else folder, _LIBRARY)
+        path = os.path.join(tf.sysconfig.get_lib(), _LIBRARY)
         try:
-            image = ctypes.CDLL(path)
-        except OSError as error:
-            raise UnsupportedRuntimeError(f"{self.name} has no {_LIBRARY}, which holds its XLA: {error}") from error
-        try:
-            getter = image[GETTER]
-        except AttributeError as error:
-            raise UnsupportedRuntimeError(
-                f"{self.name}: {path} does not export xla::ffi::GetXlaFfiApi(), by which handlers are registered; "
-                "TensorFlow 2.18 and newer do"
-            ) from error
+            getter = ctypes.CDLL(path)[GETTER]
+        except (OSError, AttributeError) as error:
+            raise UnsupportedRuntimeError(f"{self.name}: {path} has no XLA FFI; TensorFlow 2.18 and newer have: {error}") from error
         getter.restype = ctypes.c_void_p
         self.address = getter()
-        self.minor = version(self.address, self.name)
+        size = ctypes.c_size_t.from_address(self.address).value
+        if size < _FIRST:
+            raise UnsupportedRuntimeError(f"{self.name} has the FFI from before its first revision (a table of {size} bytes): 2.18 and newer are supported")
+        self.minor = _Api.from_address(self.address).version.minor
 
     def refusal(self, spec):
         """Why this XLA cannot take a handler, or None; `_handler.refusal` says when one is refused before it is registered."""
         if _revisions.version(spec.floor) <= max(1, self.minor):
             return None
-        first = _revisions.first_jaxlib(spec.floor)
-        needs = f"an XLA as in jaxlib {first} or newer" if first else "a newer XLA than this xla_ffi knows"
+        needs = f"an XLA as in jaxlib {_revisions.first_jaxlib(spec.floor)} or newer"
         return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); {self.name} speaks XLA FFI 0.{self.minor}"
 
     def register(self, name, stages):
@@ -123,19 +116,3 @@ class Host:
         destroy = _Destroy(struct_size=ctypes.sizeof(_Destroy), error=error)
         api.error_destroy(ctypes.addressof(destroy))
         return said
-
-
-def version(address, name):
-    """The minor version that a table states. Nothing is read that a table of its size does not have."""
-    size = ctypes.c_size_t.from_address(address).value
-    if size == _BEFORE_FIRST:
-        raise UnsupportedRuntimeError(
-            f"{name} has the typed FFI from before its first revision (a table of {size} bytes, as in jaxlib 0.4.29 and "
-            "0.4.30), whose handlers are called in another way: TensorFlow 2.18 and newer are supported"
-        )
-    if size < _FIRST:
-        raise UnsupportedRuntimeError(f"{name}: its function table of {size} bytes is of no known revision")
-    stated = _Api.from_address(address).version
-    if stated.major != 0:
-        raise UnsupportedRuntimeError(f"{name} speaks XLA FFI {stated.major}.{stated.minor}, which this xla_ffi does not know")
-    return stated.minor

@@ -5,19 +5,18 @@ returns an object with one function a handler, for use under ``tf.function(jit_c
 """
 
 import contextlib
-import dataclasses
 import os
 import threading
 import types
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import tensorflow as tf
 
 from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
-from ._described import Described, Single, checked
-from ._errors import LibraryError, UnsupportedRuntimeError, no_handler
+from ._described import Described, Handlers, checked
+from ._errors import LibraryError, UnsupportedRuntimeError
 from ._tf_host import Host
 
 __all__ = ["Handler", "Library", "load"]
@@ -51,7 +50,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
         return _libraries[path, contents.digest]
 
 
-class Library(Single):
+class Library(Handlers):
     """The handlers of one file, as attributes and in ``handlers``."""
 
     def __init__(self, path, contents, host):
@@ -83,44 +82,22 @@ class Library(Single):
         taken = [spec for spec in specs if refused[spec.name] is None]
         if register is not None:
             said = host.enroll(register)
-            _targets.update((spec.name, self.path) for spec in taken)
-            # What the host was known to lack is told when it is called; anything else that it refused, here.
-            told = [line.split(":")[0].strip() for line in (said or "").splitlines()]
-            if said and (not any(refused.get(name) for name in told) or any(refused.get(name, "no handler") is None for name in told)):
+            # What the host was known to lack is told when it is called.
+            if said and len(taken) == len(specs):
                 raise LibraryError(f"{self.path}: {host.name} does not take all of its handlers: {said}")
+            _targets.update((spec.name, self.path) for spec in taken)
             return
-        # All symbols are looked up before the first is registered. TensorFlow has no way to reach a record stage.
-        plans = {
-            spec.name: {stage: _file.address(image, self.path, symbol) for stage, symbol in spec.stages.items() if stage != "record"}
-            for spec in taken
-        }
-        for name, stages in plans.items():
-            said = host.register(name, stages)
+        for spec in taken:
+            # TensorFlow has no way to reach a record stage.
+            stages = {stage: _file.address(image, self.path, symbol) for stage, symbol in spec.stages.items() if stage != "record"}
+            said = host.register(spec.name, stages)
             if said:
-                raise LibraryError(f"{self.path}: {host.name} does not take {name}: {said}")
-            _targets[name] = self.path
+                raise LibraryError(f"{self.path}: {host.name} does not take {spec.name}: {said}")
+            _targets[spec.name] = self.path
 
     def __reduce__(self):
         # Another process loads the file when it unpickles the library, or one of its handlers.
         return load, (self.path,)
-
-    def __getattr__(self, name):
-        handlers = self.__dict__.get("handlers", {})
-        if name in handlers:
-            return handlers[name]
-        raise no_handler(self.__dict__.get("path"), name, handlers, handlers)
-
-    # Also of a handler that is called as something of the library's own, which an attribute is not.
-    def __getitem__(self, name: str) -> "Handler":
-        if name in self.handlers:
-            return self.handlers[name]
-        raise no_handler(self.path, name, self.handlers, self.handlers)
-
-    def __dir__(self):
-        return [*super().__dir__(), *self.handlers]
-
-    def __repr__(self):
-        return _signature.table(self)
 
 
 def _on_cpu(spec):
@@ -231,14 +208,11 @@ class Handler(Described):
         """A result's type as a caller writes it."""
         if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
             raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes tf.TensorSpec(shape, dtype), got {spec!r}")
-        dtype = _numpy(tf.as_dtype(spec.dtype))
-        if not _dtypes.is_passed(dtype):
-            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says {spec.dtype}, which no handler gives")
-        return _Type(_static("result_shape_dtypes=", spec.shape), dtype)
+        return _Array(_static("result_shape_dtypes=", spec.shape), _numpy(tf.as_dtype(spec.dtype)))
 
     @staticmethod
     def _array_type(shape, dtype):
-        return _Type(tuple(shape), np.dtype(dtype))
+        return _Array(tuple(shape), np.dtype(dtype))
 
     def _token_type(self):
         raise TypeError(f"{self.__qualname__} has a token, and TensorFlow has none")
@@ -272,28 +246,19 @@ class Handler(Described):
         shape, dtype = _static(name, value.shape), _numpy(value.dtype)
         how = f"convert it with tf.cast({name}, {_dtypes.NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
         checked(arg, name, shape, _dtypes.of(dtype), how, "tf.map_fn maps over leading dimensions")
-        return _Value(value, shape, dtype)
+        return _Array(shape, dtype, value)
 
 
 def _restored(path, name):
     return load(path)[name]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Type:
-    """The type of an array."""
+class _Array(NamedTuple):
+    """The type of an array, and the tensor of an operand."""
 
     shape: tuple
     dtype: np.dtype
-
-
-@dataclasses.dataclass(frozen=True)
-class _Value:
-    """A tensor and its type."""
-
-    tensor: Any
-    shape: tuple
-    dtype: np.dtype
+    tensor: Any = None
 
 
 def _static(name, shape):
@@ -345,15 +310,10 @@ def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, 
         out = known[: len(results)]
 
         def gradient(*cotangents):
-            if declared is None:
+            if declared is None or (declared.vjp is None and declared.transpose is None):
                 raise TypeError(
-                    f"{handler.__qualname__} cannot be differentiated: its author declared no gradient (`vjp = …`, "
-                    "`jvp = …` or `linear`): write one around the call with tf.custom_gradient"
-                )
-            if declared.vjp is None and declared.transpose is None:
-                raise TypeError(
-                    f"{handler.__qualname__} has no derivative in reverse mode, the only one of TensorFlow here: its author "
-                    "declared no `vjp = …` and no `transpose = …`"
+                    f"{handler.__qualname__} cannot be differentiated in reverse mode: its author declared no `vjp = …` and no "
+                    "`transpose = …`: write a gradient around the call with tf.custom_gradient"
                 )
             names = [arg.name for arg, _ in bound], [ret.name for ret in _rets(handler.spec, results)]
             saved = declared.saved(*names, varies)

@@ -1,8 +1,7 @@
 //! Memory stays flat however often the examples are called: every call of the table, those that fail
 //! among them, with executables that come and go and with one that stays.
 //!
-//! `XLA_FFI_LEAK_CALLS` is how often each example is called; a long run asks for 100,000,
-//! and has `tests/jax/leaks.py` do the same in JAX.
+//! `XLA_FFI_LEAK_CALLS` is how often each example is called; a long run asks for 100,000.
 
 use crate::embedded::{executable, execute};
 use crate::{LANGUAGES, every_example, text, texts};

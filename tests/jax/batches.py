@@ -147,34 +147,15 @@ def no_results(_lib):
         ran(1, jax.jit(function), ROWS)
     ran(2, jax.jit(lambda x: (noted(x), noted(x))), ROWS)
     ran(4, jax.jit(jax.vmap(lambda x: lib.note(x, vmap_method="sequential"))), ROWS)
-    for forward in (lambda x: jax.jvp(noted, (x,), (x,)), lambda x: jax.linearize(noted, x)[1](x), jax.hessian(lambda x: jnp.sum(noted(x) ** 2))):
-        ran(1, jax.jit(forward), W)
-    ran(4, turns, ROWS)
     ran(4, jax.jit(turns), ROWS)
     for x, times in ((ROWS, 1), (-ROWS, 0)):
         ran(times, jax.jit(lambda x: jax.lax.cond(x.sum() > 0, noted, lambda x: x, x)), x)
-    seen = []  # earlier jax leaves every effect away in the derivative of a loop, that of its own callbacks, too
-    looped = lambda f: jax.jit(jax.grad(lambda x: jnp.sum(jax.lax.scan(lambda c, row: (c + f(row), None), jnp.zeros(3), x)[0])))
-    jax.block_until_ready(looped(lambda row: (jax.debug.callback(lambda _: seen.append(1), row), 2 * row)[1])(ROWS))
-    jax.effects_barrier()
-    ran(len(seen), looped(noted), ROWS)
     mesh, rows = Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d")
     x = jax.device_put(ROWS, NamedSharding(mesh, rows))
     apart = own.shard_map(noted, mesh=mesh, in_specs=rows, out_specs=rows)
     for function in (apart, jax.grad(lambda x: jnp.sum(apart(x)))):
         ran(2, jax.jit(function), x)
     raises(NotImplementedError, lambda: jax.jit(noted)(x), lib.note.target + ": XLA takes no call without results", "jax.shard_map")
-    ran(2, jax.pmap(noted), ROWS[:2])
-
-
-def exported_without_results(_lib):
-    own.export()
-    lib = notes()
-    model = xla_ffi.export(lambda x: (lib.note(x), 2 * x)[1], ROWS).serialize()
-    before = int(lib.count(has_side_effect=True))
-    jax.block_until_ready(xla_ffi.load_exported(model, libraries=[lib]).call(ROWS))
-    if int(lib.count(has_side_effect=True)) != before + 1:
-        raise AssertionError("it did not run")
 
 
 def layouts(lib):
@@ -204,41 +185,10 @@ def types_of(*sizes):
     return [jax.ShapeDtypeStruct((size,), np.float64) for size in sizes]
 
 
-def layouts_in_batches(lib):
-    """The layout that is declared is that of the operand which the handler gets, with its further dimension."""
-    spec = lib.cube.spec
-    column = dataclasses.replace(
-        spec,
-        args=tuple(dataclasses.replace(arg, layout="column") for arg in spec.args),
-        rets=tuple(dataclasses.replace(ret, layout="column") for ret in spec.rets),
-    )
-    handler = _handler.Handler(column, lib.cube.target, lib.path, None)
-    close(jax.vmap(handler)(Z), 2 * Z**3)
-    text = lowered(jax.vmap(handler), Z)
-    if "operand_layouts = [dense<[0, 1, 2]>" not in text or "result_layouts = [dense<[0, 1, 2]>" not in text:
-        raise AssertionError(text)
-    listed = dataclasses.replace(column, args=(dataclasses.replace(column.args[0], layout=(1, 0)),))
-    handler = _handler.Handler(listed, lib.cube.target, lib.path, None)
-    raises(TypeError, lambda: handler(Z), "x has a layout of 2 dimensions", "[2, 3, 4]")
-    # A list says how the declared dimensions lie; further ones are the slowest.
-    if "operand_layouts = [dense<[1, 2, 0]>" not in lowered(jax.vmap(handler), Z):
-        raise AssertionError(lowered(jax.vmap(handler), Z))
-
-
-def ranks_in_batches(lib):
-    """What takes one rank is called for one element after the other, whatever its contract says."""
-    spec = lib.cube.spec
-    one = lambda operands: tuple(dataclasses.replace(operand, rank=1) for operand in operands)
-    for changes in ({"args": one(spec.args)}, {"rets": one(spec.rets)}):
-        handler = _handler.Handler(dataclasses.replace(spec, **changes), lib.cube.target, lib.path, None)
-        expect_calls(["(tensor<3xf64>) -> tensor<3xf64>"], True, jax.vmap(handler), ROWS)
-        close(jax.vmap(handler)(ROWS), 2 * ROWS**3)
-
-
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
-    for work in (leading, sequential, none, each_operand, another_handler, side_effects, no_results, exported_without_results, layouts, layouts_in_batches, ranks_in_batches):
+    for work in (leading, sequential, none, each_operand, another_handler, side_effects, no_results, layouts):
         check(f"batches, {work.__name__}", lambda work=work: work(lib))
     finish()
 

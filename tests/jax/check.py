@@ -7,10 +7,7 @@ usage: check.py [--in-jax] [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers
 Needs the command line (`XLA_FFI_CLI`, or `target/debug/xla-ffi`).
 """
 
-import contextlib
-import io
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -142,13 +139,13 @@ NAMES = ("tail", "operand", "transposed", "dtype", "leak", "whole", "global", "r
 
 #: Which line catches which.
 CAUGHT = {
-    "tail": "embedded: written", "operand": "operands", "transposed": "vmap", "dtype": "wrong types", "leak": "vmap", "whole": "vmap",
-    "global": "repeats", "race": "threads", "nans": "NaN", "unaligned": "embedded: misaligned", "aborts": "odd sizes",
+    "tail": "embedded: written", "operand": "operands", "transposed": "vmap", "dtype": "embedded: wrong types", "leak": "vmap", "whole": "vmap",
+    "global": "repeats", "race": "threads", "nans": "NaN", "unaligned": "embedded: misaligned", "aborts": "embedded: odd sizes",
     # XLA removes calls whose results are empty: in JAX this one is never reached.
     "zero": "embedded: zero-sized",
 }  # fmt: skip
 SAYS = {
-    "tail": "element 5", "operand": "changes its operand x", "dtype": "x of int32 is taken for F32", "aborts": "SIGABRT",
+    "tail": "element 5", "operand": "changes its operand x", "aborts": "SIGABRT",
     "zero": "SIGFPE", "unaligned": "x, a byte behind an aligned address", "nans": "reaches no result",
 }  # fmt: skip
 
@@ -255,51 +252,15 @@ def kept(lib, in_jax):
         raise AssertionError(repr(report))
     if not in_jax and report["embedded: written"].verdict != "ok":
         raise AssertionError(repr(report))
-    raises(ValueError, lambda: xla_ffi.check(lib.picky, X[0], keep=["z"]), "no operand 'z'", "it has x")
-
-
-def given():
-    """What a call is given: shapes of a function that can be imported, and no operand."""
-    skip = [*(name for name in _check.NAMES if name not in ("runs", "odd sizes")), "embedded"]
-    path = folder()
-    (path / "test_shapes_of.py").write_text("def doubled(operands, attrs):\n    return operands[0]\n")
-    one = handler("square", ("x", "b"), shape=None)
-    one["args"][1]["optional"] = True
-    lib = library("optional", 1, [one])
-    result = jax.ShapeDtypeStruct(X.shape, X.dtype)
-    for args in (X,), (X, None):
-        report = xla_ffi.check(lib.square, *args, result_shape_dtypes=result, skip=skip)
-        if report["runs"].verdict != "ok":
-            raise AssertionError(repr(report))
-    sys.path.insert(0, str(path))
-    try:
-        import test_shapes_of
-    finally:
-        # As pytest has it, which knows the folder of a test and not its environment.
-        sys.path.remove(str(path))
-        sys.path.append(str(path))
-    report = xla_ffi.check(lib.square, X, shapes=test_shapes_of.doubled, skip=skip)
-    if report["runs"].verdict != "ok":
-        raise AssertionError(repr(report))
-    for function in (lambda operands, attrs: operands[0]), of_the_script:
-        raises(TypeError, lambda function=function: xla_ffi.check(lib.square, X, shapes=function, skip=skip), "optional.square", "shapes=", "a module")
-
-
-def of_the_script(operands, attrs):
-    return operands[0]
+    raises(ValueError, lambda: xla_ffi.check(lib.picky, X[0], keep=["z"]), "no operand 'z'")
 
 
 def hangs(lib):
-    """A handler that does not return: the check that it hangs in is named meanwhile, and the limit is for all of them."""
-    skip = [*(name for name in _check.NAMES if name not in ("runs", "odd sizes", "wrong types")), "embedded"]
-    said = io.StringIO()
+    """A handler that does not return: the limit is for all checks."""
     begun = time.monotonic()
-    with contextlib.redirect_stderr(said):
-        report = xla_ffi.check(lib.hangs, X, skip=skip, time_limit=30)
-    if time.monotonic() - begun > 45 or (report["odd sizes"].verdict, report["wrong types"].verdict) != ("FAIL", "skipped"):
+    report = xla_ffi.check(lib.hangs, jnp.ones((2, 7)), time_limit=10)
+    if time.monotonic() - begun > 45 or (report["runs"].verdict, report["jit"].verdict) != ("FAIL", "skipped"):
         raise AssertionError(repr(report))
-    if "twelve.hangs: odd sizes" not in said.getvalue():
-        raise AssertionError(said.getvalue())
 
 
 def reports(lib):
@@ -311,12 +272,8 @@ def reports(lib):
         raise AssertionError(read)
     if "1 ok" not in repr(report) or "skipped jit: as asked" not in repr(report):
         raise AssertionError(repr(report))
-    raises(KeyError, lambda: report["runz"], "runs")
     raises(TypeError, lambda: xla_ffi.check(lambda x: x, X), "takes a handler")
-    raises(ValueError, lambda: xla_ffi.check(lib.tail, X, skip=["jitt"]), "'jitt'", "scan")
-    empty = xla_ffi.check(lib.tail_twin, X[:0], skip=[*(name for name in skip if name != "infinity"), "embedded"])
-    if empty["infinity"].verdict != "skipped" or "empty" not in empty["infinity"].text:
-        raise AssertionError(repr(empty))
+    raises(ValueError, lambda: xla_ffi.check(lib.tail, X, skip=["jitt"]), "'jitt'")
     failing = xla_ffi.check(lib.tail_twin, jnp.float32(1), skip=["embedded"])
     if failing or failing["runs"].verdict != "FAIL" or "at least 1 dimension" not in failing["runs"].text:
         raise AssertionError(repr(failing))
@@ -340,7 +297,6 @@ def main():
         check(f"hangs: {hangs.__doc__}", lambda: hangs(lib))
         check(f"keep: {kept.__doc__}", lambda: kept(lib, in_jax))
         check(f"vjp: {wrong_vjp.__doc__}", wrong_vjp)
-    check(f"given: {given.__doc__}", given)
     check(f"panic: {panics.__doc__}", panics)
     finish()
 

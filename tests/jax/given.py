@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _declared, _given, _jax, _manifest, _primitive, _signature
+from xla_ffi import _attributes, _given, _jax, _manifest, _signature
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
@@ -116,51 +116,12 @@ def parses():
             raise AssertionError(attrs)
     if _given.parse("() -> ()") != ((), (), False, (), " -> ") or _given.parse("(x: f32) -> y: f32")[4] is not None:
         raise AssertionError("nothing, or no dimensions")
-    for text, words in [
-        ("x: f32 -> y: f32", "ARGUMENTS"), ("(x: f32)", "RESULTS"), ("(x) -> y: f32", "'x' has no type"), ("(x: f33) -> y: f32", "none of pred"),
-        ("(x: f32[n) -> y: f32", "do not match"), ("(x: f32, x: f32) -> ()", "'x' occurs twice"), ("(x: f32,, y: f32) -> ()", "two commas"),
-        ("(x: f32, eps: f32 = 1.0) -> ()", "after '*'"), ("(*, eps) -> ()", "'eps' has no type"), ("(*, eps: f31) -> ()", "type 'f31'"),
-        ("(*, eps: f32 = open()) -> ()", "no constant"), ("(*, eps: f32 = [1]) -> ()", "a list"), ("(*, o: {a: {b: i8}}) -> ()", "'o' holds another"), ("(*, o: {o: {b: i8}}) -> ()", "'o' holds another"),
-        ("(x: f32[n] layout(0 1)) -> ()", "layout"), ("(x: f32[n) -> ()", "brackets"), ("(*, s: str = 'a) -> ()", "not closed"),
-        ("(*, k: i32 = 'one') -> ()", "is of type i32, and its default is 'one'"), ("(*, k: f64 = 1e400) -> ()", "beyond every number"),
-        ("(*, o: {k: u8 = 256}) -> ()", "is of type u8, and its default is 256"),
-        ("(inout x: f32[n]) -> inout y: f32[n]", "the result 'y' is an argument's memory"), ("(inout x: f32[n]) -> x: f32[n]", "'x' is inout, and no result is"),
-        ("() -> (*ys: f32, z: s32)", "'ys' takes all operands that are left"), ("() -> **ys: f32", "two stars"),
-        ("(*, a: {b: i8, b: i16}) -> ()", "the attribute 'b' of 'a' is described twice"), ("(*, a: i8, a: i8) -> ()", "the attribute 'a' is described twice"),
-        ("(*, *a: i8) -> ()", "the attribute 'a' is marked '*'"), ("(*, inout a: i8) -> ()", "marked 'inout'"), ("(*xs: f32, *ys: f32) -> ()", "'ys' is marked"),
-        ("(*, o: {inout a: i8}) -> ()", "marked 'inout'"), ("(*, **a, **b) -> ()", "is there once"), ("(*, **a: i8) -> ()", "without a type"),
-    ]:  # fmt: skip
-        raises(ValueError, lambda text=text: _given.parse(text), words)
-
-
-def defaults():
-    """A default is a value of its attribute's type."""
-    for kind, fit, others in [
-        ("bool", [True], [1, "true"]), ("str", ["1"], [1, True, ["1"]]), ("dict", [{}], [[], "{}"]), ("any", [1, "a", [{}]], []),
-        ("i8", [-128, 127], [-129, 128, 1.0, True, "1"]), ("u8", [0, 255], [-1, 256]), ("i64", [-(2**63), 2**63 - 1], [2**63]),
-        ("u64", [2**64 - 1], [2**64, -1]), ("f32", [1, -3.4e38], [3.5e38, -1e39, 2**128, "inf", False]), ("f64", [1e308, 0], [10**400, "1"]),
-        ("c64", [1], ["1"]), ("[i8]", [[], [1, 2]], [1, [128], [[1]]]), ("[f32]", [[1.5, 2]], [[1e39], ["1"]]),
-    ]:  # fmt: skip
-        if not all(_given._is_of_type(kind, value) for value in fit) or any(_given._is_of_type(kind, value) for value in others):
-            raise AssertionError((kind, fit, others))
-
-
-def shown(path):
-    """What is said of a handler reaches no terminal as a command; what is no description is told."""
-    said = xla_ffi.Signature(SCALE, doc="red \x1b[31m\u202e, é\nand\ttwo lines", platforms=("cpu",), traits=("a\0b",))
-    lib = xla_ffi.load(path, prefix="x\x1b[2J", handlers={"Scale": said})
-    texts = [repr(lib), repr(lib.Scale), lib.Scale.__doc__, lib.Scale.__qualname__]
-    if any(c in text for c in "\x1b\0\u202e" for text in texts) or "red \\x1b[31m\\u202e, é\nand\ttwo lines" not in lib.Scale.__doc__:
-        raise AssertionError(texts)
-    deep = {}
-    for _ in range(100000):
-        deep = {"a": deep}
-    for given, words in [
-        ({"Scale": deep}, "nested too deep"), ({1: SCALE}, "whose keys are str, got dict {1: "), ([SCALE], "handlers= is to be a dict"),
-        ({"Scale": 1}, "a text or an xla_ffi.Signature, got int"),
-    ]:  # fmt: skip
-        raises(TypeError, lambda given=given: xla_ffi.load(path, handlers=given), words)
-    raises(TypeError, lambda: xla_ffi.load(path, legacy={"add_one": 1}), "legacy['add_one'] is to be a text, got int 1")
+    for text in (
+        "x: f32 -> y: f32", "(x: f32)", "(x) -> y: f32", "(x: f33) -> y: f32", "(x: f32[n) -> y: f32", "(x: f32, x: f32) -> ()", "(x: f32,, y: f32) -> ()",
+        "(x: f32, eps: f32 = 1.0) -> ()", "(*, eps) -> ()", "(*, eps: f31) -> ()", "(*, eps: f32 = open()) -> ()", "(*, o: {a: {b: i8}}) -> ()",
+        "(x: f32[n] layout(0 1)) -> ()", "(*, s: str = 'a) -> ()", "(inout x: f32[n]) -> x: f32[n]", "() -> **ys: f32", "(*, a: i8, a: i8) -> ()",
+    ):  # fmt: skip
+        raises(ValueError, lambda text=text: _given.parse(text))
 
 
 def plain(path):
@@ -187,37 +148,18 @@ def plain(path):
     again = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if again is not lib:
         raise AssertionError("the same file and signatures, and another object")
-    named = xla_ffi.load(path, handlers={"scale": xla_ffi.Signature(SCALE, stages={"execute": "Scale"}, batch="sequential", doc="By a number.")})
-    if not np.array_equal(named.scale(X, by=3, plus=0), np.asarray(X) * 3) or "By a number." not in named.scale.__doc__:
-        raise AssertionError(named)
-    batched = str(jax.make_jaxpr(jax.vmap(lambda x: named.scale(x, by=1, plus=0)))(X.reshape(2, 2)))
-    if "scan" not in batched and "while" not in batched:
-        raise AssertionError(batched)
     for handlers, kind, words in [
         ({"Scales": SCALE}, xla_ffi.LibraryError, ("does not export 'Scales'",)),
         ({"Scale": "x: f32"}, xla_ffi.LibraryError, ("handlers['Scale']", "ARGUMENTS")),
-        ({"Scale": "(x: f32[n n]) -> y: f32[..., n]"}, xla_ffi.LibraryError, ("Scale", "blanks")),
         ({"Scale": "(x: f32[n n]) -> y: f32[n!]"}, xla_ffi.LibraryError, ("Scale", "contract")),
         ({"Scale": 3}, TypeError, ("handlers['Scale']", "int")),
-        ({"Scale": xla_ffi.Signature(SCALE, stages={"run": "Scale"})}, xla_ffi.LibraryError, ("no stage 'run'", "execute")),
+        ({"Scale": xla_ffi.Signature(SCALE, stages={"run": "Scale"})}, xla_ffi.LibraryError, ("its stages",)),
         ({"Scale": xla_ffi.Signature(SCALE, batch="all")}, xla_ffi.LibraryError, ("batching 'all'",)),
-        ({"Scale": xla_ffi.Signature(SCALE.replace("...", "n"), batch="leading")}, xla_ffi.LibraryError, ("more leading dimension", "begin it with '...'")),
-        ({"Scale": xla_ffi.Signature(SCALE.replace("y: f32[...]", "y: f32[n]").replace("...", "... n"), batch=("leading",))}, xla_ffi.LibraryError, ("more leading dimension",)),
-        ({"Scale": xla_ffi.Signature(SCALE, platforms="cpu")}, TypeError, ("platforms= is to be a tuple of str, got str 'cpu'",)),
-        ({"Scale": xla_ffi.Signature(SCALE, traits=(1,))}, TypeError, ("traits= is to be",)),
-        ({"Scale": xla_ffi.Signature(None)}, TypeError, ("handlers['Scale']: text= is to be a str, got None",)),
-        ({"Scale": xla_ffi.Signature(SCALE, doc=1)}, TypeError, ("doc= is to be a str, got int 1",)),
-        ({"Scale": xla_ffi.Signature(SCALE, stages={"execute": 1})}, TypeError, ("stages= is to be a dict of str to str",)),
-        ({"Scale": xla_ffi.Signature(SCALE, stages=["execute"])}, TypeError, ("stages= is to be a dict",)),
-        ({"Scale": xla_ffi.Signature(SCALE, gradient=[1])}, TypeError, ("gradient= is to be a dict",)),
-        ({"Scale": xla_ffi.Signature(SCALE, platforms=())}, TypeError, ("platforms= is empty",)),
         ({"Scale": xla_ffi.Signature(SCALE, gradient={"vjp": "missing"})}, xla_ffi.LibraryError, ("missing",)),
     ]:
         raises(kind, lambda handlers=handlers: xla_ffi.load(path, prefix="wrong", handlers=handlers), *words)
-    for legacy in ("host", "cpu (f32[n]) -> f32[4]", "cpu (f32) -> f32[4]", "cpu (f32[²]) -> f32[4]", f"cpu (f32[{'9' * 5000}]) -> f32[4]"):
+    for legacy in ("host", "cpu (f32[n]) -> f32[4]", "cpu (f32) -> f32[4]"):
         raises(xla_ffi.LibraryError, lambda legacy=legacy: xla_ffi.load(path, legacy={"add_one": legacy}), "legacy['add_one']")
-        if legacy != "host":
-            raises(xla_ffi.LibraryError, lambda legacy=legacy: xla_ffi.load(path, legacy={"add_one": legacy}), "has no fixed shape")
 
 
 def dictionaries():
@@ -248,29 +190,6 @@ def ranges():
         ({"bins": 1, "w": [1.0, -1.0]}, ("'w'", "-1.0", "min, 0")), ({"bins": 1, "o": {"k": 1}}, ("'o'", "'k'", "min, 2")),
     ):  # fmt: skip
         raises(TypeError, lambda given=given: _attributes.cast_all(spec, given), "l.f", *words)
-    for wrong in "(*, a: str min 1) -> ()", "(*, a: i8 min x) -> ()", "(*, a: i8 min True) -> ()":
-        raises(ValueError, lambda wrong=wrong: _given.parse(wrong), "'a'")
-
-
-def namesakes():
-    """A dictionary in a dictionary is no attribute of its name: nobody declares what it holds. It may have the name of its own dictionary."""
-    spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), (), False, None, 0, states_defaults=True)
-    described = lambda text: dataclasses.replace(spec, attrs=_given.parse(text)[1])
-    text = "(*, b: {a: dict, c: f32 = 1.0}, a: {z: f32 = 2.0} = None) -> ()"
-    two = described(text)
-    for given in ({"b": {"a": {}}}, {"b": {"a": {"y": 3}}, "a": {"z": 5}}):
-        cast, wanted = _attributes.cast_all(two, given), {**given, "b": {"c": 1, **given["b"]}}
-        if cast != wanted or _attributes.with_defaults(dataclasses.replace(two, states_defaults=False), given) != wanted:
-            raise AssertionError(cast)
-        passed = [(name, _primitive.Frozen(value)) for name, value in cast.items()]
-        if _declared.passed_on(two, two, passed) != wanted:
-            raise AssertionError("passed on")
-    raises(TypeError, lambda: _attributes.cast_all(two, {"b": {"a": 1}}), "'b': its 'a': expected a dict, got int 1")
-    own = described("(*, a: {a: dict}) -> ()")
-    if _signature.text(two) != text or _signature.text(own) != "(*, a: {a: dict}) -> ()":
-        raise AssertionError((_signature.text(two), _signature.text(own)))
-    if _attributes.cast_all(own, {"a": {"a": {"a": {"b": 1}}}}) != {"a": {"a": {"a": {"b": 1}}}}:
-        raise AssertionError("a dictionary in one of its name")
 
 
 def checked(folder):
@@ -278,31 +197,9 @@ def checked(folder):
     if not (os.environ.get("XLA_FFI_CLI") or os.path.exists(f"{ROOT}/target/debug/xla-ffi")):
         skip("no command line")
     lib = xla_ffi.load(build(folder), "checked", handlers={"scale": xla_ffi.Signature("(x: f32[n], *, by: f32 = 2.0, plus: i64 = 0) -> y: f32[n]", stages={"execute": "Scale"})})
-    report = xla_ffi.check(lib.scale, X, skip=("wrong ranks",))
+    report = xla_ffi.check(lib.scale, X)
     if not report or report["embedded: written"].verdict != "ok" or report["embedded: runs"].verdict != "ok":
         raise AssertionError(report)
-
-
-def completed(path):
-    """A handler that its manifest only names is completed; one that it describes is not."""
-    raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, handlers={"rms_norm": "(x: f32) -> y: f32"}), "rms_norm describes itself", "leave it out")
-    read = _manifest.read_all
-    blank = {"args": (), "rets": (), "attrs": (), "shape": None, "gradient": None, "batch": None, "described": False}
-    text = "(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]"
-    try:
-        _manifest.read_all = lambda *arguments, **options: {
-            name: ({key: dataclasses.replace(spec, **blank) for key, spec in handlers.items()}, legacy)
-            for name, (handlers, legacy) in read(*arguments, **options).items()
-        }
-        unsaid = xla_ffi.load(path, prefix="unsaid")
-        raises(TypeError, lambda: unsaid.rms_norm(X), "does not say what it takes", "handlers={'rms_norm'")
-        if "not described" not in repr(unsaid):
-            raise AssertionError(repr(unsaid))
-        said = xla_ffi.load(path, prefix="said", handlers={"rms_norm": text})
-    finally:
-        _manifest.read_all = read
-    if not np.allclose(said.rms_norm(X, eps=1e-6), xla_ffi.load(path).rms_norm(X, eps=1e-6)):
-        raise AssertionError("completed")
 
 
 STATEFUL = {"stateful": xla_ffi.Signature("(x: f32[n]) -> y: f32[n]", stages={"instantiate": "stateful_instantiate", "execute": "stateful"})}
@@ -326,45 +223,20 @@ def state_types(folder):
     # The same type under another prefix is the same registration; another type of its name is none.
     if not np.array_equal(load("again", {"Factor": functions}).stateful(X), 3 * np.asarray(X)):
         raise AssertionError("wrong numbers")
-    # The file may be loaded with another type of the name; one type has one info.
-    others = functions.replace("factor_type_id", "other_type_id")
-    for name in ("Factor", "Other"):
-        if not np.array_equal(load("state", {name: others}).stateful(X), 3 * np.asarray(X)):
-            raise AssertionError("wrong numbers")
-    if _jax.TYPES_HAVE_INFO:
-        wrong = "factor_type_id, factor_type_id"
-        raises(xla_ffi.LibraryError, lambda: load("state", {"Factor": wrong}), "another info than 'factor_type_id' already")
-    # Another library, and another build of the first, have types of their own, whatever their names.
-    other = shutil.copy(path, os.path.join(folder, "libother.so"))
-    own = xla_ffi.load(other, "other", handlers=STATEFUL, types={"Factor": functions})
-    if not np.array_equal(own.stateful(X), 3 * np.asarray(X)):
-        raise AssertionError("wrong numbers")
-    with open(shutil.copy(path, f"{path}.new"), "ab") as rebuilt:
-        rebuilt.write(b"\0")
-    os.replace(rebuilt.name, path)
-    later = load("state", {"Factor": functions})
-    if later is lib or not np.array_equal(later.stateful(X) + lib.stateful(X), 6 * np.asarray(X)):
-        raise AssertionError("rebuilt")
-    for text, words in [("", "symbols of its id"), ("a, b, c", "symbols of its id"), (3, "got 3"), (functions.replace("type_id", "id"), "does not export 'factor_id'")]:
+    for text, words in [("", "symbols of its id"), (functions.replace("type_id", "id"), "does not export 'factor_id'")]:
         raises(xla_ffi.LibraryError, lambda text=text: load("wrong", {"F": text}), words)
-    if _jax.TYPES_HAVE_INFO:
-        raises(xla_ffi.LibraryError, lambda: load("wrong", {"F": "factor_type_id"}), "wants the info of the type 'F'", "'factor_type_id, INFO_SYMBOL'")
 
 
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     check("signatures are read back", lambda: read_back([path for path in libraries.values() if path]))
     check("texts of signatures are read", parses)
-    check("defaults are values of their types", defaults)
     check("defaults in dictionaries", dictionaries)
-    check("dictionaries of one name", namesakes)
     check("ranges of attributes", ranges)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
-        check("what is shown and what is none", lambda: shown(build(folder)))
         check("a check of a library without manifest", lambda: checked(folder))
         check("state types", lambda: state_types(os.path.realpath(folder)))
-    check("a handler without description", lambda: completed(libraries["Rust:02_rms_norm"]))
     finish()
 
 

@@ -1,4 +1,4 @@
-"""Gradients that handlers declare: the table of docs/gradients.md, one check a cell, and what is refused.
+"""Gradients that handlers declare: the table of docs/gradients.md, one check a cell.
 
 usage: gradients.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
 """
@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import os
 import sys
-import types
 
 import jax
 
@@ -274,32 +273,6 @@ def with_vjp(lib):
         raise AssertionError(seen)
 
 
-# ---- what is refused when a library is loaded -------------------------------------------------------------
-
-
-def refused(lib):
-    """Handlers that do not exist."""
-    handlers = {name: handler.spec for name, handler in lib.handlers.items() if "." not in name}
-
-    def resolve(name, **changes):
-        specs = dict(handlers)
-        specs[name] = dataclasses.replace(specs[name], **changes)
-        made = {key: _handler.Handler(spec, f"t.{key}", "f.so", None) for key, spec in specs.items()}
-        _declared.resolve("f.so", made)
-        return made[name]
-
-    gradient = lambda **given: types.SimpleNamespace(
-        **{"vjp": None, "forward": None, "jvp": None, "transpose": None, "linear": False, "residuals": None, **given}
-    )
-    resolve("cube")
-    for name, given, texts in [
-        ("cube", {"vjp": "cube_vpj"}, ["vjp = 'cube_vpj'", "no such handler", "cube_vjp"]),
-        ("sine", {"jvp": "sine_map", "transpose": "nothing"}, ["transpose = 'nothing'", "no such handler"]),
-    ]:
-        raises(xla_ffi.ManifestError, lambda n=name, g=given: resolve(n, gradient=gradient(**g)), "f.so", repr(name), *texts)
-    raises(xla_ffi.ManifestError, lambda: resolve("mean", batch={"handler": "men"}), "f.so", "'mean'", "batch = 'men'", "no such handler")
-
-
 # ---- the examples -----------------------------------------------------------------------------------------
 
 
@@ -327,7 +300,7 @@ def main():
     for row in table(lib):
         for name, cell in cells(row):
             check(f"{row.name}: {name}", cell)
-    for work in (integers, zeros, attributes, linear_transpose, undeclared, with_vjp, refused):
+    for work in (integers, zeros, attributes, linear_transpose, undeclared, with_vjp):
         check(f"gradients, {work.__name__}", lambda work=work: work(lib))
     check("example rms_norm", lambda: rms_norm(norm))
     check("example matmul", lambda: matmul(product))

@@ -4,7 +4,6 @@ usage: inline.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compi
 """
 
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
 
 C = """#include "xla_ffi/handler.h"
@@ -124,31 +122,6 @@ def wrong():
     raises(ValueError, lambda: xla_ffi.load_inline(c=C, name="../x"), "no name")
 
 
-def included(language, program):
-    """What a text includes is looked at, too; an edition that was compiled before is not compiled again."""
-    present(program)
-    source = '#include "amount of $ it.h"\n' + {"c": C, "cpp": CPP}[language].replace("%(amount)sf", "AMOUNT")
-    with tempfile.TemporaryDirectory() as folder:
-        header, inner = (pathlib.Path(folder, name) for name in ("amount of $ it.h", "inner.h"))
-        header.write_text('#include "inner.h"\n')
-        load = lambda: xla_ffi.load_inline(**{language: source}, handlers=ADD, flags=[f"-I{folder}"])
-        earlier = []
-        for amount in (1, 2, 3):
-            inner.write_text(f"#define AMOUNT {amount}.0f\n")
-            library = load()
-            adds(library.add, amount)
-            earlier.append(library)
-            if load() is not library:
-                raise AssertionError("nothing was edited")
-        if len({library.add.target for library in earlier}) != 3:
-            raise AssertionError("targets")
-        inner.write_text("#define AMOUNT 1.0f\n")
-        if load() is not earlier[0]:
-            raise AssertionError("as at first, and compiled again")
-        for amount, library in enumerate(earlier, 1):
-            adds(library.add, amount)
-
-
 def rust():
     present("cargo")
     load = lambda amount: xla_ffi.load_inline(rust=RUST % {"amount": amount}, name="inline_rust")
@@ -167,7 +140,6 @@ def main():
         os.environ["XLA_FFI_CACHE"] = folder
         check("C", lambda: texts("c", "cc"))
         check("C++", lambda: texts("cpp", "c++"))
-        check("what a text in C includes", lambda: included("c", "cc"))
         check("a later process", other_processes)
         check("what does not compile", wrong)
         # One jaxlib is enough for what cargo does.

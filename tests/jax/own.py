@@ -1,9 +1,5 @@
 """What drivers take of jax itself, wherever this jax has it."""
 
-import inspect
-import os
-import sys
-
 import jax
 from checks import skip
 from xla_ffi import _primitive
@@ -14,20 +10,14 @@ except ImportError:
     from jax.extend import ffi
 
 try:
-    from jax import shard_map
+    from jax import shard_map  # noqa: F401
 except ImportError:
     from jax.experimental.shard_map import shard_map
-
-#: Options by which shard_map takes results that it cannot judge.
-UNCHECKED = {name: False for name in ("check_vma", "check_rep") if name in inspect.signature(shard_map).parameters}
 
 try:
     from jax import enable_x64
 except ImportError:
     from jax.experimental import enable_x64  # noqa: F401
-
-#: What a call raises that fails as it runs.
-RUNTIME_ERROR = getattr(jax.errors, "JaxRuntimeError", None) or jax.lib.xla_extension.XlaRuntimeError
 
 #: Whether jax's own ``ffi_call`` is what it is today: a function of jax itself, with aliases, layouts and methods for vmap.
 HAS_FFI_CALL = hasattr(jax, "ffi")
@@ -57,17 +47,3 @@ def ffi_call(target, results, vmap_method=None, **options):
         return type(results)(out) if many else out[0]
 
     return call
-
-
-def export():
-    """`jax.export`, whose packages are no part of jaxlib's wheel."""
-    # It wants flatbuffers, and absl in earlier ones.
-    packages = os.environ.get("XLA_FFI_EXPORT_PACKAGES")
-    if packages and packages not in sys.path:
-        sys.path.append(packages)
-    try:
-        import jax.export as module
-    except ImportError as error:
-        skip(f"jax.export cannot be imported: {error}")
-    return module
-

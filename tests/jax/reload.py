@@ -102,22 +102,6 @@ def many_times(folder, language, times):
         raise AssertionError(f"{left} were left behind")
 
 
-def manifests(folder):
-    """The new code goes with the new manifest, the names too; with a prefix or without."""
-    path = os.path.join(folder, "libmanifest.so")
-    build(path, 1, "before")
-    old = xla_ffi.load(path)
-    build(path, 2, "after")
-    prefixed = xla_ffi.load(path, prefix="prefixed")
-    adds(prefixed.after, 2)
-    if prefixed.after.target != "prefixed.after":
-        raise AssertionError(f"the first of its name: {prefixed.after.target}")
-    new = xla_ffi.load(path)
-    adds(new.after, 2)
-    adds(old.before, 1)
-    raises(AttributeError, lambda: new.before, "after")
-
-
 def same_contents(folder):
     """A file that was only touched, or has its old contents again, is the library that it was."""
     path = os.path.join(folder, "libsame.so")
@@ -183,7 +167,7 @@ def main():
         folder = os.path.realpath(folder)
         check("rebuilt ten times, C", lambda: many_times(folder, "c", 10))
         check("rebuilt three times, C++", lambda: many_times(folder, "cc", 3))
-        for work in (manifests, same_contents, pickled, broken_build):
+        for work in (same_contents, pickled, broken_build):
             check(f"rebuilt: {work.__name__}", lambda work=work: work(folder))
     finish()
 

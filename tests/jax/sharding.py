@@ -198,20 +198,6 @@ def partly_manual(norm, lib, product):
         right(jax.jit(_shard_map(function, "de", PartitionSpec("d", "e")))(put(WHOLE, "d", "e")), 2 * WHOLE**3)
 
 
-def unsharded(norm, lib, product):
-    """Operands whose sharding nothing says: constants, random numbers, what a branch or a loop computes of them."""
-    x, ones = put(WHOLE, "d"), jnp.ones_like(WHOLE)
-    right(jax.jit(lambda x: lib.cube(ones) + x)(x), 2 + WHOLE)
-    right(jax.jit(lambda x: lib.cube(jnp.arange(x.size, dtype=x.dtype).reshape(x.shape)) + x)(x), 2 * np.arange(64.0).reshape(8, 2, 4) ** 3 + WHOLE)
-    right(jax.jit(lambda x: lib.cube(jax.random.uniform(jax.random.PRNGKey(0), x.shape)) * 0 + x)(x), WHOLE)
-    right(jax.jit(lambda x: jax.lax.map(lambda row: lib.cube(jnp.sin(row[0, 0]) * ones[0]) + row, x))(x), 2 * np.sin(WHOLE[:, :1, :1]) ** 3 + WHOLE)
-    rows = lambda f: lambda x: jax.lax.map(lambda row: f(jnp.sin(row)[None] * 2, W)[0], x)
-    chosen = lambda f: lambda x: jax.lax.cond(x.sum() < 999, rows(f), lambda x: rows(f)(x * 0.5), x)
-    wanted = lambda transform: transform(jnp.multiply)(jnp.asarray(WHOLE))
-    for transform in (rows, chosen, lambda f: jax.grad(lambda x: jnp.sum(chosen(f)(x)))):
-        right(jax.jit(transform(lib.rows))(x), wanted(transform))
-
-
 def forward_mode(norm, lib, product):
     """A tangent is split as its call is, where nobody wants the call's own results, too."""
     for spec in (("d",), ("d", "e")):
@@ -265,10 +251,6 @@ def looped(function):
     return lambda x, *more: jax.lax.scan(lambda x, _: (function(x, *more) * 0.5, None), x, None, length=2)[0]
 
 
-def chosen(function):
-    return lambda x, *more: jax.lax.cond(x.sum() < 999, lambda x: function(x, *more), lambda x: x, x)
-
-
 def apart_by_type(function):
     where = lambda args: tuple(PartitionSpec(*spec_of(arg)) for arg in args)
     return lambda *args: jax.shard_map(function, in_specs=where(args), out_specs=where(args)[0])(*args)
@@ -294,7 +276,7 @@ def explicit(norm, lib, product):
         twice = lambda f: over_rows(over_rows(f))
         of = lambda outer, inner: lambda f: outer(inner(f))
         transforms = (slopes, over_rows, of(over_rows, slopes), of(slopes, over_rows), of(slopes, twice), looped, of(slopes, looped),
-                      chosen, of(slopes, chosen), apart_by_type, of(slopes, apart_by_type))  # fmt: skip
+                      apart_by_type, of(slopes, apart_by_type))  # fmt: skip
         for function, reference, args in cases:
             for transform in transforms:
                 as_jax(transform, function, reference, *args)
@@ -309,44 +291,6 @@ def explicit(norm, lib, product):
         as_jax(transform, lib.cube, lambda x: 2 * x**3, x)
         as_jax(transform, lib.rows, jnp.multiply, x, w)
     as_jax(of(slopes, looped), lib.sum, jnp.add, x, x)
-
-
-def explicit_whole(norm, lib, product):
-    """What is no batch is whole, in the types, too, and gets a gradient that is divided as the operand is."""
-    with set_mesh():
-        x = WHOLE.astype(np.float32)
-        for spec, wanted in (((None, None, "d"), (None, None, None)), (("d", None, "e"), ("d", None, None))):
-            out = jax.jit(norm.rms_norm)(laid(x, *spec))
-            right(out, norm_of(x))
-            if spec_of(out) != wanted:
-                raise AssertionError(f"{spec_of(out)}, expected {wanted}")
-            as_jax(slopes, norm.rms_norm, lambda x: x / jnp.sqrt((x * x).mean(-1, keepdims=True) + 1e-5), laid(x, *spec))
-        x = laid(WHOLE, "d")
-        one = lambda x: lib.cube(x, partition_batch=False)
-        in_turn = lambda x: lib.cube(x, vmap_method="sequential")
-        unrolled = lambda x: lib.cube(x, vmap_method="sequential_unrolled")
-        for function in (one, in_turn, unrolled):
-            if spec_of(function(x)) != (None, None, None):
-                raise AssertionError(spec_of(function(x)))
-            for transform in (slopes, over_rows, lambda f: over_rows(slopes(f)), lambda f: slopes(over_rows(f))):
-                as_jax(transform, function, lambda x: 2 * x**3, x)
-        for transform in (over_rows, lambda f: over_rows(slopes(f)), lambda f: slopes(over_rows(f))):
-            as_jax(lambda f: lambda x: transform(lambda x: jnp.sum(f(x)))(x), lambda x: over_rows(lib.mean)(x), lambda x: x.mean(-1), x)
-        # Operands that are divided in two ways are as the one that most axes divide; their gradients are as they are.
-        both = laid(WHOLE, "d"), laid(WHOLE, "d", "e")
-        if spec_of(lib.sum(*both)) != ("d", "e", None) or [spec_of(each) for each in slopes(lib.sum)(*both)] != list(map(spec_of, both)):
-            raise AssertionError([spec_of(each) for each in slopes(lib.sum)(*both)])
-        # A loop takes what it gives: jax says so, and how it is mended.
-        raises(TypeError, lambda: looped(one)(x), "equal types")
-        right(looped(lambda x: jax.sharding.reshard(one(x), jax.typeof(x).sharding))(x), looped(lib.cube)(x))
-        try:
-            jax.linear_transpose(lambda x: jax.lax.scan(lambda _, x: ((), 2 * x), (), x)[1], W)(W)
-        except AssertionError:  # earlier jax transposes no loop
-            return
-        index = jnp.array([3, 0, 3, 1], jnp.int32)
-        pick = lambda f: lambda x, g: jax.linear_transpose(jax.vmap(jax.vmap(f)), x)(g)
-        reference = lambda x: x.at[index].get(mode="promise_in_bounds", out_sharding=PartitionSpec(None))
-        as_jax(pick, lambda x: lib.gather(x, index), reference, x, x * x)
 
 
 def processes():
@@ -388,7 +332,7 @@ def main():
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    alone = (contracted, in_shard_map, as_declared, side_effects, partly_manual, unsharded, forward_mode, explicit, explicit_whole)
+    alone = (contracted, in_shard_map, as_declared, side_effects, partly_manual, forward_mode, explicit)
     everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
         check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))

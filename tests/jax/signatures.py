@@ -5,17 +5,14 @@ usage: signatures.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 
 import contextlib
 import dataclasses
-import filecmp
 import glob
 import gzip
-import importlib.resources
 import inspect
 import io
 import json
 import os
 import pydoc
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -81,17 +78,6 @@ def python_signatures():
     raises(TypeError, lambda: signature.bind(x=1, n=2, flag=True, name="x"), "x")
     raises(TypeError, lambda: signature.bind(1, 1e-5, n=2, flag=True, name="x"), "positional")
     raises(TypeError, lambda: signature.bind(1, flag=True, name="x"), "'n'")
-    # Names that are no Python, taken twice, or an option's.
-    odd = spec(
-        args=(operand("class"), operand("n"), operand("")),
-        attrs=(attribute("n", "i64"), attribute("lambda", "i64"), attribute("attrs", "i64"), attribute("a-b", "i64")),
-    )
-    signature = _signature.signature(odd, options, jax.Array)
-    if str(signature) != "(operand0: jax.Array, n_: jax.Array, operand2: jax.Array, /, *, n: int, **options) -> jax.Array":
-        raise AssertionError(signature)
-    many = spec(args=(operand("x"), operand("b", optional=True), operand("xs", variadic=True)), rets=())
-    if str(_signature.signature(many, options, jax.Array)) != "(x: jax.Array, b: jax.Array = None, /, *xs: jax.Array, **options) -> None":
-        raise AssertionError(_signature.signature(many, options, jax.Array))
 
 
 DOCUMENTED = spec(
@@ -106,22 +92,6 @@ DOCUMENTED = spec(
 )
 
 
-def helps():
-    """`help` shows the author's words and what the manifest knows."""
-    text = _signature.describe(DOCUMENTED)
-    for wanted in (
-        "norm(x: f32[... n], *, eps: f32 = 1e-05, lambda: f32 = None) -> y: f32[... n]\n\nRoot mean square over the last dimension.\n\nA",
-        "Operands:\n  x  what is normalised\n",
-        "Attributes:\n  eps  added to the mean,\n       against zero\n",
-        "Shapes: ... n -> ... n\nGradient: vjp by norm_backward, residuals x\nBatching: leading\nTraits: command_buffer_compatible\n",
-        "Platforms: cpu; needs jaxlib 0.4.31 or newer",
-    ):
-        if wanted not in text:
-            raise AssertionError(f"{wanted!r} is not in\n{text}")
-    if "newer jaxlib than this xla_ffi knows" not in _signature.describe(spec(floor=99)):
-        raise AssertionError("a floor that is not known")
-
-
 def shown(lib):
     norm = lib.rms_norm
     if str(inspect.signature(norm)) != "(x: jax.Array, /, *, eps: float = 1e-05, **options) -> jax.Array":
@@ -134,18 +104,6 @@ def shown(lib):
         re.fullmatch(r"  rms_norm +\(x: f32\[\.\.\. n\], \*, eps: f32 = 1e-05\) -> y: f32\[\.\.\. n\] +cpu", line) for line in lines[1:]
     ):
         raise AssertionError(repr(lib))
-
-
-def refused_is_shown(lib):
-    """A handler that this jaxlib cannot take says so in the table."""
-    handler = lib.rms_norm
-    before = handler._refusal, handler.spec
-    try:
-        handler._refusal, handler.spec = "no", dataclasses.replace(handler.spec, floor=10)
-        if "cpu; needs jaxlib 0.12.0 or newer" not in repr(lib):
-            raise AssertionError(repr(lib))
-    finally:
-        handler._refusal, handler.spec = before
 
 
 def names(lib):
@@ -226,14 +184,6 @@ def stub_texts(path):
         with open(out, encoding="utf-8") as file:
             if file.read() != _stubs.of(path):
                 raise AssertionError("the command line writes something else")
-        copy = os.path.join(folder, os.path.basename(path))
-        shutil.copy(path, copy)
-        os.symlink(copy, out + ".so")
-        errors = io.StringIO()
-        with contextlib.redirect_stderr(errors):
-            status = xla_ffi.__main__.main(["stubs", copy, "-o", out + ".so"])
-        if status != 1 or "is the library" not in errors.getvalue() or not filecmp.cmp(path, copy, shallow=False):
-            raise AssertionError(errors.getvalue())
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors):
             status = xla_ffi.__main__.main(["stubs", out])
@@ -290,18 +240,10 @@ def checkers(path, handler, hard):
                 raise AssertionError(f"{command[0]} finds mistakes in lines {sorted(found)}: {text}")
 
 
-def marked():
-    """The package says that its types may be read."""
-    if not importlib.resources.files(xla_ffi).joinpath("py.typed").is_file():
-        raise AssertionError("no py.typed")
-
-
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     check("texts of signatures", texts)
     check("Python's signatures", python_signatures)
-    check("the text of help", helps)
-    check("the mark of typed packages", marked)
     for language in ("Rust", "C"):
         path = libraries[f"{language}:02_rms_norm"]
         if not path:
@@ -310,7 +252,6 @@ def main():
         lib = xla_ffi.load(path, prefix=language)
         check(f"a library shown, {language}", lambda lib=lib: shown(lib))
     path = libraries["Rust:02_rms_norm"]
-    check("a refused handler shown", lambda: refused_is_shown(xla_ffi.load(path)))
     check("names in programs and profiles", lambda: names(xla_ffi.load(path)))
     hard = []
     check("texts of stubs", lambda: hard.append(stub_texts(path)))

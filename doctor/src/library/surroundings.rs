@@ -160,17 +160,3 @@ fn configured(file: &Path, depth: usize, folders: &mut Vec<PathBuf>) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn origin_is_expanded() {
-        let folders = search_folders(
-            &["$ORIGIN/../lib".to_owned(), String::new(), "/a".to_owned()],
-            Path::new("/x/y"),
-        );
-        assert_eq!(folders, [PathBuf::from("/x/y/../lib"), PathBuf::from("/a")]);
-    }
-}

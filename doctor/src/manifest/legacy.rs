@@ -85,20 +85,6 @@ pub(super) fn check_target(target: &Target) -> Result<(), String> {
             ));
         }
     }
-    if let Some(structure) = &target.structure {
-        let (args, rets) = structure.split_once("->").ok_or_else(|| {
-            format!("\"structure\" is {structure:?}; it needs an arrow, `_ -> _`")
-        })?;
-        for (key, text, shapes) in [("args", args, &target.args), ("rets", rets, &target.rets)] {
-            let leaves = text.matches('_').count();
-            if let Some(shapes) = shapes.as_ref().filter(|shapes| shapes.len() != leaves) {
-                return Err(format!(
-                    "\"structure\" has {leaves} leaves of \"{key}\", whose shapes are {}",
-                    shapes.len()
-                ));
-            }
-        }
-    }
     let shapes = [&target.args, &target.rets].into_iter().flatten().flatten();
     for shape in shapes {
         match shape.dtypes.as_slice() {
