@@ -5,7 +5,7 @@ mod cpp_support;
 use cpp_support::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::{compiler::cpp_compilers, root};
+use xla_ffi_testing::{compiler::cpp_compilers, headers as jaxlib, root};
 
 /// Compiles a text, and links it where `flags` do not say otherwise.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, Output) {
@@ -211,5 +211,55 @@ int main() {
         let printed = String::from_utf8_lossy(&run.stdout).replace('\n', ", ");
         let expected = "0.1 1 1, 1.1 0 0, 0.3 1 1, 1.3 0 0, 0.7 1 1, 1.7 0 0, windows 0, ";
         assert_eq!(printed, expected, "{compiler}");
+    }
+}
+
+/// Operators of types of the C API are our own: XLA's print no element type that its header does not know, and end the process.
+#[test]
+fn operators_are_not_those_of_a_file_with_headers_of_xla() {
+    let test = "operators_are_not_those_of_a_file_with_headers_of_xla";
+    let Some(upstream) = jaxlib::newest(test).map(Headers::Upstream) else {
+        return;
+    };
+    let text = "#include \"xla/ffi/api/ffi.h\"\n\
+        std::string PRINT(XLA_FFI_DataType dtype) { std::ostringstream out; out << dtype; return out.str(); }\n";
+    let main = "std::string Theirs(XLA_FFI_DataType);\n\
+        int main() { std::cout << Theirs(XLA_FFI_DataType_F32) << Ours(static_cast<XLA_FFI_DataType>(99)); }\n";
+    for compiler in cpp_compilers(test) {
+        let object = |name: &str, text: &str, headers: &Headers| {
+            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_surroundings");
+            std::fs::create_dir_all(&folder).expect("the target folder");
+            let source = folder.join(format!("{name}.cc"));
+            std::fs::write(&source, text.replace("PRINT", name)).expect("the target folder");
+            let object = folder.join(format!("{name}-{compiler}.o"));
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-w", "-c", "-o"]).arg(&object);
+            let done = command.args(headers.flags()).arg(&source).output();
+            let done = done.expect("the compiler runs");
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler} {name}: {told}");
+            object
+        };
+        // The linker keeps what comes first.
+        let objects = [
+            object("Theirs", text, &upstream),
+            object("Ours", &format!("{text}{main}"), &Headers::Ours),
+        ];
+        let program = objects[0].with_extension("program");
+        let mut command = Command::new(compiler);
+        command
+            .arg("-pthread")
+            .args(&objects)
+            .arg("-o")
+            .arg(&program);
+        let done = command.output().expect("the linker runs");
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{compiler}: {told}");
+        let run = Command::new(program).output().expect("it runs");
+        assert_eq!(
+            String::from_utf8_lossy(&run.stdout),
+            "F32unknown(99)",
+            "{compiler}"
+        );
     }
 }
