@@ -161,7 +161,7 @@ def shapes():
         raise AssertionError("the contract says the shape")
     raises(TypeError, lambda: compiled(lambda: lib.echo_ints(**{f"{s}{b}": 1 for s in "iu" for b in (8, 16, 32, 64)}))(), "cannot be inferred")
     raises(TypeError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, shapes=[3, 2]))(X), "shapes= gives [3, 2]", "[2, 3]")
-    raises(TypeError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, result_shape_dtypes=tf.TensorSpec([2, 3], tf.int32)))(X), "F32", "S32")
+    raises(tf.errors.InvalidArgumentError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, result_shape_dtypes=tf.TensorSpec([2, 3], tf.int32)))(X), "F32", "S32")
     unknown = tf.function(lambda x: lib.scale(x, factor=2.0), jit_compile=True, input_signature=[tf.TensorSpec([None, 3], tf.float32)])
     raises(TypeError, lambda: unknown(X), "x has the shape (None, 3)", "fixed sizes", "input_signature")
     near(compiled(lambda x: lib.sum_all(x, x, shapes=()))(X), np.float32(30))
