@@ -282,26 +282,10 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* f
   return found;
 }
 
-/* Looks again at the operands that start where a result does. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_few_clash(const XLA_FFI_CallFrame* frame, const uintptr_t* starts, int64_t args,
-                                                     int64_t rets) {
-  int64_t r, other;
-  for (r = 0; r < rets; ++r) {
-    for (other = 0; other < args + r; ++other) {
-      const int is_arg = other < args;
-      xla_ffi_sdk_clash_of clash;
-      clash.ret = r;
-      clash.other = is_arg ? other : other - args;
-      clash.with_arg = is_arg;
-      if (starts[other] == starts[args + r] && xla_ffi_sdk_is_clash(frame, &clash)) return 1;
-    }
-  }
-  return 0;
-}
-
 /* Whether any of the first `args` arguments and `rets` results clash. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   uintptr_t starts[XLA_FFI_SDK_PAIRS];
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
   int64_t i, r, other;
   if (rets == 0) return 0;
   if (args + rets > XLA_FFI_SDK_PAIRS) return xla_ffi_sdk_do_many_clash(frame, args, rets);
@@ -311,7 +295,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame,
   }
   for (r = args; r < args + rets; ++r) {
     for (other = 0; other < r; ++other) {
-      if (!XLA_FFI_SDK_MEMORY_LIKELY(starts[r] != starts[other])) return xla_ffi_sdk_do_few_clash(frame, starts, args, rets);
+      if (!XLA_FFI_SDK_MEMORY_LIKELY(starts[r] != starts[other])) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
     }
   }
   return 0;
