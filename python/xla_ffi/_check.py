@@ -22,6 +22,9 @@ NAMES = (
     "runs", "jit", "vmap", "shard_map", "export", "gradient", "operands", "repeats", "threads", "NaN",
 )  # fmt: skip
 
+#: How many seconds a check may take before one line on standard error names it.
+_PATIENCE = 5
+
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
@@ -100,11 +103,8 @@ def _process(folder, job, deadline, time_limit):
     environment["PYTHONPATH"] = os.pathsep.join(path)
     command = [sys.executable, "-m", "xla_ffi._checks", os.fspath(job_file), os.fspath(told_file)]
     with open(folder / "said", "w+", encoding="utf-8", errors="replace") as said:
-        try:
-            left = max(0.1, deadline - time.monotonic())
-            status = subprocess.run(command, env=environment, stdout=said, stderr=said, stdin=subprocess.DEVNULL, timeout=left).returncode
-        except subprocess.TimeoutExpired:
-            status = None
+        child = subprocess.Popen(command, env=environment, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
+        status = _waited(child, job["handler"], told_file, deadline)
         said.seek(0)
         words = said.read()
     lines, at = [], None
@@ -127,6 +127,27 @@ def _process(folder, job, deadline, time_limit):
         raise RuntimeError(f"the process of the checks ended with {status}:\n{words[-4000:]}")
     lines.append(Line(at, "FAIL", _end(status, time_limit, words)))
     return lines, at
+
+
+def _waited(child, handler, told_file, deadline):
+    """The exit status of the process, None if it was ended at the deadline. A check that takes long is named meanwhile."""
+    last, since = None, time.monotonic()
+    while True:
+        try:
+            return child.wait(min(0.5, max(0, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            now = time.monotonic()
+            if now >= deadline:
+                child.kill()
+                child.wait()
+                return None
+        words = told_file.read_text(encoding="utf-8").splitlines()
+        if words[-1:] != last:
+            last, since = words[-1:], now
+        elif since is not None and now - since >= _PATIENCE and last and "begins" in last[0]:
+            name = json.loads(last[0])["begins"]
+            print(f"xla_ffi.check: {handler.__qualname__}: {name} is running, {deadline - now:.0f} s are left", file=sys.stderr, flush=True)
+            since = None
 
 
 def _end(status, time_limit, words):

@@ -56,6 +56,8 @@ class LegacyTarget(Single):
             if len(result_shape_dtypes) == 1:
                 result_shape_dtypes = result_shape_dtypes[0]
         single = not isinstance(result_shape_dtypes, (list, tuple))
+        if spec is not None and spec.tuples is not None:
+            _check_tuples(self.target, spec, 1 if single else len(result_shape_dtypes))
         results = [result_shape_dtypes] if single else list(result_shape_dtypes)
         if spec is not None and spec.rets is not None:
             _check(f"the result of {self.target}", spec.rets, results)
@@ -83,6 +85,23 @@ def _restore(name, path, prefix, given):
     from ._library import load
 
     return load(path, prefix, **given).legacy[name]
+
+
+def _check_tuples(target, spec, results):
+    """Refuses to call a target that takes other pointers than XLA hands over for operands that are arrays.
+
+    Those are one pointer an operand; one result is its data, several are one array of pointers.
+    """
+    operands, result = (part.replace(" ", "") for part in spec.structure.split("->"))
+    inner = result[1:-1]
+    fits = result == "_" if results == 1 else result.startswith("(") and inner != "_"
+    if spec.tuples == "roots":
+        fits = fits and "(" not in operands + inner
+    if not fits:
+        raise TypeError(
+            f"{target} takes tuples, {spec.structure} by {spec.tuples}: jax hands over arrays, one pointer each, and "
+            f"{results} of them come back, so that no such call reaches it; a StableHLO program may call it"
+        )
 
 
 def _check(target, declared, args):

@@ -36,6 +36,8 @@ class LegacySpec:
     signature: str
     args: Optional[tuple]  # (dtype, dims) of each operand, where they are declared
     rets: Optional[tuple]
+    tuples: Optional[str] = None  # "leaves" or "roots", where tuples are declared
+    structure: Optional[str] = None  # "(_, _) -> (_, (_))"
 
 
 def listed(image):

@@ -146,7 +146,7 @@ def _legacy_target(data):
         None if data.get(key) is None else tuple((shape["dtypes"][0], tuple(shape["dims"])) for shape in data[key])
         for key in ("args", "rets")
     )
-    return LegacySpec(data["name"], data["signature"], args, rets)
+    return LegacySpec(data["name"], data["signature"], args, rets, data.get("tuples"), data.get("structure"))
 
 
 def _handler(library, data):
