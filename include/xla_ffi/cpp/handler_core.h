@@ -7,7 +7,8 @@
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
 
-#if defined(__has_builtin)
+// nvcc does not take the casts of vectors that this needs.
+#if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_shufflevector)
 #define XLA_FFI_SDK_SHUFFLES_
 #endif
