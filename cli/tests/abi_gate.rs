@@ -93,7 +93,7 @@ fn known_differences_stay_quiet_and_new_ones_fail() {
     assert_eq!(run(&["--write-baseline", "base"]).0, Some(0));
     assert_eq!(run(&["--baseline", "base"]).0, Some(0));
     let text = std::fs::read_to_string(folder.join("c_api.h")).unwrap();
-    let text = text.replacen("  int64_t *dims;", "  uint64_t *dims;", 1);
+    let text = text.replacen("  int64_t* dims;", "  uint64_t* dims;", 1);
     write(&folder, "c_api.h", &text);
     let (code, header) = run(&["--baseline", "base"]);
     assert_eq!(

@@ -513,7 +513,7 @@ class HandlerCore {
   // Whether all elements that are taken later are as they have to be: as far as that is quickly told, and the rest of it.
   template <size_t... Is>
   XLA_FFI_SDK_HOT bool ArePlain(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
-    if constexpr (kLocatesHere) {
+    if constexpr (kLocatesHere && kArgs + kRets > 0) {
       uintptr_t starts[size_t{kArgs} + size_t{kRets} + 1];
       return XLA_FFI_PREDICT_TRUE(((Check<Is, Ts>(frame, places) &&
                                     IsPlain<Is>(frame, starts, static_cast<const Ts*>(nullptr))) && ...) &&

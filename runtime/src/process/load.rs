@@ -37,7 +37,13 @@ fn inspect_file(path: &Path) -> Result<()> {
     read.map_err(opening)?;
     if cfg!(target_os = "linux") {
         if head.len() < 20 || !head.starts_with(b"\x7fELF") {
-            return Err(no_library("it does not begin as an ELF file"));
+            return Err(no_library(match head.get(..4) {
+                Some([0xcf, 0xfa, 0xed, 0xfe] | [0xca, 0xfe, 0xba, 0xbe | 0xbf]) => {
+                    "it is built for macOS, and this is Linux"
+                }
+                Some([b'M', b'Z', ..]) => "it is built for Windows, and this is Linux",
+                _ => "it does not begin as an ELF file",
+            }));
         }
         // Of these the loader says that there is no such file.
         let ours = if cfg!(target_arch = "x86_64") {
