@@ -144,6 +144,72 @@ fn a_cmake_project() {
     try_out(&build.join("libmy_calls.so"));
 }
 
+/// Two directories that find the package, each with what it asks for; a second time with a component; a project of C alone,
+/// by an older standard; configurations with a postfix.
+#[test]
+fn a_cmake_project_of_several_directories() {
+    let test = "a_cmake_project_of_several_directories";
+    if !works("cmake") || !works("g++") {
+        return skip(test, "no cmake or no g++");
+    }
+    let (prefix, project) = (fresh("several_prefix"), fresh("several"));
+    install(&prefix);
+    // A component that tells that it was asked for.
+    let component = prefix.join("lib/cmake/xla_ffi/xla_ffi-runtime.cmake");
+    std::fs::write(component, "message(STATUS \"asked for runtime\")\n").expect("the prefix");
+    let write = |file: &str, text: &str| {
+        let path = project.join(file);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("the project");
+        std::fs::write(path, text).expect("the project");
+    };
+    let of_each = "find_package(xla_ffi 0.1 REQUIRED)\nxla_ffi_add_library(NAME ../handler.c)\n";
+    write("a/CMakeLists.txt", &of_each.replace("NAME", "of_a"));
+    write("b/CMakeLists.txt", &of_each.replace("NAME", "of_b"));
+    write(
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.18)\n\
+         project(several LANGUAGES C)\n\
+         set(CMAKE_DEBUG_POSTFIX d)\nset(CMAKE_C_STANDARD 90)\nset(CMAKE_C_EXTENSIONS OFF)\n\
+         add_subdirectory(a)\nadd_subdirectory(b)\n\
+         find_package(xla_ffi 0.1 REQUIRED)\n\
+         find_package(xla_ffi 0.1 REQUIRED COMPONENTS runtime)\n\
+         if(NOT xla_ffi_runtime_FOUND)\n  message(FATAL_ERROR \"no runtime\")\nendif()\n\
+         if(UNKNOWN)\n  find_package(xla_ffi 0.1 REQUIRED COMPONENTS nope)\nendif()\n",
+    );
+    write(
+        "handler.c",
+        "#include \"xla_ffi/handler.h\"\n\
+         static XLA_FFI_Error* nothing_impl(xffi_call* call) {\n  \
+           for (int i = 0; i < 1; ++i) { }\n  return xffi_decoded(call);\n}\n\
+         XFFI_HANDLER(nothing, nothing_impl);\n",
+    );
+    let configure = |more: &str| {
+        let mut command = Command::new("cmake");
+        command.arg("-S").arg(&project).arg("-B");
+        command.arg(project.join(format!("build{more}")));
+        command.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()));
+        command.args(["-DCMAKE_BUILD_TYPE=Debug", &format!("-DUNKNOWN={more}")]);
+        command.output().expect("cmake starts")
+    };
+    let done = configure("");
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    );
+    assert!(done.status.success(), "{said}");
+    assert!(said.contains("asked for runtime"), "{said}");
+    let build = project.join("build");
+    run(Command::new("cmake").arg("--build").arg(&build));
+    for library in ["a/libof_a.so", "b/libof_b.so"] {
+        assert!(build.join(library).exists(), "{library}");
+    }
+    let unknown = configure("ON");
+    let said = String::from_utf8_lossy(&unknown.stderr);
+    assert!(!unknown.status.success(), "{said}");
+    assert!(said.contains("there is no component nope"), "{said}");
+}
+
 #[test]
 fn a_pkg_config_project() {
     if !works("pkg-config") || !works("make") || !works("g++") {
@@ -163,7 +229,8 @@ fn a_pkg_config_project() {
     try_out(&build.join("libmy_calls.so"));
 }
 
-/// What stands around the code of `docs/cpp.md`: the functions that it does not show.
+/// What stands around the code of `docs/cpp.md`: the functions that it does not show, and handlers whose descriptions say
+/// everything that the chapter lists.
 const AROUND: &str = r#"
 static ffi::Error RmsNorm(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y, std::optional<float> eps) {
   float sum = eps.value_or(1e-5f);
@@ -181,7 +248,21 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, Backward,
                                   .Arg<ffi::Buffer<ffi::F32>>("dy")
                                   .Ret<ffi::Buffer<ffi::F32>>("dx")
                                   .Attr<std::optional<float>>("eps"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(dotted, Backward,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::Buffer<ffi::F32>>("x")
+                                  .Arg<ffi::Buffer<ffi::F32>>()
+                                  .Ret<ffi::Buffer<ffi::F32>>()
+                                  .Attr<std::optional<float>>("eps"));
 "#;
+const DOTS: &str = r#"
+XLA_FFI_LIBRARY(dots,
+                XLA_FFI_HANDLER(dotted).Name("named").Platforms("cuda").Doc("It says.").Default("eps", "1e-5")
+                    .Layout("x", "column").Nondeterministic().Forward("forward").Jvp("jvp").Transpose("transpose")
+                    .Linear().Residuals("x").Batch("sequential"),
+                XLA_FFI_HANDLER(scale).BatchedBy("batched").Vjp("vjp"));
+"#;
+
 /// The chapter on C++: its code compiles by its own command against what is installed, and its errors are these words.
 #[test]
 fn the_chapter_on_cpp() {
@@ -207,7 +288,7 @@ fn the_chapter_on_cpp() {
 
     let (prefix, build) = (fresh("chapter_prefix"), fresh("chapter_build"));
     install(&prefix);
-    let source = format!("{handler}{AROUND}{library}");
+    let source = format!("{handler}{AROUND}{library}{DOTS}");
     std::fs::write(build.join("my_calls.cc"), source).expect("the source");
     let strict = compile.replace("-shared", "-shared -Wall -Wextra -Werror");
     run(Command::new("sh")
@@ -216,6 +297,33 @@ fn the_chapter_on_cpp() {
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
 
     let path = build.join("libmy_calls.so");
+    let bytes = std::fs::read(&path).expect("the library");
+    let text = String::from_utf8_lossy(&bytes);
+    for said in [
+        r#""library": "rms_norm""#,
+        r#""default": 1e-5"#,
+        r#""shape": "... n -> ... n""#,
+        "host_only",
+        r#""name": "named""#,
+        r#""platforms": ["cuda"]"#,
+        "It says.",
+        r#""layout": "column""#,
+        "nondeterministic",
+        r#""forward": "forward""#,
+        r#""jvp": "jvp""#,
+        r#""transpose": "transpose""#,
+        r#""linear": true"#,
+        r#""residuals": ["x"]"#,
+        r#""batch": "sequential""#,
+        r#""batch": {"handler": "batched"}"#,
+        r#""vjp": "rms_norm_backward""#,
+        // Operands without a name.
+        r#""name": "x1""#,
+        r#""name": "y0""#,
+    ] {
+        assert!(text.contains(said), "the library does not say {said}");
+    }
+
     let runtime = Runtime::new(Revision::NEWEST);
     let library = runtime.open(&path).expect("it loads");
     let call = |symbol: &str, attributes: &str, x: Tensor| {
@@ -301,4 +409,25 @@ fn programs_that_embed_the_runtime() {
             .args(["--errors-for-leak-kinds=definite", "--read-var-info=no"])
             .arg(made.join(program)));
     }
+}
+
+#[test]
+fn a_runtime_that_is_not_installed_is_told() {
+    if !works("cmake") {
+        skip("a_runtime_that_is_not_installed_is_told", "no cmake");
+        return;
+    }
+    let (prefix, build) = (fresh("without_prefix"), fresh("without_build"));
+    install(&prefix);
+    let output = Command::new("cmake")
+        .arg("-S")
+        .arg(root().join("c_examples/embed_project"))
+        .arg("-B")
+        .arg(&build)
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
+        .output()
+        .expect("cmake starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{told}");
+    assert!(told.contains("install --runtime"), "{told}");
 }
