@@ -155,7 +155,7 @@ XLA_FFI_Error* NAME(XLA_FFI_CallFrame* frame) {
     std::fs::write(folder.join("two.c"), source.replace("NAME", "second")).unwrap();
     let build =
         "mkdir -p build && for n in one two; do gcc -shared -fPIC -I. $n.c -o build/lib$n.so; done";
-    let handlers = "libone.so:first libtwo.so:second";
+    let handlers = "first second";
     let good = [
         ("BUILD", build),
         ("HANDLERS", handlers),
