@@ -155,45 +155,6 @@ impl Contract {
             && given(&self.names, attributes) == given(&other.names, others)
     }
 
-    /// The first entry that takes no further leading dimension, out of the arguments that `leads` names by their index and
-    /// of all results: none where a batch of calls may be one call.
-    ///
-    /// ```
-    /// use xla_ffi_contract::Contract;
-    ///
-    /// let contract = Contract::parse("... n, m, token -> ... n m, token").unwrap();
-    /// assert_eq!(contract.not_leading(|arg| arg != 1), None);
-    /// assert_eq!(contract.not_leading(|_| true).unwrap().text, "m");
-    /// ```
-    #[must_use]
-    pub fn not_leading(&self, leads: impl Fn(usize) -> bool) -> Option<&Entry> {
-        let args = self.args.iter().enumerate();
-        let args = args.filter(|(index, _)| leads(*index));
-        args.map(|(_, entry)| entry)
-            .chain(&self.rets)
-            .find(|entry| !entry.token && entry.dims.first() != Some(&Dim::Ellipsis))
-    }
-
-    /// The first argument that `leads` does not name and that has `...` nonetheless, where another one leads: in a batch of
-    /// calls that is one call, `...` stands for a dimension more in those that lead, and not in this one.
-    ///
-    /// ```
-    /// use xla_ffi_contract::Contract;
-    ///
-    /// let contract = Contract::parse("... n, ... k, k, token -> ... n").unwrap();
-    /// assert_eq!(contract.left_behind(|arg| arg == 0).unwrap().text, "... k");
-    /// assert_eq!(contract.left_behind(|arg| arg < 2), None);
-    /// assert_eq!(contract.left_behind(|arg| arg == 3), None);
-    /// ```
-    #[must_use]
-    pub fn left_behind(&self, leads: impl Fn(usize) -> bool) -> Option<&Entry> {
-        let mut args = self.args.iter().enumerate();
-        let any = args.any(|(index, entry)| leads(index) && !entry.token);
-        let args = self.args.iter().enumerate();
-        let mut shared = args.filter(|(index, entry)| !leads(*index) && entry.has_ellipsis());
-        shared.next().map(|(_, entry)| entry).filter(|_| any)
-    }
-
     /// Whether the arguments may leave a size untold without which results are not judged: no
     /// argument has its name, or none that always comes and a result computes with it. Then it has
     /// to be an attribute.
