@@ -86,7 +86,8 @@ impl Config {
     fn seen(&self) -> usize {
         let first = [self.alpha, self.beta, self.gamma, self.delta];
         let rest = [self.epsilon, self.zeta, self.eta, self.theta];
-        first.iter().chain(&rest).map(|field| *field as usize).sum()
+        let sum = |fields: [i32; 4]| fields.iter().map(|field| *field as usize).sum::<usize>();
+        sum(first) + sum(rest)
     }
 }
 

@@ -93,7 +93,7 @@ impl Row {
                 let goal = match (self.is_error, self.case.as_str()) {
                     (false, _) => (1.15 * c).max(c + 0.5),
                     (true, "wrong dtype") => 1.4 * c,
-                    (true, _) => 1.5 * c,
+                    (true, _) => 1.8 * c,
                 };
                 add(Against::C, c, goal);
             }
