@@ -191,11 +191,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     let number = value.number();
     if narrow {
         if let (AttrType::Scalar(_), Some(_)) = (ty, value.0.scalar()) {
-            if let Some(number) = number {
-                text.push_str(" (");
-                push_number(&mut text, number);
-                text.push_str(" does not fit)");
-            }
+            number.inspect(|&number| does_not_fit(&mut text, number));
             return text;
         }
     }
@@ -203,18 +199,45 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         (ty, value.0.scalar().is_some(), value.0.array().is_some()),
         (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
     );
-    if let Some(cast) = python_cast(ty, attr).filter(|_| same_kind) {
-        crate::entry::problems::put(&mut text, &["; pass ", &cast]);
-        // No narrowing makes an integer of a float.
-        let is_float = matches!(
-            ty,
-            AttrType::Scalar(XLA_FFI_DataType::F32 | XLA_FFI_DataType::F64)
-        );
-        if is_float || matches!(number, Some(Wide::Int(_))) {
-            text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+    if !same_kind {
+        return text;
+    }
+    // A cast that would change the number is no advice, nor is narrowing that would refuse it.
+    if let (AttrType::Scalar(dtype), Some(number)) = (ty, number) {
+        let whole = match number {
+            Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
+            _ => number,
+        };
+        let fits = of_numbers!(dtype, fits((number, whole)));
+        if fits.is_some_and(|(kept, _)| !kept) {
+            does_not_fit(&mut text, number);
+            return text;
         }
+        if let Some(cast) = python_cast(ty, attr) {
+            crate::entry::problems::put(&mut text, &["; pass ", &cast]);
+            if fits.is_some_and(|(_, narrowed)| narrowed) {
+                text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+            }
+        }
+        return text;
+    }
+    if let Some(cast) = python_cast(ty, attr) {
+        crate::entry::problems::put(&mut text, &["; pass ", &cast]);
     }
     text
+}
+
+fn does_not_fit(text: &mut String, number: Wide) {
+    text.push_str(" (");
+    push_number(text, number);
+    text.push_str(" does not fit)");
+}
+
+/// Whether a number stays what it is as an element of this type, rounding of floats aside; and whether
+/// it can be narrowed to it as it came.
+fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<(bool, bool)> {
+    let narrowed = T::narrowed(number).is_some();
+    Some((narrowed || T::narrowed(whole).is_some(), narrowed))
 }
 
 /// Writes a number. 128 bits would bring printing code of their own into every library.
