@@ -38,7 +38,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=c_examples");
     println!("cargo:rerun-if-changed=include");
-    println!("cargo:rerun-if-changed=testing/fixtures");
+    println!("cargo:rerun-if-changed=tests/fixtures");
     println!("cargo:rerun-if-env-changed=CC");
     println!("cargo:rerun-if-env-changed=CXX");
     println!("cargo:rustc-env=C_EXAMPLES_DIR={}", out.display());
@@ -62,7 +62,7 @@ fn main() {
         match tool {
             Ok(tool) if works => {
                 println!("cargo:rustc-env={key}_COMPILER={}", tool.path().display());
-                let folders = ["c_examples", "testing/fixtures"];
+                let folders = ["c_examples", "tests/fixtures"];
                 let sources: Vec<_> = folders
                     .iter()
                     .flat_map(|folder| sources(&root.join(folder), language.extension))

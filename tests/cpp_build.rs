@@ -19,7 +19,7 @@ fn out(name: &str) -> PathBuf {
 
 /// The examples with this extension, and what is written as they are.
 fn examples(extension: &str) -> Vec<PathBuf> {
-    in_folders(&["c_examples", "testing/fixtures"], extension)
+    in_folders(&["c_examples", "tests/fixtures"], extension)
 }
 
 /// The files of some folders that have this extension.
@@ -106,7 +106,7 @@ fn sources_compile_without_a_warning() {
 /// Optimizers see more: values that may not be set, attributes that are dropped.
 #[test]
 fn optimized_sources_compile_without_a_warning() {
-    let mut sources = in_folders(&["c_examples", "testing/fixtures", "benches/c"], "cc");
+    let mut sources = in_folders(&["c_examples", "tests/fixtures", "tools/benches/c"], "cc");
     sources.push(folder().join("attributes.cc"));
     sources.push(folder().join("operands.cc"));
     assert!(sources.len() > 6);

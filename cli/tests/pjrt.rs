@@ -18,7 +18,7 @@ fn example(test: &str, name: &str) -> Option<PathBuf> {
     if built.contains(name) {
         return Some(out);
     }
-    let places = ["c_examples", "testing/fixtures"].map(|folder| root.join(folder));
+    let places = ["c_examples", "tests/fixtures"].map(|folder| root.join(folder));
     let mut sources = places.iter().map(|folder| folder.join(format!("{name}.c")));
     let source = sources.find(|source| source.is_file()).expect(name);
     let done = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))

@@ -167,7 +167,7 @@ class _Rust:
         self._words, self._compiler = _program(os.environ.get("CARGO") or "cargo", f"{name}.rs")
 
     def digest(self, text):
-        crates = [self._sdk / crate for crate in ("ffi", "ffi-sys", "macros", "contract")]
+        crates = [self._sdk / crate for crate in ("ffi", "ffi-sys")]
         return _digest(text, f"{self._name}.rs", self._flags, self._compiler, os.environ.get("RUSTFLAGS", ""), _stamps(*crates))
 
     def run(self, text, folder):

@@ -24,8 +24,8 @@ X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
 
 def contracts():
-    """The table that the Rust reader is tested with, too: contract/tests/python.rs."""
-    with open(os.path.join(os.path.dirname(__file__), "../../testing/fixtures/contracts.json")) as file:
+    """The table that the Rust reader is tested with, too: ffi/contract/tests/python.rs."""
+    with open(os.path.join(os.path.dirname(__file__), "../fixtures/contracts.json")) as file:
         cases = json.load(file)
     for case in cases:
         text, shapes = case["contract"], case.get("args", [])
@@ -148,7 +148,7 @@ def manifests():
 
 def other_machines():
     """Libraries for macOS and Windows: their manifests are read, and they are refused by their machine."""
-    folder = pathlib.Path(__file__).resolve().parents[2] / "fuzz" / "corpus" / "library"
+    folder = pathlib.Path(__file__).resolve().parents[2] / "tools/fuzz/corpus" / "library"
     for name, machine in [("mach-o", "macOS on arm64"), ("fat", "macOS on arm64 and x86_64"), ("pe", "Windows on x86_64")]:
         path = str(folder / name)
         data = (folder / name).read_bytes()

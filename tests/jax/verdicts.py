@@ -2,7 +2,7 @@
 
 usage: verdicts.py NAME=LIBRARY…
 
-Each library has one handler of testing/fixtures/upstream/verdicts.cc. Prints one line of JSON a cell:
+Each library has one handler of tests/fixtures/upstream/verdicts.cc. Prints one line of JSON a cell:
 {"library", "case", "end", "message"}. The case is the handler's name; a stateful one runs twice, with its type
 registered from Python and without. The end is `works`, `refused` (the runtime does not take the handler, or
 the type), `fails` (an error at the call), `wrong` (another result), or `crash`. What breaks does not do so every

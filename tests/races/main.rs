@@ -75,7 +75,7 @@ fn sanitized(test: &str, source: &str) {
     let standard = if cpp { "-std=c++17" } else { "-std=c11" };
     let library = compile(
         Path::new(named),
-        &root().join("testing/fixtures").join(source),
+        &root().join("tests/fixtures").join(source),
         &format!("lib{test}.so"),
         &[standard, "-fPIC", "-shared", FLAG],
     );

@@ -14,10 +14,10 @@ use xla_ffi_runtime::{Code, Revision, Runtime};
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::{once, skip};
 
-/// The library of `testing/fixtures/upstream/bootstrap.c`.
+/// The library of `tests/fixtures/upstream/bootstrap.c`.
 fn bootstrap(compiler: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let source = root.join("testing/fixtures/upstream/bootstrap.c");
+    let source = root.join("tests/fixtures/upstream/bootstrap.c");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libbootstrap.so");
     let mut command = Command::new(compiler);
     command.args(["-std=c99", "-O0", "-shared", "-fPIC"]);

@@ -1,0 +1,614 @@
+//! What happens when a program runs on the embedded runtime.
+#![expect(
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "targets follow pointers to pointers; one promise covers each expression"
+)]
+
+use crate::generate;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use std::ffi::c_void;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use xla_ffi_programs::{ApiVersion, Builder, Called, CustomCall, Options, Program, ValueShape};
+use xla_ffi_runtime::internal::{Invocation, raise};
+use xla_ffi_runtime::legacy::{Function, TupleForm};
+use xla_ffi_runtime::{
+    Attributes, Bundle, Code, CpuDevice, DType, Error, Result, Revision, Runtime, Stage, Tensor,
+    Tree,
+};
+use xla_ffi_sys::{
+    XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Metadata_Extension,
+    XlaCustomCallStatus,
+};
+
+fn f32s(dims: &[i64]) -> ValueShape {
+    ValueShape::array(DType::F32, dims).unwrap()
+}
+
+fn leaf(values: &[f32]) -> Tree<Tensor> {
+    Tree::Leaf(Tensor::from_slice([values.len() as i64], values).unwrap())
+}
+
+fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
+    value
+        .leaves()
+        .map(|leaf| leaf.to_vec::<f32>().unwrap())
+        .collect()
+}
+
+/// A program of one parameter `x` of two numbers.
+fn program(
+    make: impl FnOnce(&mut Builder, xla_ffi_programs::Op) -> xla_ffi_programs::Op,
+) -> Program {
+    let mut b = Builder::new("p");
+    let x = b.parameter(0, f32s(&[2]), "x");
+    let root = make(&mut b, x);
+    b.build(root).unwrap()
+}
+
+fn legacy(
+    target: &str,
+    operands: impl IntoIterator<Item = xla_ffi_programs::Op>,
+    shape: ValueShape,
+) -> CustomCall {
+    CustomCall::legacy(ApiVersion::StatusReturning, target, operands, shape)
+}
+
+/// Adds 1 to each of two numbers.
+unsafe extern "C" fn increment(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    _status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: an operand of two numbers.
+    let x = unsafe { (*ins).cast::<[f32; 2]>().read() };
+    // SAFETY: a result of two numbers.
+    unsafe { out.cast::<[f32; 2]>().write(x.map(|x| x + 1.0)) };
+}
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The same, counted.
+unsafe extern "C" fn counted(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: the arguments are handed on.
+    unsafe { increment(out, ins, status) };
+    COUNT.fetch_add(1, Ordering::Relaxed);
+}
+
+fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
+    let runtime = Runtime::default();
+    for (name, function) in targets {
+        runtime.register_legacy(name, "Host", *function).unwrap();
+    }
+    runtime
+}
+
+/// Answers the metadata call with 0.1; whether it was one.
+///
+/// # Safety
+/// The frame is a host's.
+pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
+    // SAFETY: a host's frame.
+    let extension = unsafe { (*frame).extension_start };
+    if extension.is_null() {
+        return false;
+    }
+    // SAFETY: hosts send the metadata extension alone.
+    let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
+    // SAFETY: the host's metadata is writable.
+    unsafe { (*metadata).api_version.major_version = 0 };
+    // SAFETY: as above.
+    unsafe { (*metadata).api_version.minor_version = 1 };
+    true
+}
+
+pub(crate) fn register(
+    runtime: &Runtime,
+    name: &str,
+    handler: unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
+) {
+    // SAFETY: the tests' functions are handlers.
+    let bundle = unsafe { Bundle::execute(handler) };
+    runtime.register(name, "Host", bundle, 0).unwrap();
+}
+
+/// The data of an operand.
+///
+/// # Safety
+/// The list names a buffer at the index.
+pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
+    // SAFETY: as promised by the caller.
+    let buffer = unsafe { list.wrapping_add(index).read() };
+    // SAFETY: operands are buffers.
+    unsafe { (*buffer.cast::<XLA_FFI_Buffer>()).data }.cast()
+}
+
+// The status functions as a library has them are hidden in it: here the object's head is used.
+unsafe extern "C" fn fail(
+    _out: *mut c_void,
+    _ins: *mut *const c_void,
+    status: *mut XlaCustomCallStatus,
+) {
+    let message = b"broken: \"quotes\", a NUL \0, \xFF and \xC3\xA9";
+    // SAFETY: the status is the runtime's, whose head holds the function that sets it.
+    let head = unsafe { &*status.cast::<xla_ffi_sys::XlaFfiLegacyStatus>() };
+    let set = head.set.expect("the runtime's function");
+    // SAFETY: the message is as long as it says.
+    unsafe { set(status.cast(), 1, message.as_ptr().cast(), message.len()) };
+}
+
+#[test]
+fn a_failing_target_stops_the_program() {
+    // SAFETY: called as they are declared.
+    let functions = unsafe { (Function::cpu_status(counted), Function::cpu_status(fail)) };
+    let runtime = with_legacy(&[("counted", functions.0), ("fail", functions.1)]);
+    let program = program(|b, x| {
+        let first = b.custom_call(legacy("counted", [x], f32s(&[2])));
+        let broken = b.custom_call(legacy("fail", [first], f32s(&[2])));
+        let effect = legacy("counted", [x], f32s(&[2])).with_side_effect();
+        let last = b.custom_call(effect);
+        b.tuple([first, broken, last])
+    });
+    let compiled = program.compile(&runtime).unwrap();
+    let error = compiled.run([leaf(&[1.0, 2.0])]).unwrap_err();
+    let count = COUNT.load(Ordering::Relaxed);
+    assert_eq!(count, 1, "nothing runs after it");
+    assert!(error.is_from_handler());
+    assert_eq!(error.code(), Code::Internal);
+    assert_eq!(
+        error.message(),
+        "broken: \"quotes\", a NUL \0, \\xff and é",
+        "the message is whole"
+    );
+}
+
+unsafe extern "C" fn typed_fail(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: a host's frame.
+    if unsafe { metadata(frame) } {
+        return std::ptr::null_mut();
+    }
+    raise(Error::new(Code::DataLoss, "the typed\nway \0 too"))
+}
+
+#[test]
+fn a_typed_failure_keeps_its_code_and_text() {
+    let runtime = Runtime::default();
+    register(&runtime, "fail", typed_fail);
+    let program = program(|b, x| b.custom_call(CustomCall::ffi("fail", [x], f32s(&[2]))));
+    let error = program.compile(&runtime).unwrap().run([leaf(&[1.0, 2.0])]);
+    let error = error.unwrap_err();
+    assert_eq!(
+        (error.code(), error.message()),
+        (Code::DataLoss, "the typed\nway \0 too")
+    );
+}
+
+#[test]
+fn calls_that_nobody_reads_do_not_run() {
+    let runtime = Runtime::default();
+    generate::register(&runtime);
+    let seed = |seed: i64| Attributes::new().with("seed", seed);
+    let program = program(|b, x| {
+        let empty = f32s(&[0, 2]);
+        // Nobody reads it; its target need not exist.
+        b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
+        // Read by a call that nobody reads.
+        let inner = b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
+        b.custom_call(CustomCall::ffi("absent", [inner], f32s(&[2])));
+        // Only arrays without elements are read of it; the other would not fit into memory.
+        let pair = Tree::tuple([empty.clone(), f32s(&[1 << 50])]);
+        let pair = b.custom_call(CustomCall::ffi("absent", [x], pair));
+        let nothing = b.get_tuple_element(pair, 0);
+        // An array without elements as operand does not make its call run.
+        let hollow = b.custom_call(CustomCall::ffi("absent", [x], empty.clone()));
+        let call = CustomCall::ffi("mix", [hollow, nothing], f32s(&[1])).attributes(seed(1));
+        let read = b.custom_call(call);
+        // Side effects run whatever is read, and so do their operands.
+        let call = CustomCall::ffi("mix", [x], f32s(&[2])).attributes(seed(2));
+        let needed = b.custom_call(call);
+        let call = CustomCall::ffi("mix", [needed], empty).attributes(seed(3));
+        b.custom_call(call.with_side_effect());
+        b.tuple([nothing, read, x])
+    });
+    let compiled = program.compile(&runtime).unwrap();
+    let _alone = generate::alone();
+    generate::take_called();
+    let result = compiled.run([leaf(&[1.0, 2.0])]).unwrap();
+    assert_eq!(generate::take_called(), [1, 2, 3]);
+    assert!(numbers(&result)[0].is_empty());
+    assert_eq!(numbers(&result)[2], [1.0, 2.0]);
+}
+
+/// Whether operand and result have the same memory; then adds 1 to what is there.
+unsafe extern "C" fn in_place(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: one operand.
+    if unsafe { *ins } != out.cast_const() {
+        // SAFETY: the arguments are handed on.
+        unsafe { fail(out, ins, status) };
+    }
+    // SAFETY: as promised by the host.
+    unsafe { increment(out, ins, status) };
+}
+
+#[test]
+fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
+    // SAFETY: called as it is declared.
+    let runtime = with_legacy(&[("in_place", unsafe { Function::cpu_status(in_place) })]);
+    let program = program(|b, x| {
+        let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
+        let twice = b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []));
+        b.tuple([x, once, twice])
+    });
+    let compiled = program.compile(&runtime).unwrap();
+    let argument = leaf(&[1.0, 2.0]);
+    let result = compiled.run([argument.clone()]).unwrap();
+    assert_eq!(
+        numbers(&result),
+        [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]],
+        "every reader sees the value that it reads"
+    );
+    assert_eq!(
+        numbers(&argument),
+        [[1.0, 2.0]],
+        "what the caller holds is as it was"
+    );
+
+    // Donated memory goes through the whole chain.
+    let program = self::program(|b, x| {
+        let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
+        // Nobody reads these tuples: they are no readers.
+        let unread = b.tuple([x, once]);
+        b.get_tuple_element(unread, 0);
+        b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))
+    });
+    let compiled = program.compile(&runtime).unwrap();
+    let argument = leaf(&[1.0, 2.0]);
+    let before = argument.leaf().unwrap().bytes().as_ptr();
+    let result = compiled.run([argument]).unwrap();
+    assert_eq!(numbers(&result), [[3.0, 4.0]]);
+    assert_eq!(result.leaf().unwrap().bytes().as_ptr(), before);
+}
+
+/// Reads and writes tuples by their roots: `out = ((a + b), scratch)` of `in = (a, (b))`.
+unsafe extern "C" fn by_roots(out: *mut c_void, ins: *mut *const c_void) {
+    // SAFETY: the operand's root.
+    let root = unsafe { *ins }.cast::<*const f32>();
+    // SAFETY: its first element.
+    let a = unsafe { **root };
+    // SAFETY: its second element is a tuple.
+    let inner = unsafe { *root.wrapping_add(1) }.cast::<*const f32>();
+    // SAFETY: of one array.
+    let b = unsafe { **inner };
+    let outs = out.cast::<*mut c_void>();
+    // SAFETY: the result's first element is a tuple.
+    let sums = unsafe { *outs }.cast::<*mut f32>();
+    // SAFETY: of one array.
+    unsafe { **sums = a + b };
+    // SAFETY: the second element is an array.
+    unsafe { *(*outs.wrapping_add(1)).cast::<f32>() = 7.0 };
+}
+
+/// The same by leaves.
+unsafe extern "C" fn by_leaves(out: *mut c_void, ins: *mut *const c_void) {
+    // SAFETY: two leaves in, two out.
+    let a = unsafe { *(*ins).cast::<f32>() };
+    // SAFETY: as above.
+    let b = unsafe { *(*ins.wrapping_add(1)).cast::<f32>() };
+    // SAFETY: as above.
+    unsafe { **out.cast::<*mut f32>() = a + b };
+}
+
+/// The same on a device, where each node has its place and the target writes the result's roots.
+unsafe extern "C" fn by_nodes(
+    _stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const std::ffi::c_char,
+    len: usize,
+) {
+    // SAFETY: the opaque is as long as it says.
+    let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), len) };
+    assert_eq!(opaque, b"any\0bytes");
+    // in: root, a, inner root, b; out: root, inner root, sum, scratch.
+    // SAFETY: eight nodes.
+    let node = |index: usize| unsafe { *buffers.wrapping_add(index) };
+    // SAFETY: the nodes are those of the program.
+    let a = unsafe { *node(1).cast::<f32>() };
+    // SAFETY: as above.
+    let b = unsafe { *node(3).cast::<f32>() };
+    // SAFETY: as above.
+    unsafe { *node(6).cast::<f32>() = a + b };
+    // SAFETY: the roots are the target's to write.
+    unsafe { node(5).cast::<*mut c_void>().write(node(6)) };
+    // SAFETY: as above.
+    unsafe { node(4).cast::<[*mut c_void; 2]>().write([node(5), node(7)]) };
+}
+
+#[test]
+fn tuples_in_every_form() {
+    let runtime = Runtime::default();
+    // SAFETY: called as they are declared.
+    let cpu = unsafe { (Function::cpu(by_roots), Function::cpu(by_leaves)) };
+    // SAFETY: as above.
+    let gpu = unsafe { Function::gpu(by_nodes) };
+    runtime.register_legacy("roots", "Host", cpu.0).unwrap();
+    runtime.register_legacy("leaves", "Host", cpu.1).unwrap();
+    runtime.register_legacy("nodes", "CUDA", gpu).unwrap();
+    let scalar = f32s(&[1]);
+    for (target, options) in [
+        ("leaves", Options::new()),
+        ("roots", Options::new().tuples(TupleForm::CpuRoots)),
+        (
+            "nodes",
+            Options::new()
+                .platform("CUDA")
+                .tuples(TupleForm::DeviceNodes { null_inputs: false })
+                .device(Arc::new(CpuDevice::new().unwrap())),
+        ),
+    ] {
+        let mut b = Builder::new("tuples");
+        let shape = Tree::tuple([scalar.clone(), Tree::tuple([scalar.clone()])]);
+        let x = b.parameter(0, shape, "x");
+        let result = Tree::tuple([Tree::tuple([scalar.clone()]), scalar.clone()]);
+        let call = CustomCall::legacy(ApiVersion::Original, target, [x], result);
+        let call = b.custom_call(call.opaque(*b"any\0bytes"));
+        // The other element is scratch memory: nobody reads it.
+        let root = b.get_tuple_element(call, 0);
+        let compiled = b
+            .build(root)
+            .unwrap()
+            .compile_with(&runtime, options)
+            .unwrap();
+        let argument = Tree::tuple([leaf(&[2.0]), Tree::tuple([leaf(&[3.0])])]);
+        let result = compiled.run([argument]).unwrap();
+        assert_eq!(numbers(&result), [[5.0]], "{target}");
+        assert!(result.is_tuple());
+    }
+}
+
+/// Runs the computation that it is called with on its operand, and adds the literal.
+unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: a host's frame.
+    if unsafe { metadata(frame) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the frame of this call.
+    let run = unsafe { Invocation::from_frame(frame) }.and_then(|invocation| -> Result<()> {
+        assert_eq!(invocation.run_id(), 77);
+        assert_eq!(invocation.stage(), Stage::Execute);
+        let called: &Called = invocation.called_computation().expect("a computation");
+        let [inner, unused] = called.computations() else {
+            panic!("{called:?}");
+        };
+        assert_eq!(unused.name(), "unused");
+        // SAFETY: one operand of two numbers.
+        let x = unsafe { data::<[f32; 2]>((*frame).args.args, 0).read() };
+        let y = inner.compile(invocation.runtime())?.run([leaf(&x)])?;
+        let literal = called.literal().and_then(|literal| literal.to_vec::<f32>());
+        let sum = numbers(&y)[0][0] + literal.expect("a literal")[0];
+        // SAFETY: one result of one number.
+        unsafe { data::<f32>((*frame).rets.rets, 0).write(sum) };
+        Ok(())
+    });
+    run.map_or_else(raise, |()| std::ptr::null_mut())
+}
+
+#[test]
+fn called_computations_and_literals_reach_handlers() {
+    // SAFETY: called as it is declared.
+    let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
+    register(&runtime, "apply", apply);
+    let inner = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
+    let mut b = Builder::new("unused");
+    let root = b.tuple([]);
+    let unused = b.build(root).unwrap();
+    let program = program(|b, x| {
+        let call = CustomCall::ffi("apply", [x], f32s(&[1]))
+            .called_computation(inner)
+            .called_computation(unused)
+            .literal(Tensor::from_slice([], &[100.0_f32]).unwrap());
+        b.custom_call(call)
+    });
+    let compiled = program.compile(&runtime).unwrap();
+    let result = compiled
+        .run_with([leaf(&[1.0, 2.0])], |call| call.run_id(77))
+        .unwrap();
+    assert_eq!(numbers(&result), [[102.0]]);
+}
+
+/// The six numbers as they lie in memory, twice: as a result, and in the operand's place.
+unsafe extern "C" fn as_they_lie(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: a host's frame.
+    if unsafe { metadata(frame) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: one operand of six numbers.
+    let x = unsafe { data::<[f32; 6]>((*frame).args.args, 0).read() };
+    // SAFETY: two results of six numbers.
+    unsafe { data::<[f32; 6]>((*frame).rets.rets, 0).write(x) };
+    // SAFETY: as above.
+    unsafe { data::<[f32; 6]>((*frame).rets.rets, 1).write([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) };
+    std::ptr::null_mut()
+}
+
+#[test]
+fn layouts_change_bytes_and_no_values() {
+    let runtime = Runtime::default();
+    register(&runtime, "as_they_lie", as_they_lie);
+    let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
+    let mut b = Builder::new("layouts");
+    let x = b.parameter(0, f32s(&[2, 3]), "x");
+    let result = Tree::tuple([f32s(&[6]), column.clone()]);
+    let call = CustomCall::ffi("as_they_lie", [x], result);
+    let root = b.custom_call(call.operand_layouts([column]).alias([1], 0, []));
+    let compiled = b.build(root).unwrap().compile(&runtime).unwrap();
+    let x = Tensor::from_slice([2, 3], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    let result = compiled.run([Tree::Leaf(x)]).unwrap();
+    assert_eq!(
+        numbers(&result),
+        [
+            [0.0, 3.0, 1.0, 4.0, 2.0, 5.0],
+            [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]
+        ]
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_told_by_name() {
+    let runtime = Runtime::default();
+    let program =
+        program(|b, x| b.custom_call(legacy("absent", [x], f32s(&[2])).named("the_call")));
+    let error = program.compile(&runtime).unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    assert!(
+        error
+            .message()
+            .starts_with("instruction 'the_call': no legacy target"),
+        "{error}"
+    );
+    assert_eq!(program.targets(), [("absent", ApiVersion::StatusReturning)]);
+
+    // SAFETY: called as it is declared.
+    let runtime = with_legacy(&[("absent", unsafe { Function::cpu_status(increment) })]);
+    let compiled = program.compile(&runtime).unwrap();
+    let error = compiled.run([]).unwrap_err();
+    assert_eq!(
+        error.message(),
+        "program 'p' has 1 parameters, 0 arguments came"
+    );
+    let error = compiled.run([leaf(&[1.0])]).unwrap_err();
+    assert_eq!(
+        error.message(),
+        "parameter 'x' of program 'p' is f32[2], f32[1] came"
+    );
+    let error = compiled
+        .run([Tree::tuple([leaf(&[1.0, 2.0])])])
+        .unwrap_err();
+    assert_eq!(
+        error.message(),
+        "parameter 'x' of program 'p' is f32[2], (f32[2]) came"
+    );
+    assert!(compiled.run([leaf(&[1.0, 2.0])]).is_ok());
+}
+
+#[test]
+fn one_compiled_program_runs_on_many_threads() {
+    // SAFETY: called as it is declared.
+    let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
+    let program = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
+    let compiled = program.compile(&runtime).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let compiled = &compiled;
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    let x = thread as f32;
+                    let result = compiled.run([leaf(&[x, -x])]).unwrap();
+                    assert_eq!(numbers(&result), [[x + 1.0, 1.0 - x]]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn programs_run_on_every_revision() {
+    let whole: Vec<_> = generate::dtypes()
+        .into_iter()
+        .filter(|dtype| dtype.since() == Revision::R0)
+        .collect();
+    let _alone = generate::alone();
+    let mut runner = TestRunner::deterministic();
+    for _ in 0..30 {
+        let plan = generate::plans(whole.clone())
+            .new_tree(&mut runner)
+            .unwrap();
+        let program = plan.current().program();
+        let mut results = Revision::ALL.into_iter().map(|revision| {
+            let runtime = Runtime::new(revision);
+            generate::register(&runtime);
+            let compiled = program.compile(&runtime).unwrap();
+            let result = compiled.run(generate::arguments(&program)).unwrap();
+            result
+                .leaves()
+                .map(|leaf| leaf.bytes().to_vec())
+                .collect::<Vec<_>>()
+        });
+        let first = results.next();
+        assert!(results.all(|result| Some(result) == first));
+    }
+}
+
+#[test]
+fn handlers_of_a_loaded_library() {
+    let test = "handlers_of_a_loaded_library";
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libmix-execution.so");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&file)
+        .arg(here.join("tests/programs/mix.c"))
+        .arg(format!("-I{}", here.join("../../include").display()))
+        .output();
+    let Ok(built) = built else {
+        xla_ffi_testing::skip(test, "no cc");
+        return;
+    };
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    let program = program(|b, x| {
+        let call = CustomCall::ffi("mix", [x], f32s(&[2, 2]));
+        b.custom_call(call.attributes(Attributes::new().with("seed", 5_i64)))
+    });
+    let ours = Runtime::default();
+    generate::register(&ours);
+    let loaded = Runtime::default();
+    let library = loaded.open(&file).unwrap();
+    let bundle = library.bundle(&[(Stage::Execute, "mix")]).unwrap();
+    loaded.register("mix", "Host", bundle, 0).unwrap();
+    let _alone = generate::alone();
+    let results = [ours, loaded].map(|runtime| {
+        let result = program.compile(&runtime).unwrap().run([leaf(&[1.0, 2.0])]);
+        result.unwrap().leaf().unwrap().bytes().to_vec()
+    });
+    assert_eq!(results[0], results[1]);
+}
+
+/// Before r5 elements that share bytes lie in them the other way round, so that no call can write them in place.
+#[test]
+fn packed_results_are_given_whatever_the_host_makes_of_them() {
+    unsafe extern "C" fn writes(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+        // SAFETY: the frame is a host's, with a result of two bytes.
+        unsafe {
+            if !metadata(frame) {
+                data::<[u8; 2]>((*frame).rets.rets, 0).write([0x12, 0x34]);
+            }
+        }
+        std::ptr::null_mut()
+    }
+    for (revision, wanted) in [(Revision::R4, [0x21, 0x43]), (Revision::R5, [0x12, 0x34])] {
+        let runtime = Runtime::new(revision);
+        register(&runtime, "writes", writes);
+        let mut b = Builder::new("p");
+        let shape = ValueShape::array(DType::S4, [4]).unwrap();
+        let root = b.custom_call(CustomCall::ffi("writes", [], shape));
+        let compiled = b.build(root).unwrap().compile(&runtime).unwrap();
+        let shape = xla_ffi_runtime::Shape::new(DType::S4, [4]).unwrap();
+        let place = Tensor::zeros(shape).unwrap();
+        let result = compiled.run_into([], [Some(place)]).unwrap();
+        assert_eq!(result.leaf().unwrap().bytes(), wanted, "{revision}");
+    }
+}

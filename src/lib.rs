@@ -1,1 +1,0 @@
-//! The root package holds tests only; see `tests/`.

@@ -1,0 +1,281 @@
+//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, how that grows, what a call costs on
+//! the embedded runtime, and what a library of one handler weighs and takes to build.
+
+mod budget;
+mod embedded;
+mod jax;
+mod scale;
+
+use crate::cargo::cargo;
+use crate::libraries::file_name;
+use crate::{jaxlibs, python, ui, uv};
+use anyhow::{Context, Result, bail, ensure};
+use budget::{COLUMNS, Judged, Row, print};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+use xla_ffi_testing::compiler::works;
+
+/// Command line of `bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Fail where a cost is above what the project promises.
+    #[arg(long)]
+    check: bool,
+    /// What continuous integration runs: decoding and the library's size alone, checked; nothing may be missing.
+    #[arg(long)]
+    guard: bool,
+    /// Measure alone what a call costs in a real XLA, beside what a user would pick instead.
+    #[arg(long, conflicts_with = "guard")]
+    jax: bool,
+    /// Measure alone how costs grow with operands, attributes and the depth of dictionaries.
+    #[arg(long, conflicts_with_all = ["guard", "jax"])]
+    scale: bool,
+}
+
+/// The jaxlib whose header the C++ handlers are built with.
+const UPSTREAM: &str = "0.12.0";
+
+/// How much more than its limit a cost may be for `--guard`: other processors have other quotients, and what breaks a
+/// build has to be a change of the code.
+const OTHER_MACHINES: f64 = 1.25;
+/// How often the handlers are measured before a cost counts as over budget, each time with operands in another order.
+const TRIES: u64 = 3;
+
+/// Bytes of a library of one handler, stripped.
+const LIBRARY_BYTES: u64 = 358_992;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = jaxlibs::root();
+    let out = root.join("target/bench");
+    fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    if args.jax {
+        return jax::run(&root, &out, UPSTREAM);
+    }
+    let check = args.check || args.guard;
+    let mut misses = vec![];
+    if args.scale {
+        misses.extend(scale::run(&root, &out)?);
+    } else {
+        misses.extend(decode(&root, &out, check, args.guard)?);
+        misses.extend(scale::run(&root, &out)?);
+        misses.extend(library(&root, &out)?);
+        if !args.guard {
+            misses.extend(embedded::run(&root, &out)?);
+        }
+    }
+    for miss in &misses {
+        eprintln!("over budget: {miss}");
+    }
+    if check && !misses.is_empty() {
+        bail!("{} costs are over budget", misses.len());
+    }
+    Ok(())
+}
+
+/// Builds and runs the comparison, up to [`TRIES`] times where it is checked; what is over budget each time. `whole`
+/// fails where a column is missing.
+fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<String>> {
+    let release = handlers(root)?;
+    let mut libraries = vec![format!(
+        "rust={}",
+        release.join(file_name("xla_ffi_bench_handlers")).display()
+    )];
+    for (name, library) in foreign(root, out)? {
+        libraries.push(format!("{name}={}", library.display()));
+    }
+    ensure!(
+        !whole || libraries.len() == COLUMNS.len(),
+        "a compiler or upstream's header is missing: nothing may be here"
+    );
+    let mut misses: Option<Vec<Judged>> = None;
+    for seed in 1..=if check { TRIES } else { 1 } {
+        let mut decode = Command::new(release.join("decode"));
+        let mut report = report(decode.arg(seed.to_string()).args(&libraries))?;
+        let mut rows = Vec::new();
+        for row in report["cases"].as_array_mut().context("no cases")? {
+            for column in COLUMNS {
+                if row.get(column).is_none() {
+                    row[column] = Value::Null;
+                }
+            }
+            rows.push(Row::read(row)?);
+        }
+        save(out, "decode.json", &report)?;
+        print(&rows);
+        let judged: Vec<Judged> = rows
+            .iter()
+            .filter(|row| row.is_judged)
+            .flat_map(Row::judge)
+            .collect();
+        if let Some(closest) = judged.iter().min_by(|a, b| a.room().total_cmp(&b.room())) {
+            ui::note(format_args!(
+                "order {seed}, closest to its limit: {closest}"
+            ));
+        }
+        for judged in judged.iter().filter(|judged| judged.is_behind()) {
+            ui::note(format_args!("not at its goal yet: {judged}"));
+        }
+        let most = if whole { OTHER_MACHINES } else { 1.0 };
+        let over = judged
+            .into_iter()
+            .filter(|judged| judged.cost > most * judged.limit);
+        misses = Some(match misses {
+            None => over.collect(),
+            Some(before) => over
+                .filter(|judged| before.iter().any(|one| one.is_of(judged)))
+                .collect(),
+        });
+        if misses.as_ref().is_some_and(Vec::is_empty) {
+            break;
+        }
+    }
+    let misses = misses.unwrap_or_default();
+    Ok(misses.iter().map(ToString::to_string).collect())
+}
+
+/// Runs a program that prints its measurements as JSON.
+fn report(command: &mut Command) -> Result<Value> {
+    Ok(serde_json::from_str(&python::output(
+        command,
+        "the measurement",
+    )?)?)
+}
+
+fn save(out: &Path, name: &str, report: &Value) -> Result<()> {
+    let path = out.join(name);
+    fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
+    ui::note(format_args!("as numbers: {}", path.display()));
+    Ok(())
+}
+
+/// Builds a package in release mode; the folder of its programs.
+fn build(root: &Path, package: &str) -> Result<PathBuf> {
+    let mut cargo = cargo(root);
+    cargo.args(["build", "--release", "-p", package]);
+    python::output(&mut cargo, "cargo build")?;
+    Ok(root.join("target/release"))
+}
+
+/// Builds the handlers in Rust and the programs that time them; the folder of both.
+fn handlers(root: &Path) -> Result<PathBuf> {
+    build(root, "xla-ffi-benches")
+}
+
+/// Builds the handlers in C and C++ with the compilers that are there.
+fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let ours = root.join("include");
+    let upstream = uv::headers(UPSTREAM);
+    if let Err(error) = &upstream {
+        ui::note(format_args!("no headers of jaxlib {UPSTREAM}: {error:#}"));
+    }
+    let languages = [
+        ("c", "decode.c", Some(&ours)),
+        ("unchecked", "decode.c", Some(&ours)),
+        ("header", "header.c", Some(&ours)),
+        ("cpp", "decode.cc", Some(&ours)),
+        ("upstream", "decode.cc", upstream.as_ref().ok()),
+    ];
+    let mut libraries = Vec::new();
+    for (name, c, cxx) in [("gcc", "gcc", "g++"), ("clang", "clang", "clang++")] {
+        for (language, source, include) in languages {
+            let Some(include) = include else { continue };
+            let compiler = if source.ends_with(".c") { c } else { cxx };
+            let column = format!("{language}_{name}");
+            let source = root.join("tools/benches/c").join(source);
+            let flags: &[&str] = match language {
+                "unchecked" => &["-DUNCHECKED"],
+                _ => &[],
+            };
+            if let Some(library) = compile(out, &column, compiler, &source, include, flags)? {
+                libraries.push((column, library));
+            }
+        }
+    }
+    Ok(libraries)
+}
+
+/// Builds a library of C or C++ with one of the folders of headers; `None`, told, without the compiler.
+fn compile(
+    out: &Path,
+    name: &str,
+    compiler: &str,
+    source: &Path,
+    include: &Path,
+    flags: &[&str],
+) -> Result<Option<PathBuf>> {
+    let library = out.join(file_name(name));
+    let is_c = source.extension().is_some_and(|it| it == "c");
+    if !works(compiler) {
+        ui::note(format_args!("{name}: {compiler} is not installed"));
+        return Ok(None);
+    }
+    let mut command = Command::new(compiler);
+    command
+        .args(flags)
+        .args(["-O3", "-fPIC", "-shared"])
+        .args([if is_c { "-std=c11" } else { "-std=c++17" }, "-isystem"])
+        .arg(include)
+        .arg(source)
+        .arg("-o")
+        .arg(&library);
+    python::output(&mut command, compiler)?;
+    Ok(Some(library))
+}
+
+/// Builds a library of one handler as a user does, from clean; whether it is over budget.
+fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
+    let place = &out.join("one_handler");
+    let _ = fs::remove_dir_all(place);
+    fs::create_dir_all(place)?;
+    // Built as what `xla-ffi new` begins is.
+    let template = fs::read_to_string(root.join("cli/templates/rust/Cargo.toml"))?;
+    let profile = template.split("[profile.release]\n").nth(1);
+    let profile = profile.and_then(|rest| rest.split('[').next());
+    let manifest = format!(
+        "[package]\nname = \"one-handler\"\nedition = \"2024\"\npublish = false\n\
+         [lib]\nname = \"one_handler\"\npath = \"lib.rs\"\ncrate-type = [\"cdylib\"]\n\
+         [dependencies]\nxla-ffi = {{ path = {ffi:?} }}\n\
+         [profile.release]\n{profile}\
+         [workspace]\n",
+        ffi = root.join("ffi"),
+        profile = profile.context("the template of a project has no profile")?,
+    );
+    fs::write(place.join("Cargo.toml"), manifest)?;
+    fs::copy(
+        root.join("tools/benches/one_handler.rs"),
+        place.join("lib.rs"),
+    )?;
+    // The versions that the project is tested with.
+    fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
+    python::output(cargo(place).arg("fetch"), "cargo fetch")?;
+    let start = Instant::now();
+    let mut build = cargo(place);
+    build.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--jobs",
+        "2",
+        "--target-dir",
+    ]);
+    python::output(
+        build.arg(place.join("target")),
+        "the library of one handler",
+    )?;
+    let took = start.elapsed();
+    let bytes = fs::metadata(place.join("target/release").join(file_name("one_handler")))?.len();
+    println!(
+        "a library of one handler: {bytes} bytes stripped, built from clean in {}",
+        ui::seconds(took)
+    );
+    let report = serde_json::json!({ "bytes": bytes, "seconds": took.as_secs_f64() });
+    save(out, "library.json", &report)?;
+    let miss = format!("a library of one handler: {bytes} bytes, at most {LIBRARY_BYTES}");
+    Ok((bytes > LIBRARY_BYTES)
+        .then_some(miss)
+        .into_iter()
+        .collect())
+}

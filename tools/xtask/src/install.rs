@@ -1,0 +1,188 @@
+//! `cargo xtask install`: the headers and what CMake and pkg-config need to find them; the embedded
+//! runtime, static and shared, where it is asked for.
+
+use crate::cargo::cargo;
+use crate::libraries::file_name;
+use crate::{jaxlibs, ui};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where to: headers go to DIR/include, CMake's and pkg-config's files to DIR/lib.
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// The embedded runtime too, built for release: DIR/lib/libxla_ffi_runtime.a and .so (.dylib).
+    #[arg(long)]
+    runtime: bool,
+}
+
+/// Files made from a template `include/cmake/NAME.in`: CMake's go to `lib/cmake/xla_ffi`, pkg-config's to `lib/pkgconfig`.
+const TEMPLATES: [&str; 3] = [
+    "xla_ffi-config.cmake",
+    "xla_ffi-config-version.cmake",
+    "xla_ffi.pc",
+];
+
+/// The same for the runtime.
+const RUNTIME_TEMPLATES: [&str; 4] = [
+    "xla_ffi-runtime.cmake",
+    "xla_ffi_runtime.pc",
+    "xla_ffi_internal.pc",
+    "xla_ffi_internal_absl.pc",
+];
+
+/// The name of the shared library, and the number behind it by which loaders know it (`runtime/c/build.rs`).
+const RUNTIME: &str = "xla_ffi_runtime";
+const NUMBER: &str = "0";
+
+/// What this system calls a library with a number: `libNAME.so.0`, `libNAME.0.dylib`.
+fn numbered(name: &str, number: &str) -> String {
+    match cfg!(target_os = "macos") {
+        true => file_name(&format!("{name}.{number}")),
+        false => format!("{}.{number}", file_name(name)),
+    }
+}
+
+/// From the folder of the CMake config to the headers, so that the prefix can be moved.
+const INCLUDE_FROM_CMAKE: &str = "../../../include";
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = jaxlibs::root();
+    let built = match args.runtime {
+        true => Some(build(&root)?),
+        false => None,
+    };
+    place(&root, &args.prefix, built.as_deref())
+}
+
+/// Puts the files under a prefix; the runtime from the folder that it was built in.
+pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<()> {
+    if prefix.exists() && !prefix.is_dir() {
+        bail!("{} is there and no folder", prefix.display());
+    }
+    let mut files = Vec::new();
+    headers(&root.join("include"), Path::new(""), &mut files)?;
+    for file in &files {
+        let from = root.join("include").join(file);
+        let to = prefix.join("include").join(file);
+        let text = fs::read(&from).with_context(|| from.display().to_string())?;
+        write(&to, &text)?;
+    }
+    let version = version(root)?;
+    let mut templates = TEMPLATES.to_vec();
+    if let Some(built) = built {
+        templates.extend(RUNTIME_TEMPLATES);
+        runtime(built, &prefix.join("lib"), &version)?;
+    }
+    let soname = numbered(RUNTIME, NUMBER);
+    // What the library says that it is called.
+    let recorded = match cfg!(target_os = "macos") {
+        true => format!("@rpath/{soname}"),
+        false => soname.clone(),
+    };
+    for name in &templates {
+        let folder = match name.ends_with(".pc") {
+            true => "lib/pkgconfig",
+            false => "lib/cmake/xla_ffi",
+        };
+        let from = root.join("include/cmake").join(format!("{name}.in"));
+        let text = fs::read_to_string(&from).with_context(|| from.display().to_string())?;
+        let text = text
+            .replace("@VERSION@", &version)
+            .replace("@SHARED@", &soname)
+            .replace("@SONAME@", &recorded)
+            .replace("@INCLUDE_FROM_CMAKE@", INCLUDE_FROM_CMAKE);
+        write(&prefix.join(folder).join(name), text.as_bytes())?;
+    }
+    ui::note(format_args!(
+        "{} headers, {} package files and {} under {}",
+        files.len(),
+        templates.len(),
+        match built {
+            Some(_) => "the runtime",
+            None => "no runtime (--runtime)",
+        },
+        prefix.display()
+    ));
+    Ok(())
+}
+
+/// Builds the runtime; gives the folder.
+fn build(root: &Path) -> Result<PathBuf> {
+    let target = root.join("target");
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p", "xla-ffi-runtime-c"])
+        .args(["--target-dir"])
+        .arg(&target)
+        .status()?;
+    ensure!(built.success(), "the runtime does not build");
+    Ok(target.join("release"))
+}
+
+/// Puts both libraries of the runtime into `lib`.
+fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
+    ensure!(
+        cfg!(unix),
+        "the runtime is for POSIX systems: Windows has none"
+    );
+    let (shared, soname) = (file_name(RUNTIME), numbered(RUNTIME, NUMBER));
+    let (archive, real) = (format!("lib{RUNTIME}.a"), numbered(RUNTIME, version));
+    for (from, to) in [(&archive, &archive), (&shared, &real)] {
+        let from = built.join(from);
+        let library = fs::read(&from).with_context(|| from.display().to_string())?;
+        write(&lib.join(to), &library)?;
+    }
+    for (name, target) in [(&soname, &real), (&shared, &soname)] {
+        let link = lib.join(name);
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link).with_context(|| link.display().to_string())?;
+        }
+        std::os::unix::fs::symlink(target, &link).with_context(|| link.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The version of the crates, from the workspace.
+pub(crate) fn version(root: &Path) -> Result<String> {
+    let path = root.join("Cargo.toml");
+    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let (_, package) = text
+        .split_once("[workspace.package]")
+        .context("Cargo.toml has no [workspace.package]")?;
+    let line = package
+        .lines()
+        .find_map(|line| line.strip_prefix("version = "))
+        .context("[workspace.package] has no version")?;
+    Ok(line.trim().trim_matches('"').to_owned())
+}
+
+/// The headers below a folder, as paths relative to the first one, sorted.
+fn headers(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let folder = root.join(below);
+    let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
+    for entry in entries {
+        let entry = entry.with_context(|| folder.display().to_string())?;
+        let path = below.join(entry.file_name());
+        if entry.path().is_dir() {
+            headers(root, &path, found)?;
+        } else if path.extension().is_some_and(|is| is == "h") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(())
+}
+
+/// Writes a file and the folders above it.
+fn write(path: &Path, text: &[u8]) -> Result<()> {
+    let told = || path.display().to_string();
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(told)?;
+    }
+    // A program that runs keeps the library that it has mapped.
+    let _ = fs::remove_file(path);
+    fs::write(path, text).with_context(told)
+}

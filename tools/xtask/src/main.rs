@@ -1,0 +1,103 @@
+//! The project's only task runner: `cargo xtask TASK`.
+#![forbid(unsafe_code)]
+
+mod abi;
+mod bench;
+mod cache;
+mod cargo;
+mod cuda;
+mod demo;
+mod dist;
+mod examples;
+mod expected;
+mod features;
+mod fetch;
+mod gpu;
+mod headers;
+mod install;
+mod jaxlibs;
+mod libraries;
+mod matrix;
+#[cfg(test)]
+mod oldest_rust;
+mod python;
+mod ship;
+mod showcase;
+mod soak;
+mod tally;
+mod test;
+mod ui;
+mod uv;
+mod venv;
+mod verdicts;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Generate the C headers and what else is written from ffi-sys, or check that it is fresh.
+    Headers(headers::Args),
+    /// Build everything and show the examples, on the embedded runtime and in JAX.
+    Demo,
+    /// Compare the headers of a jaxlib with the known revisions of the ABI.
+    Abi(abi::Args),
+    /// Run every check of the project.
+    Test(test::Args),
+    /// Run every feature on every jaxlib.
+    Matrix(matrix::Args),
+    /// Measure what a call costs, beside C and C++.
+    Bench(bench::Args),
+    /// Test the GPU examples in JAX on this machine's GPU, or build what another machine needs for it.
+    GpuTest(gpu::TestArgs),
+    /// Measure the GPU examples on this machine's GPU.
+    GpuBench(gpu::BenchArgs),
+    /// Put the headers, a CMake config and a pkg-config file under a prefix.
+    Install(install::Args),
+    /// Make the packages that users install: crates, and the wheel with the program and the runtime.
+    Dist(dist::Args),
+    /// Do what users do with the packages: install, begin projects, pack and test them, without the checkout.
+    Ship(ship::Args),
+    /// Build, test and measure the libraries under examples/showcase/, with wheels in a fresh environment.
+    Showcase(showcase::Args),
+    /// Attack the handlers for as long as there is time, from where the last run ended.
+    Soak(soak::Args),
+    /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
+    Verdicts(verdicts::Args),
+    /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
+    Fetch(fetch::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Headers(args) => headers::run(&args),
+        Task::Demo => demo::run(),
+        Task::Abi(args) => abi::run(&args),
+        Task::Test(args) => test::run(&args),
+        Task::Matrix(args) => matrix::run(&args),
+        Task::Bench(args) => bench::run(&args),
+        Task::GpuTest(args) => gpu::test(&args),
+        Task::GpuBench(args) => gpu::bench(&args),
+        Task::Install(args) => install::run(&args),
+        Task::Dist(args) => dist::run(&args),
+        Task::Ship(args) => ship::run(&args),
+        Task::Showcase(args) => showcase::run(&args),
+        Task::Soak(args) => soak::run(&args),
+        Task::Verdicts(args) => verdicts::run(&args),
+        Task::Fetch(args) => fetch::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
