@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use std::ffi::CStr;
 
 use crate::attribute::dictionary::Dictionary;
-use crate::attribute::narrow::Wide;
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_attribute::{RawArray, RawAttr, RawScalar};
-use crate::declare::at::At;
-use crate::declare::attr_type::AttrType;
-use crate::declare::param::Param;
-use crate::entry::problems::Problems;
-use crate::operand::element::{Element, Pred, name};
+use crate::frame::element::Wide;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_attribute::{RawArray, RawAttr, RawScalar};
+use crate::param::bind::At;
+use crate::param::AttrType;
+use crate::param::Param;
+use crate::error::problems::Problems;
+use crate::frame::element::{Element, Pred, name};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A type that an attribute can be decoded to. Implement it to make a type of your own a parameter
@@ -178,16 +178,16 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     let mut text = String::from("expected ");
     match ty {
         AttrType::Scalar(dtype) => {
-            crate::entry::problems::put(&mut text, &["a scalar of type ", &name(dtype)])
+            crate::error::problems::put(&mut text, &["a scalar of type ", &name(dtype)])
         }
         AttrType::Array(dtype) => {
-            crate::entry::problems::put(&mut text, &["an array of ", &name(dtype)])
+            crate::error::problems::put(&mut text, &["an array of ", &name(dtype)])
         }
         AttrType::String => text.push_str("a string in UTF-8"),
         AttrType::Dictionary => text.push_str("a dictionary"),
         AttrType::Any => text.push_str("another value"),
     }
-    crate::entry::problems::put(&mut text, &[", got ", &value.describe()]);
+    crate::error::problems::put(&mut text, &[", got ", &value.describe()]);
     let number = value.number();
     if narrow {
         if let (AttrType::Scalar(_), Some(_)) = (ty, value.0.scalar()) {
@@ -214,7 +214,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
             return text;
         }
         if let Some(cast) = python_cast(ty, attr) {
-            crate::entry::problems::put(&mut text, &["; pass ", &cast]);
+            crate::error::problems::put(&mut text, &["; pass ", &cast]);
             if fits.is_some_and(|(_, narrowed)| narrowed) {
                 text.push_str(", or let the handler narrow it: #[attr(narrow)]");
             }
@@ -222,7 +222,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         return text;
     }
     if let Some(cast) = python_cast(ty, attr) {
-        crate::entry::problems::put(&mut text, &["; pass ", &cast]);
+        crate::error::problems::put(&mut text, &["; pass ", &cast]);
     }
     text
 }
@@ -243,7 +243,7 @@ fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<(bool, bool)> {
 /// Writes a number. 128 bits would bring printing code of their own into every library.
 pub(crate) fn push_number(text: &mut String, number: Wide) {
     match number {
-        Wide::Int(int) if int < 0 => crate::entry::problems::number(text, int as i64),
+        Wide::Int(int) if int < 0 => crate::error::problems::number(text, int as i64),
         Wide::Int(int) => text.push_str(&(int as u64).to_string()),
         Wide::Float(float) => push_float(text, float),
     }
@@ -365,8 +365,8 @@ fn explain_array<T: Element>(value: AttrValue<'_>, narrow: bool, name: &str) -> 
     let mut text = expected(AttrType::Array(T::DTYPE), value, narrow, name);
     let wide = wide_elements(value).filter(|_| narrow).unwrap_or_default();
     if let Some(index) = wide.iter().position(|wide| T::narrowed(*wide).is_none()) {
-        crate::entry::problems::put(&mut text, &[" (element "]);
-        crate::entry::problems::number(&mut text, index as i64);
+        crate::error::problems::put(&mut text, &[" (element "]);
+        crate::error::problems::number(&mut text, index as i64);
         text.push_str(" does not fit)");
     }
     text

@@ -1,94 +1,78 @@
-//! How a parameter of a handler is decoded from the call.
+//! Parameters that may be absent.
 
-pub(crate) mod derived;
-pub(crate) mod one_of;
-pub(crate) mod optional;
-pub(crate) mod remaining;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 
-use crate::call::frame::Frame;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+/// Whether the call has what the parameter takes. Parts of the context are asked by taking them.
+#[inline(always)]
+fn present(frame: &Frame<'_>, at: &At) -> bool {
+    match at.param.kind {
+        Kind::Arg => at.arg < frame.arg_count(),
+        // What came as one of the two alone is no operand that did not come.
+        Kind::InOut => at.arg < frame.arg_count() || at.ret < frame.ret_count(),
+        Kind::Ret => at.ret < frame.ret_count(),
+        Kind::Attr => frame.attrs().get(at.param.name, at.attr).is_some(),
+        Kind::Attrs | Kind::Context => true,
+    }
+}
 
-/// A type that can be a parameter of a handler.
-///
-/// What a parameter takes from the call is said by this trait alone. To make a type of your own an
-/// attribute, implement [`Attribute`](crate::Attribute) instead; for one that is made from another
-/// parameter, derive it ([`macro@Bind`](macro@crate::Bind)). Both are safe.
-///
-/// `bind` decodes the parameter and makes all its checks. If it fails, the call is refused, and `explain` is called for
-/// every parameter to report what is wrong.
-///
-/// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, prelude::*};
-///
-/// /// A vector of an even number of elements.
-/// struct Pairs<'f>(Buffer<'f, f32, 1>);
-///
-/// // SAFETY: it takes the argument that its buffer takes, and only reads it.
-/// unsafe impl<'f> Bind<'f> for Pairs<'f> {
-///     const PARAM: Param = <Buffer<'f, f32, 1> as Bind>::PARAM;
-///
-///     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
-///         let buffer = <Buffer<'f, f32, 1> as Bind>::bind(frame, at)?;
-///         buffer.len().is_multiple_of(2).then_some(Self(buffer))
-///     }
-///
-///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
-///         let before = problems.len();
-///         <Buffer<'f, f32, 1> as Bind>::explain(frame, at, problems);
-///         if problems.len() == before && Self::bind(frame, at).is_none() {
-///             problems.push(format!("argument `{}`: expected pairs", at.param.name));
-///         }
-///     }
-/// }
-///
-/// #[xla_ffi::handler]
-/// fn sums(x: Pairs, mut y: Out<f32, 1>) -> Result<()> {
-///     y.write_iter(x.0.chunks(2).map(|pair| pair[0] + pair[1]))?;
-///     Ok(())
-/// }
-///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let on = |x: &[f32]| {
-///     let x = Tensor::from_slice([x.len() as i64], x)?;
-///     internal::call::<sums>("{}")?.arg(x).ret(Shape::new(DType::F32, [1])?).run()
-/// };
-/// assert_eq!(on(&[1.0, 2.0])?.rets[0].to_vec(), Some(vec![3.0_f32]));
-/// let error = on(&[1.0]).unwrap_err();
-/// assert_eq!(error.message(), "sums (execute): argument `x`: expected pairs");
-/// # Ok::<(), internal::Error>(())
-/// ```
-///
-/// # Safety
-/// Before a handler runs, the operands that its parameters take are checked against each other by what `PARAM` declares:
-/// no result may start where another operand starts. So a value reaches only the memory of the operands that `PARAM`
-/// takes at the place `at`, and writes only to results. `bind` gives each operand to one value, and neither `bind` nor
-/// `explain` keeps the frame, reads operands' elements or writes them.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be a parameter of a handler",
-    label = "not an operand, an attribute or a part of the context",
-    note = "operands are `Buffer<T>` and `AnyBuffer` (arguments), `Out<T>` and `AnyOut` (results), \
-            `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
-            types that implement `Attribute`; `UserData` wants `#[derive(UserType)]`, state \
-            `#[derive(State)]`; see the documentation of the crate for all"
-)]
-pub unsafe trait Bind<'f>: Sized {
-    /// What the parameter takes.
-    const PARAM: Param;
+/// `None` where the operand or attribute did not come, or the host lacks the part of the context;
+/// such a parameter does not raise the handler's floor. User data and state are `None` where the host
+/// has none to give; that it does not take their type, or has an object of another type, is an error.
+// SAFETY: what it wraps keeps the promise.
+unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
+    const PARAM: Param = T::PARAM.optional();
 
-    /// Decodes the parameter and makes all its checks; `None` if something is wrong, which [`Bind::explain`] then reports.
-    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
-
-    /// Reports what is wrong with the parameter, if anything. It is called for every parameter of a refused call,
-    /// including those that `bind` decoded.
-    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
-
-    /// Decodes a parameter that may be absent where it is a part of the context; `None` if something is wrong.
-    #[doc(hidden)]
     #[inline(always)]
-    fn find(frame: &Frame<'f>, at: &At) -> Option<Option<Self>> {
-        let value = Self::bind(frame, at);
-        (value.is_some() || matches!(at.param.kind, Kind::Context)).then_some(value)
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        if !present(frame, at) {
+            return Some(None);
+        }
+        T::find(frame, at)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        if !present(frame, at) {
+            return;
+        }
+        if matches!(at.param.kind, Kind::Context) && matches!(T::find(frame, at), Some(None)) {
+            return;
+        }
+        if matches!(at.param.kind, Kind::InOut) {
+            let sides = (at.arg < frame.arg_count(), at.ret < frame.ret_count());
+            let (there, lacking) = match sides {
+                (true, false) => ("an argument", "a result"),
+                (false, true) => ("a result", "an argument"),
+                _ => return T::explain(frame, at, problems),
+            };
+            problems.push(format!(
+                "in-out operand `{}`: came as {there}, but not as {lacking}",
+                at.param.name
+            ));
+            return;
+        }
+        T::explain(frame, at, problems);
+    }
+}
+
+/// For the macros: what the name of the call frame means in a default.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Hidden;
+
+/// For attributes with a default: absent means the default.
+#[doc(hidden)]
+#[inline(always)]
+pub fn or_default<'f, T: Bind<'f>>(
+    frame: &Frame<'f>,
+    at: &At,
+    default: impl FnOnce() -> T,
+) -> Option<T> {
+    match frame.attrs().get(at.param.name, at.attr) {
+        Some(_) => T::bind(frame, at),
+        None => Some(default()),
     }
 }

@@ -15,18 +15,18 @@ pub(crate) mod unwritten;
 
 use std::panic::AssertUnwindSafe;
 
-use crate::call::frame::{FRAME_SIZE, Frame};
-use crate::declare::about::About;
+use crate::frame::{FRAME_SIZE, Frame};
+use crate::declare::handler_info::About;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::Param;
+use crate::param::Param;
 use crate::declare::register::Entries;
-use crate::entry::command_buffer::Replayed;
-use crate::entry::device_check::{operands_on_host, refuse_device, uses_host_memory};
+use crate::context::stream::Replayed;
+use crate::entry::refusal::{operands_on_host, refuse_device};
 use crate::entry::metadata::answer_metadata;
-use crate::entry::problems::Problems;
+use crate::error::problems::Problems;
 use crate::entry::refusal::{failed, mismatch, panicked, refuse_short_frame, wrong_stage};
 use crate::error::Error;
-use crate::future::pending::{Pending, Return};
+use crate::frame::pending::{Pending, Return};
 use xla_ffi_sys::*;
 
 /// A handler: what `library!` exports.
@@ -128,7 +128,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
             return refuse_device(frame, &H::INFO);
         }
     } else {
-        crate::entry::panics::install();
+        crate::error::panics::install();
     }
     let _replayed = Replayed::enter(&H::INFO, S);
     #[cfg(debug_assertions)]
@@ -149,7 +149,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
             Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
             Flow::Failed(error) => failed(frame, error),
             #[cfg(feature = "internal")]
-            Flow::Status(error) => crate::internal::make_error(&frame, *error),
+            Flow::Status(error) => crate::entry::outcome::make_error(&frame, *error),
         }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -210,7 +210,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
         #[cfg(feature = "internal")]
-        Ok(Flow::Status(error)) => crate::internal::make_error(&frame, *error),
+        Ok(Flow::Status(error)) => crate::entry::outcome::make_error(&frame, *error),
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }
@@ -221,7 +221,7 @@ const fn takes_later(params: &[Param]) -> bool {
     let (mut count, mut i) = (0, 0);
     while i < params.len() {
         let context = params[i].context;
-        if crate::declare::text::same(context, crate::future::CONTEXT) {
+        if crate::param::text::same(context, crate::future::CONTEXT) {
             count += 1;
         }
         i += 1;
@@ -249,13 +249,13 @@ unsafe fn settle(
         Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
         #[cfg(feature = "internal")]
         Ok(Flow::Status(error)) => {
-            let plain = crate::internal::plain(&error);
-            crate::internal::destroy(*error);
+            let plain = crate::entry::outcome::plain(&error);
+            crate::entry::outcome::destroy(*error);
             call.settle(frame.host(), Some(plain))
         }
         Ok(_) => call.settle(frame.host(), None),
         Err(panic) => {
-            let error = Error::internal(crate::entry::panics::describe(info.name, panic));
+            let error = Error::internal(crate::error::panics::describe(info.name, panic));
             call.settle(frame.host(), Some(error))
         }
     };

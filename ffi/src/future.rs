@@ -2,7 +2,7 @@
 //!
 //! What makes this sound: a promise owns operands whose memory the host takes back once the call is
 //! over. So from the moment a promise exists, the call *is* pending, whatever the handler returns
-//! ([`Pending`], [`Return::settle`](crate::future::pending::Return::settle)): an error of the handler's waits for the promise, too.
+//! ([`Pending`], [`Return::settle`](crate::frame::pending::Return::settle)): an error of the handler's waits for the promise, too.
 
 #[cfg_attr(
     loom,
@@ -19,13 +19,13 @@ pub(crate) mod task;
 
 use std::marker::PhantomData;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::declare::at::At;
-use crate::declare::param::Param;
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::param::bind::At;
+use crate::param::Param;
+use crate::error::problems::Problems;
 use crate::error::Result;
-use crate::future::pending::{Completion, Pending, pair};
+use crate::frame::pending::{Completion, Pending, pair};
 use xla_ffi_sys::Revision;
 
 /// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)
@@ -321,7 +321,7 @@ impl<K: Kept> Promise<K> {
 
     /// Works on the operands and completes the call with the outcome; a panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
-        let outcome = crate::entry::panics::caught(|| work(self.operands.at()));
+        let outcome = crate::error::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
     }
 }

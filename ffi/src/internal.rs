@@ -34,14 +34,14 @@
 
 use std::ops::Deref;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::declare::at::At;
-use crate::declare::param::{INTERNAL, Param};
-use crate::entry::Flow;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::param::bind::At;
+use crate::param::{INTERNAL, Param};
+use crate::frame::pending::Flow;
 use crate::entry::Handler as Made;
 use crate::entry::outcome::Failure;
-use crate::entry::problems::Problems;
+use crate::error::problems::Problems;
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Error};
 
 mod register;
@@ -195,7 +195,7 @@ pub(crate) unsafe fn refuse_registration(
         return Some(std::ptr::null_mut());
     };
     if api.is_null() {
-        crate::entry::panics::tell(format_args!("{name}: {}", error.message()));
+        crate::error::panics::tell(format_args!("{name}: {}", error.message()));
         return None;
     }
     let error = plain(&error);
@@ -260,8 +260,8 @@ pub(crate) fn make_error(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error 
 
 /// Destroys an error, whose cause is the user's: its destructor may panic.
 pub(crate) fn destroy(error: Error) {
-    if let Err(panic) = crate::entry::panics::destroy(error) {
-        crate::entry::panics::discard(panic);
+    if let Err(panic) = crate::error::panics::destroy(error) {
+        crate::error::panics::discard(panic);
     }
 }
 

@@ -452,8 +452,8 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::context::load_state;
-    pub use crate::declare::contract_check::entry_fits;
-    pub use crate::entry::Flow;
+    pub use crate::declare::contract::entry_fits;
+    pub use crate::frame::pending::Flow;
     pub use crate::entry::entry;
     pub use crate::entry::operands::{are_apart, counts};
     pub use crate::entry::{Handler, Stage};
@@ -471,27 +471,27 @@ pub mod __private {
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
         explain_variants, has_attr, in_order, struct_from_dictionary,
     };
-    pub use crate::attribute::narrow::Wide;
+    pub use crate::frame::element::Wide;
     pub use crate::bind::derived::{explain as explain_made, readable};
     pub use crate::bind::optional::{Hidden, or_default};
-    pub use crate::call::frame_copy::{Made, outlives_call};
-    pub use crate::declare::about::{About, Batch, Gradient};
+    pub use crate::future::outlives::{Made, outlives_call};
+    pub use crate::declare::handler_info::{About, Batch, Gradient};
     pub use crate::declare::counts::operands;
-    pub use crate::declare::given::{always_given, given, size_given};
+    pub use crate::declare::contract::{always_given, given, size_given};
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
-    pub use crate::declare::layout::laid_out;
+    pub use crate::param::laid_out;
     pub use crate::declare::library_check::check;
     pub use crate::declare::manifest::{Library, Listed, manifest, size};
     #[cfg(unix)]
     pub use crate::declare::on_load::register_on_load;
-    pub use crate::declare::param::one_api;
-    pub use crate::declare::range::{Bound, Range};
+    pub use crate::param::one_api;
+    pub use crate::param::{Bound, Range};
     pub use crate::declare::register::{Entries, Missing, Registrable, register};
     pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
     pub use crate::future::task::{Body, start_async};
     pub mod wording {
         //! For `cargo xtask headers`.
-        pub use crate::wording::*;
+        pub use crate::error::wording::*;
     }
     pub use crate::shape::{
         Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,

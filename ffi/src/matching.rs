@@ -27,7 +27,7 @@
 //! ```
 
 use crate::error::{Error, Result};
-use crate::operand::element::{DataTypes, name as dtype_name};
+use crate::frame::element::{DataTypes, name as dtype_name};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 #[cold]

@@ -5,15 +5,15 @@ use std::fmt::Display;
 
 use crate::attribute::dictionary::Dictionary;
 use crate::attribute::{AttrValue, Attribute};
-use crate::bind::Bind;
-use crate::call::frame::Frame;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
 use crate::context::{Context, Recorder};
-use crate::declare::at::At;
-use crate::declare::attr_type::AttrType;
-use crate::declare::param::{Kind, Param, Presence};
-use crate::declare::range::Range;
-use crate::entry::problems::Problems;
-use crate::operand::element::name;
+use crate::param::bind::At;
+use crate::param::AttrType;
+use crate::param::{Kind, Param, Presence};
+use crate::param::Range;
+use crate::error::problems::Problems;
+use crate::frame::element::name;
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// A struct whose fields are attributes.
@@ -205,7 +205,7 @@ pub const fn attribute_only(param: Param) -> Param {
 
 /// Whether a parameter is this part of the context.
 const fn is_part(param: &Param, name: &str) -> bool {
-    crate::declare::text::same(param.context, name)
+    crate::param::text::same(param.context, name)
 }
 
 /// For the macros: parameter `index` of a stage may stand where it stands.

@@ -1,7 +1,7 @@
 //! Dictionaries of attributes.
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::call::raw_attribute::RawAttrs;
+use crate::frame::raw_attribute::RawAttrs;
 use crate::error::{Error, Result};
 
 /// A dictionary attribute; values are found by name. Since r0.

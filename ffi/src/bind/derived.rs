@@ -1,10 +1,10 @@
 //! What `#[derive(Bind)]` expands to: parameters made from other parameters.
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 
 /// The parameter that a type is made from: one that is only read, since types are made before it is
 /// known whether operands share memory.
@@ -12,7 +12,7 @@ use crate::entry::problems::Problems;
 pub const fn readable(param: Param) -> Param {
     assert!(
         !matches!(param.kind, Kind::Ret | Kind::InOut | Kind::Attrs)
-            && !crate::declare::text::same(param.context, crate::future::CONTEXT),
+            && !crate::param::text::same(param.context, crate::future::CONTEXT),
         "#[derive(Bind)] makes types from arguments, attributes and parts of the context"
     );
     param

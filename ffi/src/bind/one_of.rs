@@ -3,15 +3,15 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 use crate::error::Result;
 use crate::operand::buffer::Buffer;
-use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::operand::out::Out;
 use crate::operand::untyped::AnyBuffer;
 use crate::operand::untyped::AnyOut;

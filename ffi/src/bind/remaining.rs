@@ -1,14 +1,14 @@
 //! Operands in any number.
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 use crate::error::{Error, Result};
 use crate::operand::buffer::Buffer;
-use crate::operand::element::{DataTypes, Element};
+use crate::frame::element::{DataTypes, Element};
 use crate::operand::out::Out;
 use crate::operand::untyped::AnyBuffer;
 use crate::operand::untyped::AnyOut;
@@ -341,7 +341,7 @@ impl<'f> RemainingRets<'f> {
     ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
         if let Some(wrong) =
-            crate::operand::untyped::unlike::<T>(raw, crate::operand::element::rank(RANK))
+            crate::operand::untyped::unlike::<T>(raw, crate::frame::element::rank(RANK))
         {
             return Err(named("result", index, &wrong));
         }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::error::Result;
 use xla_ffi_sys::{Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancellation};
 

@@ -1,7 +1,7 @@
 //! The device's number.
 
 use super::{Context, context};
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::error::Result;
 use xla_ffi_sys::{Feature, Revision};
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_Extension};
 

@@ -2,7 +2,7 @@
 
 use crate::context::ScratchBuffer;
 use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
-use crate::operand::element::Element;
+use crate::frame::element::Element;
 use std::ffi::c_void;
 
 /// The shape of a launch: blocks, threads of a block, and what belongs to them.

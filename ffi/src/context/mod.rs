@@ -34,7 +34,7 @@ pub use stream::Stream;
 pub use thread_pool::ThreadPool;
 pub use user_data::UserData;
 
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::error::Result;
 use xla_ffi_sys::Revision;
 
@@ -45,7 +45,7 @@ pub(crate) trait Context<'f>: Sized {
     /// The oldest revision that has it.
     const SINCE: Revision;
     /// The user type that the host has to know before.
-    const TYPE: Option<fn() -> &'static crate::declare::types::KnownType> = None;
+    const TYPE: Option<fn() -> &'static crate::frame::host_type::KnownType> = None;
 
     /// Asks the host for it.
     fn from_frame(frame: &Frame<'f>) -> Result<Self>;
@@ -60,22 +60,22 @@ pub(crate) trait Context<'f>: Sized {
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
         // SAFETY: takes no operand.
-        unsafe impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
-            const PARAM: $crate::declare::param::Param = $crate::declare::param::Param::context(
+        unsafe impl<'f $(, $($generics)*)?> $crate::param::bind::Bind<'f> for $ty {
+            const PARAM: $crate::param::Param = $crate::param::Param::context(
                 <Self as $crate::context::Context<'f>>::NAME,
                 <Self as $crate::context::Context<'f>>::SINCE,
             )
             .of_type(<Self as $crate::context::Context<'f>>::TYPE);
 
             #[inline(always)]
-            fn bind(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::at::At) -> Option<Self> {
+            fn bind(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::bind::At) -> Option<Self> {
                 <Self as $crate::context::Context<'f>>::from_frame(frame).ok()
             }
 
             fn explain(
-                frame: &$crate::call::frame::Frame<'f>,
-                at: &$crate::declare::at::At,
-                problems: &mut $crate::entry::problems::Problems<'_>,
+                frame: &$crate::frame::Frame<'f>,
+                at: &$crate::param::bind::At,
+                problems: &mut $crate::error::problems::Problems<'_>,
             ) {
                 if let Err(error) = <Self as $crate::context::Context<'f>>::from_frame(frame) {
                     problems.context(&format!("`{}`", at.param.name), &error);
@@ -83,7 +83,7 @@ macro_rules! context {
             }
 
             #[inline(always)]
-            fn find(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::at::At) -> Option<Option<Self>> {
+            fn find(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::bind::At) -> Option<Option<Self>> {
                 <Self as $crate::context::Context<'f>>::find(frame).ok()
             }
         }

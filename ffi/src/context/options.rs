@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use super::{Context, context};
 use crate::attribute::dictionary::Dictionary;
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::error::Result;
 use xla_ffi_sys::{Feature, Revision};
 

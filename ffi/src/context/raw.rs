@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
-use crate::call::host::Host;
+use crate::frame::Frame;
+use crate::frame::host::Host;
 use crate::error::Result;
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InvokeContext};
 

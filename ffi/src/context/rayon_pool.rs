@@ -24,7 +24,7 @@ fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
     if let Some((_, pool)) = pools.iter().find(|(size, _)| *size == threads) {
         return Ok(pool);
     }
-    crate::entry::pin::pin();
+    crate::future::executor::pin();
     let pool = ThreadPoolBuilder::new()
         .num_threads(threads)
         .thread_name(|index| format!("xla-ffi-rayon-{index}"))

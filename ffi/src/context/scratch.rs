@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
-use crate::call::host::Host;
+use crate::frame::Frame;
+use crate::frame::host::Host;
 use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
@@ -74,7 +74,7 @@ impl<'f> Scratch<'f> {
                 "alignment {alignment} is no power of two up to {GIVEN}"
             )));
         }
-        crate::entry::command_buffer::forbid(
+        crate::context::stream::forbid(
             "allocates scratch memory",
             "take the memory as another result of the call",
         )?;

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
-use crate::declare::types::State;
+use crate::frame::Frame;
+use crate::frame::host_type::State;
 use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
@@ -68,7 +68,7 @@ fn find_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, Miss
         host.has_stage_state().map_err(Missing::Absent)?;
         return Err(Missing::Absent(Error::failed_precondition(format!(
             "no state: the {} stage did not run; XLA runs it on GPUs alone",
-            crate::entry::problems::stage_name(stage)
+            crate::error::problems::stage_name(stage)
         ))));
     }
     // SAFETY: the frame's own context.
@@ -86,7 +86,7 @@ fn find_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, Miss
         Missing::Absent(Error::failed_precondition(format!(
             "no state: the {} stage did not run; register the whole bundle (the old CPU runtime of \
              jaxlib 0.4.35 to 0.5.3 skips instantiate)",
-            crate::entry::problems::stage_name(stage)
+            crate::error::problems::stage_name(stage)
         )))
     })
 }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::error::Result;
 use xla_ffi_sys::{Feature, Revision};
 

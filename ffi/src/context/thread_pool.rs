@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use super::{Context, context, parallel};
-use crate::call::frame::Frame;
-use crate::call::host::Host;
+use crate::frame::Frame;
+use crate::frame::host::Host;
 use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
@@ -214,8 +214,8 @@ unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
     // SAFETY: the pointer comes from `spawn`, and the host calls a task once.
     let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)) {
-        let text = crate::entry::panics::describe("a task on the thread pool", panic);
-        crate::entry::panics::tell(format_args!("{text}"));
+        let text = crate::error::panics::describe("a task on the thread pool", panic);
+        crate::error::panics::tell(format_args!("{text}"));
     }
 }
 

@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use super::{Context, context};
-use crate::call::frame::Frame;
-use crate::declare::types::{KnownType, UserType};
+use crate::frame::Frame;
+use crate::frame::host_type::{KnownType, UserType};
 use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision};
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::context::CudaContext;
 use super::driver::{check, ready};
 use super::view::View;
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::context::{Context, context};
-use crate::entry::command_buffer::forbid;
+use crate::context::stream::forbid;
 use crate::error::{Error, Result};
 use crate::operand::device::{DeviceBuffer, DeviceOut};
-use crate::operand::element::Element;
+use crate::frame::element::Element;
 use cudarc::driver::sys;
 use xla_ffi_sys::{Feature, Revision};
 

@@ -1,7 +1,7 @@
 //! Where a parameter finds what it takes.
 
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::{Kind, Param};
+use crate::param::{Kind, Param};
 
 /// Where a parameter finds what it takes. The macros make it, and implementations of [`Bind`] are
 /// given it.

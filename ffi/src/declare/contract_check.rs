@@ -1,6 +1,6 @@
 //! Whether a shape contract and a handler's parameters agree, told when the handler is compiled.
 
-use crate::declare::param::{Param, Presence};
+use crate::param::{Param, Presence};
 use xla_ffi_contract::{Declared, Form};
 
 /// Whether an entry fits operand `index` among the arguments or the results.

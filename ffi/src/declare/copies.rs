@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::error::Result;
 
 /// What is known of a type in one XLA copy.

@@ -1,6 +1,6 @@
 //! How many operands a stage takes.
 
-use crate::declare::param::{Param, Presence};
+use crate::param::{Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;

@@ -1,7 +1,7 @@
 //! A handler, its stages and its attributes, as constant data.
 
-use crate::declare::param::{Param, Presence};
-use crate::declare::text::{order, same};
+use crate::param::{Param, Presence};
+use crate::param::text::{order, same};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
 /// One stage of a handler.
@@ -21,7 +21,7 @@ pub struct StateInfo {
     /// The name under which it is registered.
     pub name: &'static str,
     /// How hosts know it.
-    pub host_type: fn() -> &'static crate::declare::types::KnownType,
+    pub host_type: fn() -> &'static crate::frame::host_type::KnownType,
 }
 
 /// A handler, as constant data.

@@ -1,6 +1,6 @@
 //! The order of an operand's elements in memory.
 
-use crate::declare::param::Param;
+use crate::param::Param;
 
 /// In which order the elements of an operand lie in memory, as `#[operand(layout = …)]` declares it.
 /// Its shape is told in the order of the dimensions all the same.

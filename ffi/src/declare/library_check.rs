@@ -1,9 +1,9 @@
 //! Whether the handlers that other handlers of a library name are there, told when the library is compiled.
 
-use crate::declare::about::Batch;
+use crate::declare::handler_info::Batch;
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::manifest::Library;
-use crate::declare::text::{Text, same};
+use crate::param::text::{Text, same};
 
 /// For the macros: refuses a library in which two handlers export one symbol, or a handler names another one for its
 /// derivatives or its batches that is not there. What that one takes and gives is judged by the loader and the doctor.

@@ -4,13 +4,13 @@
 mod json;
 mod params;
 
-use crate::declare::about::{About, Batch, Gradient};
+use crate::declare::handler_info::{About, Batch, Gradient};
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::Kind;
-use crate::declare::text::Text;
-use crate::entry::device_check::uses_host_memory;
+use crate::param::Kind;
+use crate::param::text::Text;
+use crate::declare::counts::uses_host_memory;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
-use crate::operand::element::DataTypes;
+use crate::frame::element::DataTypes;
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 use xla_ffi_sys::manifest::{HEAD, MAGIC, VERSION};
 

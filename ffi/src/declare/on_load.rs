@@ -2,7 +2,7 @@
 //!
 //! The host's function table is looked for among what the process has loaded, without linking to it.
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::declare::manifest::Library;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -26,7 +26,7 @@ pub fn register_on_load(register: Register, library: &'static Library) {
         let tables = tables();
         if !tables.is_empty() {
             // A host keeps the handlers, and has no way to be told that they are gone.
-            crate::entry::pin::pin();
+            crate::future::executor::pin();
         }
         for table in tables {
             for platform in &platforms {
@@ -39,7 +39,7 @@ pub fn register_on_load(register: Register, library: &'static Library) {
                 let error = unsafe { register(table, name.as_ptr()) };
                 // SAFETY: the table lives as long as the host.
                 if let Err(error) = unsafe { Host::new(table) }.check(error) {
-                    crate::entry::panics::tell(format_args!(
+                    crate::error::panics::tell(format_args!(
                         "{}, registered on load: {error}",
                         library.name
                     ));

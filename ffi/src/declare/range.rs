@@ -1,9 +1,9 @@
 //! The range of a numeric attribute.
 
-use crate::attribute::narrow::Wide;
+use crate::frame::element::Wide;
 use crate::attribute::{AttrValue, push_number};
-use crate::declare::attr_type::AttrType;
-use crate::entry::problems::Problems;
+use crate::param::AttrType;
+use crate::error::problems::Problems;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// The least or the greatest value.
@@ -95,7 +95,7 @@ impl Range {
             bound.json,
             ", got ",
         ];
-        crate::entry::problems::put(text, &pieces);
+        crate::error::problems::put(text, &pieces);
         push_number(text, number);
     }
 }

@@ -1,7 +1,7 @@
 //! Registration of a whole library from inside it.
 
-use crate::call::host::Host;
-use crate::declare::about::{About, Batch};
+use crate::frame::host::Host;
+use crate::declare::handler_info::{About, Batch};
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::manifest::Listed;
 use crate::error::ErrorCode;

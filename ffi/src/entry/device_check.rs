@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::Param;
+use crate::param::Param;
 use crate::error::ErrorCode;
-use crate::wording::DEVICE;
+use crate::error::wording::DEVICE;
 use xla_ffi_sys::*;
 
 /// The first host that was found to have contexts without a stream, that is, whose operands lie in host
@@ -33,7 +33,7 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
     if known.load(Ordering::Relaxed) == api {
         return true;
     }
-    crate::entry::panics::install();
+    crate::error::panics::install();
     // SAFETY: the frame's own context.
     let stream = unsafe { frame.host().stream(frame.ctx()) };
     if stream.is_ok_and(|stream| !stream.is_null()) {

@@ -3,16 +3,16 @@
 
 use std::fmt::Write;
 
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
 use crate::declare::counts::{Counts, counts_matter};
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::{Kind, Param, Presence};
+use crate::param::{Kind, Param, Presence};
 use crate::entry::operands::{Placed, placed};
-use crate::entry::problems::{Problems, number, put};
-use crate::operand::element::{bit_width, byte_size, name};
-use crate::wording;
+use crate::error::problems::{Problems, number, put};
+use crate::frame::element::{bit_width, byte_size, name};
+use crate::error::wording;
 use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 
 impl Problems<'_> {

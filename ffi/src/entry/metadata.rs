@@ -1,6 +1,6 @@
 //! What a handler answers when the host asks for its metadata.
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::declare::handler_info::HandlerInfo;
 use xla_ffi_sys::*;
 
@@ -33,7 +33,7 @@ pub(crate) unsafe fn answer_metadata(
     // The constant counts up to the traits, which every host has.
     // SAFETY: not null here means that the host asks; the first field of every struct is its size.
     if metadata.is_null() || unsafe { (*metadata).struct_size } < XLA_FFI_Metadata::STRUCT_SIZE {
-        crate::entry::panics::tell(format_args!(
+        crate::error::panics::tell(format_args!(
             "{}: the host's metadata struct is too short",
             info.name
         ));
@@ -42,9 +42,9 @@ pub(crate) unsafe fn answer_metadata(
     // SAFETY: the caller's promise.
     let api = unsafe { (*raw).api };
     #[cfg(feature = "internal")]
-    if info.takes(crate::declare::param::INTERNAL) {
+    if info.takes(crate::param::INTERNAL) {
         // SAFETY: a frame names its host's table.
-        match unsafe { crate::internal::refuse_registration(api, info.name) } {
+        match unsafe { crate::entry::metadata::refuse_registration(api, info.name) } {
             Some(error) if error.is_null() => {}
             Some(error) => return Some(error),
             None => return Some(std::ptr::null_mut()),
@@ -74,7 +74,7 @@ pub(crate) unsafe fn answer_metadata(
             match (state.host_type)().id(host) {
                 // SAFETY: the host's version proves that the field is there.
                 Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
-                Err(error) => crate::entry::panics::tell(format_args!(
+                Err(error) => crate::error::panics::tell(format_args!(
                     "{}: type of the state: {error}",
                     info.name
                 )),

@@ -1,14 +1,14 @@
 //! Whether a call has the operands and attributes that its handler declares: their numbers, and
 //! that no result shares memory with another operand. For the macros.
 
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
 use crate::declare::counts::{Counts, counts_matter, operands};
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
-use crate::declare::param::{Param, Presence};
+use crate::param::{Param, Presence};
 use crate::entry::Stage;
 use crate::entry::diagnose::overlaps;
-use crate::entry::problems::Problems;
+use crate::error::problems::Problems;
 
 /// For the macros: whether the numbers of operands and attributes are as declared.
 #[doc(hidden)]

@@ -1,9 +1,9 @@
 //! What handlers may return.
 
-use crate::call::frame::Frame;
+use crate::frame::Frame;
 use crate::context::store_state;
-use crate::declare::types::State;
-use crate::entry::Flow;
+use crate::frame::host_type::State;
+use crate::frame::pending::Flow;
 use crate::error::{Error, Result};
 use crate::future::Future;
 

@@ -1,13 +1,13 @@
 //! The errors by which an entry point refuses a call, or passes on how it failed.
 
-use crate::call::frame::{FRAME_SIZE, Frame};
-use crate::call::host::Host;
+use crate::frame::{FRAME_SIZE, Frame};
+use crate::frame::host::Host;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::Param;
+use crate::param::Param;
 use crate::entry::diagnose;
-use crate::entry::problems::Problems;
+use crate::error::problems::Problems;
 use crate::error::{Error, ErrorCode};
-use crate::wording::SHORT_FRAME;
+use crate::error::wording::SHORT_FRAME;
 use xla_ffi_sys::*;
 
 // The frame goes by value to what follows: it is one pointer, and stays in a register that way.
@@ -22,7 +22,7 @@ pub(crate) unsafe fn refuse_short_frame(
     // SAFETY: the first field of every frame.
     let size = unsafe { (*raw).struct_size };
     if size < 32 {
-        crate::entry::panics::tell(format_args!(
+        crate::error::panics::tell(format_args!(
             "{}: the call frame has {size} bytes, too few to name its host",
             info.name
         ));
@@ -49,10 +49,10 @@ pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *
     }
     let why = format!(
         "called at stage {}; register the bundle's functions each for its own stage",
-        crate::entry::problems::stage_name(frame.stage())
+        crate::error::problems::stage_name(frame.stage())
     );
     let (message, _) =
-        crate::entry::problems::message(info, stage, &mut |problems| problems.push(&why));
+        crate::error::problems::message(info, stage, &mut |problems| problems.push(&why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
@@ -68,7 +68,7 @@ pub(crate) fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, code) = crate::entry::problems::message(info, stage, &mut |problems| {
+    let (message, code) = crate::error::problems::message(info, stage, &mut |problems| {
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {
@@ -84,7 +84,7 @@ pub(crate) fn panicked(
     info: &HandlerInfo,
     panic: Box<dyn std::any::Any + Send>,
 ) -> *mut XLA_FFI_Error {
-    let message = crate::entry::panics::describe(info.name, panic);
+    let message = crate::error::panics::describe(info.name, panic);
     frame.host().make_error(ErrorCode::Internal, &message)
 }
 

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::{Kind, Param, Presence};
-use crate::entry::Flow;
-use crate::future::ledger::{Entry, HERE, Ledger, Results};
+use crate::param::{Kind, Param, Presence};
+use crate::frame::pending::Flow;
+use crate::frame::written::{Entry, HERE, Ledger, Results};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// How a call went that is over, unless it left results unwritten.

@@ -129,8 +129,8 @@ impl Executor {
             // A job does not unwind; if one does, that is no reason to lose count.
             let run = std::panic::AssertUnwindSafe(|| job.run());
             if let Err(panic) = std::panic::catch_unwind(run) {
-                let text = crate::entry::panics::describe("an async handler", panic);
-                crate::entry::panics::tell(format_args!("{text}"));
+                let text = crate::error::panics::describe("an async handler", panic);
+                crate::error::panics::tell(format_args!("{text}"));
             }
         }
     }

@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::future::{Kept, Promise};
-use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::frame::sync::atomic::{AtomicUsize, Ordering};
+use crate::frame::sync::{Mutex, MutexGuard};
 
 /// Operands kept for later that the parts of a call can share.
 /// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::Detach) makes of this
@@ -110,8 +110,8 @@ impl CountDown {
                     end(error.map_or(Ok(()), Err));
                 }));
                 if let Err(panic) = ended {
-                    let text = crate::entry::panics::describe("the end of a call in parts", panic);
-                    crate::entry::panics::tell(format_args!("{text}"));
+                    let text = crate::error::panics::describe("the end of a call in parts", panic);
+                    crate::error::panics::tell(format_args!("{text}"));
                 }
             }
         }
@@ -220,7 +220,7 @@ impl<K: Kept, S: Send + 'static> Part<K, S> {
 
     /// Works on the operands and completes this part with the outcome; a panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<S>) {
-        let outcome = crate::entry::panics::caught(|| work(self.operands.at()));
+        let outcome = crate::error::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
     }
 }
@@ -400,8 +400,8 @@ impl<K: Divide> Promise<K> {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::future::loom_host;
-    use crate::future::pending::pair;
+    use crate::frame::loom_host;
+    use crate::frame::pending::pair;
 
     /// Whether a part fails, completes, or is dropped.
     #[derive(Clone, Copy, Debug, PartialEq)]

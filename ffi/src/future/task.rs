@@ -9,14 +9,14 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::call::frame::Frame;
-use crate::call::frame_copy::OwnedFrame;
-use crate::entry::Flow;
-use crate::entry::panics;
+use crate::frame::Frame;
+use crate::frame::owned::OwnedFrame;
+use crate::frame::pending::Flow;
+use crate::error::panics;
 use crate::error::{Error, Result};
 use crate::future::executor;
-use crate::future::pending::{Completion, pair};
-use crate::sync::{Mutex, MutexGuard};
+use crate::frame::pending::{Completion, pair};
+use crate::frame::sync::{Mutex, MutexGuard};
 
 /// The future of a call, which borrows from the call's frame.
 pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;
@@ -231,8 +231,8 @@ pub fn start_async(
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::call::host::Host;
-    use crate::future::loom_host;
+    use crate::frame::host::Host;
+    use crate::frame::loom_host;
     use std::cell::RefCell;
     use xla_ffi_sys::*;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Error, Runtime};
-use crate::declare::types::UserType;
+use crate::frame::host_type::UserType;
 
 /// Objects that the program hands to its handlers, which take them as
 /// [`UserData<T>`](crate::UserData): made for one runtime, before or after the handlers are registered

@@ -6,16 +6,16 @@ use super::descriptor::{Descriptor, Opaque};
 use super::operand::{Operands, look};
 use super::status::{self, Status};
 use super::structure::{Builder, Node, parse};
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
-use crate::future::ledger::touched;
-use crate::operand::element::DataTypes;
+use crate::frame::written::touched;
+use crate::frame::element::DataTypes;
 use crate::{Scratch, Stream};
 use xla_ffi_sys::*;
 

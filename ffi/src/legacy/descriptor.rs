@@ -1,8 +1,8 @@
 //! The bytes that an adapted function is given as `opaque`.
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::declare::attr_type::AttrType;
-use crate::operand::element::Element;
+use crate::param::AttrType;
+use crate::frame::element::Element;
 
 /// Bytes that an adapted function gets as `opaque`, written by [`Describe`](super::Describe).
 ///
@@ -67,7 +67,7 @@ impl<'f> Attribute<'f> for Opaque<'f> {
             return Some(Self(text));
         }
         let array = value.0.array()?;
-        let bytes = crate::operand::element::byte_size(array.dtype(), array.len())?;
+        let bytes = crate::frame::element::byte_size(array.dtype(), array.len())?;
         if bytes == 0 {
             return Some(Self::EMPTY);
         }

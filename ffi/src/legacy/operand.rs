@@ -1,7 +1,7 @@
 //! Operands as an adapter's author sees them, of any type, on the host or on a device.
 
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
 use crate::error::{Error, Result};
 use std::ffi::c_void;
 use xla_ffi_sys::*;
@@ -39,7 +39,7 @@ impl Operand<'_> {
     /// Bytes of all elements; `None` for types of unknown size.
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
-        crate::operand::element::byte_size(self.dtype, self.len)
+        crate::frame::element::byte_size(self.dtype, self.len)
     }
 
     /// Whether the elements are of this type and number.
@@ -52,9 +52,9 @@ impl Operand<'_> {
         }
         Err(Error::invalid_argument(format!(
             "`{name}`: expected {len} elements of {}, got {} of {}",
-            crate::operand::element::name(dtype),
+            crate::frame::element::name(dtype),
             self.len,
-            crate::operand::element::name(self.dtype)
+            crate::frame::element::name(self.dtype)
         )))
     }
 }

@@ -236,7 +236,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     if unsafe { tell_host(status, failure) } || failure.is_none() {
         return;
     }
-    crate::entry::panics::tell(format_args!(
+    crate::error::panics::tell(format_args!(
         "a custom call failed, and its host offers no way to be told: {}; register it \
          through an adapter (xla_ffi::adapt!)",
         text(message)

@@ -8,7 +8,7 @@ use super::adapt::Function;
 use super::staging::{Device, Staging};
 use super::table::{self, Failure};
 use super::tuples::{OnDevice, Tuples, on_host};
-use crate::declare::attr_type::AttrType;
+use crate::param::AttrType;
 use crate::entry::Stage;
 use crate::entry::entry;
 use crate::error::{Error, Result};
@@ -156,7 +156,7 @@ pub fn targets(once: &Once, infos: &[&'static TargetInfo]) -> *const XlaFfiLegac
             for platform in info.platforms {
                 // SAFETY: the author's promise, given to `legacy!`.
                 if let Err(error) = unsafe { register(info.name, platform, info.function) } {
-                    crate::entry::panics::tell(format_args!("{}: {error}", info.name));
+                    crate::error::panics::tell(format_args!("{}: {error}", info.name));
                 }
             }
         }
@@ -252,12 +252,12 @@ impl Call {
     fn answer(&self, run: impl FnOnce() -> Result<()>) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let outcome = outcome.unwrap_or_else(|panic| {
-            let text = crate::entry::panics::describe(self.name, panic);
+            let text = crate::error::panics::describe(self.name, panic);
             Err(Error::internal(text))
         });
         let Err(error) = outcome else { return };
         if self.status.is_null() {
-            crate::entry::panics::tell(format_args!(
+            crate::error::panics::tell(format_args!(
                 "the custom call '{}' failed, and its convention has no status to tell it: {error}",
                 self.name
             ));
@@ -378,7 +378,7 @@ impl Value {
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();
         let whole = |dtype| {
-            let bits = crate::operand::element::bit_width(dtype).unwrap_or(0);
+            let bits = crate::frame::element::bit_width(dtype).unwrap_or(0);
             let size = bits / 8;
             (size > 0 && bytes.len() % size == 0).then(|| bytes.len() / size)
         };
@@ -386,7 +386,7 @@ impl Value {
             Error::invalid_argument(format!(
                 "the opaque has {} bytes, which are no {what} of {} for `{name}`",
                 bytes.len(),
-                crate::operand::element::name(dtype)
+                crate::frame::element::name(dtype)
             ))
         };
         Ok(match declared {

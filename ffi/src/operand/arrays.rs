@@ -8,7 +8,7 @@ use ndarray::{
 
 use crate::error::{Error, Result};
 use crate::operand::buffer::Buffer;
-use crate::operand::element::Element;
+use crate::frame::element::Element;
 use crate::operand::inout::InOut;
 use crate::operand::out::Out;
 

@@ -2,13 +2,13 @@
 
 use std::ops::Deref;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::{RawBuffer, Typed};
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
-use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::{RawBuffer, Typed};
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::operand::rows::Rows;
 
 /// An argument with elements of type `T`, in row-major order whatever layout the caller asked for.

@@ -2,15 +2,15 @@
 
 use std::marker::PhantomData;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 #[cfg(debug_assertions)]
-use crate::future::ledger::touched;
-use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::written::touched;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// The pointer and the shape of an operand whose elements this process cannot reach.
@@ -167,7 +167,7 @@ macro_rules! any_device {
             /// type is not known to this SDK.
             #[must_use]
             pub fn byte_size(&self) -> Option<usize> {
-                crate::operand::element::byte_size(self.dtype(), self.place.len)
+                crate::frame::element::byte_size(self.dtype(), self.place.len)
             }
 
             /// The address in device memory; may be null where there are no elements.
@@ -183,7 +183,7 @@ macro_rules! any_device {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($any))
                     .field("data", &self.place.raw.data())
-                    .field("dtype", &crate::operand::element::name(self.dtype()))
+                    .field("dtype", &crate::frame::element::name(self.dtype()))
                     .field("dims", &self.place.dims)
                     .finish()
             }

@@ -2,14 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::Typed;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
-use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
-use crate::wording;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::Typed;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::error::wording;
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.
 ///

@@ -2,18 +2,18 @@
 
 use std::mem::MaybeUninit;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::{RawBuffer, Typed};
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::{RawBuffer, Typed};
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
-use crate::future::ledger::touched;
-use crate::operand::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::written::touched;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::operand::rows::RowsMut;
-use crate::operand::uninit;
+use crate::frame::raw_buffer::uninit;
 use crate::operand::writer::Writer;
 
 /// A result with elements of type `T`, to be filled by the handler.

@@ -10,14 +10,14 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 use crate::error::{Error, Result};
-use crate::operand::element::{ANY_RANK, DataTypes, rank};
+use crate::frame::element::{ANY_RANK, DataTypes, rank};
 use crate::operand::untyped::AnyBuffer;
 use crate::operand::untyped::AnyOut;
 use xla_ffi_sys::{Feature, XLA_FFI_DataType};
@@ -257,7 +257,7 @@ impl<'f> AnyOut<'f> {
 fn wrong<P: PackedElement>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
     let param = Param::operand(Kind::Arg, DataTypes::only(P::DTYPE), rank);
     Error::invalid_argument(
-        crate::entry::diagnose::operand(raw, &param, 1)
+        crate::param::mismatch::operand(raw, &param, 1)
             .unwrap_or_else(|| "the operand cannot be viewed so".to_owned()),
     )
 }

@@ -2,12 +2,12 @@
 
 use std::marker::PhantomData;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
-use crate::operand::element::DataTypes;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
+use crate::frame::element::DataTypes;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A token argument: the call runs after whatever made it. It has no elements. Since r0.

@@ -2,19 +2,19 @@
 
 use std::mem::MaybeUninit;
 
-use crate::bind::Bind;
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
-use crate::declare::at::At;
-use crate::declare::param::{Kind, Param};
-use crate::entry::problems::Problems;
+use crate::param::bind::Bind;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
-use crate::future::ledger::touched;
+use crate::frame::written::touched;
 use crate::operand::buffer::Buffer;
-use crate::operand::element::{DataTypes, Element, byte_size, rank};
+use crate::frame::element::{DataTypes, Element, byte_size, rank};
 use crate::operand::out::Out;
-use crate::operand::uninit;
+use crate::frame::raw_buffer::uninit;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// What untyped arguments and results have in common.
@@ -131,7 +131,7 @@ impl<'f> AnyBuffer<'f> {
 impl std::fmt::Debug for AnyBuffer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AnyBuffer")
-            .field("dtype", &crate::operand::element::name(self.dtype()))
+            .field("dtype", &crate::frame::element::name(self.dtype()))
             .field("dims", &self.dims)
             .finish()
     }
@@ -291,7 +291,7 @@ impl<'f> AnyOut<'f> {
 impl std::fmt::Debug for AnyOut<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AnyOut")
-            .field("dtype", &crate::operand::element::name(self.dtype()))
+            .field("dtype", &crate::frame::element::name(self.dtype()))
             .field("dims", &self.dims)
             .finish_non_exhaustive()
     }
@@ -321,5 +321,5 @@ fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
 /// What keeps an operand from being viewed with elements of type `T`.
 pub(crate) fn unlike<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
     let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
-    crate::entry::diagnose::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
+    crate::param::mismatch::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
 }

@@ -3,8 +3,8 @@
 use std::mem::MaybeUninit;
 
 use crate::error::{Error, Result};
-use crate::operand::element::Element;
-use crate::operand::uninit;
+use crate::frame::element::Element;
+use crate::frame::raw_buffer::uninit;
 
 /// Fills a result element by element.
 ///

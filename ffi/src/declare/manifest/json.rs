@@ -1,6 +1,6 @@
 //! JSON, put together at compile time.
 
-use crate::declare::text::Text;
+use crate::param::text::Text;
 
 impl<const N: usize> Text<N> {
     pub(super) const fn string(self, text: &str) -> Self {

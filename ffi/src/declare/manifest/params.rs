@@ -1,10 +1,10 @@
 //! Operands and attributes in a manifest.
 
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::layout::Layout as Order;
-use crate::declare::param::{Kind, Param, Presence};
-use crate::declare::text::Text;
-use crate::operand::element::DataTypes;
+use crate::param::Layout as Order;
+use crate::param::{Kind, Param, Presence};
+use crate::param::text::Text;
+use crate::frame::element::DataTypes;
 use xla_ffi_sys::ELEMENT_TYPES;
 
 impl<const N: usize> Text<N> {

@@ -75,13 +75,13 @@
 //! # Ok::<(), internal::Error>(())
 //! ```
 
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::RawBuffer;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
 use crate::declare::counts::Counts;
-use crate::declare::given::{Given, NotGiven};
-use crate::declare::param::Param;
-use crate::entry::diagnose::show;
-use crate::entry::problems::{Problems, number, put};
+use crate::declare::contract::{Given, NotGiven};
+use crate::param::Param;
+use crate::param::mismatch::show;
+use crate::error::problems::{Problems, number, put};
 
 /// One dimension of an entry.
 #[doc(hidden)]
@@ -328,7 +328,7 @@ impl Contract {
             let Some(param) = operands.nth(place.entry) else {
                 continue;
             };
-            if crate::entry::diagnose::is_misshapen(raw, param) {
+            if crate::param::mismatch::is_misshapen(raw, param) {
                 continue;
             }
             let name = param.name;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::declare::handler_info::HandlerInfo;
-use crate::entry::problems;
+use crate::error::problems;
 use crate::error::{Error, Result};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 

@@ -2,10 +2,10 @@
 //! each call.
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::call::frame::Frame;
-use crate::declare::attr_type::AttrType;
+use crate::frame::Frame;
+use crate::param::AttrType;
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::param::{Param, Presence};
+use crate::param::{Param, Presence};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// An integer attribute whose name a contract has.

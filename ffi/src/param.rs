@@ -1,11 +1,11 @@
 //! What a handler declares about itself, as constant data: it feeds the floor, the diagnostics and
 //! the manifest.
 
-use crate::declare::attr_type::AttrType;
-use crate::declare::layout::Layout;
-use crate::declare::range::Range;
-use crate::declare::text::same;
-use crate::operand::element::DataTypes;
+use crate::param::AttrType;
+use crate::param::Layout;
+use crate::param::Range;
+use crate::param::text::same;
+use crate::frame::element::DataTypes;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// What a parameter of a handler takes from the call.
@@ -112,7 +112,7 @@ pub struct Param {
     /// The values that an attribute may have.
     pub(crate) range: Range,
     /// The type of a context part that the host carries: made known before the first call.
-    pub(crate) host_type: Option<fn() -> &'static crate::declare::types::KnownType>,
+    pub(crate) host_type: Option<fn() -> &'static crate::frame::host_type::KnownType>,
 }
 
 impl Param {
@@ -188,7 +188,7 @@ impl Param {
     /// The same part of the context, made of a type that the host carries.
     pub(crate) const fn of_type(
         mut self,
-        host_type: Option<fn() -> &'static crate::declare::types::KnownType>,
+        host_type: Option<fn() -> &'static crate::frame::host_type::KnownType>,
     ) -> Self {
         self.host_type = host_type;
         self

@@ -15,10 +15,10 @@ use xla_ffi_sys::{
     XLA_FFI_RetType, XLA_FFI_Rets,
 };
 
-use crate::call::host::Host;
-use crate::call::raw_attribute::{RawAttrs, element};
-use crate::call::raw_buffer::RawBuffer;
-use crate::future::pending::Pending;
+use crate::frame::host::Host;
+use crate::frame::raw_attribute::{RawAttrs, element};
+use crate::frame::raw_buffer::RawBuffer;
+use crate::frame::pending::Pending;
 
 /// Bytes of a call frame that every revision has.
 pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;

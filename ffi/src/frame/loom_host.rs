@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::call::host::Host;
-use crate::entry::Flow;
-use crate::sync::{Condvar, Mutex};
+use crate::frame::host::Host;
+use crate::frame::pending::Flow;
+use crate::frame::sync::{Condvar, Mutex};
 use xla_ffi_sys::*;
 
 /// What the host was told of a future: whether it went well, each time.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::declare::copies::Copies;
 use crate::error::{Error, Result};
 use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
@@ -192,8 +192,8 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
     });
     if let Err(panic) = dropped {
         let what = format!("the destructor of {}", std::any::type_name::<T>());
-        let text = crate::entry::panics::describe(&what, panic);
-        crate::entry::panics::tell(format_args!("{text}"));
+        let text = crate::error::panics::describe(&what, panic);
+        crate::error::panics::tell(format_args!("{text}"));
     }
 }
 

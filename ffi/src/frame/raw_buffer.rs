@@ -1,7 +1,7 @@
 //! A buffer of the call frame, read safely: the one home of raw access to it. The invariants are
 //! those of the frame.
 
-use crate::operand::element::{Element, byte_size};
+use crate::frame::element::{Element, byte_size};
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
 /// A buffer of the frame whose `struct_size` has been checked.

@@ -13,7 +13,7 @@ mod types;
 use std::ffi::c_void;
 
 use crate::error::{Error, Result};
-use crate::wording;
+use crate::error::wording;
 use xla_ffi_sys::*;
 
 /// The host behind a call, made from the frame's `api` pointer.

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::call::frame::Frame;
-use crate::call::raw_attribute::RawAttrs;
-use crate::call::raw_buffer::RawBuffer;
+use crate::frame::Frame;
+use crate::frame::raw_attribute::RawAttrs;
+use crate::frame::raw_buffer::RawBuffer;
 use xla_ffi_sys::*;
 
 /// The copy. Everything that its call frame points to, data and context excepted, lies in `kept`.

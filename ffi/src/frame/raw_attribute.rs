@@ -9,7 +9,7 @@ use xla_ffi_sys::{
     XLA_FFI_Scalar,
 };
 
-use crate::operand::element::Element;
+use crate::frame::element::Element;
 
 /// The value at `index` of a list.
 ///
@@ -263,7 +263,7 @@ impl RawScalar<'_> {
 impl RawScalar<'_> {
     /// The bytes of the value, in memory that is wide enough and aligned for every type.
     pub(crate) fn bits(self) -> u128 {
-        let size = crate::operand::element::bit_width(self.scalar.dtype)
+        let size = crate::frame::element::bit_width(self.scalar.dtype)
             .map_or(0, |bits| bits.div_ceil(8));
         let mut bits = 0u128;
         // SAFETY: the value has `size` bytes, by its type, and so has a u128.
@@ -322,7 +322,7 @@ impl<'f> RawArray<'f> {
     /// The bytes of the elements, in memory that is aligned for every type.
     pub(crate) fn aligned_copy(self) -> Vec<u128> {
         let bytes =
-            crate::operand::element::byte_size(self.array.dtype, self.array.size).unwrap_or(0);
+            crate::frame::element::byte_size(self.array.dtype, self.array.size).unwrap_or(0);
         let mut copy = vec![0u128; bytes.div_ceil(size_of::<u128>())];
         if !self.array.data.is_null() {
             // SAFETY: the array has `bytes` bytes, by its type and size, and the copy at least that.

@@ -1,7 +1,7 @@
 //! What else the context tells: the run, extensions, custom options.
 
-use crate::call::host::Host;
-use crate::call::raw_attribute::RawAttrs;
+use crate::frame::host::Host;
+use crate::frame::raw_attribute::RawAttrs;
 use crate::error::{Error, Result};
 use xla_ffi_sys::*;
 

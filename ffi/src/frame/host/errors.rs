@@ -3,9 +3,9 @@
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::error::{Error, ErrorCode, Result};
-use crate::operand::uninit;
+use crate::frame::raw_buffer::uninit;
 use xla_ffi_sys::*;
 
 impl Host {
@@ -13,7 +13,7 @@ impl Host {
     #[cold]
     pub(crate) fn make_error(self, code: ErrorCode, message: &str) -> *mut XLA_FFI_Error {
         let Some(create) = self.function::<XLA_FFI_Error_Create_Args>(Slot::ErrorCreate) else {
-            crate::entry::panics::tell(format_args!(
+            crate::error::panics::tell(format_args!(
                 "the host gave no means to report an error: {message}"
             ));
             return std::ptr::null_mut();

@@ -9,13 +9,13 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-use crate::call::host::Host;
-use crate::entry::Flow;
+use crate::frame::host::Host;
+use crate::frame::pending::Flow;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
-use crate::future::ledger::Results;
-use crate::sync::atomic::{AtomicU8, Ordering};
-use crate::sync::{Condvar, Mutex, UnsafeCell};
+use crate::frame::written::Results;
+use crate::frame::sync::atomic::{AtomicU8, Ordering};
+use crate::frame::sync::{Condvar, Mutex, UnsafeCell};
 use xla_ffi_sys::XLA_FFI_Future;
 
 struct Call {
@@ -347,7 +347,7 @@ impl Pending {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::future::loom_host;
+    use crate::frame::loom_host;
 
     /// How the completion ends.
     #[derive(Clone, Copy, Debug, PartialEq)]

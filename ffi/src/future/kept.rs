@@ -7,13 +7,13 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::call::frame::Frame;
-use crate::call::raw_buffer::{RawBuffer, Typed};
+use crate::frame::Frame;
+use crate::frame::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
 use crate::future::split::Divide;
 use crate::future::{Detach, Kept};
 use crate::operand::buffer::Buffer;
-use crate::operand::element::{Element, bit_width, byte_size};
+use crate::frame::element::{Element, bit_width, byte_size};
 use crate::operand::inout::InOut;
 use crate::operand::out::Out;
 use crate::operand::untyped::AnyBuffer;
@@ -298,7 +298,7 @@ impl AnyParts {
         if packed.is_some_and(|bits| start % (8 / bits) != 0) {
             return Err(Error::invalid_argument(format!(
                 "a result of {} cannot be divided here: row {} does not begin at a byte",
-                crate::operand::element::name(raw.dtype()),
+                crate::frame::element::name(raw.dtype()),
                 rows.start
             )));
         }

@@ -1,6 +1,6 @@
 //! Futures of the host.
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::error::Result;
 use xla_ffi_sys::*;
 
@@ -46,7 +46,7 @@ impl Host {
             unsafe { self.call(Slot::FutureSetError, Feature::Futures, &mut args) }
         };
         if let Err(error) = told {
-            crate::entry::panics::tell(format_args!(
+            crate::error::panics::tell(format_args!(
                 "the host refused the completion of a future: {error}"
             ));
         }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::attribute::narrow::{Narrow, Wide};
+use crate::frame::element::{Narrow, Wide};
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 
 /// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::call::host::Host;
+use crate::frame::host::Host;
 use crate::error::{Error, ErrorCode, Result};
 use xla_ffi_sys::*;
 

@@ -1,0 +1,94 @@
+//! How a parameter of a handler is decoded from the call.
+
+pub(crate) mod derived;
+pub(crate) mod one_of;
+pub(crate) mod optional;
+pub(crate) mod remaining;
+
+use crate::frame::Frame;
+use crate::param::bind::At;
+use crate::param::{Kind, Param};
+use crate::error::problems::Problems;
+
+/// A type that can be a parameter of a handler.
+///
+/// What a parameter takes from the call is said by this trait alone. To make a type of your own an
+/// attribute, implement [`Attribute`](crate::Attribute) instead; for one that is made from another
+/// parameter, derive it ([`macro@Bind`](macro@crate::Bind)). Both are safe.
+///
+/// `bind` decodes the parameter and makes all its checks. If it fails, the call is refused, and `explain` is called for
+/// every parameter to report what is wrong.
+///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, prelude::*};
+///
+/// /// A vector of an even number of elements.
+/// struct Pairs<'f>(Buffer<'f, f32, 1>);
+///
+/// // SAFETY: it takes the argument that its buffer takes, and only reads it.
+/// unsafe impl<'f> Bind<'f> for Pairs<'f> {
+///     const PARAM: Param = <Buffer<'f, f32, 1> as Bind>::PARAM;
+///
+///     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+///         let buffer = <Buffer<'f, f32, 1> as Bind>::bind(frame, at)?;
+///         buffer.len().is_multiple_of(2).then_some(Self(buffer))
+///     }
+///
+///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+///         let before = problems.len();
+///         <Buffer<'f, f32, 1> as Bind>::explain(frame, at, problems);
+///         if problems.len() == before && Self::bind(frame, at).is_none() {
+///             problems.push(format!("argument `{}`: expected pairs", at.param.name));
+///         }
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn sums(x: Pairs, mut y: Out<f32, 1>) -> Result<()> {
+///     y.write_iter(x.0.chunks(2).map(|pair| pair[0] + pair[1]))?;
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |x: &[f32]| {
+///     let x = Tensor::from_slice([x.len() as i64], x)?;
+///     internal::call::<sums>("{}")?.arg(x).ret(Shape::new(DType::F32, [1])?).run()
+/// };
+/// assert_eq!(on(&[1.0, 2.0])?.rets[0].to_vec(), Some(vec![3.0_f32]));
+/// let error = on(&[1.0]).unwrap_err();
+/// assert_eq!(error.message(), "sums (execute): argument `x`: expected pairs");
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
+/// # Safety
+/// Before a handler runs, the operands that its parameters take are checked against each other by what `PARAM` declares:
+/// no result may start where another operand starts. So a value reaches only the memory of the operands that `PARAM`
+/// takes at the place `at`, and writes only to results. `bind` gives each operand to one value, and neither `bind` nor
+/// `explain` keeps the frame, reads operands' elements or writes them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter of a handler",
+    label = "not an operand, an attribute or a part of the context",
+    note = "operands are `Buffer<T>` and `AnyBuffer` (arguments), `Out<T>` and `AnyOut` (results), \
+            `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
+            types that implement `Attribute`; `UserData` wants `#[derive(UserType)]`, state \
+            `#[derive(State)]`; see the documentation of the crate for all"
+)]
+pub unsafe trait Bind<'f>: Sized {
+    /// What the parameter takes.
+    const PARAM: Param;
+
+    /// Decodes the parameter and makes all its checks; `None` if something is wrong, which [`Bind::explain`] then reports.
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
+
+    /// Reports what is wrong with the parameter, if anything. It is called for every parameter of a refused call,
+    /// including those that `bind` decoded.
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
+
+    /// Decodes a parameter that may be absent where it is a part of the context; `None` if something is wrong.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn find(frame: &Frame<'f>, at: &At) -> Option<Option<Self>> {
+        let value = Self::bind(frame, at);
+        (value.is_some() || matches!(at.param.kind, Kind::Context)).then_some(value)
+    }
+}
