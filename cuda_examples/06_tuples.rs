@@ -5,10 +5,11 @@
 //! holds every node of the shapes, and opaque bytes. It writes the root of its result itself.
 
 use std::ffi::{c_char, c_void};
-use xla_ffi::cuda::{Events, Kernel, Module, Stream, copy_addresses, resolve};
-use xla_ffi::legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
+use xla_ffi::cuda::{Kernel, Module, Stream};
 use xla_ffi::sys::XlaCustomCallStatus;
 use xla_ffi::{DataType, Error, Launch, Result};
+use xla_ffi_legacy::cuda::{Events, copy_addresses, resolve};
+use xla_ffi_legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
 
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/06_tuples.image")));
 static SUM_AND_DIFFERENCE: Kernel = MODULE.kernel("sum_and_difference");
@@ -79,7 +80,7 @@ fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
     Ok(())
 }
 
-xla_ffi::adapt! {
+xla_ffi_legacy::adapt! {
     /// (x + y, x - y), on any XLA with CUDA.
     sum_and_difference = unsafe gpu_status(target),
         structure = "(_, _) -> (_, _)", describe = describe, copy = copy_addresses

@@ -2,9 +2,9 @@
 //! functions of those conventions as handlers of XLA FFI.
 
 use std::ffi::{c_char, c_void};
-use xla_ffi::legacy::{Descriptor, Operands, set_failure};
 use xla_ffi::prelude::*;
 use xla_ffi::{DataType, sys::XlaCustomCallStatus};
+use xla_ffi_legacy::{Descriptor, Operands, set_failure};
 
 /// The new way: safe, with its operands checked.
 #[xla_ffi::handler(shape = "m, n -> n")]
@@ -29,7 +29,7 @@ fn two(
     Ok(())
 }
 
-xla_ffi::legacy! {
+xla_ffi_legacy::legacy! {
     /// Two results, as today's XLA passes them: A and A + 1.
     tiled_add_two = cpu(two): f32[128], f32[2048] -> f32[2048], f32[2048];
     /// The handler for programs that call `API_VERSION_ORIGINAL`.
@@ -136,7 +136,7 @@ fn sizes(operands: &Operands, _: &mut Descriptor) -> Result<()> {
     operands.ret(0)?.expect("A", DataType::F32, 2048)
 }
 
-xla_ffi::adapt! {
+xla_ffi_legacy::adapt! {
     /// `cpu`, as a handler of XLA FFI.
     tiled_add_cpu_ffi = unsafe cpu(cpu);
     /// `cpu_status`, whose failures reach every XLA so.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use support::driver::{Driver, call};
 use support::load;
 use xla_ffi::Launch;
-use xla_ffi::cuda::{Image, Module, resolve};
-use xla_ffi::legacy::{Buffers, Form};
+use xla_ffi::cuda::{Image, Module};
+use xla_ffi_legacy::cuda::resolve;
+use xla_ffi_legacy::{Buffers, Form};
 use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor, Unwritten};
 
 /// Numbers between -2 and 2 that are nothing special.

@@ -2,22 +2,18 @@
 
 pub(crate) mod derive_attribute;
 pub(crate) mod dictionary;
-pub(crate) mod narrow;
 
 use std::borrow::Cow;
-#[cfg(unix)]
-use std::ffi::CStr;
 
 use crate::attribute::dictionary::Dictionary;
-use crate::frame::element::Wide;
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_attribute::{RawArray, RawAttr, RawScalar};
-use crate::param::bind::At;
-use crate::param::AttrType;
-use crate::param::Param;
 use crate::error::problems::Problems;
-use crate::frame::element::{Element, Pred, name};
+use crate::frame::Frame;
+use crate::frame::element::{Element, Pred, Wide, byte_size, name};
+use crate::frame::raw_attribute::{RawArray, RawAttr, RawScalar};
+use crate::param::bind::{At, Bind};
+use crate::param::{AttrType, Param};
+#[cfg(unix)]
+use std::ffi::CStr;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A type that an attribute can be decoded to. Implement it to make a type of your own a parameter
@@ -106,6 +102,26 @@ unsafe impl Send for AttrValue<'_> {}
 unsafe impl Sync for AttrValue<'_> {}
 
 impl<'f> AttrValue<'f> {
+    /// For `xla-ffi-legacy`: the bytes of a string, or of an array of any type.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_bytes(self) -> Option<&'f [u8]> {
+        if let Some(text) = self.0.string() {
+            return Some(text);
+        }
+        let array = self.0.array()?;
+        let bytes = byte_size(array.dtype(), array.len())?;
+        if bytes == 0 {
+            return Some(&[]);
+        }
+        // An array that lies nowhere is not an empty one.
+        if array.data().is_null() {
+            return None;
+        }
+        // SAFETY: an array has that many bytes, by its type and length, for as long as the frame.
+        Some(unsafe { std::slice::from_raw_parts(array.data().cast(), bytes) })
+    }
+
     /// The value as a `T`; `None` when it has another type.
     #[must_use]
     pub fn get<T: Attribute<'f>>(self) -> Option<T> {

@@ -1,10 +1,15 @@
-//! Parameters that may be absent.
+//! Parameters that are made of others: those that may be absent, and what `#[derive(Bind)]` expands to.
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
+pub(crate) mod one_of;
+pub(crate) mod remaining;
+
+use crate::bind::one_of::{OneOf, OneOfOut};
+use crate::bind::remaining::{RemainingArgs, RemainingRets};
 use crate::error::problems::Problems;
+use crate::frame::Frame;
+use crate::future::outlives::{OutlivesCall, outlives};
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 
 /// Whether the call has what the parameter takes. Parts of the context are asked by taking them.
 #[inline(always)]
@@ -75,4 +80,47 @@ pub fn or_default<'f, T: Bind<'f>>(
         Some(_) => T::bind(frame, at),
         None => Some(default()),
     }
+}
+
+/// The parameter that a type is made from: one that is only read, since types are made before it is
+/// known whether operands share memory.
+#[must_use]
+pub const fn readable(param: Param) -> Param {
+    assert!(
+        !matches!(param.kind, Kind::Ret | Kind::InOut | Kind::Attrs)
+            && !crate::param::text::same(param.context, crate::future::CONTEXT),
+        "#[derive(Bind)] makes types from arguments, attributes and parts of the context"
+    );
+    param
+}
+
+/// Says why a type could not be made.
+#[cold]
+pub fn explain<'f, F, T>(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>)
+where
+    F: Bind<'f>,
+    T: TryFrom<F, Error: std::fmt::Display>,
+{
+    let before = problems.len();
+    F::explain(frame, at, problems);
+    if problems.len() > before {
+        return;
+    }
+    let Some(Err(error)) = F::bind(frame, at).map(T::try_from) else {
+        return;
+    };
+    let what = match at.param.kind {
+        Kind::Arg => "argument",
+        Kind::Attr => "attribute",
+        _ => "parameter",
+    };
+    problems.push(format!("{what} `{}`: {error}", at.param.name));
+}
+
+outlives! {
+    {} RemainingArgs<'_>;
+    {} RemainingRets<'_>;
+    {S, const RANK: usize} OneOf<'_, S, RANK>;
+    {S, const RANK: usize} OneOfOut<'_, S, RANK>;
+    {T: OutlivesCall} Option<T>;
 }

@@ -1,32 +1,28 @@
 //! The one entry point behind every exported handler: guard, decode, run, answer.
 
-pub(crate) mod command_buffer;
-pub(crate) mod device_check;
 pub(crate) mod diagnose;
 pub(crate) mod metadata;
 pub(crate) mod operands;
 pub(crate) mod outcome;
-pub(crate) mod panics;
-pub(crate) mod pin;
-pub(crate) mod problems;
 pub(crate) mod refusal;
 #[cfg(debug_assertions)]
 pub(crate) mod unwritten;
 
 use std::panic::AssertUnwindSafe;
 
-use crate::frame::{FRAME_SIZE, Frame};
-use crate::declare::handler_info::About;
-use crate::declare::handler_info::HandlerInfo;
-use crate::param::Param;
-use crate::declare::register::Entries;
 use crate::context::stream::Replayed;
-use crate::entry::refusal::{operands_on_host, refuse_device};
+use crate::declare::counts::uses_host_memory;
+use crate::declare::handler_info::{About, HandlerInfo};
+use crate::declare::register::Entries;
 use crate::entry::metadata::answer_metadata;
-use crate::error::problems::Problems;
-use crate::entry::refusal::{failed, mismatch, panicked, refuse_short_frame, wrong_stage};
+use crate::entry::refusal::{
+    failed, mismatch, operands_on_host, panicked, refuse_device, refuse_short_frame, wrong_stage,
+};
 use crate::error::Error;
-use crate::frame::pending::{Pending, Return};
+use crate::error::problems::Problems;
+use crate::frame::pending::{Flow, Pending, Return};
+use crate::frame::{FRAME_SIZE, Frame};
+use crate::param::Param;
 use xla_ffi_sys::*;
 
 /// A handler: what `library!` exports.
@@ -53,22 +49,6 @@ pub trait Stage<const STAGE: u32>: Handler {
 
     /// Says what is wrong with each parameter.
     fn explain<'f>(frame: &Frame<'f>, problems: &mut Problems<'_>);
-}
-
-/// How a call went.
-#[derive(Debug)]
-pub enum Flow {
-    /// It worked.
-    Done,
-    /// It is under way; the frame gets this future.
-    Pending(*mut std::ffi::c_void),
-    /// A parameter did not decode; the handler did not run.
-    Mismatch,
-    /// It failed.
-    Failed(Error),
-    /// It failed, and this is the embedded runtime's own error for it.
-    #[cfg(feature = "internal")]
-    Status(Box<xla_ffi_runtime::Error>),
 }
 
 /// How a call went, in debug builds unless it left results unwritten.
@@ -130,7 +110,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     } else {
         crate::error::panics::install();
     }
-    let _replayed = Replayed::enter(&H::INFO, S);
+    let _replayed = Replayed::enter(H::INFO.name, H::INFO.traits, S);
     #[cfg(debug_assertions)]
     let _results = crate::entry::unwritten::Scope::enter(&frame, &H::INFO, H::PARAMS, S);
     if const { takes_later(H::PARAMS) } {

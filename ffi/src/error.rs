@@ -1,7 +1,12 @@
 //! Errors that a handler gives to its host.
 
+pub mod panics;
+pub(crate) mod problems;
+pub(crate) mod wording;
+
 use std::borrow::Cow;
 use std::fmt;
+
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
 /// What a handler returns.

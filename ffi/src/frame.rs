@@ -9,16 +9,29 @@
 //!
 //! A host that breaks 2 or 3 breaks the ABI itself; nothing here can tell.
 
+pub(crate) mod element;
+pub(crate) mod host;
+pub(crate) mod host_type;
+#[cfg(all(test, loom))]
+pub(crate) mod loom_host;
+pub(crate) mod owned;
+pub(crate) mod pending;
+pub(crate) mod raw_attribute;
+pub(crate) mod raw_buffer;
+pub(crate) mod sync;
+#[cfg(debug_assertions)]
+pub(crate) mod written;
+
 use std::marker::PhantomData;
+
+use crate::frame::host::Host;
+use crate::frame::pending::Pending;
+use crate::frame::raw_attribute::{RawAttrs, element};
+use crate::frame::raw_buffer::RawBuffer;
 use xla_ffi_sys::{
     XLA_FFI_ArgType, XLA_FFI_Args, XLA_FFI_Attrs, XLA_FFI_CallFrame, XLA_FFI_InvokeContext,
     XLA_FFI_RetType, XLA_FFI_Rets,
 };
-
-use crate::frame::host::Host;
-use crate::frame::raw_attribute::{RawAttrs, element};
-use crate::frame::raw_buffer::RawBuffer;
-use crate::frame::pending::Pending;
 
 /// Bytes of a call frame that every revision has.
 pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
@@ -169,13 +182,15 @@ impl<'f> Frame<'f> {
         self.rets().len
     }
 
+    #[doc(hidden)]
     #[inline(always)]
-    pub(crate) fn arg(&self, index: usize) -> Option<RawBuffer<'f>> {
+    pub fn arg(&self, index: usize) -> Option<RawBuffer<'f>> {
         self.args().get(index, XLA_FFI_ArgType::BUFFER)
     }
 
+    #[doc(hidden)]
     #[inline(always)]
-    pub(crate) fn ret(&self, index: usize) -> Option<RawBuffer<'f>> {
+    pub fn ret(&self, index: usize) -> Option<RawBuffer<'f>> {
         self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 

@@ -9,23 +9,20 @@
     expect(dead_code, unused_imports, reason = "models have loom's threads")
 )]
 pub(crate) mod executor;
-#[cfg(debug_assertions)]
-pub(crate) mod ledger;
-#[cfg(all(test, loom))]
-pub(crate) mod loom_host;
-pub(crate) mod pending;
+pub(crate) mod kept;
+pub(crate) mod outlives;
 pub(crate) mod split;
 pub(crate) mod task;
 
 use std::marker::PhantomData;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::param::bind::At;
-use crate::param::Param;
-use crate::error::problems::Problems;
 use crate::error::Result;
+use crate::error::problems::Problems;
+use crate::frame::Frame;
 use crate::frame::pending::{Completion, Pending, pair};
+use crate::param::Param;
+use crate::param::bind::At;
+use crate::param::bind::Bind;
 use xla_ffi_sys::Revision;
 
 /// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)

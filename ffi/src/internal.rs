@@ -33,22 +33,17 @@
 //! ```
 
 use std::ops::Deref;
+use std::sync::Arc;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::param::bind::At;
-use crate::param::{INTERNAL, Param};
-use crate::frame::pending::Flow;
 use crate::entry::Handler as Made;
 use crate::entry::outcome::Failure;
+use crate::error;
 use crate::error::problems::Problems;
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Error};
-
-mod register;
-mod user_data;
-
-pub use register::register_handler;
-pub use user_data::UserData;
+use crate::frame::Frame;
+use crate::frame::host_type::UserType;
+use crate::frame::pending::Flow;
+use crate::param::bind::{At, Bind};
+use crate::param::{INTERNAL, Param};
 
 /// Programs of several calls that feed each other. Feature `programs`.
 #[cfg(feature = "programs")]
@@ -173,35 +168,11 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         if let Err(error) = invocation(frame) {
-            let code = crate::ErrorCode::from_raw(error.code().raw());
-            problems.refuse(code.unwrap_or(crate::ErrorCode::Unknown));
+            let code = error::ErrorCode::from_raw(error.code().raw());
+            problems.refuse(code.unwrap_or(error::ErrorCode::Unknown));
             problems.push(format!("`{}`: {}", at.param.name, error.message()));
         }
     }
-}
-
-/// What a handler that takes an [`Invocation`] answers a host that is no runtime of this image, when
-/// it is registered: an error, or null where nothing stands against it. `None` where the host gave no
-/// table to make an error with; then the question stays unanswered, which hosts refuse, too.
-///
-/// # Safety
-/// `api` is null or names a host's table.
-pub(crate) unsafe fn refuse_registration(
-    api: *const XLA_FFI_Api,
-    name: &str,
-) -> Option<*mut XLA_FFI_Error> {
-    // SAFETY: the caller's promise.
-    let Err(error) = (unsafe { xla_ffi_runtime::internal::accept_registration(api) }) else {
-        return Some(std::ptr::null_mut());
-    };
-    if api.is_null() {
-        crate::error::panics::tell(format_args!("{name}: {}", error.message()));
-        return None;
-    }
-    let error = plain(&error);
-    // SAFETY: the caller's promise.
-    let host = unsafe { crate::Host::new(api) };
-    Some(host.make_error(error.code(), error.message()))
 }
 
 /// An error of the runtime, returned whole: the caller of the handler gets it back with its chain
@@ -232,45 +203,128 @@ impl From<Error> for Status {
     }
 }
 
-impl From<crate::Error> for Status {
-    fn from(error: crate::Error) -> Self {
+impl From<error::Error> for Status {
+    fn from(error: error::Error) -> Self {
         let code = Code::from_raw(error.code().to_raw()).unwrap_or(Code::Unknown);
         Self(Error::new(code, error.message().to_owned()).with_source(error))
     }
 }
 
-/// The error without its chain of causes.
-pub(crate) fn plain(error: &Error) -> crate::Error {
-    let code = crate::ErrorCode::from_raw(error.code().raw());
-    let code = code.unwrap_or(crate::ErrorCode::Unknown);
-    crate::Error::new(code, error.message().to_owned())
-}
-
-/// The host's error object: the runtime's own where the host is that runtime, for no other host can
-/// read or free it.
-#[cold]
-pub(crate) fn make_error(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
-    if invocation(frame).is_ok() {
-        return xla_ffi_runtime::internal::raise(error);
-    }
-    let plain = plain(&error);
-    destroy(error);
-    frame.host().make_error(plain.code(), plain.message())
-}
-
-/// Destroys an error, whose cause is the user's: its destructor may panic.
-pub(crate) fn destroy(error: Error) {
-    if let Err(panic) = crate::error::panics::destroy(error) {
-        crate::error::panics::discard(panic);
-    }
-}
-
 impl Failure for Status {
-    fn error(self) -> crate::Error {
-        plain(&self.0)
+    fn error(self) -> error::Error {
+        crate::entry::outcome::plain(&self.0)
     }
 
     fn flow(self) -> Flow {
         Flow::Status(Box::new(self.0))
     }
+}
+
+/// Objects that the program hands to its handlers, which take them as
+/// [`UserData<T>`](crate::UserData): made for one runtime, before or after the handlers are registered
+/// there. Clones are the same objects, which live until the last call that has them is over.
+///
+/// ```
+/// use xla_ffi::{internal::{self, DType, Runtime, Shape}, prelude::*};
+///
+/// #[derive(xla_ffi::UserType)]
+/// struct Seed(i64);
+///
+/// #[xla_ffi::handler]
+/// fn seed(seed: UserData<Seed>, mut y: Out<i64, 0>) -> Result<()> {
+///     y.fill(seed.0);
+///     Ok(())
+/// }
+///
+/// let runtime = Runtime::default();
+/// let data = internal::UserData::new(&runtime).with(Seed(7))?;
+/// let handler = runtime.handler("seed", internal::bundle::<seed>())?;
+/// let call = handler.instantiate(&internal::Attributes::new())?.call();
+/// let call = call.user_data(data.clone()).ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![7_i64]));
+/// assert_eq!(data.get::<Seed>().map(|seed| seed.0), Some(7));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct UserData(Arc<xla_ffi_runtime::UserData>);
+
+impl UserData {
+    /// No objects yet, for calls of this runtime: those of another one refuse it.
+    #[must_use]
+    pub fn new(runtime: &Runtime) -> Self {
+        Self(Arc::new(xla_ffi_runtime::UserData::new(runtime)))
+    }
+
+    /// The same with one more object.
+    ///
+    /// # Errors
+    /// `ALREADY_EXISTS` for a second object of one type, `FAILED_PRECONDITION` when there are clones
+    /// already or the runtime is gone. The value is dropped.
+    pub fn with<T: UserType>(mut self, value: T) -> Result<Self, Error> {
+        let objects = Arc::get_mut(&mut self.0).ok_or_else(|| {
+            Error::new(
+                Code::FailedPrecondition,
+                "user data that has clones does not change: add every object first",
+            )
+        })?;
+        let known = T::host_type().erased();
+        match known.chosen() {
+            // SAFETY: the number stands for `T` alone, by the invariant of its `HostType`.
+            Some(number) => unsafe { objects.insert_numbered(known.name(), number, value) },
+            // SAFETY: the name stands for `T` alone, by the invariant of its `HostType`.
+            None => unsafe { objects.insert(known.name(), value) },
+        }?;
+        Ok(self)
+    }
+
+    /// The object of this type.
+    #[must_use]
+    pub fn get<T: UserType>(&self) -> Option<&T> {
+        self.0.get()
+    }
+}
+
+impl From<UserData> for Arc<xla_ffi_runtime::UserData> {
+    fn from(data: UserData) -> Self {
+        data.0
+    }
+}
+
+/// Registers a handler that is linked into the program, for
+/// [`Runtime::register_static`](super::Runtime::register_static): its name and platform for custom
+/// calls, and the function or the type with its stages.
+///
+/// ```
+/// use xla_ffi::{internal::{self, Runtime}, prelude::*};
+///
+/// #[xla_ffi::handler(shape = "... -> ...")]
+/// fn twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+///     y.write_with(|i| 2.0 * x[i]);
+///     Ok(())
+/// }
+/// internal::register_handler!("my_server.twice", "Host", twice);
+///
+/// # fn main() -> Result<(), internal::Error> {
+/// let runtime = Runtime::default();
+/// runtime.register_static()?;
+/// assert!(runtime.find("my_server.twice", "Host").is_ok());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use crate::__register_handler as register_handler;
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register_handler {
+    ($name:expr, $platform:expr, $handler:ty $(,)?) => {
+        $crate::internal::__statics::submit! {
+            $crate::internal::StaticHandler::new(
+                $name,
+                $platform,
+                $crate::internal::bundle::<$handler>,
+                $crate::internal::Traits::NONE,
+            )
+        }
+    };
 }

@@ -50,66 +50,94 @@
 #[cfg(panic = "abort")]
 compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
 
-mod sync;
-
-mod attribute;
-mod bind;
-mod call;
-mod context;
-#[cfg(feature = "cuda")]
-pub mod cuda;
-mod declare;
-mod entry;
-mod error;
-mod future;
+// From the top down: a module uses those below it, never one above (tests/architecture).
 #[cfg(feature = "internal")]
 pub mod internal;
-pub mod legacy;
+
+mod entry;
+
+mod declare {
+    //! What handlers declare: their stages and attributes, the manifest, registration.
+    pub(crate) mod contract;
+    pub(crate) mod counts;
+    pub(crate) mod handler_info;
+    pub(crate) mod library_check;
+    pub(crate) mod manifest;
+    #[cfg(unix)]
+    pub(crate) mod on_load;
+    pub(crate) mod register;
+    pub mod shape;
+}
+
+mod bind;
+
+#[cfg(feature = "cuda")]
+pub mod cuda;
+
+mod context;
+
+mod future;
+
+mod attribute;
+
 pub mod matching;
-mod operand;
-pub mod shape;
-mod wording;
+
+mod operand {
+    //! Arguments and results.
+    #[cfg(feature = "ndarray")]
+    mod arrays;
+    pub(crate) mod buffer;
+    pub(crate) mod device;
+    pub(crate) mod inout;
+    pub(crate) mod out;
+    pub(crate) mod packed;
+    pub(crate) mod rows;
+    pub(crate) mod token;
+    pub(crate) mod untyped;
+}
+
+mod param;
+
+mod frame;
+
+mod error;
 
 pub use attribute::dictionary::Dictionary;
 pub use attribute::{AttrValue, Attribute, Pointer};
-pub use bind::Bind;
 pub use bind::one_of::{Elements, OneOf, OneOfOut};
 pub use bind::remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
-pub use call::detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
-pub use call::frame::Frame;
-pub use call::frame_copy::OutlivesCall;
-pub use call::host::Host;
 pub use context::launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use context::{
     Cancellation, Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group,
     Initialized, KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch,
     ScratchBuffer, StateRef, Stream, ThreadPool, UserData, Window,
 };
-pub use declare::at::At;
-pub use declare::attr_type::AttrType;
-pub use declare::layout::Layout;
-pub use declare::param::{Kind, Param, Presence};
-#[doc(hidden)]
-pub use declare::types::KnownType;
-pub use declare::types::{HostType, State, UserType};
-pub use entry::problems::Problems;
+pub use declare::shape;
+pub use error::problems::Problems;
 pub use error::{Error, ErrorCode, Result};
+pub use frame::Frame;
+pub use frame::element::{
+    ANY_RANK, DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
+    F8E5M2FNUZ, F8E8M0FNU, Pred, bit_width,
+};
+pub use frame::host::Host;
+#[doc(hidden)]
+pub use frame::host_type::KnownType;
+pub use frame::host_type::{HostType, State, UserType};
+pub use future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
+pub use future::outlives::OutlivesCall;
 pub use future::split::{Divide, Part};
 pub use future::{Detach, Future, Kept, Later, Promise};
 pub use operand::buffer::Buffer;
 pub use operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
-pub use operand::element::{
-    ANY_RANK, DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
-    F8E5M2FNUZ, F8E8M0FNU, Pred, bit_width,
-};
 pub use operand::inout::InOut;
-pub use operand::out::Out;
+pub use operand::out::{Out, Writer};
 pub use operand::packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use operand::rows::{Rows, RowsMut};
 pub use operand::token::{Token, TokenOut};
-pub use operand::untyped::AnyBuffer;
-pub use operand::untyped::AnyOut;
-pub use operand::writer::Writer;
+pub use operand::untyped::{AnyBuffer, AnyOut};
+pub use param::bind::{At, Bind};
+pub use param::{AttrType, Kind, Layout, Param, Presence};
 /// # Example
 /// ```
 /// use xla_ffi::{Attribute, prelude::*};
@@ -267,90 +295,6 @@ pub use xla_ffi_macros::UserType;
 /// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::handler;
-/// Each is `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
-///
-/// | | the C function |
-/// |---|---|
-/// | `cpu` | `void(void* out, const void** in)` |
-/// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
-/// | `cpu_unified` | `void(void* out, const void** in, const char* opaque, size_t len, XlaCustomCallStatus*)` |
-/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)` |
-/// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
-///
-/// The function is a handler, which stays safe code: what it returns, and its panics, go into the
-/// status; where the convention has none, to standard error. Calls carry no sizes, so they are
-/// declared: element types and dimensions of all operands, or `shapes = unsafe FUNCTION` from the opaque
-/// bytes to [`Shapes`](legacy::Shapes), which vouches that no operand has fewer elements. A program that calls the target with other sizes than declared
-/// breaks its memory, as with every target of these conventions. For several results the function of
-/// the CPU forms gets the array of pointers that today's XLA gives.
-///
-/// Brackets around shapes make tuples, nested to any depth: `(f32[128], f32[2048]) -> (f32[2048], (f32[2048]))`. The
-/// handler has their leaves as operands and results, in pre-order. A program hands tuples over in one of two forms, which
-/// nothing in a call tells apart, so that `tuples` has to say it:
-///
-/// | `tuples` | on the CPU | on devices |
-/// |---|---|---|
-/// | `"leaves"`: XLA from jaxlib 0.4.32 on | one pointer a leaf of the operands; a tuple result is one array of all its leaves | one pointer a leaf |
-/// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer an operand and one for the result, a tuple's to an array of its elements' | every node: operands' tuples are read, results' are written |
-///
-/// An array that would lie at null or at an odd address is an error. Device targets by roots name a
-/// `static` [`Staging`](legacy::Staging): `pool = TUPLES`. It writes the tuples of the result behind what the
-/// handler put on the stream, and finds the leaves of operands whose nodes are null by
-/// [`Device::resolve`](legacy::Device::resolve). With `shapes = unsafe FUNCTION` the tuples are told by
-/// `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
-///
-/// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
-/// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
-/// it, on the CPU or on CUDA.
-///
-/// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
-///
-/// # Example
-/// ```
-/// #![forbid(unsafe_code)]
-/// use xla_ffi::prelude::*;
-///
-/// #[xla_ffi::handler(shape = "m, n -> n")]
-/// fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
-///     a.write_with(|i| b[i % b.len()] + c[i]);
-///     Ok(())
-/// }
-///
-/// xla_ffi::legacy! {
-///     /// For programs that call it with API_VERSION_STATUS_RETURNING.
-///     do_custom_call = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
-/// }
-///
-/// xla_ffi::library! { name = "old_and_new"; tiled_add, legacy do_custom_call }
-/// # fn main() {}
-/// ```
-///
-/// What a program then calls:
-///
-/// ```
-/// use std::ffi::c_void;
-/// use xla_ffi::prelude::*;
-///
-/// #[xla_ffi::handler(shape = "n -> n")]
-/// fn double(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
-///     y.write_with(|i| 2.0 * x[i]);
-///     Ok(())
-/// }
-/// xla_ffi::legacy! { doubled = cpu(double): f32[2] -> f32[2] }
-/// xla_ffi::library! { name = "twice"; legacy doubled }
-///
-/// unsafe extern "C" {
-///     fn twice__doubled(out: *mut c_void, ins: *mut *const c_void);
-/// }
-/// # fn main() {
-/// let (x, mut y) = ([1.0_f32, 2.0], [0.0_f32; 2]);
-/// let mut ins = [(&raw const x).cast()];
-/// // SAFETY: two numbers each.
-/// unsafe { twice__doubled((&raw mut y).cast(), ins.as_mut_ptr()) };
-/// assert_eq!(y, [2.0, 4.0]);
-/// # }
-/// ```
-pub use xla_ffi_macros::legacy;
 /// # Example
 /// ```standalone_crate
 /// use xla_ffi::prelude::*;
@@ -434,11 +378,6 @@ struct GradientsChapter;
 #[doc = include_str!("../../docs/gpu.md")]
 struct GpuChapter;
 
-/// The same of the chapter on the original custom calls.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/legacy.md")]
-struct LegacyChapter;
-
 /// What handlers are written with.
 pub mod prelude {
     pub use crate::{
@@ -451,52 +390,54 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::context::load_state;
-    pub use crate::declare::contract::entry_fits;
-    pub use crate::frame::pending::Flow;
-    pub use crate::entry::entry;
-    pub use crate::entry::operands::{are_apart, counts};
-    pub use crate::entry::{Handler, Stage};
-    pub mod legacy {
-        pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
-        pub use crate::legacy::descriptor::Opaque;
-        pub use crate::legacy::structure::is_structure;
-        pub use crate::legacy::target::{
-            Call, Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots,
-            targets,
-        };
-        pub use crate::legacy::tuples::Tuples;
-    }
     pub use crate::attribute::derive_attribute::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
-        explain_variants, has_attr, in_order, struct_from_dictionary,
+        explain_variants, has_attr, struct_from_dictionary,
     };
-    pub use crate::frame::element::Wide;
-    pub use crate::bind::derived::{explain as explain_made, readable};
-    pub use crate::bind::optional::{Hidden, or_default};
-    pub use crate::future::outlives::{Made, outlives_call};
-    pub use crate::declare::handler_info::{About, Batch, Gradient};
-    pub use crate::declare::counts::operands;
+    pub use crate::bind::{Hidden, or_default};
+    pub use crate::bind::{explain as explain_made, readable};
+    pub use crate::context::load_state;
+    pub use crate::declare::contract::entry_fits;
     pub use crate::declare::contract::{always_given, given, size_given};
+    pub use crate::declare::counts::{in_order, operands};
+    pub use crate::declare::handler_info::{About, Batch, Gradient};
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
-    pub use crate::param::laid_out;
     pub use crate::declare::library_check::check;
-    pub use crate::declare::manifest::{Library, Listed, manifest, size};
+    pub use crate::declare::manifest::{
+        Library, Listed, ListedTarget, OperandShape, manifest, size,
+    };
     #[cfg(unix)]
     pub use crate::declare::on_load::register_on_load;
+    pub use crate::declare::register::{Entries, Missing, Registrable, register};
+    pub use crate::entry::entry;
+    pub use crate::entry::operands::{are_apart, counts};
+    pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
+    pub use crate::entry::{Handler, Stage};
+    pub use crate::frame::element::Wide;
+    pub use crate::frame::pending::Flow;
+    pub use crate::future::outlives::{Made, outlives_call};
+    pub use crate::future::task::{Body, start_async};
+    pub use crate::param::laid_out;
     pub use crate::param::one_api;
     pub use crate::param::{Bound, Range};
-    pub use crate::declare::register::{Entries, Missing, Registrable, register};
-    pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
-    pub use crate::future::task::{Body, start_async};
+    /// What `xla-ffi-legacy` needs of the layers below.
+    pub mod frame {
+        pub use crate::frame::element::{byte_size, name};
+        pub use crate::frame::raw_buffer::RawBuffer;
+        #[cfg(debug_assertions)]
+        pub use crate::frame::written::touched;
+    }
+    #[cfg(feature = "cuda")]
+    pub use crate::cuda::check as check_cuda;
+    pub use crate::error::panics;
     pub mod wording {
         //! For `cargo xtask headers`.
         pub use crate::error::wording::*;
     }
-    pub use crate::shape::{
+    pub use crate::declare::shape::{
         Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,
     };
     pub use xla_ffi_contract::Form;
-    pub use xla_ffi_macros::{__export, __export_legacy, __promised, __used};
+    pub use xla_ffi_macros::{__export, __used};
     pub use xla_ffi_sys as sys;
 }

@@ -1,11 +1,12 @@
 //! What a handler declares about itself, as constant data: it feeds the floor, the diagnostics and
 //! the manifest.
 
-use crate::param::AttrType;
-use crate::param::Layout;
-use crate::param::Range;
+pub(crate) mod bind;
+pub(crate) mod mismatch;
+pub(crate) mod text;
+
+use crate::frame::element::{DataTypes, Wide};
 use crate::param::text::same;
-use crate::frame::element::DataTypes;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// What a parameter of a handler takes from the call.
@@ -320,4 +321,154 @@ pub const fn one_api(params: &[Param]) {
          objects, which the external parts of the context (ThreadPool, Stream, UserData, …) hide; \
          use the one or the other"
     );
+}
+
+/// The type of an attribute.
+///
+/// ```
+/// use xla_ffi::{AttrType, Attribute, DataType};
+///
+/// assert_eq!(<&[f32] as Attribute>::TYPE, AttrType::Array(DataType::F32));
+/// assert_eq!(<&[f32] as Attribute>::TYPE.name(), "[f32]");
+/// assert_eq!(AttrType::String.name(), "str");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttrType {
+    /// One value of an element type.
+    Scalar(XLA_FFI_DataType),
+    /// An array of an element type.
+    Array(XLA_FFI_DataType),
+    /// A string.
+    String,
+    /// A dictionary.
+    Dictionary,
+    /// Whatever comes.
+    Any,
+}
+
+impl AttrType {
+    /// The name in the manifest: `f32`, `[i64]`, `str`, `dict`, `any`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        macro_rules! of {
+            ($dtype:expr, $($name:ident $scalar:literal $array:literal)*) => {
+                match (self, $dtype) {
+                    $((Self::Scalar(_), XLA_FFI_DataType::$name) => $scalar,
+                    (_, XLA_FFI_DataType::$name) => $array,)*
+                    _ => "any",
+                }
+            };
+        }
+        let dtype = match self {
+            Self::Scalar(dtype) | Self::Array(dtype) => dtype,
+            Self::String => return "str",
+            Self::Dictionary => return "dict",
+            Self::Any => return "any",
+        };
+        of!(dtype,
+            PRED "bool" "[bool]" S8 "i8" "[i8]" S16 "i16" "[i16]" S32 "i32" "[i32]"
+            S64 "i64" "[i64]" U8 "u8" "[u8]" U16 "u16" "[u16]" U32 "u32" "[u32]" U64 "u64" "[u64]"
+            F32 "f32" "[f32]" F64 "f64" "[f64]" C64 "c64" "[c64]" C128 "c128" "[c128]")
+    }
+}
+
+/// In which order the elements of an operand lie in memory, as `#[operand(layout = …)]` declares it.
+/// Its shape is told in the order of the dimensions all the same.
+///
+/// Hosts hand a handler what the program asked for, and call frames do not say which that was: the
+/// declaration is for the callers, who find it in the manifest.
+///
+/// ```
+/// use xla_ffi::{Bind, Layout, prelude::*};
+///
+/// /// Sums each column, whose elements lie side by side.
+/// #[xla_ffi::handler(shape = "n m -> m")]
+/// fn column_sums(#[operand(layout = "column")] x: Buffer<f32, 2>, mut y: Out<f32, 1>) -> Result<()> {
+///     let rows = x.dims()[0];
+///     for (column, sum) in y.as_uninit().iter_mut().enumerate() {
+///         sum.write(x[column * rows..][..rows].iter().sum());
+///     }
+///     Ok(())
+/// }
+///
+/// assert_eq!(<Buffer<f32, 2> as Bind>::PARAM.layout, Layout::Row);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// The last dimension varies fastest.
+    Row,
+    /// The first dimension varies fastest.
+    Column,
+    /// The dimensions from the slowest to the fastest.
+    Order(&'static [usize]),
+}
+
+/// For the macros: an operand with a layout.
+#[must_use]
+pub const fn laid_out(mut param: Param, layout: Layout) -> Param {
+    assert!(
+        param.takes_arg() || param.takes_ret(),
+        "#[operand(…)] is for arguments and results"
+    );
+    if let (Layout::Order(axes), Some(rank)) = (layout, param.rank) {
+        assert!(
+            axes.len() == rank,
+            "a layout names every dimension of the operand"
+        );
+    }
+    if let (Layout::Order(_), None) = (layout, param.rank) {
+        panic!("a layout that lists dimensions is for an operand of a fixed rank");
+    }
+    param.layout = layout;
+    param
+}
+
+/// The least or the greatest value.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// As the manifest has it.
+    pub json: &'static str,
+    /// The number.
+    pub value: Wide,
+}
+
+/// The values that an attribute may have, both bounds included.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// The least one.
+    pub min: Option<Bound>,
+    /// The greatest one.
+    pub max: Option<Bound>,
+}
+
+impl Range {
+    pub(crate) const ALL: Self = Self {
+        min: None,
+        max: None,
+    };
+
+    /// Whether attributes of this type can be compared with the bounds.
+    pub(crate) const fn is_for(&self, ty: AttrType) -> bool {
+        use XLA_FFI_DataType as D;
+        let whole = matches!(
+            (self.min, self.max),
+            (
+                None | Some(Bound {
+                    value: Wide::Int(_),
+                    ..
+                }),
+                None | Some(Bound {
+                    value: Wide::Int(_),
+                    ..
+                })
+            )
+        );
+        match ty {
+            AttrType::Scalar(D::F32 | D::F64) => true,
+            AttrType::Scalar(
+                D::S8 | D::S16 | D::S32 | D::S64 | D::U8 | D::U16 | D::U32 | D::U64,
+            ) => whole,
+            _ => false,
+        }
+    }
 }

@@ -208,7 +208,7 @@ impl Target {
                 let args = args.iter().map(Shape::tokens);
                 let rets = rets.iter().map(Shape::tokens);
                 Some(
-                    quote!(::xla_ffi::__private::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
+                    quote!(::xla_ffi_legacy::__private::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
                 )
             }
             // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
@@ -216,7 +216,7 @@ impl Target {
                 let span = unsafety.span;
                 // SAFETY: the author's promise.
                 Some(quote_spanned!(span=> unsafe {
-                    ::xla_ffi::__private::legacy::Layout::from_opaque(#function)
+                    ::xla_ffi_legacy::__private::Layout::from_opaque(#function)
                 }))
             }
         };
@@ -244,8 +244,8 @@ impl Target {
                     _ => quote!(::core::ptr::null_mut()),
                 };
                 quote! {
-                    ::xla_ffi::__private::legacy::#entry(
-                        ::xla_ffi::__private::legacy::Call {
+                    ::xla_ffi_legacy::__private::#entry(
+                        ::xla_ffi_legacy::__private::Call {
                             name: #text,
                             layout: __XLA_FFI_LAYOUT,
                             tuples: __XLA_FFI_TUPLES,
@@ -277,8 +277,8 @@ impl Target {
         let tuples = self.tuples.tokens();
         let layout = layout.map(|layout| {
             quote! {
-                const __XLA_FFI_LAYOUT: ::xla_ffi::__private::legacy::Layout = #layout;
-                const __XLA_FFI_TUPLES: ::core::option::Option<::xla_ffi::__private::legacy::Tuples> = #tuples;
+                const __XLA_FFI_LAYOUT: ::xla_ffi_legacy::__private::Layout = #layout;
+                const __XLA_FFI_TUPLES: ::core::option::Option<::xla_ffi_legacy::__private::Tuples> = #tuples;
             }
         });
         let handler = layout
@@ -302,12 +302,12 @@ impl Target {
                 unsafe extern "C" fn __entry(#(#names: #types),*) {
                     #call;
                 }
-                impl ::xla_ffi::__private::legacy::LegacyTarget for #name {
-                    const INFO: ::xla_ffi::__private::legacy::TargetInfo =
-                        ::xla_ffi::__private::legacy::TargetInfo {
+                impl ::xla_ffi_legacy::__private::LegacyTarget for #name {
+                    const INFO: ::xla_ffi_legacy::__private::TargetInfo =
+                        ::xla_ffi_legacy::__private::TargetInfo {
                             name: #text,
                             platforms: &[#(#platforms),*],
-                            function: ::xla_ffi::legacy::Function::#variant(__entry),
+                            function: ::xla_ffi_legacy::Function::#variant(__entry),
                             layout: #info,
                             tuples: #tuples_info,
                         };
@@ -395,8 +395,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         quote! {
             #[unsafe(export_name = #symbol)]
             unsafe extern "C" fn #ident(#(#names: #types),*) {
-                let __function = <#path as ::xla_ffi::__private::legacy::LegacyTarget>::INFO.function;
-                if let ::xla_ffi::legacy::Function::#variant(__function) = __function {
+                let __function = <#path as ::xla_ffi_legacy::__private::LegacyTarget>::INFO.function;
+                if let ::xla_ffi_legacy::Function::#variant(__function) = __function {
                     // SAFETY: the caller's promise, handed on.
                     unsafe { __function(#(#names),*) };
                 }
@@ -407,8 +407,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         const _: () = {
             #(#functions)*
             impl #of<#index> {
-                const TARGET: &'static ::xla_ffi::__private::legacy::TargetInfo =
-                    &<#path as ::xla_ffi::__private::legacy::LegacyTarget>::INFO;
+                const TARGET: &'static ::xla_ffi::__private::ListedTarget =
+                    &<#path as ::xla_ffi_legacy::__private::LegacyTarget>::INFO.listed();
             }
         };
     })

@@ -111,7 +111,7 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// have names that begin with the library's, `my_ops__rms_norm`, so that several libraries can be
 /// linked into one program. The library's name is that of the crate without `name`.
 ///
-/// Targets of the original custom calls, made by [`legacy!`](../xla_ffi/macro.legacy.html), are named
+/// Targets of the original custom calls, made by [`legacy!`](../xla_ffi_legacy/macro.legacy.html), are named
 /// `legacy PATH` in the list: they get symbols and a place in the manifest, and the library exports
 /// the function `xla_ffi_legacy_targets`, by which hosts find them.
 ///

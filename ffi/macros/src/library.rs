@@ -65,8 +65,12 @@ impl Entry {
             };
         }
         let (macro_name, of) = (ours(macro_name), ours(of));
+        let macro_name = match self.legacy {
+            true => quote!(::xla_ffi_legacy::__private::#macro_name),
+            false => quote!(::xla_ffi::__private::#macro_name),
+        };
         let path = self.path.to_token_stream();
-        quote!(#export! { [::xla_ffi::__private::#macro_name] #of #index #library #alias #path })
+        quote!(#export! { [#macro_name] #of #index #library #alias #path })
     }
 }
 
@@ -211,7 +215,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             #[allow(unused_imports, reason = "for entries with an error")]
             use ::xla_ffi::__private::Missing as _;
             #(#exports)*
-            const TARGETS: &[&::xla_ffi::__private::legacy::TargetInfo] = #targets;
+            const TARGETS: &[&::xla_ffi::__private::ListedTarget] = #targets;
             const LIBRARY: ::xla_ffi::__private::Library = ::xla_ffi::__private::Library {
                 name: #name,
                 register: #register,
@@ -260,7 +264,7 @@ fn legacy_list(library: &str, alias: bool) -> TokenStream {
         quote! {
             #[unsafe(export_name = #symbol)]
             extern "C" fn #ident() -> *const ::xla_ffi::__private::sys::XlaFfiLegacyTarget {
-                ::xla_ffi::__private::legacy::targets(&ONCE, TARGETS)
+                ::xla_ffi_legacy::__private::targets(&ONCE, TARGETS)
             }
         }
     });

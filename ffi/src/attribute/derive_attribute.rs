@@ -4,17 +4,13 @@
 use std::fmt::Display;
 
 use crate::attribute::dictionary::Dictionary;
-use crate::attribute::{AttrValue, Attribute};
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::context::{Context, Recorder};
-use crate::param::bind::At;
-use crate::param::AttrType;
-use crate::param::{Kind, Param, Presence};
-use crate::param::Range;
+use crate::attribute::{AttrValue, Attribute, push_number};
 use crate::error::problems::Problems;
-use crate::frame::element::name;
-use xla_ffi_sys::XLA_FFI_ExecutionStage;
+use crate::frame::Frame;
+use crate::frame::element::{Wide, name};
+use crate::param::bind::{At, Bind};
+use crate::param::{AttrType, Bound, Kind, Param, Range};
+use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A struct whose fields are attributes.
 pub trait Attributes<'f>: Sized {
@@ -203,50 +199,66 @@ pub const fn attribute_only(param: Param) -> Param {
     param
 }
 
-/// Whether a parameter is this part of the context.
-const fn is_part(param: &Param, name: &str) -> bool {
-    crate::param::text::same(param.context, name)
-}
-
-/// For the macros: parameter `index` of a stage may stand where it stands.
-pub const fn in_order(params: &[Param], index: usize, stage: u32) {
-    const RECORDER: &str = <Recorder<'static> as Context<'static>>::NAME;
-    let param = &params[index];
-    assert!(
-        stage == XLA_FFI_ExecutionStage::EXECUTE.0 || !is_part(param, crate::future::CONTEXT),
-        "only `execute` may go on after it has returned, and so take `Later`"
-    );
-    let mut i = 0;
-    while i < index {
-        let before = &params[i];
-        i += 1;
-        assert!(
-            !(is_part(param, crate::future::CONTEXT) && is_part(before, crate::future::CONTEXT)),
-            "a call completes once: one parameter `Later` is enough"
-        );
-        assert!(
-            !(is_part(param, RECORDER) && is_part(before, RECORDER)),
-            "a recorder counts the commands that it records: one parameter `Recorder` is enough"
-        );
-        if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {
-            continue;
-        }
-        assert!(
-            !matches!(before.presence, Presence::Variadic),
-            "no operand can stand behind the remaining ones: put `RemainingArgs` and `RemainingRets` last"
-        );
-        assert!(
-            !matches!(
-                (before.presence, param.presence),
-                (Presence::Optional, Presence::Required)
-            ),
-            "a required operand cannot stand behind an optional one: which of them is missing?"
-        );
-    }
-}
-
 /// For the macros: whether the call has the attribute of this place.
 #[must_use]
 pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
     frame.attrs().get(at.param.name, at.attr).is_some()
+}
+
+impl Range {
+    /// Whether the value is absent, or a number within the bounds, or none: that is another problem.
+    #[inline(always)]
+    #[must_use]
+    pub fn contains(&self, value: Option<AttrValue<'_>>) -> bool {
+        (self.min.is_none() && self.max.is_none()) || self.broken(value).is_none()
+    }
+
+    /// Which bound the value breaks, and the number.
+    fn broken(&self, value: Option<AttrValue<'_>>) -> Option<(&'static str, Bound, Wide)> {
+        let value = value?;
+        let number = value.number()?;
+        // A bound is rounded as the value was: 0.1 of `f32` is more than 0.1.
+        let is_single = value.0.scalar()?.dtype() == XLA_FFI_DataType::F32;
+        let limit = |bound: &Bound| match bound.value {
+            Wide::Float(float) if is_single => Wide::Float(f64::from(float as f32)),
+            exact => exact,
+        };
+        if let Some(min) = self.min.filter(|min| !is_ordered(limit(min), number)) {
+            return Some((">=", min, number));
+        }
+        let max = self.max.filter(|max| !is_ordered(number, limit(max)))?;
+        Some(("<=", max, number))
+    }
+
+    /// Says which bound the value of the attribute `name` breaks.
+    #[cold]
+    pub(crate) fn explain(&self, value: AttrValue<'_>, name: &str, problems: &mut Problems<'_>) {
+        let Some((sign, bound, number)) = self.broken(Some(value)) else {
+            return;
+        };
+        let text = problems.line();
+        let pieces = [
+            "attribute `",
+            name,
+            "`: expected a value ",
+            sign,
+            " ",
+            bound.json,
+            ", got ",
+        ];
+        crate::error::problems::put(text, &pieces);
+        push_number(text, number);
+    }
+}
+
+/// Whether the first is at most the second; not with a NaN.
+fn is_ordered(low: Wide, high: Wide) -> bool {
+    let float = |number| match number {
+        Wide::Int(int) => int as f64,
+        Wide::Float(float) => float,
+    };
+    match (low, high) {
+        (Wide::Int(low), Wide::Int(high)) => low <= high,
+        _ => float(low) <= float(high),
+    }
 }

@@ -1,8 +1,8 @@
 //! Dictionaries of attributes.
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::frame::raw_attribute::RawAttrs;
 use crate::error::{Error, Result};
+use crate::frame::raw_attribute::RawAttrs;
 
 /// A dictionary attribute; values are found by name. Since r0.
 ///

@@ -3,18 +3,16 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
-use crate::error::problems::Problems;
 use crate::error::Result;
-use crate::operand::buffer::Buffer;
+use crate::error::problems::Problems;
+use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::raw_buffer::RawBuffer;
+use crate::operand::buffer::Buffer;
 use crate::operand::out::Out;
-use crate::operand::untyped::AnyBuffer;
-use crate::operand::untyped::AnyOut;
+use crate::operand::untyped::{AnyBuffer, AnyOut};
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 
 /// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
 ///

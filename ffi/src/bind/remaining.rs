@@ -1,17 +1,15 @@
 //! Operands in any number.
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};
-use crate::operand::buffer::Buffer;
+use crate::frame::Frame;
 use crate::frame::element::{DataTypes, Element};
+use crate::frame::raw_buffer::RawBuffer;
+use crate::operand::buffer::Buffer;
 use crate::operand::out::Out;
-use crate::operand::untyped::AnyBuffer;
-use crate::operand::untyped::AnyOut;
+use crate::operand::untyped::{AnyBuffer, AnyOut};
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// All arguments behind those that other parameters take. Since r0.

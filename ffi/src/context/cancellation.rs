@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use super::{Context, context};
-use crate::frame::Frame;
 use crate::error::Result;
+use crate::frame::Frame;
 use xla_ffi_sys::{Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancellation};
 
 /// Whether anybody still wants the result: a handler that works for long asks now and then, and gives up with

@@ -5,10 +5,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, Extension, context};
+use crate::error::{Error, Result, wording};
 use crate::frame::Frame;
 use crate::frame::host::Host;
-use crate::error::{Error, Result};
-use crate::error::wording;
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_CollectiveMemoryRegion,
     XLA_FFI_Collectives_Extension, XLA_FFI_Collectives_Extension_R9, XLA_FFI_Communicator,

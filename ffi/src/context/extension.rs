@@ -1,12 +1,15 @@
 //! Extensions of the context.
 
 use std::marker::PhantomData;
+use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::{Context, context};
-use crate::frame::Frame;
+use crate::attribute::dictionary::Dictionary;
 use crate::error::{Error, Result};
-use xla_ffi_sys::{Feature, Revision, XLA_FFI_Extension};
+use crate::frame::Frame;
+use crate::frame::host::Host;
+use xla_ffi_sys::{Feature, Revision, XLA_FFI_Api, XLA_FFI_Extension, XLA_FFI_InvokeContext};
 
 /// The extension of the context with number `ID`, 128 for recording and 129 for collectives.
 /// Since r9 (jaxlib 0.11.1). A context without it refuses the call, unless the parameter is an
@@ -75,3 +78,111 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
 }
 
 context!({const ID: i64} Extension<'f, ID>);
+
+/// Options that the caller gives with each execution, as a dictionary; empty where there are none.
+/// Since r10 (jaxlib 0.12.0).
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn verbosity(options: Option<CustomOptions>, mut y: Out<i64, 0>) -> Result<()> {
+///     let level = options.map(|options| options.get_optional("verbosity")).transpose()?;
+///     y.fill(level.flatten().unwrap_or(0));
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, Attributes, DType, Shape};
+/// let options = Attributes::new().with("verbosity", 2_i64);
+/// let call = internal::call::<verbosity>("{}")?
+///     .custom_options(&options)
+///     .ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2_i64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CustomOptions<'f>(Dictionary<'f>);
+
+impl<'f> Deref for CustomOptions<'f> {
+    type Target = Dictionary<'f>;
+
+    fn deref(&self) -> &Dictionary<'f> {
+        &self.0
+    }
+}
+
+impl<'f> Context<'f> for CustomOptions<'f> {
+    const NAME: &'static str = "custom_options";
+    const SINCE: Revision = Feature::CustomOptions.since();
+
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
+        // SAFETY: the frame's own context, which lives as long as the frame.
+        let raw = unsafe { frame.host().custom_options(frame.ctx()) }?;
+        Ok(Self(Dictionary::new(raw)))
+    }
+}
+
+context!(CustomOptions<'f>);
+
+/// The host's function table and the call's context, for functions that this crate does not wrap.
+/// Since r0.
+///
+/// How long the table is depends on the host: ask [`Host::has`] before taking a function out of it.
+///
+/// ```
+/// use xla_ffi::{RawCall, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn version(call: RawCall, mut minor: Out<i32, 0>) -> Result<()> {
+///     let (_, number) = call.host().version();
+///     minor.fill(number);
+///     assert!(!call.api().is_null() && !call.context().is_null());
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<version>("{}")?.ret(Shape::new(DType::S32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RawCall<'f> {
+    host: Host,
+    ctx: *mut XLA_FFI_InvokeContext,
+    _call: PhantomData<&'f ()>,
+}
+
+impl RawCall<'_> {
+    /// The host.
+    #[must_use]
+    pub fn host(self) -> Host {
+        self.host
+    }
+
+    /// The host's function table, which lives as long as the host.
+    #[must_use]
+    pub fn api(self) -> *const XLA_FFI_Api {
+        self.host.api()
+    }
+
+    /// The context of the call, which ends with the call.
+    #[must_use]
+    pub fn context(self) -> *mut XLA_FFI_InvokeContext {
+        self.ctx
+    }
+}
+
+impl<'f> Context<'f> for RawCall<'f> {
+    const NAME: &'static str = "raw";
+    const SINCE: Revision = Revision::R0;
+
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
+        Ok(Self {
+            host: frame.host(),
+            ctx: frame.ctx(),
+            _call: PhantomData,
+        })
+    }
+}
+
+context!(RawCall<'f>);

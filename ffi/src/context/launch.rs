@@ -1,9 +1,10 @@
 //! What a kernel is launched with: the grid, and arguments as the device takes them.
 
-use crate::context::ScratchBuffer;
-use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
-use crate::frame::element::Element;
 use std::ffi::c_void;
+
+use crate::context::ScratchBuffer;
+use crate::frame::element::Element;
+use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 
 /// The shape of a launch: blocks, threads of a block, and what belongs to them.
 ///

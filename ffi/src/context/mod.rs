@@ -1,32 +1,25 @@
 //! What a handler can take from the context of its call.
 
-pub(crate) mod launch;
-
 mod cancellation;
 mod collectives;
-mod device_ordinal;
 mod extension;
-mod options;
+pub(crate) mod launch;
 mod parallel;
-mod raw;
 #[cfg(feature = "rayon")]
 mod rayon_pool;
 mod record;
 mod run_id;
 mod scratch;
 mod state;
-mod stream;
+pub(crate) mod stream;
 mod thread_pool;
 mod user_data;
 
 pub use cancellation::Cancellation;
 pub use collectives::{Collectives, Group, MemoryRegion, Window};
-pub use device_ordinal::DeviceOrdinal;
-pub use extension::Extension;
-pub use options::CustomOptions;
-pub use raw::RawCall;
+pub use extension::{CustomOptions, Extension, RawCall};
 pub use record::{Command, KernelSource, Recorder};
-pub use run_id::RunId;
+pub use run_id::{DeviceOrdinal, RunId};
 pub use scratch::{Scratch, ScratchBuffer};
 pub(crate) use state::store_state;
 pub use state::{Initialized, Prepared, StateRef, load_state};
@@ -34,8 +27,8 @@ pub use stream::Stream;
 pub use thread_pool::ThreadPool;
 pub use user_data::UserData;
 
-use crate::frame::Frame;
 use crate::error::Result;
+use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
 /// A part of the context.
@@ -90,3 +83,13 @@ macro_rules! context {
     };
 }
 pub(crate) use context;
+
+crate::future::outlives::outlives! {
+    {} RunId;
+    {} DeviceOrdinal;
+    {} Cancellation;
+    {T} UserData<'_, T>;
+    {T} StateRef<'_, T>;
+    {T} Prepared<'_, T>;
+    {T} Initialized<'_, T>;
+}

@@ -9,11 +9,10 @@
 use std::panic::resume_unwind;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use rayon_core::ThreadPoolBuilder;
-
 use super::ThreadPool;
 use crate::error::{Error, ErrorCode, Result};
 use crate::future::executor::refuse_forked;
+use rayon_core::ThreadPoolBuilder;
 
 /// The pool of so many threads.
 fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {

@@ -6,11 +6,10 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, Extension, context};
+use crate::context::launch::{KernelArgs, Launch};
+use crate::error::{Error, Result, wording};
 use crate::frame::Frame;
 use crate::frame::host::Host;
-use crate::context::launch::{KernelArgs, Launch};
-use crate::error::{Error, Result};
-use crate::error::wording;
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_Command, XLA_FFI_Dim3, XLA_FFI_Extension_Record, XLA_FFI_KernelArg,
     XLA_FFI_KernelArgType, XLA_FFI_KernelArgs, XLA_FFI_LaunchDims, XLA_FFI_Record_Extension,

@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, context};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::host::Host;
-use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
 /// The most that XLA lets a handler ask for, on every platform (`XLA_FFI_DeviceMemory_Allocate` of its `ffi_api.cc`).

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::{Context, context};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::host_type::State;
-use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
 const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;

@@ -1,11 +1,12 @@
 //! The platform's stream.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use super::{Context, context};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::error::Result;
 use xla_ffi_sys::{Feature, Revision};
 
 /// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none: there the call is
@@ -59,3 +60,60 @@ impl<'f> Context<'f> for Stream<'f> {
 }
 
 context!(Stream<'f>);
+
+thread_local! {
+    /// The name of the compatible handler whose execute stage runs on this thread.
+    static RUNNING: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Marks the execute stage of a compatible handler, until dropped. In release builds it is nothing at
+/// all: something to drop, though never there, would cost every call a place on the stack.
+#[derive(Debug)]
+pub(crate) struct Replayed {
+    #[cfg(debug_assertions)]
+    before: Option<&'static str>,
+}
+
+impl Replayed {
+    /// Marks the stage, if the handler has the trait.
+    #[cfg(debug_assertions)]
+    pub(crate) fn enter(handler: &'static str, traits: u32, stage: u32) -> Option<Self> {
+        use xla_ffi_sys::{XLA_FFI_ExecutionStage, XLA_FFI_Handler_TraitsBits};
+        let compatible = traits & XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0 != 0;
+        (compatible && stage == XLA_FFI_ExecutionStage::EXECUTE.0).then(|| Self {
+            before: RUNNING.replace(Some(handler)),
+        })
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    pub(crate) fn enter(_: &str, _: u32, _: u32) -> Self {
+        Self {}
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Replayed {
+    fn drop(&mut self) {
+        RUNNING.set(self.before);
+    }
+}
+
+/// Refuses `what`, in debug builds, where a compatible handler executes.
+///
+/// # Errors
+/// `FAILED_PRECONDITION` naming the handler and the `remedy`.
+#[inline]
+pub(crate) fn forbid(what: &str, remedy: &str) -> Result<()> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    match RUNNING.get() {
+        None => Ok(()),
+        Some(name) => Err(Error::failed_precondition(format!(
+            "{name} is declared `command_buffer_compatible`, but its execute stage {what}: XLA \
+             captures the stage once and replays it without calling the handler again; {remedy}, or \
+             drop the trait"
+        ))),
+    }
+}

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 
 use super::{Context, context, parallel};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::host::Host;
-use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
 /// The host's pool of CPU threads. Since r1 (jaxlib 0.4.33); its size since r3 (0.4.38).

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::{Context, context};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::host_type::{KnownType, UserType};
-use crate::error::{Error, Result};
 use xla_ffi_sys::{Feature, Revision};
 
 /// An object that the program which embeds XLA hands to its handlers. JAX has no way to give one;

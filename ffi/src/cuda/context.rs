@@ -1,12 +1,13 @@
 //! The context of a stream.
 
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
 use super::driver::{check, ready};
 use super::per_context::PerContext;
 use crate::error::{Error, Result};
 use cudarc::driver::sys;
-use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::sync::Arc;
 
 /// A CUDA context that XLA made: one a device. Taken from a stream by
 /// [`Stream::context`](super::Stream::context).

@@ -1,9 +1,11 @@
 //! The driver: whether there is one, and its errors.
 
-use crate::error::{Error, ErrorCode, Result};
-use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
+
+use crate::error::{Error, ErrorCode, Result};
+use cudarc::driver::sys;
+use cudarc::driver::sys::CUresult;
 
 /// Loads the driver and starts it, once a process.
 ///
@@ -32,7 +34,7 @@ fn start() -> Result<()> {
 
 /// `CUDA_SUCCESS` is success; anything else becomes an error that names the call.
 #[inline]
-pub(super) fn check(call: &str, result: CUresult) -> Result<()> {
+pub fn check(call: &str, result: CUresult) -> Result<()> {
     if result == CUresult::CUDA_SUCCESS {
         return Ok(());
     }

@@ -28,7 +28,6 @@
 mod context;
 mod driver;
 mod kernel;
-mod legacy;
 mod module;
 mod nvrtc;
 mod per_context;
@@ -36,8 +35,9 @@ mod stream;
 mod view;
 
 pub use context::{CudaContext, Current};
+#[doc(hidden)]
+pub use driver::check;
 pub use kernel::Kernel;
-pub use legacy::{Event, Events, copy_addresses, resolve};
 pub use module::{Image, Module};
 pub use per_context::PerContext;
 pub use stream::Stream;

@@ -1,9 +1,10 @@
 //! CUDA C++, compiled at run time for the device at hand.
 
+use std::ffi::{CString, c_char};
+
 use super::context::CudaContext;
 use crate::error::{Error, Result};
 use cudarc::nvrtc::{result, sys};
-use std::ffi::{CString, c_char};
 
 /// The cubin of `source` for the context's device.
 ///

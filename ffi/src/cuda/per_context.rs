@@ -1,8 +1,9 @@
 //! What is made once for each context.
 
+use std::sync::{Arc, PoisonError, RwLock};
+
 use super::context::CudaContext;
 use crate::error::Result;
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// Something made once for each context: a loaded module, a handle of cuBLAS or cuDNN. It may lie in
 /// a handler's state or in a `static`.

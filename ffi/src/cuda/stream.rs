@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::context::CudaContext;
 use super::driver::{check, ready};
 use super::view::View;
-use crate::frame::Frame;
-use crate::context::{Context, context};
 use crate::context::stream::forbid;
+use crate::context::{Context, context};
 use crate::error::{Error, Result};
-use crate::operand::device::{DeviceBuffer, DeviceOut};
+use crate::frame::Frame;
 use crate::frame::element::Element;
+use crate::operand::device::{DeviceBuffer, DeviceOut};
 use cudarc::driver::sys;
 use xla_ffi_sys::{Feature, Revision};
 

@@ -1,9 +1,10 @@
 //! Device operands as cudarc's slices.
 
-use cudarc::driver::{CudaSlice, CudaStream};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream};
 
 /// An operand as a slice of cudarc's, which does not free the memory: XLA owns it.
 ///

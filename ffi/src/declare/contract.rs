@@ -2,10 +2,10 @@
 //! each call.
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::frame::Frame;
-use crate::param::AttrType;
 use crate::declare::handler_info::HandlerInfo;
-use crate::param::{Param, Presence};
+use crate::frame::Frame;
+use crate::param::{AttrType, Param, Presence};
+use xla_ffi_contract::{Declared, Form};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// An integer attribute whose name a contract has.
@@ -129,4 +129,34 @@ pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> O
     let size = given?.size(frame).ok();
     *good &= size.is_some();
     size
+}
+
+/// Whether an entry fits operand `index` among the arguments or the results.
+#[must_use]
+pub const fn entry_fits(entry: Form, params: &[Param], args: bool, index: usize) -> bool {
+    let (mut seen, mut i) = (0, 0);
+    while i < params.len() {
+        let param = &params[i];
+        if param.takes(args) {
+            if seen == index {
+                return entry.clash(declared(param)).is_none();
+            }
+            seen += 1;
+        }
+        i += 1;
+    }
+    true
+}
+
+const fn declared(param: &Param) -> Declared {
+    Declared {
+        rank: param.rank,
+        repeats: matches!(param.presence, Presence::Variadic),
+        optional: matches!(param.presence, Presence::Optional),
+        token: if param.dtypes.is_any() {
+            None
+        } else {
+            Some(param.dtypes.is_only_token())
+        },
+    }
 }

@@ -1,5 +1,6 @@
 //! How many operands a stage takes.
 
+use crate::context::{Context, Recorder};
 use crate::param::{Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
@@ -99,4 +100,58 @@ pub const fn operands(params: &[Param], args: bool) -> usize {
         i += 1;
     }
     count
+}
+
+/// Whether a parameter is this part of the context.
+const fn is_part(param: &Param, name: &str) -> bool {
+    crate::param::text::same(param.context, name)
+}
+
+/// For the macros: parameter `index` of a stage may stand where it stands.
+pub const fn in_order(params: &[Param], index: usize, stage: u32) {
+    const RECORDER: &str = <Recorder<'static> as Context<'static>>::NAME;
+    let param = &params[index];
+    assert!(
+        stage == XLA_FFI_ExecutionStage::EXECUTE.0 || !is_part(param, crate::future::CONTEXT),
+        "only `execute` may go on after it has returned, and so take `Later`"
+    );
+    let mut i = 0;
+    while i < index {
+        let before = &params[i];
+        i += 1;
+        assert!(
+            !(is_part(param, crate::future::CONTEXT) && is_part(before, crate::future::CONTEXT)),
+            "a call completes once: one parameter `Later` is enough"
+        );
+        assert!(
+            !(is_part(param, RECORDER) && is_part(before, RECORDER)),
+            "a recorder counts the commands that it records: one parameter `Recorder` is enough"
+        );
+        if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {
+            continue;
+        }
+        assert!(
+            !matches!(before.presence, Presence::Variadic),
+            "no operand can stand behind the remaining ones: put `RemainingArgs` and `RemainingRets` last"
+        );
+        assert!(
+            !matches!(
+                (before.presence, param.presence),
+                (Presence::Optional, Presence::Required)
+            ),
+            "a required operand cannot stand behind an optional one: which of them is missing?"
+        );
+    }
+}
+
+/// Whether a parameter reads or writes host memory.
+pub(crate) const fn uses_host_memory(params: &[Param]) -> bool {
+    let mut i = 0;
+    while i < params.len() {
+        if (params[i].takes_arg() || params[i].takes_ret()) && !params[i].device {
+            return true;
+        }
+        i += 1;
+    }
+    false
 }

@@ -1,7 +1,9 @@
 //! A handler, its stages and its attributes, as constant data.
 
-use crate::param::{Param, Presence};
+use crate::frame::host::Host;
+use crate::param::bind::At;
 use crate::param::text::{order, same};
+use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
 /// One stage of a handler.
@@ -119,7 +121,7 @@ impl HandlerInfo {
 
     /// Makes the types of user data that parameters take known to the host. What goes wrong here is
     /// told when the parameter is bound.
-    pub(crate) fn register_types(&self, host: crate::Host) {
+    pub(crate) fn register_types(&self, host: Host) {
         let params = self.stages.iter().flat_map(|stage| stage.params);
         for host_type in params.filter_map(|param| param.host_type) {
             let _ = host_type().id(host);
@@ -241,7 +243,91 @@ impl HandlerInfo {
     }
 
     /// All attributes over all stages.
-    pub(crate) fn attrs(&self) -> impl Iterator<Item = &'static Param> + use<'_> {
+    pub fn attrs(&self) -> impl Iterator<Item = &'static Param> + use<'_> {
         (0..).map_while(|index| self.attr(index))
+    }
+}
+
+/// What its author says of a handler beyond its operands.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The documentation comment.
+    pub doc: &'static str,
+    /// The handlers that compute its derivatives.
+    pub gradient: Option<Gradient>,
+    /// How calls may be batched.
+    pub batch: Batch,
+    /// Whether equal calls may give different results.
+    pub nondeterministic: bool,
+}
+
+/// The handlers that compute derivatives, by name; `docs/manifest.md` tells what they take and give.
+#[derive(Clone, Copy, Debug)]
+pub struct Gradient {
+    /// Cotangents of the arguments from those of the results.
+    pub vjp: Option<&'static str>,
+    /// What is called in the handler's place where a gradient is wanted.
+    pub forward: Option<&'static str>,
+    /// Tangents of the results from those of the arguments.
+    pub jvp: Option<&'static str>,
+    /// The transpose of the map from tangents to tangents.
+    pub transpose: Option<&'static str>,
+    /// Whether the handler is linear, and so its own `jvp`.
+    pub linear: bool,
+    /// The operands that these handlers get first; `None` for the arguments.
+    pub residuals: Option<&'static [&'static str]>,
+}
+
+/// How calls may be batched.
+#[derive(Clone, Copy, Debug)]
+pub enum Batch {
+    /// As the shape contract says.
+    Unsaid,
+    /// `leading`, `sequential` or `none`.
+    Word(&'static str),
+    /// Whether each argument may have one more leading dimension.
+    Each(&'static [bool]),
+    /// By another handler.
+    Handler(&'static str),
+}
+
+impl At {
+    /// For the macros: the place of parameter `index` of a stage.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn parameter(info: &HandlerInfo, params: &'static [Param], index: usize) -> Self {
+        let (mut arg, mut ret, mut i) = (0, 0, 0);
+        while i < index {
+            if params[i].takes_arg() {
+                arg += 1;
+            }
+            if params[i].takes_ret() {
+                ret += 1;
+            }
+            i += 1;
+        }
+        let param = params[index];
+        let attr = match param.kind {
+            Kind::Attrs => {
+                // Structs decode their members in sorted order, from the first on.
+                let mut first = usize::MAX;
+                let mut m = 0;
+                while m < param.members.len() {
+                    let position = info.attr_position(param.members[m].name);
+                    if position < first {
+                        first = position;
+                    }
+                    m += 1;
+                }
+                first
+            }
+            _ => info.attr_position(param.name),
+        };
+        Self {
+            param,
+            arg,
+            ret,
+            attr,
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! Whether the handlers that other handlers of a library name are there, told when the library is compiled.
 
-use crate::declare::handler_info::Batch;
-use crate::declare::handler_info::HandlerInfo;
+use crate::declare::handler_info::{Batch, HandlerInfo};
 use crate::declare::manifest::Library;
 use crate::param::text::{Text, same};
 

@@ -1,18 +1,13 @@
 //! The manifest: what a library says about itself, written when it is compiled. The format is
 //! described in `docs/manifest.md`.
 
-mod json;
-mod params;
-
-use crate::declare::handler_info::{About, Batch, Gradient};
-use crate::declare::handler_info::HandlerInfo;
-use crate::param::Kind;
-use crate::param::text::Text;
 use crate::declare::counts::uses_host_memory;
-use crate::legacy::target::{Layout, OperandShape, TargetInfo};
+use crate::declare::handler_info::{About, Batch, Gradient, HandlerInfo};
 use crate::frame::element::DataTypes;
-use xla_ffi_sys::XLA_FFI_ExecutionStage;
+use crate::param::text::Text;
+use crate::param::{Kind, Layout as Order, Param, Presence};
 use xla_ffi_sys::manifest::{HEAD, MAGIC, VERSION};
+use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType, XLA_FFI_ExecutionStage};
 
 /// A handler, what it says to callers, and the symbols of its stages.
 pub type Listed = (&'static HandlerInfo, About, &'static [&'static str]);
@@ -28,7 +23,31 @@ pub struct Library {
     /// order of [`HandlerInfo::stages`].
     pub handlers: &'static [Listed],
     /// Targets of the original custom calls.
-    pub legacy: &'static [&'static TargetInfo],
+    pub legacy: &'static [&'static ListedTarget],
+}
+
+/// Element type and dimensions of a target's operand.
+pub type OperandShape = (XLA_FFI_DataType, &'static [i64]);
+
+/// A target of the original custom calls, as a library lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedTarget {
+    /// Its name.
+    pub name: &'static str,
+    /// The platforms that it is registered for.
+    pub platforms: &'static [&'static str],
+    /// What hosts call, by this convention.
+    pub function: unsafe extern "C" fn(),
+    /// The convention's name.
+    pub convention: &'static str,
+    /// The convention's number.
+    pub signature: u32,
+    /// The number of the `CustomCallApiVersion` that every platform calls it with.
+    pub api_version: usize,
+    /// Arguments and results, where they are always the same.
+    pub shapes: Option<(&'static [OperandShape], &'static [OperandShape])>,
+    /// The form of its tuples and their structure, where there are some.
+    pub tuples: Option<(&'static str, &'static str)>,
 }
 
 /// Bytes that [`manifest`] needs for a library.
@@ -103,21 +122,19 @@ impl<const N: usize> Text<N> {
         self
     }
 
-    const fn target(mut self, library: &str, info: &TargetInfo) -> Self {
+    const fn target(mut self, library: &str, info: &ListedTarget) -> Self {
         self = self.head(info.name, info.platforms);
-        self = self.raw("],\"signature\":").string(info.function.name());
-        self = self
-            .raw(",\"api_version\":")
-            .number(info.function.api_version());
+        self = self.raw("],\"signature\":").string(info.convention);
+        self = self.raw(",\"api_version\":").number(info.api_version);
         self = self.raw(",\"symbol\":\"").escaped(library).raw("__");
         self = self.escaped(info.name).byte(b'"');
-        if let Some(Layout::Fixed(args, rets)) = info.layout {
+        if let Some((args, rets)) = info.shapes {
             self = self.raw(",\"args\":[").shapes(args);
             self = self.raw("],\"rets\":[").shapes(rets).byte(b']');
         }
-        if let Some(tuples) = info.tuples {
-            self = self.raw(",\"tuples\":").string(tuples.word());
-            self = self.raw(",\"structure\":").string(tuples.structure);
+        if let Some((form, structure)) = info.tuples {
+            self = self.raw(",\"tuples\":").string(form);
+            self = self.raw(",\"structure\":").string(structure);
         }
         self.byte(b'}')
     }
@@ -267,5 +284,124 @@ impl<const N: usize> Text<N> {
             s += 1;
         }
         self
+    }
+}
+
+impl<const N: usize> Text<N> {
+    const fn layout(self, layout: Order) -> Self {
+        match layout {
+            Order::Row => self,
+            Order::Column => self.raw(",\"layout\":\"column\""),
+            Order::Order(axes) => {
+                let mut list = self.raw(",\"layout\":[");
+                let mut i = 0;
+                while i < axes.len() {
+                    list = list.comma(i == 0).number(axes[i]);
+                    i += 1;
+                }
+                list.byte(b']')
+            }
+        }
+    }
+
+    pub(super) const fn operands(mut self, params: &[Param], args: bool) -> Self {
+        let mut first = true;
+        let mut i = 0;
+        while i < params.len() {
+            let param = &params[i];
+            if param.takes(args) {
+                self = self.comma(first).operand(param);
+                first = false;
+            }
+            i += 1;
+        }
+        self
+    }
+
+    const fn operand(mut self, param: &Param) -> Self {
+        let token = param.dtypes.is_only_token();
+        self = self.raw("{\"name\":").string(param.name);
+        self = self
+            .raw(",\"kind\":")
+            .string(if token { "token" } else { "buffer" });
+        self = self.raw(",\"dtypes\":").dtypes(param.dtypes);
+        self = self.raw(",\"rank\":");
+        self = match param.rank {
+            Some(rank) => self.number(rank),
+            None => self.raw("null"),
+        };
+        self = self.raw(",\"optional\":");
+        self = self.boolean(matches!(param.presence, Presence::Optional));
+        self = self.raw(",\"variadic\":");
+        self = self.boolean(matches!(param.presence, Presence::Variadic));
+        if matches!(param.kind, Kind::InOut) {
+            self = self.raw(",\"inout\":true");
+        }
+        self.layout(param.layout).doc(param.doc).byte(b'}')
+    }
+
+    pub(super) const fn dtypes(mut self, dtypes: DataTypes) -> Self {
+        if dtypes.is_any() {
+            return self.raw("null");
+        }
+        self = self.byte(b'[');
+        let mut first = true;
+        let mut i = 0;
+        while i < ELEMENT_TYPES.len() {
+            let dtype = ELEMENT_TYPES[i].dtype;
+            if let (true, Some(name)) = (dtypes.contains(dtype), dtype.name()) {
+                self = self.comma(first).string(name);
+                first = false;
+            }
+            i += 1;
+        }
+        self.byte(b']')
+    }
+
+    pub(super) const fn attrs(mut self, info: &HandlerInfo) -> Self {
+        let mut i = 0;
+        while let Some(attr) = info.attr(i) {
+            self = self.comma(i == 0).attr(attr, None);
+            i += 1;
+        }
+        self
+    }
+
+    /// An attribute, and behind it the known entries of a dictionary.
+    const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
+        self = self.raw("{\"name\":").string(attr.name);
+        if let Some(dictionary) = from {
+            self = self.raw(",\"from\":").string(dictionary);
+        }
+        self = self.raw(",\"type\":").string(attr.attr.name());
+        self = self.raw(",\"optional\":");
+        self = self.boolean(!matches!(attr.presence, Presence::Required));
+        self = self.raw(",\"default\":");
+        self = match attr.default {
+            Some(json) => self.raw(json),
+            None => self.raw("null"),
+        };
+        self = self.raw(",\"narrow\":").boolean(attr.narrow);
+        if let Some(min) = attr.range.min {
+            self = self.raw(",\"min\":").raw(min.json);
+        }
+        if let Some(max) = attr.range.max {
+            self = self.raw(",\"max\":").raw(max.json);
+        }
+        self = self.doc(attr.doc).byte(b'}');
+        let mut i = 0;
+        while i < attr.members.len() {
+            self = self.byte(b',').attr(&attr.members[i], Some(attr.name));
+            i += 1;
+        }
+        self
+    }
+
+    /// The key `doc`, where there is something to say.
+    pub(super) const fn doc(self, doc: &str) -> Self {
+        if doc.is_empty() {
+            return self;
+        }
+        self.raw(",\"doc\":").string(doc)
     }
 }

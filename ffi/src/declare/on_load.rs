@@ -2,10 +2,11 @@
 //!
 //! The host's function table is looked for among what the process has loaded, without linking to it.
 
-use crate::frame::host::Host;
-use crate::declare::manifest::Library;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
+
+use crate::declare::manifest::Library;
+use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
 /// What hosts call the function that gives their table: XLA's own, in C++, and the C one of its header.

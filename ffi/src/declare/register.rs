@@ -1,12 +1,11 @@
 //! Registration of a whole library from inside it.
 
-use crate::frame::host::Host;
-use crate::declare::handler_info::{About, Batch};
-use crate::declare::handler_info::HandlerInfo;
-use crate::declare::manifest::Listed;
-use crate::error::ErrorCode;
-use crate::legacy::target::TargetInfo;
 use std::ffi::{CStr, c_char};
+
+use crate::declare::handler_info::{About, Batch, HandlerInfo};
+use crate::declare::manifest::{Listed, ListedTarget};
+use crate::error::ErrorCode;
+use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
 /// The entry points of a handler's stages, by number.
@@ -94,10 +93,23 @@ pub trait Missing {
     /// A handler that is registered nowhere.
     const REGISTRABLE: Registrable = (&NOBODY, [None; 5]);
     /// A target of no name.
-    const TARGET: &'static TargetInfo = &TargetInfo::NONE;
+    const TARGET: &'static ListedTarget = &NO_TARGET;
 }
 
 impl<T> Missing for T {}
+
+unsafe extern "C" fn nothing() {}
+
+const NO_TARGET: ListedTarget = ListedTarget {
+    name: "",
+    platforms: &[],
+    function: nothing,
+    convention: "",
+    signature: 0,
+    api_version: 0,
+    shapes: None,
+    tuples: None,
+};
 
 const NOBODY: HandlerInfo = HandlerInfo {
     name: "",

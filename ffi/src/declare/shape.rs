@@ -75,13 +75,14 @@
 //! # Ok::<(), internal::Error>(())
 //! ```
 
+use crate::declare::contract::{Given, NotGiven};
+use crate::declare::counts::Counts;
+use crate::error::problems::{Problems, number, put};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::raw_buffer::RawBuffer;
-use crate::declare::counts::Counts;
-use crate::declare::contract::{Given, NotGiven};
 use crate::param::Param;
 use crate::param::mismatch::show;
-use crate::error::problems::{Problems, number, put};
 
 /// One dimension of an entry.
 #[doc(hidden)]
@@ -486,11 +487,11 @@ fn sides(
 ///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the dimensions differ.
-pub fn equal(name: &str, dims: &[usize], expected: &[usize]) -> crate::Result<()> {
+pub fn equal(name: &str, dims: &[usize], expected: &[usize]) -> Result<()> {
     if dims == expected {
         return Ok(());
     }
-    Err(crate::Error::invalid_argument(format!(
+    Err(Error::invalid_argument(format!(
         "`{name}`: expected shape {expected:?}, got {dims:?}"
     )))
 }
@@ -507,13 +508,11 @@ pub fn equal(name: &str, dims: &[usize], expected: &[usize]) -> crate::Result<()
 ///
 /// # Errors
 /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when it cannot be counted.
-pub fn element_count(dims: &[usize]) -> crate::Result<usize> {
+pub fn element_count(dims: &[usize]) -> Result<usize> {
     if dims.contains(&0) {
         return Ok(0);
     }
     dims.iter()
         .try_fold(1usize, |count, dim| count.checked_mul(*dim))
-        .ok_or_else(|| {
-            crate::Error::out_of_range(format!("a shape of {dims:?} has too many elements"))
-        })
+        .ok_or_else(|| Error::out_of_range(format!("a shape of {dims:?} has too many elements")))
 }

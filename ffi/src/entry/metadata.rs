@@ -1,7 +1,7 @@
 //! What a handler answers when the host asks for its metadata.
 
-use crate::frame::host::Host;
 use crate::declare::handler_info::HandlerInfo;
+use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
 /// Answers a metadata call, with an error where the handler is of no use to this host; `None` when it
@@ -82,4 +82,29 @@ pub(crate) unsafe fn answer_metadata(
         }
     }
     Some(std::ptr::null_mut())
+}
+
+/// What a handler that takes an `Invocation` answers a host that is no runtime of this image, when
+/// it is registered: an error, or null where nothing stands against it. `None` where the host gave no
+/// table to make an error with; then the question stays unanswered, which hosts refuse, too.
+///
+/// # Safety
+/// `api` is null or names a host's table.
+#[cfg(feature = "internal")]
+pub(crate) unsafe fn refuse_registration(
+    api: *const XLA_FFI_Api,
+    name: &str,
+) -> Option<*mut XLA_FFI_Error> {
+    // SAFETY: the caller's promise.
+    let Err(error) = (unsafe { xla_ffi_runtime::internal::accept_registration(api) }) else {
+        return Some(std::ptr::null_mut());
+    };
+    if api.is_null() {
+        crate::error::panics::tell(format_args!("{name}: {}", error.message()));
+        return None;
+    }
+    let error = crate::entry::outcome::plain(&error);
+    // SAFETY: the caller's promise.
+    let host = unsafe { Host::new(api) };
+    Some(host.make_error(error.code(), error.message()))
 }

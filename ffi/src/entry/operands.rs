@@ -1,14 +1,14 @@
 //! Whether a call has the operands and attributes that its handler declares: their numbers, and
 //! that no result shares memory with another operand. For the macros.
 
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
 use crate::declare::counts::{Counts, counts_matter, operands};
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
-use crate::param::{Param, Presence};
 use crate::entry::Stage;
 use crate::entry::diagnose::overlaps;
 use crate::error::problems::Problems;
+use crate::frame::Frame;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::param::{Param, Presence};
 
 /// For the macros: whether the numbers of operands and attributes are as declared.
 #[doc(hidden)]

@@ -1,11 +1,12 @@
 //! What handlers may return.
 
-use crate::frame::Frame;
 use crate::context::store_state;
+use crate::error::{Error, ErrorCode, Result};
+use crate::frame::Frame;
 use crate::frame::host_type::State;
 use crate::frame::pending::Flow;
-use crate::error::{Error, Result};
 use crate::future::Future;
+use xla_ffi_sys::XLA_FFI_Error;
 
 /// The return type of the execute stage: nothing, a `Result` whose error becomes an [`Error`], or
 /// a [`Future`].
@@ -156,4 +157,35 @@ pub fn completed(outcome: impl LateOutcome) -> Result<()> {
 #[doc(hidden)]
 pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcome: T) -> Flow {
     outcome.flow(frame, STAGE)
+}
+
+/// The error without its chain of causes.
+#[cfg(feature = "internal")]
+pub(crate) fn plain(error: &xla_ffi_runtime::Error) -> Error {
+    let code = ErrorCode::from_raw(error.code().raw());
+    let code = code.unwrap_or(ErrorCode::Unknown);
+    Error::new(code, error.message().to_owned())
+}
+
+/// The host's error object: the runtime's own where the host is that runtime, for no other host can
+/// read or free it.
+#[cold]
+#[cfg(feature = "internal")]
+pub(crate) fn make_error(frame: &Frame<'_>, error: xla_ffi_runtime::Error) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame of the current call.
+    let invocation = unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) };
+    if invocation.is_ok() {
+        return xla_ffi_runtime::internal::raise(error);
+    }
+    let plain = plain(&error);
+    destroy(error);
+    frame.host().make_error(plain.code(), plain.message())
+}
+
+/// Destroys an error, whose cause is the user's: its destructor may panic.
+#[cfg(feature = "internal")]
+pub(crate) fn destroy(error: xla_ffi_runtime::Error) {
+    if let Err(panic) = crate::error::panics::destroy(error) {
+        crate::error::panics::discard(panic);
+    }
 }

@@ -1,13 +1,15 @@
 //! The errors by which an entry point refuses a call, or passes on how it failed.
 
-use crate::frame::{FRAME_SIZE, Frame};
-use crate::frame::host::Host;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
 use crate::declare::handler_info::HandlerInfo;
-use crate::param::Param;
 use crate::entry::diagnose;
 use crate::error::problems::Problems;
+use crate::error::wording::{DEVICE, SHORT_FRAME};
 use crate::error::{Error, ErrorCode};
-use crate::error::wording::SHORT_FRAME;
+use crate::frame::host::Host;
+use crate::frame::{FRAME_SIZE, Frame};
+use crate::param::Param;
 use xla_ffi_sys::*;
 
 // The frame goes by value to what follows: it is one pointer, and stays in a register that way.
@@ -52,7 +54,7 @@ pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *
         crate::error::problems::stage_name(frame.stage())
     );
     let (message, _) =
-        crate::error::problems::message(info, stage, &mut |problems| problems.push(&why));
+        crate::error::problems::message(info.name, stage, &mut |problems| problems.push(&why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
@@ -68,7 +70,7 @@ pub(crate) fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, code) = crate::error::problems::message(info, stage, &mut |problems| {
+    let (message, code) = crate::error::problems::message(info.name, stage, &mut |problems| {
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {
@@ -93,4 +95,57 @@ pub(crate) fn panicked(
 #[inline(never)]
 pub(crate) fn failed(frame: Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
     frame.host().make_error(error.code(), error.message())
+}
+
+/// The first host that was found to have contexts without a stream, that is, whose operands lie in host
+/// memory: in most processes it is the only one.
+static FIRST: AtomicPtr<XLA_FFI_Api> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The others, each at the hash of its address, where a later one replaces it.
+static OTHERS: [AtomicPtr<XLA_FFI_Api>; 256] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; 256];
+
+/// Returns true if operands are in host memory. Each host is asked once, unless its place in `OTHERS` is taken.
+#[inline(always)]
+pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
+    let api = frame.host().api().cast_mut();
+    FIRST.load(Ordering::Relaxed) == api || ask_for_stream(*frame)
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
+    let api = frame.host().api().cast_mut();
+    let hash = (api.addr() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56;
+    let known = &OTHERS[hash as usize];
+    if known.load(Ordering::Relaxed) == api {
+        return true;
+    }
+    crate::error::panics::install();
+    // SAFETY: the frame's own context.
+    let stream = unsafe { frame.host().stream(frame.ctx()) };
+    if stream.is_ok_and(|stream| !stream.is_null()) {
+        return false;
+    }
+    // GPU hosts have no stream in their early stages: those prove nothing.
+    if frame.stage() != XLA_FFI_ExecutionStage::EXECUTE.0 {
+        return true;
+    }
+    let null = std::ptr::null_mut();
+    let first = FIRST.compare_exchange(null, api, Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_err() {
+        known.store(api, Ordering::Relaxed);
+    }
+    true
+}
+
+#[cold]
+pub(crate) fn refuse_device(frame: Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
+    frame.host().make_error(
+        ErrorCode::FailedPrecondition,
+        &format!(
+            "{}{DEVICE}, or take `DeviceBuffer` and `DeviceOut` in place of `Buffer` and `Out`",
+            info.name
+        ),
+    )
 }

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
 use crate::declare::handler_info::HandlerInfo;
-use crate::param::{Kind, Param, Presence};
+use crate::frame::Frame;
 use crate::frame::pending::Flow;
+use crate::frame::raw_buffer::RawBuffer;
 use crate::frame::written::{Entry, HERE, Ledger, Results};
+use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// How a call went that is over, unless it left results unwritten.
@@ -57,7 +57,10 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             });
         }
     }
-    Ledger { info, entries }
+    Ledger {
+        handler: info.name,
+        entries,
+    }
 }
 
 /// While a handler runs; handlers that call handlers nest.

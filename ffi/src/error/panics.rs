@@ -41,7 +41,7 @@ fn install_now() {
 }
 
 /// A panic as text: who, what and where. What was thrown is destroyed.
-pub(crate) fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
+pub fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
     let what = panic
         .downcast_ref::<&str>()
         .copied()
@@ -84,7 +84,7 @@ pub(crate) fn discard(panic: Box<dyn Any + Send>) {
 /// nobody reads any more, and our caller may be C.
 #[cold]
 #[inline(never)]
-pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+pub fn tell(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "xla-ffi: {text}");
 }

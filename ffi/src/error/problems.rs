@@ -1,8 +1,8 @@
 //! What is wrong with a call, collected: a line for each problem, and the message that they make.
 
-use crate::declare::handler_info::HandlerInfo;
-use crate::error::ErrorCode;
 use std::borrow::Cow;
+
+use crate::error::{Error, ErrorCode};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// Collects what is wrong with one call: a line for each problem. [`Bind::explain`] is given it.
@@ -85,8 +85,8 @@ impl<'a> Problems<'a> {
 
     /// Adds what a part of the context answered; `UNIMPLEMENTED` stays that if nothing else is
     /// wrong.
-    pub fn context(&mut self, what: &str, error: &crate::Error) {
-        if error.code() != crate::ErrorCode::Unimplemented {
+    pub fn context(&mut self, what: &str, error: &Error) {
+        if error.code() != ErrorCode::Unimplemented {
             self.other_than_lacks = true;
         }
         let text = self.next();
@@ -155,12 +155,12 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
 /// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
 /// wrong; and its code.
 pub(crate) fn message(
-    info: &HandlerInfo,
+    handler: &str,
     stage: u32,
     tell: &mut dyn FnMut(&mut Problems<'_>),
 ) -> (String, ErrorCode) {
     let mut text = String::with_capacity(256);
-    put(&mut text, &[info.name, " (", &stage_name(stage), "): "]);
+    put(&mut text, &[handler, " (", &stage_name(stage), "): "]);
     let mut problems = Problems::new(&mut text, "\n  ");
     tell(&mut problems);
     let (count, start) = (problems.count, problems.start);

@@ -2,6 +2,7 @@
 //! `include/xla_ffi/facts.h`, so that C and C++ say the same.
 
 use std::fmt;
+
 use xla_ffi_sys::{Feature, Revision};
 
 /// What a feature is called where it is missing.

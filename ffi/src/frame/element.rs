@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::frame::element::{Narrow, Wide};
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 
 /// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the
@@ -321,7 +320,7 @@ impl fmt::Display for DataTypes {
 }
 
 /// The C name of an element type without its prefix, or its number.
-pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
+pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
     match dtype.name() {
         Some(name) if dtype != XLA_FFI_DataType::INVALID => Cow::Borrowed(name),
         _ => Cow::Owned(format!("element type {}", dtype.0)),
@@ -345,7 +344,7 @@ pub const fn bit_width(dtype: XLA_FFI_DataType) -> Option<usize> {
 /// Bytes of `len` elements, sub-byte types packed; `None` for types whose size is not known, and for
 /// more bytes than can be addressed. r3 and r4 send packed types as dtype 0, so that guessing a byte
 /// an element would reach past the end.
-pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
+pub fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
     let bits = bit_width(dtype)?;
     let bytes = if bits < 8 {
         len.checked_mul(bits)?.div_ceil(8)
@@ -389,3 +388,70 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
     assert!(rank <= u32::MAX as usize, "no array has so many dimensions");
     Some(rank)
 }
+
+/// Conversion from a number of another type, exact or refused; floats are rounded to nearest.
+pub(crate) trait Narrow: Sized {
+    fn from_int(value: i128) -> Option<Self>;
+    fn from_float(value: f64) -> Option<Self>;
+}
+
+macro_rules! narrow_int {
+    ($($ty:ty)*) => {
+        $(impl Narrow for $ty {
+            fn from_int(value: i128) -> Option<Self> {
+                value.try_into().ok()
+            }
+
+            fn from_float(_: f64) -> Option<Self> {
+                None
+            }
+        })*
+    };
+}
+
+narrow_int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+impl Narrow for f64 {
+    fn from_int(value: i128) -> Option<Self> {
+        let float = value as Self;
+        (float as i128 == value).then_some(float)
+    }
+
+    fn from_float(value: f64) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Narrow for f32 {
+    fn from_int(value: i128) -> Option<Self> {
+        let float = value as Self;
+        (float as i128 == value).then_some(float)
+    }
+
+    fn from_float(value: f64) -> Option<Self> {
+        let float = value as Self;
+        (float.is_finite() || !value.is_finite()).then_some(float)
+    }
+}
+
+/// An integer of any width, or a float, widened.
+#[derive(Clone, Copy, Debug)]
+pub enum Wide {
+    /// An integer.
+    Int(i128),
+    /// A float.
+    Float(f64),
+}
+
+macro_rules! wide {
+    ($kind:ident $($ty:ty)*) => {
+        $(impl From<$ty> for Wide {
+            fn from(value: $ty) -> Self {
+                Self::$kind(value.into())
+            }
+        })*
+    };
+}
+
+wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
+wide!(Float f32 f64);

@@ -3,12 +3,10 @@
 
 use std::any::Any;
 use std::ffi::c_void;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::attribute::{AttrValue, Attribute};
 use crate::frame::Frame;
-use crate::frame::raw_attribute::RawAttrs;
+use crate::frame::raw_attribute::{RawAttr, RawAttrs};
 use crate::frame::raw_buffer::RawBuffer;
 use xla_ffi_sys::*;
 
@@ -85,7 +83,7 @@ impl Keeper {
     fn attrs(&mut self, attrs: RawAttrs<'_>) -> XLA_FFI_Attrs {
         let (mut types, mut names, mut values) = (Vec::new(), Vec::new(), Vec::new());
         for index in 0..attrs.len() {
-            let (kind, value) = self.value(AttrValue(attrs.value(index)));
+            let (kind, value) = self.value(attrs.value(index));
             let name = self.span(attrs.name(index));
             types.push(kind);
             names.push(self.one(name).cast::<XLA_FFI_ByteSpan>());
@@ -101,16 +99,16 @@ impl Keeper {
         }
     }
 
-    fn value(&mut self, value: AttrValue<'_>) -> (XLA_FFI_AttrType, *mut c_void) {
-        if let Some(text) = value.0.string() {
+    fn value(&mut self, value: RawAttr<'_>) -> (XLA_FFI_AttrType, *mut c_void) {
+        if let Some(text) = value.string() {
             let span = self.span(text);
             return (XLA_FFI_AttrType::STRING, self.one(span));
         }
-        if let Some(dictionary) = value.0.dictionary() {
+        if let Some(dictionary) = value.dictionary() {
             let attrs = self.attrs(dictionary);
             return (XLA_FFI_AttrType::DICTIONARY, self.one(attrs));
         }
-        if let Some(scalar) = value.0.scalar() {
+        if let Some(scalar) = value.scalar() {
             // Wide enough and aligned for every scalar.
             let copy = self.one(scalar.bits());
             return (
@@ -121,7 +119,7 @@ impl Keeper {
                 }),
             );
         }
-        if let Some(array) = value.0.array() {
+        if let Some(array) = value.array() {
             let data = if array.data().is_null() {
                 std::ptr::null_mut()
             } else {
@@ -192,98 +190,3 @@ impl OwnedFrame {
         unsafe { Frame::new(self.raw.as_ptr()) }
     }
 }
-
-/// A parameter that an asynchronous handler may keep after the call has returned: it reaches
-/// nothing but operand data, copies, and objects that live until the call completes. `async fn` handlers ask it
-/// of their parameters. Types that derive [`Bind`](macro@crate::Bind) have it if what they are made from has it.
-///
-/// ```
-/// use xla_ffi::{Bind, prelude::*};
-///
-/// #[derive(Bind)]
-/// #[bind(from = Buffer<'f, f32, 1>)]
-/// struct Weights<'f>(Buffer<'f, f32, 1>);
-///
-/// impl<'f> From<Buffer<'f, f32, 1>> for Weights<'f> {
-///     fn from(buffer: Buffer<'f, f32, 1>) -> Self {
-///         Self(buffer)
-///     }
-/// }
-///
-/// #[xla_ffi::handler]
-/// async fn total(weights: Weights, mut y: Out<f32, 0>) -> Result<()> {
-///     std::future::ready(()).await;
-///     y.fill(weights.0.iter().sum());
-///     Ok(())
-/// }
-///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<total>("{}")?
-///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
-///     .ret(Shape::new(DType::F32, [])?);
-/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3.0_f32]));
-/// # Ok::<(), internal::Error>(())
-/// ```
-///
-/// # Safety
-/// No method of the type uses the call's context.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` ends with the call, but an async handler goes on after it",
-    note = "operands, attributes, `RunId`, `DeviceOrdinal`, `UserData` and state may be kept; thread \
-            pool, stream, scratch memory, options and extensions may not: use them in a handler that \
-            is not async"
-)]
-pub unsafe trait OutlivesCall {}
-
-macro_rules! outlives {
-    ($({$($generics:tt)*} $ty:ty;)*) => {
-        $(
-            // SAFETY: holds operand data, copies, or an object that the host keeps.
-            unsafe impl<$($generics)*> OutlivesCall for $ty {}
-        )*
-    };
-}
-
-outlives! {
-    {T, const RANK: usize} crate::Buffer<'_, T, RANK>;
-    {T, const RANK: usize} crate::Out<'_, T, RANK>;
-    {T, const RANK: usize} crate::InOut<'_, T, RANK>;
-    {P, const RANK: usize} crate::Packed<'_, P, RANK>;
-    {P, const RANK: usize} crate::PackedOut<'_, P, RANK>;
-    {} crate::AnyBuffer<'_>;
-    {} crate::AnyOut<'_>;
-    {} crate::RemainingArgs<'_>;
-    {} crate::RemainingRets<'_>;
-    {S, const RANK: usize} crate::OneOf<'_, S, RANK>;
-    {S, const RANK: usize} crate::OneOfOut<'_, S, RANK>;
-    {T, const RANK: usize} crate::DeviceBuffer<'_, T, RANK>;
-    {T, const RANK: usize} crate::DeviceOut<'_, T, RANK>;
-    {} crate::AnyDeviceBuffer<'_>;
-    {} crate::AnyDeviceOut<'_>;
-    {} crate::Token<'_>;
-    {} crate::TokenOut<'_>;
-    {} crate::RunId;
-    {} crate::DeviceOrdinal;
-    {} crate::Cancellation;
-    {T} crate::UserData<'_, T>;
-    {T} crate::StateRef<'_, T>;
-    {T} crate::Prepared<'_, T>;
-    {T} crate::Initialized<'_, T>;
-    {T: OutlivesCall} Option<T>;
-}
-
-/// For `#[derive(Bind)]`: stands for what a type is made from. The lifetime lets the bound wait until it is asked for.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Made<'f, T>(PhantomData<(&'f (), T)>);
-
-// SAFETY: as that from which it is made.
-unsafe impl<T: OutlivesCall> OutlivesCall for Made<'_, T> {}
-
-// SAFETY: attributes are copied with the frame.
-unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}
-
-/// For the macros: does not compile for parameters that end with the call.
-#[doc(hidden)]
-#[inline(always)]
-pub fn outlives_call<T: OutlivesCall>(_: &T) {}

@@ -9,14 +9,29 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
-use crate::frame::host::Host;
-use crate::frame::pending::Flow;
 use crate::error::{Error, Result};
-#[cfg(debug_assertions)]
-use crate::frame::written::Results;
+use crate::frame::host::Host;
 use crate::frame::sync::atomic::{AtomicU8, Ordering};
 use crate::frame::sync::{Condvar, Mutex, UnsafeCell};
+#[cfg(debug_assertions)]
+use crate::frame::written::Results;
 use xla_ffi_sys::XLA_FFI_Future;
+
+/// How a call went.
+#[derive(Debug)]
+pub enum Flow {
+    /// It worked.
+    Done,
+    /// It is under way; the frame gets this future.
+    Pending(*mut std::ffi::c_void),
+    /// A parameter did not decode; the handler did not run.
+    Mismatch,
+    /// It failed.
+    Failed(Error),
+    /// It failed, and this is the embedded runtime's own error for it.
+    #[cfg(feature = "internal")]
+    Status(Box<xla_ffi_runtime::Error>),
+}
 
 struct Call {
     // OPEN until a party speaks: then LEFT by the return, or DONE by the completion.

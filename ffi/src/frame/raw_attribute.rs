@@ -4,12 +4,12 @@
 use std::cmp::Ordering;
 use std::ffi::c_void;
 use std::marker::PhantomData;
+
+use crate::frame::element::Element;
 use xla_ffi_sys::{
     XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_ByteSpan, XLA_FFI_DataType,
     XLA_FFI_Scalar,
 };
-
-use crate::frame::element::Element;
 
 /// The value at `index` of a list.
 ///
@@ -263,8 +263,8 @@ impl RawScalar<'_> {
 impl RawScalar<'_> {
     /// The bytes of the value, in memory that is wide enough and aligned for every type.
     pub(crate) fn bits(self) -> u128 {
-        let size = crate::frame::element::bit_width(self.scalar.dtype)
-            .map_or(0, |bits| bits.div_ceil(8));
+        let size =
+            crate::frame::element::bit_width(self.scalar.dtype).map_or(0, |bits| bits.div_ceil(8));
         let mut bits = 0u128;
         // SAFETY: the value has `size` bytes, by its type, and so has a u128.
         unsafe {

@@ -6,7 +6,7 @@ use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
 /// A buffer of the frame whose `struct_size` has been checked.
 #[derive(Clone, Copy)]
-pub(crate) struct RawBuffer<'f> {
+pub struct RawBuffer<'f> {
     raw: &'f XLA_FFI_Buffer,
 }
 
@@ -48,8 +48,9 @@ impl<'f> RawBuffer<'f> {
         (raw.struct_size >= XLA_FFI_Buffer::STRUCT_SIZE).then_some(Self { raw })
     }
 
+    /// Its element type.
     #[inline(always)]
-    pub(crate) fn dtype(self) -> XLA_FFI_DataType {
+    pub fn dtype(self) -> XLA_FFI_DataType {
         self.raw.dtype
     }
 
@@ -58,8 +59,9 @@ impl<'f> RawBuffer<'f> {
         self.raw.rank
     }
 
+    /// The address of its elements.
     #[inline(always)]
-    pub(crate) fn data(self) -> *mut std::ffi::c_void {
+    pub fn data(self) -> *mut std::ffi::c_void {
         self.raw.data
     }
 
@@ -94,7 +96,7 @@ impl<'f> RawBuffer<'f> {
     /// The dimensions and their product; `None` when a dimension is negative, there are none where
     /// the rank says so, or the product overflows.
     #[inline]
-    pub(crate) fn shape(self) -> Option<(&'f [usize], usize)> {
+    pub fn shape(self) -> Option<(&'f [usize], usize)> {
         let dims = self.ranked(None)?;
         Some((unsigned(dims), count(dims, 1)?))
     }
@@ -186,4 +188,31 @@ fn count(dims: &[i64], size: usize) -> Option<usize> {
         Some(len.saturating_mul(usize::try_from(dim).ok()?))
     })?;
     (len.saturating_mul(size) <= isize::MAX as usize).then_some(len)
+}
+
+/// Slices of memory that is written element by element. Rust's own functions for it are younger than the oldest
+/// Rust that this crate builds with.
+pub(crate) mod uninit {
+    use std::mem::MaybeUninit;
+
+    /// Copies `source` into `room`, which has as many elements.
+    #[inline]
+    pub(crate) fn copy<'a, T: Copy>(room: &'a mut [MaybeUninit<T>], source: &[T]) -> &'a mut [T] {
+        assert_eq!(room.len(), source.len(), "elements to copy");
+        for (slot, value) in room.iter_mut().zip(source) {
+            slot.write(*value);
+        }
+        // SAFETY: every element was written by the loop.
+        unsafe { written(room) }
+    }
+
+    /// The elements of a slice that has been written.
+    ///
+    /// # Safety
+    /// Every element is initialised.
+    #[inline]
+    pub(crate) unsafe fn written<T>(room: &mut [MaybeUninit<T>]) -> &mut [T] {
+        // SAFETY: a `MaybeUninit<T>` lies in memory as a `T` does, and by the caller's promise it is one.
+        unsafe { &mut *(std::ptr::from_mut(room) as *mut [T]) }
+    }
 }

@@ -1,11 +1,10 @@
 //! What threads share memory by: the standard library's, or loom's, which tries every order in which
 //! threads can meet. The models stand beside what they model, in modules called `loom_tests`.
 
-#[cfg(not(loom))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
-
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
 /// Memory that parties hand to each other by a change of state elsewhere.
 #[cfg(loom)]

@@ -7,9 +7,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::declare::handler_info::HandlerInfo;
-use crate::error::problems;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, problems};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// A result that has to be written.
@@ -24,7 +22,8 @@ pub(crate) struct Entry {
 
 /// The results of a call under way.
 pub(crate) struct Ledger {
-    pub(crate) info: &'static HandlerInfo,
+    /// The handler's name.
+    pub(crate) handler: &'static str,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -36,7 +35,7 @@ fn ledgers() -> MutexGuard<'static, Vec<Weak<Ledger>>> {
 }
 
 /// Word that memory is handed out for writing, from this address on.
-pub(crate) fn touched(data: *const u8) {
+pub fn touched(data: *const u8) {
     for ledger in ledgers().iter().filter_map(Weak::upgrade) {
         for entry in &ledger.entries {
             if (entry.start..entry.start + entry.bytes).contains(&data.addr()) {
@@ -62,7 +61,7 @@ impl Ledger {
             return Ok(());
         }
         let stage = XLA_FFI_ExecutionStage::EXECUTE.0;
-        let (message, _) = problems::message(self.info, stage, &mut |problems| {
+        let (message, _) = problems::message(self.handler, stage, &mut |problems| {
             for Entry { name, number, .. } in self.entries.iter().filter(is_left) {
                 let number = number
                     .map(|number| format!("[{number}]"))

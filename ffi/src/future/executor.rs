@@ -13,10 +13,10 @@
 //!   goes would wait for users' code with the loader's lock held.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::entry::pin;
 use crate::error::{Error, Result};
 
 /// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
@@ -57,7 +57,7 @@ struct State {
 pub(crate) fn run(job: Box<dyn Job>) {
     static CURRENT: OnceLock<(u32, Executor)> = OnceLock::new();
     let (process, executor) = CURRENT.get_or_init(|| {
-        pin::pin();
+        pin();
         (std::process::id(), Executor::default())
     });
     match refuse_forked(*process) {
@@ -154,3 +154,33 @@ impl Executor {
         }
     }
 }
+
+/// Keeps the library in memory for the rest of the process, since it has threads that would run on without it.
+pub(crate) fn pin() {
+    static PINNED: AtomicBool = AtomicBool::new(false);
+    if !PINNED.swap(true, Ordering::Relaxed) {
+        pin_now();
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn pin_now() {
+    use libc::{RTLD_LAZY, RTLD_NODELETE, RTLD_NOLOAD};
+
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    let here = (pin_now as fn() as *const ()).cast();
+    // SAFETY: dladdr writes `info` where it knows the address.
+    if unsafe { libc::dladdr(here, info.as_mut_ptr()) } == 0 {
+        return;
+    }
+    // SAFETY: written by dladdr.
+    let info = unsafe { info.assume_init() };
+    // What is in memory already is not loaded again; where this is the program itself there may be
+    // nothing of that name, and nothing to pin.
+    // SAFETY: a C string of the loader's.
+    unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
+}
+
+/// Elsewhere the threads' own counts on the library have to do.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn pin_now() {}

@@ -7,17 +7,16 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::frame::Frame;
-use crate::frame::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::frame::element::{Element, bit_width, byte_size};
+use crate::frame::raw_buffer::{RawBuffer, Typed};
 use crate::future::split::Divide;
 use crate::future::{Detach, Kept};
 use crate::operand::buffer::Buffer;
-use crate::frame::element::{Element, bit_width, byte_size};
 use crate::operand::inout::InOut;
 use crate::operand::out::Out;
-use crate::operand::untyped::AnyBuffer;
-use crate::operand::untyped::AnyOut;
+use crate::operand::untyped::{AnyBuffer, AnyOut};
 use xla_ffi_sys::XLA_FFI_Buffer;
 
 /// The parts of a typed operand: where the data lies, its dimensions (copied), its length.

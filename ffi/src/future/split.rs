@@ -10,9 +10,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::future::{Kept, Promise};
 use crate::frame::sync::atomic::{AtomicUsize, Ordering};
 use crate::frame::sync::{Mutex, MutexGuard};
+use crate::future::{Kept, Promise};
 
 /// Operands kept for later that the parts of a call can share.
 /// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::Detach) makes of this

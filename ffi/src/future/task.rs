@@ -9,14 +9,12 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use crate::error::{Error, Result, panics};
 use crate::frame::Frame;
 use crate::frame::owned::OwnedFrame;
-use crate::frame::pending::Flow;
-use crate::error::panics;
-use crate::error::{Error, Result};
-use crate::future::executor;
-use crate::frame::pending::{Completion, pair};
+use crate::frame::pending::{Completion, Flow, pair};
 use crate::frame::sync::{Mutex, MutexGuard};
+use crate::future::executor;
 
 /// The future of a call, which borrows from the call's frame.
 pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;

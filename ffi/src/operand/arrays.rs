@@ -2,15 +2,14 @@
 
 use std::mem::MaybeUninit;
 
+use crate::error::{Error, Result};
+use crate::frame::element::Element;
+use crate::operand::buffer::Buffer;
+use crate::operand::inout::InOut;
+use crate::operand::out::Out;
 use ndarray::{
     ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IntoDimension, Ix, IxDyn,
 };
-
-use crate::error::{Error, Result};
-use crate::operand::buffer::Buffer;
-use crate::frame::element::Element;
-use crate::operand::inout::InOut;
-use crate::operand::out::Out;
 
 fn too_large(error: ndarray::ShapeError) -> Error {
     Error::out_of_range(format!("the shape is too large for `ndarray`: {error}"))
@@ -19,7 +18,7 @@ fn too_large(error: ndarray::ShapeError) -> Error {
 fn fixed<const RANK: usize>(dims: &[usize]) -> [usize; RANK] {
     const {
         assert!(
-            RANK != crate::ANY_RANK,
+            RANK != crate::frame::element::ANY_RANK,
             "`view` needs a fixed rank; `view_dyn` takes any"
         );
     };

@@ -2,14 +2,13 @@
 
 use std::ops::Deref;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::{RawBuffer, Typed};
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
+use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::raw_buffer::{RawBuffer, Typed};
 use crate::operand::rows::Rows;
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 
 /// An argument with elements of type `T`, in row-major order whatever layout the caller asked for.
 ///

@@ -2,15 +2,14 @@
 
 use std::marker::PhantomData;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
+use crate::frame::Frame;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::raw_buffer::RawBuffer;
 #[cfg(debug_assertions)]
 use crate::frame::written::touched;
-use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// The pointer and the shape of an operand whose elements this process cannot reach.

@@ -2,14 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::Typed;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
-use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::error::wording;
+use crate::frame::Frame;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::raw_buffer::Typed;
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.
 ///

@@ -2,19 +2,16 @@
 
 use std::mem::MaybeUninit;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::{RawBuffer, Typed};
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
+use crate::frame::raw_buffer::{RawBuffer, Typed, uninit};
 #[cfg(debug_assertions)]
 use crate::frame::written::touched;
-use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::operand::rows::RowsMut;
-use crate::frame::raw_buffer::uninit;
-use crate::operand::writer::Writer;
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 
 /// A result with elements of type `T`, to be filled by the handler.
 ///
@@ -315,5 +312,81 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.ret(frame, at, align_of::<T>());
+    }
+}
+
+/// Fills a result element by element.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn fibonacci(mut y: Out<u64, 1>) -> Result<()> {
+///     let (mut a, mut b) = (0u64, 1u64);
+///     let mut writer = y.writer();
+///     while !writer.is_full() {
+///         writer.push(a)?;
+///         (a, b) = (b, a.wrapping_add(b));
+///     }
+///     writer.finish()?; // an error, had the loop ended early
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<fibonacci>("{}")?.ret(Shape::new(DType::U64, [6])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 1, 2, 3, 5]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Writer<'a, T> {
+    elements: &'a mut [MaybeUninit<T>],
+    // Invariant: the first `written` elements are initialised.
+    written: usize,
+}
+
+impl<'a, T: Element> Writer<'a, T> {
+    pub(crate) fn new(elements: &'a mut [MaybeUninit<T>]) -> Self {
+        Self {
+            elements,
+            written: 0,
+        }
+    }
+
+    /// Writes the next element.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when all are written.
+    pub fn push(&mut self, element: T) -> Result<()> {
+        let Some(slot) = self.elements.get_mut(self.written) else {
+            return Err(Error::out_of_range(format!(
+                "all {} elements of the result are written",
+                self.elements.len()
+            )));
+        };
+        slot.write(element);
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Whether all elements are written.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.written == self.elements.len()
+    }
+
+    /// The elements, if all of them were written.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when some were not.
+    pub fn finish(self) -> Result<&'a mut [T]> {
+        if !self.is_full() {
+            return Err(Error::invalid_argument(format!(
+                "{} of {} elements of the result were written",
+                self.written,
+                self.elements.len()
+            )));
+        }
+        // SAFETY: `written` says that all elements are initialised.
+        Ok(unsafe { uninit::written(self.elements) })
     }
 }

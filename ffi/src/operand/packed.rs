@@ -10,16 +10,14 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};
+use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, rank};
-use crate::operand::untyped::AnyBuffer;
-use crate::operand::untyped::AnyOut;
+use crate::frame::raw_buffer::RawBuffer;
+use crate::operand::untyped::{AnyBuffer, AnyOut};
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 
 /// An element type of less than a byte. Since r5 (jaxlib 0.6.0).

@@ -2,12 +2,11 @@
 
 use std::marker::PhantomData;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
+use crate::frame::Frame;
 use crate::frame::element::DataTypes;
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A token argument: the call runs after whatever made it. It has no elements. Since r0.

@@ -2,19 +2,17 @@
 
 use std::mem::MaybeUninit;
 
-use crate::param::bind::Bind;
-use crate::frame::Frame;
-use crate::frame::raw_buffer::RawBuffer;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::frame::element::{DataTypes, Element, byte_size, rank};
+use crate::frame::raw_buffer::{RawBuffer, uninit};
 #[cfg(debug_assertions)]
 use crate::frame::written::touched;
 use crate::operand::buffer::Buffer;
-use crate::frame::element::{DataTypes, Element, byte_size, rank};
 use crate::operand::out::Out;
-use crate::frame::raw_buffer::uninit;
+use crate::param::bind::{At, Bind};
+use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// What untyped arguments and results have in common.

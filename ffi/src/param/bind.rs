@@ -1,14 +1,8 @@
 //! How a parameter of a handler is decoded from the call.
 
-pub(crate) mod derived;
-pub(crate) mod one_of;
-pub(crate) mod optional;
-pub(crate) mod remaining;
-
-use crate::frame::Frame;
-use crate::param::bind::At;
-use crate::param::{Kind, Param};
 use crate::error::problems::Problems;
+use crate::frame::Frame;
+use crate::param::{Kind, Param};
 
 /// A type that can be a parameter of a handler.
 ///
@@ -91,4 +85,54 @@ pub unsafe trait Bind<'f>: Sized {
         let value = Self::bind(frame, at);
         (value.is_some() || matches!(at.param.kind, Kind::Context)).then_some(value)
     }
+}
+
+/// Where a parameter finds what it takes. The macros make it, and implementations of [`Bind`] are
+/// given it.
+///
+/// [`Bind`]: crate::Bind
+///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, prelude::*};
+///
+/// /// An argument, and which one it is.
+/// struct Numbered<'f>(usize, Buffer<'f, f32>);
+///
+/// // SAFETY: as its buffer.
+/// unsafe impl<'f> Bind<'f> for Numbered<'f> {
+///     const PARAM: Param = <Buffer<'f, f32> as Bind>::PARAM;
+///
+///     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+///         Some(Self(at.arg, <Buffer<'f, f32> as Bind>::bind(frame, at)?))
+///     }
+///
+///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+///         <Buffer<'f, f32> as Bind>::explain(frame, at, problems);
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn second(_a: Buffer<i32>, b: Numbered, mut y: Out<i64, 0>) -> Result<()> {
+///     y.fill(b.0 as i64 + b.1.len() as i64);
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<second>("{}")?
+///     .arg(Tensor::from_slice([1], &[1])?)
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3_i64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    /// The parameter.
+    pub param: Param,
+    /// Number of arguments before it.
+    pub arg: usize,
+    /// Number of results before it.
+    pub ret: usize,
+    /// Probable position of its (first) attribute.
+    pub attr: usize,
 }

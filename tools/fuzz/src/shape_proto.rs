@@ -3,7 +3,7 @@
 //! Unsafe: a function of C is called.
 
 use std::ffi::c_void;
-use xla_ffi::legacy::ShapeProto;
+use xla_ffi_legacy::ShapeProto;
 
 unsafe extern "C" {
     /// Writes a shape as numbers, at most `room` of them, and gives how many there are; `usize::MAX` where the bytes are no

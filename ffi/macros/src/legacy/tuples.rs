@@ -33,12 +33,12 @@ impl Tuples {
             {
                 const STRUCTURE: &::core::primitive::str = #structure;
                 const _: () = ::core::assert!(
-                    ::xla_ffi::__private::legacy::is_structure(STRUCTURE),
+                    ::xla_ffi_legacy::__private::is_structure(STRUCTURE),
                     "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
                 );
-                ::core::option::Option::Some(::xla_ffi::__private::legacy::Tuples {
+                ::core::option::Option::Some(::xla_ffi_legacy::__private::Tuples {
                     structure: STRUCTURE,
-                    form: ::xla_ffi::legacy::Form::#form,
+                    form: ::xla_ffi_legacy::Form::#form,
                 })
             }
         }

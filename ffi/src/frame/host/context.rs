@@ -1,8 +1,10 @@
 //! What else the context tells: the run, extensions, custom options.
 
+use std::ffi::c_void;
+
+use crate::error::{Error, Result};
 use crate::frame::host::Host;
 use crate::frame::raw_attribute::RawAttrs;
-use crate::error::{Error, Result};
 use xla_ffi_sys::*;
 
 impl Host {
@@ -68,5 +70,193 @@ impl Host {
         // SAFETY: the host's dictionary lives as long as the context.
         unsafe { RawAttrs::from_host(args.attrs) }
             .ok_or_else(|| Error::internal("the host gave no dictionary of custom options"))
+    }
+}
+
+impl Host {
+    /// The platform's stream.
+    ///
+    /// # Safety
+    /// `ctx` is the context of the current call.
+    #[inline]
+    pub(crate) unsafe fn stream(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<*mut c_void> {
+        let mut args = XLA_FFI_Stream_Get_Args {
+            struct_size: XLA_FFI_Stream_Get_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            ctx,
+            stream: std::ptr::null_mut(),
+        };
+        // SAFETY: the struct is the same in every revision.
+        unsafe { self.call(Slot::StreamGet, Feature::Stream, &mut args) }?;
+        Ok(args.stream)
+    }
+
+    /// Allocates device memory.
+    ///
+    /// # Safety
+    /// `ctx` is the context of the current call.
+    pub(crate) unsafe fn allocate(
+        self,
+        ctx: *mut XLA_FFI_InvokeContext,
+        size: usize,
+        alignment: usize,
+    ) -> Result<*mut c_void> {
+        let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
+            struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            ctx,
+            size,
+            alignment,
+            data: std::ptr::null_mut(),
+        };
+        // SAFETY: the struct is the same in every revision.
+        unsafe {
+            self.call(
+                Slot::DeviceMemoryAllocate,
+                Feature::ScratchMemory,
+                &mut args,
+            )
+        }?;
+        Ok(args.data)
+    }
+
+    /// Frees device memory.
+    ///
+    /// # Safety
+    /// `ctx` is the context of the current call, `data` came from [`Host::allocate`] with `size`.
+    pub(crate) unsafe fn free(
+        self,
+        ctx: *mut XLA_FFI_InvokeContext,
+        size: usize,
+        data: *mut c_void,
+    ) -> Result<()> {
+        let mut args = XLA_FFI_DeviceMemory_Free_Args {
+            struct_size: XLA_FFI_DeviceMemory_Free_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            ctx,
+            size,
+            data,
+        };
+        // SAFETY: the struct is the same in every revision.
+        unsafe { self.call(Slot::DeviceMemoryFree, Feature::ScratchMemory, &mut args) }
+    }
+
+    /// The global number of the device.
+    ///
+    /// # Safety
+    /// `ctx` is the context of the current call.
+    pub(crate) unsafe fn device_ordinal(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<i32> {
+        let mut args = XLA_FFI_DeviceOrdinal_Get_Args {
+            struct_size: XLA_FFI_DeviceOrdinal_Get_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            ctx,
+            device_ordinal: 0,
+        };
+        // SAFETY: the struct is the same in every revision that has the slot.
+        unsafe { self.call(Slot::DeviceOrdinalGet, Feature::DeviceOrdinal, &mut args) }?;
+        Ok(args.device_ordinal)
+    }
+}
+
+impl Host {
+    /// Makes a future.
+    pub(crate) fn make_future(self) -> Result<*mut XLA_FFI_Future> {
+        // The size is 16: hosts check for that many bytes but write `future`, up to 24.
+        let mut args = XLA_FFI_Future_Create_Args {
+            struct_size: XLA_FFI_Future_Create_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            future: std::ptr::null_mut(),
+        };
+        // SAFETY: the struct is the same in every revision that has the slot.
+        unsafe { self.call(Slot::FutureCreate, Feature::Futures, &mut args) }?;
+        Ok(args.future)
+    }
+
+    /// Completes a future, with an error or without.
+    ///
+    /// # Safety
+    /// `future` came from [`Host::make_future`] and has not been completed.
+    pub(crate) unsafe fn complete(self, future: *mut XLA_FFI_Future, outcome: &Result<()>) {
+        let error = match outcome {
+            Ok(()) => std::ptr::null_mut(),
+            Err(error) => self.make_error(error.code(), error.message()),
+        };
+        let told = if error.is_null() {
+            let mut args = XLA_FFI_Future_SetAvailable_Args {
+                struct_size: XLA_FFI_Future_SetAvailable_Args::STRUCT_SIZE,
+                extension_start: std::ptr::null_mut(),
+                future,
+            };
+            // SAFETY: the struct is the same in every revision that has the slot.
+            unsafe { self.call(Slot::FutureSetAvailable, Feature::Futures, &mut args) }
+        } else {
+            let mut args = XLA_FFI_Future_SetError_Args {
+                struct_size: XLA_FFI_Future_SetError_Args::STRUCT_SIZE,
+                extension_start: std::ptr::null_mut(),
+                future,
+                error,
+            };
+            // SAFETY: as above; the error is the host's from here.
+            unsafe { self.call(Slot::FutureSetError, Feature::Futures, &mut args) }
+        };
+        if let Err(error) = told {
+            crate::error::panics::tell(format_args!(
+                "the host refused the completion of a future: {error}"
+            ));
+        }
+    }
+
+    /// Whether asynchronous completion is possible.
+    pub(crate) fn has_futures(self) -> bool {
+        self.has(Slot::FutureCreate)
+            && self.has(Slot::FutureSetAvailable)
+            && self.has(Slot::FutureSetError)
+    }
+}
+
+impl Host {
+    /// Runs `task(data)` on the host's pool, some time.
+    ///
+    /// # Safety
+    /// `ctx` is the context of the current call; `task` may be called with `data` once, from any
+    /// thread, until it has been.
+    pub(crate) unsafe fn schedule(
+        self,
+        ctx: *mut XLA_FFI_InvokeContext,
+        task: unsafe extern "C" fn(*mut c_void),
+        data: *mut c_void,
+    ) -> Result<()> {
+        let mut args = XLA_FFI_ThreadPool_Schedule_Args {
+            struct_size: XLA_FFI_ThreadPool_Schedule_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            ctx,
+            task: Some(task),
+            data,
+        };
+        // SAFETY: the struct is the same in every revision that has the slot.
+        unsafe { self.call(Slot::ThreadPoolSchedule, Feature::ThreadPool, &mut args) }
+    }
+
+    /// Number of threads of the host's pool.
+    ///
+    /// # Safety
+    /// `ctx` is the context of the current call.
+    pub(crate) unsafe fn num_threads(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<i64> {
+        let mut threads = 0;
+        let mut args = XLA_FFI_ThreadPool_NumThreads_Args {
+            struct_size: XLA_FFI_ThreadPool_NumThreads_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            ctx,
+            num_threads: &raw mut threads,
+        };
+        // SAFETY: the struct is the same in every revision that has the slot.
+        unsafe {
+            self.call(
+                Slot::ThreadPoolNumThreads,
+                Feature::ThreadPoolSize,
+                &mut args,
+            )
+        }?;
+        Ok(threads)
     }
 }

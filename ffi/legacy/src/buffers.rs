@@ -1,0 +1,308 @@
+//! The list of buffers that a device target gets, in both of its forms.
+
+use std::ffi::c_void;
+
+use super::structure::{Node, parse};
+use xla_ffi::{Error, Result};
+
+/// What the list has an entry for.
+///
+/// ```
+/// use xla_ffi_legacy::{Buffers, Form};
+///
+/// let list = [1, 2, 3].map(std::ptr::without_provenance_mut);
+/// // SAFETY: (x) -> y has two leaves and three nodes.
+/// let [leaves, nodes] = unsafe {
+///     [Form::Leaves, Form::Nodes].map(|form| Buffers::new(list.as_ptr(), "(_) -> _", form))
+/// };
+/// assert_eq!((leaves?.rets()[0], nodes?.rets()[0]), (list[1], list[2]));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Each leaf, as today's XLA has it.
+    Leaves,
+    /// Each node, tuples before their elements, as the first documents have it. Nodes inside of
+    /// operands may be null, and are read through their roots then; the target writes the tuples of
+    /// the result.
+    Nodes,
+}
+
+/// A leaf of an operand.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi_legacy::{Buffers, Form};
+///
+/// // A pair whose elements have no address in the list.
+/// let (x, y) = (1.0_f32, 2.0_f32);
+/// let mut pair = [&raw const x, &raw const y];
+/// let root: *mut c_void = pair.as_mut_ptr().cast();
+/// let list = [root, std::ptr::null_mut(), std::ptr::null_mut(), root];
+/// // SAFETY: the list has every node.
+/// let buffers = unsafe { Buffers::new(list.as_ptr(), "(_, _) -> _", Form::Nodes) }?;
+/// let leaf = &buffers.args()[1];
+/// assert_eq!((leaf.address(), leaf.root(), leaf.path()), (None, root, &[1][..]));
+/// // SAFETY: the pair is there.
+/// assert_eq!(unsafe { leaf.resolve() }.cast_const().cast(), &raw const y);
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Where it lies; null where the list does not say.
+    address: *mut c_void,
+    /// The root of its operand, the leaf itself where the operand is no tuple.
+    root: *mut c_void,
+    /// Its place in each tuple from the root on.
+    path: Vec<usize>,
+}
+
+impl Leaf {
+    /// Where it lies, unless it has to be read through its root.
+    #[must_use]
+    pub fn address(&self) -> Option<*mut c_void> {
+        (!self.address.is_null()).then_some(self.address)
+    }
+
+    /// The root of its operand, in device memory.
+    #[must_use]
+    pub fn root(&self) -> *mut c_void {
+        self.root
+    }
+
+    /// Its place in each tuple from the root on: what a kernel needs to follow the root.
+    #[must_use]
+    pub fn path(&self) -> &[usize] {
+        &self.path
+    }
+
+    /// Where it lies, read through the root where the list does not say.
+    ///
+    /// # Safety
+    /// This runs where the operand's tuples may be read: on the device, or on its stream where host and
+    /// device share their memory.
+    #[must_use]
+    pub unsafe fn resolve(&self) -> *mut c_void {
+        if !self.address.is_null() {
+            return self.address;
+        }
+        let mut at = self.root;
+        for index in &self.path {
+            // A list of leaves names no root, and a leaf of size zero may lie nowhere.
+            if at.is_null() {
+                break;
+            }
+            // SAFETY: a tuple is an array of its elements' addresses; the path is one of its shape.
+            at = unsafe { at.cast::<*mut c_void>().wrapping_add(*index).read() };
+        }
+        at
+    }
+}
+
+// SAFETY: addresses; reading through them is the user's unsafe act.
+unsafe impl Send for Leaf {}
+// SAFETY: as above.
+unsafe impl Sync for Leaf {}
+
+/// A tuple of the result that the target writes: an array in device memory, and what belongs there.
+///
+/// ```
+/// use xla_ffi_legacy::{Buffers, Form};
+///
+/// // -> (a, (b)): the tuple, a, the inner tuple, b.
+/// let list = [10, 1, 20, 2].map(std::ptr::without_provenance_mut);
+/// // SAFETY: the list has every node.
+/// let buffers = unsafe { Buffers::new(list.as_ptr(), "-> (_, (_))", Form::Nodes) }?;
+/// let [outer, inner] = buffers.roots() else { unreachable!() };
+/// assert_eq!((outer.table.cast(), &outer.elements[..]), (list[0], &[list[1], list[2]][..]));
+/// assert_eq!((inner.table.cast(), &inner.elements[..]), (list[2], &[list[3]][..]));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// The array.
+    pub table: *mut *mut c_void,
+    /// The addresses of the tuple's elements.
+    pub elements: Vec<*mut c_void>,
+}
+
+// SAFETY: addresses; writing through them is the user's unsafe act.
+unsafe impl Send for Root {}
+// SAFETY: as above.
+unsafe impl Sync for Root {}
+
+/// A device target's list of buffers.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi_legacy::{Buffers, Form};
+///
+/// // ((x, y)) -> z, each node: the tuple, x and y without an address, z.
+/// let (x, y, mut z) = (1.0_f32, 2.0_f32, 0.0_f32);
+/// let mut pair = [&raw const x, &raw const y];
+/// let null = std::ptr::null_mut();
+/// let mut list = [pair.as_mut_ptr().cast(), null, null, (&raw mut z).cast::<c_void>()];
+/// // SAFETY: the list has the form that is told.
+/// let buffers = unsafe { Buffers::new(list.as_mut_ptr(), "(_, _) -> _", Form::Nodes) }?;
+/// let [x, y] = &buffers.args()[..] else { unreachable!() };
+/// assert_eq!((x.address(), y.path()), (None, &[1][..]));
+/// // SAFETY: the tuple is there.
+/// let y = unsafe { y.resolve() };
+/// // SAFETY: an f32 each.
+/// unsafe { *buffers.rets()[0].cast::<f32>() = *y.cast::<f32>() };
+/// assert_eq!(z, 2.0);
+/// assert!(buffers.roots().is_empty(), "the result is no tuple");
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Buffers {
+    args: Vec<Leaf>,
+    rets: Vec<*mut c_void>,
+    roots: Vec<Root>,
+}
+
+// SAFETY: addresses; reading through them is the user's unsafe act.
+unsafe impl Send for Buffers {}
+// SAFETY: as above.
+unsafe impl Sync for Buffers {}
+
+impl Buffers {
+    /// Reads a list; `structure` is that of the call, `"(_, (_)), _ -> (_, _)"`.
+    ///
+    /// # Safety
+    /// The list has an entry for each leaf, or each node, of the structure.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a text that is no structure.
+    pub unsafe fn new(list: *const *mut c_void, structure: &str, form: Form) -> Result<Self> {
+        let (operands, result) = parse(structure).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "\"{structure}\" is no structure: it has '_' for a leaf, brackets for a tuple, commas, and '->' \
+                 before the result"
+            ))
+        })?;
+        let mut reader = Reader {
+            list,
+            at: 0,
+            form,
+            args: vec![],
+            rets: vec![],
+            roots: vec![],
+        };
+        for operand in &operands {
+            // SAFETY: the caller's promise.
+            unsafe { reader.operand(operand, None, &mut vec![]) };
+        }
+        // SAFETY: the caller's promise.
+        let _root = unsafe { reader.result(&result) };
+        Ok(Self {
+            args: reader.args,
+            rets: reader.rets,
+            roots: reader.roots,
+        })
+    }
+
+    /// The leaves of the operands, in pre-order.
+    #[must_use]
+    pub fn args(&self) -> &[Leaf] {
+        &self.args
+    }
+
+    /// The leaves of the result, in pre-order.
+    #[must_use]
+    pub fn rets(&self) -> &[*mut c_void] {
+        &self.rets
+    }
+
+    /// The tuples of the result that the target has to write, with [`Staging`](super::Staging) for
+    /// instance. None where the list has leaves alone.
+    #[must_use]
+    pub fn roots(&self) -> &[Root] {
+        &self.roots
+    }
+}
+
+struct Reader {
+    list: *const *mut c_void,
+    at: usize,
+    form: Form,
+    args: Vec<Leaf>,
+    rets: Vec<*mut c_void>,
+    roots: Vec<Root>,
+}
+
+impl Reader {
+    /// # Safety
+    /// The list has one more entry.
+    unsafe fn next(&mut self) -> *mut c_void {
+        self.at += 1;
+        // SAFETY: the caller's promise.
+        unsafe { self.list.wrapping_add(self.at - 1).read() }
+    }
+
+    /// # Safety
+    /// The list has the entries of the node.
+    unsafe fn operand(&mut self, node: &Node, root: Option<*mut c_void>, path: &mut Vec<usize>) {
+        match node {
+            Node::Leaf => {
+                // SAFETY: the caller's promise.
+                let address = unsafe { self.next() };
+                self.args.push(Leaf {
+                    address,
+                    root: root.unwrap_or(address),
+                    path: path.clone(),
+                });
+            }
+            Node::Tuple(elements) => {
+                let mut root = root;
+                if self.form == Form::Nodes {
+                    // SAFETY: the caller's promise.
+                    let own = unsafe { self.next() };
+                    root = root.or(Some(own));
+                }
+                for (index, element) in elements.iter().enumerate() {
+                    path.push(index);
+                    // SAFETY: the caller's promise.
+                    unsafe { self.operand(element, root, path) };
+                    path.pop();
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The list has the entries of the node.
+    unsafe fn result(&mut self, node: &Node) -> *mut c_void {
+        match node {
+            Node::Leaf => {
+                // SAFETY: the caller's promise.
+                let address = unsafe { self.next() };
+                self.rets.push(address);
+                address
+            }
+            Node::Tuple(elements) => {
+                let table = match self.form {
+                    // SAFETY: the caller's promise.
+                    Form::Nodes => unsafe { self.next() },
+                    Form::Leaves => std::ptr::null_mut(),
+                };
+                let place = self.roots.len();
+                if self.form == Form::Nodes {
+                    self.roots.push(Root {
+                        table: table.cast(),
+                        elements: vec![],
+                    });
+                }
+                let addresses: Vec<_> = elements
+                    .iter()
+                    // SAFETY: the caller's promise.
+                    .map(|element| unsafe { self.result(element) })
+                    .collect();
+                if let Some(root) = self.roots.get_mut(place) {
+                    root.elements = addresses;
+                }
+                table
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Operands as an adapter's author sees them, of any type, on the host or on a device.
+
+use std::ffi::c_void;
+use xla_ffi::__private::frame::RawBuffer;
+use xla_ffi::Frame;
+use xla_ffi::{Error, Result};
+use xla_ffi_sys::*;
+
+/// What is known of an operand.
+///
+/// ```
+/// use xla_ffi::DataType;
+/// use xla_ffi_legacy::Operand;
+///
+/// let mut data = [0.0_f32; 6];
+/// let x = Operand {
+///     dtype: DataType::F32,
+///     dims: &[2, 3],
+///     len: 6,
+///     data: data.as_mut_ptr().cast(),
+/// };
+/// assert_eq!(x.byte_size(), Some(24));
+/// assert!(x.expect("x", DataType::F32, 6).is_ok());
+/// let error = x.expect("x", DataType::F64, 6).unwrap_err();
+/// assert_eq!(error.message(), "`x`: expected 6 elements of F64, got 6 of F32");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'f> {
+    /// The element type.
+    pub dtype: XLA_FFI_DataType,
+    /// Number of elements along each dimension.
+    pub dims: &'f [usize],
+    /// Number of elements.
+    pub len: usize,
+    /// The address of the elements, in host or device memory.
+    pub data: *mut c_void,
+}
+
+impl Operand<'_> {
+    /// Bytes of all elements; `None` for types of unknown size.
+    #[must_use]
+    pub fn byte_size(&self) -> Option<usize> {
+        xla_ffi::__private::frame::byte_size(self.dtype, self.len)
+    }
+
+    /// Whether the elements are of this type and number.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` with what is expected and what came.
+    pub fn expect(&self, name: &str, dtype: XLA_FFI_DataType, len: usize) -> Result<()> {
+        if self.dtype == dtype && self.len == len {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "`{name}`: expected {len} elements of {}, got {} of {}",
+            xla_ffi::__private::frame::name(dtype),
+            self.len,
+            xla_ffi::__private::frame::name(self.dtype)
+        )))
+    }
+}
+
+/// All operands and results of a call, as [`Describe`](super::Describe) sees them.
+///
+/// ```
+/// # use std::ffi::{c_char, c_void};
+/// use xla_ffi_legacy::{Descriptor, Operands};
+/// use xla_ffi::{DataType, prelude::*, sys::XlaCustomCallStatus};
+///
+/// /// y = x, as many numbers as the opaque bytes say.
+/// unsafe extern "C" fn copy(
+///     out: *mut c_void,
+///     ins: *mut *const c_void,
+///     opaque: *const c_char,
+///     _opaque_len: usize,
+///     _status: *mut XlaCustomCallStatus,
+/// ) {
+///     // SAFETY: `sizes` wrote eight bytes.
+///     let n = unsafe { opaque.cast::<u64>().read_unaligned() } as usize;
+///     // SAFETY: n numbers each.
+///     unsafe { std::ptr::copy_nonoverlapping((*ins).cast::<f32>(), out.cast::<f32>(), n) };
+/// }
+///
+/// fn sizes(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
+///     if (operands.arg_count(), operands.ret_count()) != (1, 1) {
+///         return Err(Error::invalid_argument("expected x and y"));
+///     }
+///     let n = operands.arg(0)?.len;
+///     operands.ret(0)?.expect("y", DataType::F32, n)?;
+///     opaque.push(n as u64);
+///     Ok(())
+/// }
+///
+/// xla_ffi_legacy::adapt! { copy_ffi = unsafe cpu_unified(copy), describe = sizes; }
+///
+/// // A host of the original convention calls the handler, and so the function.
+/// xla_ffi_legacy::legacy! { copy_again = cpu(copy_ffi): f32[3] -> f32[3] }
+/// xla_ffi::library! { name = "copies"; copy_ffi, legacy copy_again }
+///
+/// unsafe extern "C" {
+///     fn copies__copy_again(out: *mut c_void, ins: *mut *const c_void);
+/// }
+/// # fn main() {
+/// let (x, mut y) = ([1.0_f32, 2.0, 3.0], [0.0_f32; 3]);
+/// let mut ins = [(&raw const x).cast()];
+/// // SAFETY: three numbers each.
+/// unsafe { copies__copy_again((&raw mut y).cast(), ins.as_mut_ptr()) };
+/// assert_eq!(x, y);
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Operands<'f> {
+    pub(super) frame: Frame<'f>,
+}
+
+impl<'f> Operands<'f> {
+    /// Number of arguments.
+    #[must_use]
+    pub fn arg_count(&self) -> usize {
+        self.frame.arg_count()
+    }
+
+    /// Number of results.
+    #[must_use]
+    pub fn ret_count(&self) -> usize {
+        self.frame.ret_count()
+    }
+
+    /// Argument `index`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the call has fewer.
+    pub fn arg(&self, index: usize) -> Result<Operand<'f>> {
+        self.frame.arg(index).and_then(look).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "argument {index} is missing, the call has {}",
+                self.arg_count()
+            ))
+        })
+    }
+
+    /// Result `index`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the call has fewer.
+    pub fn ret(&self, index: usize) -> Result<Operand<'f>> {
+        self.frame.ret(index).and_then(look).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "result {index} is missing, the call has {}",
+                self.ret_count()
+            ))
+        })
+    }
+}
+
+impl std::fmt::Debug for Operands<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Operands")
+            .field("args", &self.arg_count())
+            .field("rets", &self.ret_count())
+            .finish()
+    }
+}
+
+/// A whole operand; `None` where its elements lie nowhere.
+pub(super) fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
+    let (dims, len) = raw.shape()?;
+    if len > 0 && raw.data().is_null() && raw.dtype() != XLA_FFI_DataType::TOKEN {
+        return None;
+    }
+    Some(Operand {
+        dtype: raw.dtype(),
+        dims,
+        len,
+        data: raw.data(),
+    })
+}

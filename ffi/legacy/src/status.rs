@@ -1,0 +1,284 @@
+//! The status of the status-returning conventions: this library's own, and everybody's.
+
+use std::ffi::{c_char, c_int};
+use std::mem::offset_of;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
+
+/// A status of this library.
+#[repr(C)]
+struct Object {
+    head: XlaFfiLegacyStatus,
+    failure: Mutex<Option<Vec<u8>>>,
+}
+
+// SAFETY: the head is constant.
+unsafe impl Sync for Object {}
+
+/// Statuses that no call uses. They are never freed, so that a pointer that somebody kept names a
+/// status for ever.
+static IDLE: Mutex<Vec<&Object>> = Mutex::new(Vec::new());
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+unsafe extern "C" fn set(
+    this: *mut XlaFfiLegacyStatus,
+    failed: c_int,
+    message: *const c_char,
+    len: usize,
+) {
+    // SAFETY: the head is the first field of an object that lives for ever.
+    let object = unsafe { &*this.cast::<Object>() };
+    let failure = (failed != 0).then(|| {
+        if message.is_null() || len == 0 {
+            return Vec::new();
+        }
+        // SAFETY: the caller names `len` bytes.
+        unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) }.to_vec()
+    });
+    *lock(&object.failure) = failure;
+}
+
+/// A status for one call, which says success until something else is written.
+pub(super) struct Status(&'static Object);
+
+impl Status {
+    pub(super) fn acquire() -> Self {
+        let idle = lock(&IDLE).pop();
+        let object = idle.unwrap_or_else(make);
+        *lock(&object.failure) = None;
+        Self(object)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut XlaCustomCallStatus {
+        std::ptr::from_ref(self.0).cast_mut().cast()
+    }
+
+    /// The bytes of a failure's message.
+    pub(super) fn failure(&self) -> Option<Vec<u8>> {
+        lock(&self.0.failure).take()
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        lock(&IDLE).push(self.0);
+    }
+}
+
+#[cold]
+fn make() -> &'static Object {
+    let layout = std::alloc::Layout::from_size_align(
+        size_of::<Object>(),
+        const { XlaFfiLegacyStatus::ALIGNMENT },
+    )
+    .expect("the alignment is a power of two");
+    // SAFETY: the size is not 0.
+    let place = unsafe { std::alloc::alloc(layout) }.cast::<Object>();
+    if place.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    let object = Object {
+        head: XlaFfiLegacyStatus {
+            magic: XlaFfiLegacyStatus::MAGIC,
+            this: place.cast(),
+            set: Some(set),
+        },
+        failure: Mutex::default(),
+    };
+    // SAFETY: fresh memory of this layout.
+    unsafe { place.write(object) };
+    // SAFETY: written, and never freed.
+    unsafe { &*place }
+}
+
+/// A message as text: bytes that are no UTF-8 as `\xNN`.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+#[cfg(unix)]
+mod host {
+    use std::ffi::c_void;
+
+    /// Whether there is memory at a page's beginning. Without a descriptor, unlike the embedded
+    /// runtime's probe: this runs inside of a host's calls. Only one address in 65536 is asked
+    /// about, at which a host's own status as good as never lies.
+    pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
+        // SAFETY: the kernel looks at the address; with this flag nothing is written.
+        unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }
+    }
+
+    /// A function that the program itself exports; null where there is none.
+    pub(super) fn function(name: &std::ffi::CStr) -> *mut c_void {
+        // SAFETY: names the program itself.
+        let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
+        if program.is_null() {
+            return program;
+        }
+        // SAFETY: an open library and a C string.
+        unsafe { libc::dlsym(program, name.as_ptr()) }
+    }
+}
+
+/// The function of a status that writes it.
+type Set = unsafe extern "C" fn(*mut XlaFfiLegacyStatus, c_int, *const c_char, usize);
+
+/// A field of a head.
+///
+/// # Safety
+/// There are 32 bytes, and a `T` at this offset.
+unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { head.wrapping_byte_add(offset).cast::<T>().read() }
+}
+
+/// The status as one of this SDK's, by where it lies and by what is written there; `None` for any
+/// other, which is not looked at.
+fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
+    let head = status.cast::<XlaFfiLegacyStatus>();
+    if head.is_null() || head as usize % XlaFfiLegacyStatus::ALIGNMENT != 0 {
+        return None;
+    }
+    #[cfg(unix)]
+    if !host::is_mapped(head.cast(), size_of::<XlaFfiLegacyStatus>()) {
+        return None;
+    }
+    // SAFETY: mapped, and no page ends within the bytes of a head that begins at such an address.
+    let magic = unsafe { head.cast::<[u8; 16]>().read() };
+    // SAFETY: as above.
+    let this =
+        unsafe { field::<*const XlaFfiLegacyStatus>(head, offset_of!(XlaFfiLegacyStatus, this)) };
+    (magic == XlaFfiLegacyStatus::MAGIC && this.cast_mut() == head).then_some(head)
+}
+
+/// Says success, whatever was said before: what the C function `XlaCustomCallStatusSetSuccess` does.
+///
+/// ```
+/// use xla_ffi_legacy::set_success;
+///
+/// let mut foreign = [7_u8; 64];
+/// // SAFETY: a status that is not of this SDK is left alone.
+/// unsafe { set_success(foreign.as_mut_ptr().cast()) };
+/// assert_eq!(foreign, [7; 64]);
+/// ```
+///
+/// # Safety
+/// As [`set_failure`].
+pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
+    // SAFETY: the caller's promise.
+    unsafe { write(status, None) };
+}
+
+/// Says failure, with a message of any bytes: what the C function `XlaCustomCallStatusSetFailure`
+/// does. The last word counts.
+///
+/// A status that this SDK made (an adapter's or the embedded runtime's) is written. Any other is
+/// handed to the host's function if the host exports one; no jaxlib does. Else the message goes to
+/// standard error and the status is left alone.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi_legacy::{set_failure, set_success};
+/// use xla_ffi::sys::XlaCustomCallStatus;
+///
+/// unsafe extern "C" fn check(out: *mut c_void, _: *mut *const c_void, status: *mut XlaCustomCallStatus) {
+///     if out.is_null() {
+///         // SAFETY: the call's status.
+///         unsafe { set_failure(status, "there is no result") };
+///     } else {
+///         // SAFETY: as above; it says success of itself, too.
+///         unsafe { set_success(status) };
+///     }
+/// }
+///
+/// // A foreign status is left alone.
+/// let mut foreign = [7_u8; 64];
+/// // SAFETY: nothing is read.
+/// unsafe { check(std::ptr::null_mut(), std::ptr::null_mut(), foreign.as_mut_ptr().cast()) };
+/// assert_eq!(foreign, [7; 64]);
+/// ```
+///
+/// # Safety
+/// `status` is null or what a host gave to a target that has not returned yet.
+pub unsafe fn set_failure(status: *mut XlaCustomCallStatus, message: impl AsRef<[u8]>) {
+    // SAFETY: the caller's promise.
+    unsafe { write(status, Some(message.as_ref())) };
+}
+
+/// # Safety
+/// As [`set_failure`].
+unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
+    let message = failure.unwrap_or_default();
+    if status.is_null() {
+        return;
+    }
+    if let Some(head) = ours(status) {
+        // SAFETY: a status of this SDK, which lives for ever.
+        let set = unsafe { field::<Option<Set>>(head, offset_of!(XlaFfiLegacyStatus, set)) };
+        if let Some(set) = set {
+            let failed = c_int::from(failure.is_some());
+            // SAFETY: the message is a slice, which is copied.
+            unsafe { set(head, failed, message.as_ptr().cast(), message.len()) };
+        }
+        return;
+    }
+    // SAFETY: a foreign status of the current call.
+    if unsafe { tell_host(status, failure) } || failure.is_none() {
+        return;
+    }
+    xla_ffi::__private::panics::tell(format_args!(
+        "a custom call failed, and its host offers no way to be told: {}; register it \
+         through an adapter (xla_ffi_legacy::adapt!)",
+        text(message)
+    ));
+}
+
+/// Hands a status to the host's own function; `false` where there is none.
+///
+/// # Safety
+/// As [`set_failure`].
+#[cfg(unix)]
+unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) -> bool {
+    use std::ffi::c_void;
+    type SetSuccess = unsafe extern "C" fn(*mut XlaCustomCallStatus);
+    type SetFailure = unsafe extern "C" fn(*mut XlaCustomCallStatus, *const c_char, usize);
+    let name = if failure.is_some() {
+        c"XlaCustomCallStatusSetFailure"
+    } else {
+        c"XlaCustomCallStatusSetSuccess"
+    };
+    let found = host::function(name);
+    if found.is_null() {
+        return false;
+    }
+    match failure {
+        Some(message) => {
+            // SAFETY: the name stands for a function of this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, SetFailure>(found) };
+            // SAFETY: the host's status; the message is a slice.
+            unsafe { function(status, message.as_ptr().cast(), message.len()) };
+        }
+        None => {
+            // SAFETY: the name stands for a function of this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, SetSuccess>(found) };
+            // SAFETY: the host's status.
+            unsafe { function(status) };
+        }
+    }
+    true
+}
+
+#[cfg(not(unix))]
+unsafe fn tell_host(_: *mut XlaCustomCallStatus, _: Option<&[u8]>) -> bool {
+    false
+}

@@ -1,0 +1,189 @@
+//! The leaves of a target's operands and result, found in the tuples that a call hands over.
+
+use std::ffi::c_void;
+
+use super::buffers::{Buffers, Form};
+use super::staging::{Device, Staging};
+use super::structure::{Node, parse};
+use xla_ffi::{Error, Result};
+
+/// What `legacy!` says of a target's tuples.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuples {
+    /// Of the operands and the result, `"(_, _), _ -> (_, (_))"`.
+    pub structure: &'static str,
+    /// What the target is handed: leaves, as by today's XLA, or what the first documents describe: the
+    /// roots of operands and result on CPU, every node on devices.
+    pub form: Form,
+}
+
+impl Tuples {
+    /// The form's name in `legacy!`.
+    pub(crate) const fn word(&self) -> &'static str {
+        match self.form {
+            Form::Leaves => "leaves",
+            Form::Nodes => "roots",
+        }
+    }
+
+    /// Refuses shapes of other numbers of leaves.
+    pub(super) fn check(&self, args: usize, rets: usize) -> Result<()> {
+        let leaves = |text: &str| text.matches('_').count();
+        let (from, to) = self.structure.split_once("->").unwrap_or_default();
+        let known = [leaves(from), leaves(to)];
+        if known == [args, rets] {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "the structure \"{}\" has {} leaves of operands and {} of the result, the shapes are {args} and {rets}",
+            self.structure, known[0], known[1]
+        )))
+    }
+}
+
+/// Finds the leaves of a call in host memory; without `tuples` several results are a list of leaves.
+///
+/// # Safety
+/// `ins` has an entry for each operand, or each leaf of one, and `out` is the result, as the form says.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` where an array of a tuple lies nowhere or where no array can.
+pub(super) unsafe fn on_host(
+    tuples: Option<Tuples>,
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    args: usize,
+    leaves: &mut [*mut c_void],
+) -> Result<()> {
+    let (of_args, of_rets) = leaves.split_at_mut(args);
+    if let Some(Tuples {
+        structure,
+        form: Form::Nodes,
+    }) = tuples
+    {
+        let (operands, result) = parse(structure).unwrap_or((vec![], Node::Leaf));
+        let mut found = of_args.iter_mut();
+        for (index, operand) in operands.iter().enumerate() {
+            // SAFETY: the caller's list.
+            let root = unsafe { ins.wrapping_add(index).read() };
+            // SAFETY: as above.
+            unsafe { follow(operand, root.cast_mut(), Some(index), &mut found) }?;
+        }
+        // SAFETY: the caller's result.
+        return unsafe { follow(&result, out, None, &mut of_rets.iter_mut()) };
+    }
+    for (index, leaf) in of_args.iter_mut().enumerate() {
+        // SAFETY: the caller's list.
+        *leaf = unsafe { ins.wrapping_add(index).read() }.cast_mut();
+    }
+    // A tuple of one leaf is an array, too; a leaf is none.
+    let is_leaf = match tuples {
+        None => of_rets.len() == 1,
+        Some(tuples) => !tuples.structure.trim_end().ends_with(')'),
+    };
+    if is_leaf {
+        of_rets.iter_mut().for_each(|leaf| *leaf = out);
+        return Ok(());
+    }
+    let table = array(out, of_rets.len(), None)?;
+    for (index, leaf) in of_rets.iter_mut().enumerate() {
+        // SAFETY: the result is an array of its leaves.
+        *leaf = unsafe { table.wrapping_add(index).read() };
+    }
+    Ok(())
+}
+
+/// The array of a tuple, if one may lie there.
+fn array(at: *mut c_void, size: usize, operand: Option<usize>) -> Result<*const *mut c_void> {
+    let table = at.cast::<*mut c_void>();
+    if size == 0 || (!table.is_null() && table.is_aligned()) {
+        return Ok(table);
+    }
+    let whose = match operand {
+        Some(index) => format!("operand {index}"),
+        None => "the result".to_owned(),
+    };
+    Err(Error::invalid_argument(format!(
+        "{whose} has a tuple of {size} elements, whose array would lie at {at:p}: no array of pointers lies there; a \
+         program of an XLA that hands over leaves calls targets with `tuples = \"leaves\"`"
+    )))
+}
+
+/// Finds the leaves of a node that lies at `address`.
+///
+/// # Safety
+/// A tuple is an array of its elements' addresses.
+unsafe fn follow(
+    node: &Node,
+    address: *mut c_void,
+    operand: Option<usize>,
+    leaves: &mut std::slice::IterMut<'_, *mut c_void>,
+) -> Result<()> {
+    let Node::Tuple(elements) = node else {
+        if let Some(leaf) = leaves.next() {
+            *leaf = address;
+        }
+        return Ok(());
+    };
+    let table = array(address, elements.len(), operand)?;
+    for (index, element) in elements.iter().enumerate() {
+        // SAFETY: the tuple has so many elements.
+        let at = unsafe { table.wrapping_add(index).read() };
+        // SAFETY: the caller's promise.
+        unsafe { follow(element, at, operand, leaves) }?;
+    }
+    Ok(())
+}
+
+/// The list of a device's call with every node.
+pub(super) struct OnDevice<'a, D: Device> {
+    pool: &'a Staging<D>,
+    stream: *mut c_void,
+    buffers: Buffers,
+}
+
+impl<'a, D: Device> OnDevice<'a, D> {
+    /// # Safety
+    /// The list has every node of the structure, and is one of a call on this stream.
+    pub(super) unsafe fn new(
+        pool: &'a Staging<D>,
+        structure: &str,
+        stream: *mut c_void,
+        list: *const *mut c_void,
+    ) -> Result<Self> {
+        // SAFETY: the caller's list.
+        let buffers = unsafe { Buffers::new(list, structure, Form::Nodes) }?;
+        Ok(Self {
+            pool,
+            stream,
+            buffers,
+        })
+    }
+
+    /// Finds the leaves; those of operands that have no address in the list through their roots.
+    pub(super) fn leaves(&self, leaves: &mut [*mut c_void]) -> Result<()> {
+        for (index, root) in self.buffers.roots().iter().enumerate() {
+            if root.table.is_null() && !root.elements.is_empty() {
+                return Err(Error::invalid_argument(format!(
+                    "tuple {index} of the result, of {} elements, has no memory for its array",
+                    root.elements.len()
+                )));
+            }
+        }
+        for (place, leaf) in leaves.iter_mut().zip(self.buffers.args()) {
+            // SAFETY: the call's stream, and tuples of its structure.
+            *place = unsafe { self.pool.device().resolve(self.stream, leaf) }?;
+        }
+        let found = self.buffers.args().len();
+        for (place, leaf) in leaves.iter_mut().skip(found).zip(self.buffers.rets()) {
+            *place = *leaf;
+        }
+        Ok(())
+    }
+
+    /// Puts the writing of the result's tuples on the stream.
+    pub(super) fn write(&self) -> Result<()> {
+        // SAFETY: the program's tables, which stay until the stream has run.
+        unsafe { self.pool.write(self.stream, self.buffers.roots()) }
+    }
+}

@@ -1,0 +1,98 @@
+//! Which parameters an asynchronous handler may keep.
+
+use std::marker::PhantomData;
+
+use crate::attribute::Attribute;
+use crate::operand::buffer::Buffer;
+use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
+use crate::operand::inout::InOut;
+use crate::operand::out::Out;
+use crate::operand::packed::{Packed, PackedOut};
+use crate::operand::token::{Token, TokenOut};
+use crate::operand::untyped::{AnyBuffer, AnyOut};
+
+/// A parameter that an asynchronous handler may keep after the call has returned: it reaches
+/// nothing but operand data, copies, and objects that live until the call completes. `async fn` handlers ask it
+/// of their parameters. Types that derive [`Bind`](macro@crate::Bind) have it if what they are made from has it.
+///
+/// ```
+/// use xla_ffi::{Bind, prelude::*};
+///
+/// #[derive(Bind)]
+/// #[bind(from = Buffer<'f, f32, 1>)]
+/// struct Weights<'f>(Buffer<'f, f32, 1>);
+///
+/// impl<'f> From<Buffer<'f, f32, 1>> for Weights<'f> {
+///     fn from(buffer: Buffer<'f, f32, 1>) -> Self {
+///         Self(buffer)
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// async fn total(weights: Weights, mut y: Out<f32, 0>) -> Result<()> {
+///     std::future::ready(()).await;
+///     y.fill(weights.0.iter().sum());
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<total>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3.0_f32]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
+/// # Safety
+/// No method of the type uses the call's context.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` ends with the call, but an async handler goes on after it",
+    note = "operands, attributes, `RunId`, `DeviceOrdinal`, `UserData` and state may be kept; thread \
+            pool, stream, scratch memory, options and extensions may not: use them in a handler that \
+            is not async"
+)]
+pub unsafe trait OutlivesCall {}
+
+/// For types that hold operand data, copies, or an object that the host keeps.
+macro_rules! outlives {
+    ($({$($generics:tt)*} $ty:ty;)*) => {
+        $(
+            // SAFETY: holds operand data, copies, or an object that the host keeps.
+            unsafe impl<$($generics)*> $crate::future::outlives::OutlivesCall for $ty {}
+        )*
+    };
+}
+
+pub(crate) use outlives;
+
+outlives! {
+    {T, const RANK: usize} Buffer<'_, T, RANK>;
+    {T, const RANK: usize} Out<'_, T, RANK>;
+    {T, const RANK: usize} InOut<'_, T, RANK>;
+    {P, const RANK: usize} Packed<'_, P, RANK>;
+    {P, const RANK: usize} PackedOut<'_, P, RANK>;
+    {} AnyBuffer<'_>;
+    {} AnyOut<'_>;
+    {T, const RANK: usize} DeviceBuffer<'_, T, RANK>;
+    {T, const RANK: usize} DeviceOut<'_, T, RANK>;
+    {} AnyDeviceBuffer<'_>;
+    {} AnyDeviceOut<'_>;
+    {} Token<'_>;
+    {} TokenOut<'_>;
+}
+
+/// For `#[derive(Bind)]`: stands for what a type is made from. The lifetime lets the bound wait until it is asked for.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Made<'f, T>(PhantomData<(&'f (), T)>);
+
+// SAFETY: as that from which it is made.
+unsafe impl<T: OutlivesCall> OutlivesCall for Made<'_, T> {}
+
+// SAFETY: attributes are copied with the frame.
+unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}
+
+/// For the macros: does not compile for parameters that end with the call.
+#[doc(hidden)]
+#[inline(always)]
+pub fn outlives_call<T: OutlivesCall>(_: &T) {}
