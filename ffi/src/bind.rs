@@ -1,4 +1,4 @@
-//! Parameters that are made of others: those that may be absent, and what `#[derive(Bind)]` expands to.
+//! Parameters made of other parameters: `Option`, and what `#[derive(Bind)]` expands to.
 
 pub(crate) mod one_of;
 pub(crate) mod remaining;

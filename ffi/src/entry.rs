@@ -11,9 +11,9 @@ pub(crate) mod unwritten;
 use std::panic::AssertUnwindSafe;
 
 use crate::context::stream::Replayed;
-use crate::declare::counts::uses_host_memory;
 use crate::declare::handler_info::{About, HandlerInfo};
 use crate::declare::register::Entries;
+use crate::declare::stage_params::uses_host_memory;
 use crate::entry::metadata::answer_metadata;
 use crate::entry::refusal::{
     failed, mismatch, operands_on_host, panicked, refuse_device, refuse_short_frame, wrong_stage,

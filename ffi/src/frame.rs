@@ -10,17 +10,17 @@
 //! A host that breaks 2 or 3 breaks the ABI itself; nothing here can tell.
 
 pub(crate) mod element;
+pub(crate) mod frame_copy;
 pub(crate) mod host;
 pub(crate) mod host_type;
 #[cfg(all(test, loom))]
 pub(crate) mod loom_host;
-pub(crate) mod owned;
 pub(crate) mod pending;
 pub(crate) mod raw_attribute;
 pub(crate) mod raw_buffer;
-pub(crate) mod sync;
 #[cfg(debug_assertions)]
-pub(crate) mod written;
+pub(crate) mod result_ledger;
+pub(crate) mod sync;
 
 use std::marker::PhantomData;
 

@@ -59,7 +59,6 @@ mod entry;
 mod declare {
     //! What handlers declare: their stages and attributes, the manifest, registration.
     pub(crate) mod contract;
-    pub(crate) mod counts;
     pub(crate) mod handler_info;
     pub(crate) mod library_check;
     pub(crate) mod manifest;
@@ -67,6 +66,7 @@ mod declare {
     pub(crate) mod on_load;
     pub(crate) mod register;
     pub mod shape;
+    pub(crate) mod stage_params;
 }
 
 mod bind;
@@ -399,7 +399,6 @@ pub mod __private {
     pub use crate::context::load_state;
     pub use crate::declare::contract::entry_fits;
     pub use crate::declare::contract::{always_given, given, size_given};
-    pub use crate::declare::counts::{in_order, operands};
     pub use crate::declare::handler_info::{About, Batch, Gradient};
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::declare::library_check::check;
@@ -409,6 +408,7 @@ pub mod __private {
     #[cfg(unix)]
     pub use crate::declare::on_load::register_on_load;
     pub use crate::declare::register::{Entries, Missing, Registrable, register};
+    pub use crate::declare::stage_params::{in_order, operands};
     pub use crate::entry::entry;
     pub use crate::entry::operands::{are_apart, counts};
     pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
@@ -425,7 +425,7 @@ pub mod __private {
         pub use crate::frame::element::{byte_size, name};
         pub use crate::frame::raw_buffer::RawBuffer;
         #[cfg(debug_assertions)]
-        pub use crate::frame::written::touched;
+        pub use crate::frame::result_ledger::touched;
     }
     #[cfg(feature = "cuda")]
     pub use crate::cuda::check as check_cuda;

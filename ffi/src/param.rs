@@ -1,5 +1,4 @@
-//! What a handler declares about itself, as constant data: it feeds the floor, the diagnostics and
-//! the manifest.
+//! One parameter of a handler, as constant data: it feeds the floor, the diagnostics and the manifest.
 
 pub(crate) mod bind;
 pub(crate) mod mismatch;

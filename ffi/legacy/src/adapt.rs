@@ -2,21 +2,14 @@
 
 use std::ffi::c_void;
 
-use super::descriptor::{Descriptor, Opaque};
-use super::operand::{Operands, look};
-use super::status::{self, Status};
+use super::operand::{Descriptor, Opaque, Operands, look};
+use super::status;
+use super::status::Status;
 use super::structure::{Builder, Node, parse};
 use xla_ffi::__private::frame::RawBuffer;
 #[cfg(debug_assertions)]
 use xla_ffi::__private::frame::touched;
-use xla_ffi::At;
-use xla_ffi::Bind;
-use xla_ffi::DataTypes;
-use xla_ffi::Frame;
-use xla_ffi::Problems;
-use xla_ffi::{Error, Result};
-use xla_ffi::{Kind, Param};
-use xla_ffi::{Scratch, Stream};
+use xla_ffi::{At, Bind, DataTypes, Error, Frame, Kind, Param, Problems, Result, Scratch, Stream};
 use xla_ffi_sys::*;
 
 /// A function of the original conventions.

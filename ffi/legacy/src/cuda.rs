@@ -1,12 +1,13 @@
 //! What targets of the original conventions need of CUDA: addresses in tuples, written and read, and events.
 
-use crate::{Device, Leaf};
-use cudarc::driver::sys::{self, CUresult};
 use std::ffi::c_void;
+
+use crate::{Device, Leaf};
+use cudarc::driver::sys;
+use cudarc::driver::sys::CUresult;
 use xla_ffi::__private::check_cuda as check;
 use xla_ffi::Result;
-use xla_ffi::cuda::CudaContext;
-use xla_ffi::cuda::Stream;
+use xla_ffi::cuda::{CudaContext, Stream};
 
 /// Copies addresses to device memory, on a stream: the `copy` of [`adapt!`](crate::adapt) on CUDA.
 ///

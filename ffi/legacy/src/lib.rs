@@ -14,7 +14,6 @@ mod buffers;
 mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-mod descriptor;
 mod operand;
 mod shape_proto;
 mod staging;
@@ -28,8 +27,7 @@ pub use adapt::{CopyToDevice, Describe, Function};
 pub use buffers::{Buffers, Form, Leaf, Root};
 #[cfg(feature = "internal")]
 pub use cpu::{CpuEvent, CpuStreams};
-pub use descriptor::Descriptor;
-pub use operand::{Operand, Operands};
+pub use operand::{Descriptor, Operand, Operands};
 pub use shape_proto::ShapeProto;
 pub use staging::{Device, Staging};
 pub use status::{set_failure, set_success};
@@ -124,7 +122,7 @@ pub use xla_ffi_macros::legacy;
 #[doc(hidden)]
 pub mod __private {
     pub use crate::adapt::{Adapter, Args, Rets, call};
-    pub use crate::descriptor::Opaque;
+    pub use crate::operand::Opaque;
     pub use crate::structure::is_structure;
     pub use crate::target::{
         Call, Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots, targets,

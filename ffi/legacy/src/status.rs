@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
 /// A status of this library.

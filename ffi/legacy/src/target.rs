@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::adapt::Function;
 use super::staging::{Device, Staging};
-use super::table::{self, Failure};
+use super::table;
+use super::table::Failure;
 use super::tuples::{OnDevice, Tuples, on_host};
-use xla_ffi::__private::Stage;
-use xla_ffi::__private::entry;
-use xla_ffi::__private::{ListedTarget, OperandShape};
-use xla_ffi::AttrType;
-use xla_ffi::{Error, Result};
+use xla_ffi::__private::{ListedTarget, OperandShape, Stage, entry};
+use xla_ffi::{AttrType, Error, Result};
 use xla_ffi_sys::*;
 
 /// The stage that the original conventions have.

@@ -1,11 +1,10 @@
 //! `#[derive(Attribute)]`.
 
+use crate::parameter::{AttrOptions, ours, place};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Fields, FieldsNamed, Ident};
-
-use crate::parameter::{AttrOptions, ours, place};
 
 pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
@@ -100,7 +99,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             ty: &field.ty,
             name,
             options,
-            doc: crate::doc::text(&field.attrs),
+            doc: crate::literal::doc_text(&field.attrs),
         });
     }
     // In the order of the bytes of the names, which is the order in the call frame.

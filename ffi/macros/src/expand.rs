@@ -3,15 +3,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::contract::Contract;
+use crate::options::Options;
+use crate::parameter::Parameter;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{FnArg, LitStr, ReturnType, Signature};
-
-use crate::contract::Contract;
-use crate::options::Options;
-use crate::parameter::Parameter;
 
 // What the macros know of the ABI; they do not depend on ffi-sys:
 // a library's build would wait for it.

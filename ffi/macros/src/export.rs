@@ -1,12 +1,10 @@
 //! The exported symbols of one handler.
 
+use crate::expand::{EXECUTE, STAGES};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{LitBool, LitInt, LitStr, Path};
-
-use crate::expand::{EXECUTE, STAGES};
-use crate::reserved::is_reserved;
 
 /// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the first three from the handler, the rest from `library!`.
 struct Export {
@@ -145,4 +143,18 @@ pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let Used(origin, path) = syn::parse2(items)?;
     Ok(crate::expand::listed(&path, &origin).unwrap_or_default())
+}
+
+/// Functions that programs call: the file's head says which, and how they are listed.
+const CALLED: &str = include_str!("reserved.txt");
+
+/// Whether a symbol is the C library's, or its to use: ISO C keeps names of one underscore and a capital, or of two
+/// underscores, for the implementation (`__errno_location`, `_Unwind_Resume`).
+pub(crate) fn is_reserved(symbol: &str) -> bool {
+    if let Some(rest) = symbol.strip_prefix('_') {
+        if rest.starts_with(|c: char| c == '_' || c.is_ascii_uppercase()) {
+            return true;
+        }
+    }
+    symbol == "main" || CALLED.lines().any(|name| name == symbol)
 }

@@ -1,20 +1,15 @@
 //! `legacy!`: targets of the original conventions.
 
-mod convention;
-mod shape;
-mod tuples;
+mod signature;
 
-use self::convention::Convention;
-use self::shape::{Nodes, Shape};
-use self::tuples::Tuples;
+use self::signature::{Convention, Nodes, Shape, Tuples};
+use crate::export::is_reserved;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed, parenthesized};
-
-use crate::reserved::is_reserved;
 
 enum Layout {
     Fixed(Vec<Shape>, Vec<Shape>),

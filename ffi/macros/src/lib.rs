@@ -3,22 +3,18 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
-mod bind;
 mod contract;
-mod doc;
+mod derives;
 mod expand;
 mod export;
-mod function;
+mod handler;
 mod legacy;
 mod library;
 mod literal;
 mod options;
 mod parameter;
-mod reserved;
 mod root;
-mod stateful;
 mod transforms;
-mod types;
 
 use proc_macro::TokenStream;
 
@@ -76,7 +72,7 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// [`Bind`](../xla_ffi/trait.Bind.html).
 #[proc_macro_attribute]
 pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
-    expanded(function::handler(options.into(), item.into()))
+    expanded(handler::handler(options.into(), item.into()))
 }
 
 /// Makes a type a handler with several stages, one function a stage.
@@ -92,7 +88,7 @@ pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
 /// gets all attributes of the call; one that any stage declares is known to all.
 #[proc_macro_attribute]
 pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
-    expanded(stateful::stateful(options.into(), item.into()))
+    expanded(handler::stateful(options.into(), item.into()))
 }
 
 /// Makes handlers a library: exports a symbol for each stage of each handler, a manifest, and a
@@ -190,14 +186,14 @@ pub fn derive_attribute(item: TokenStream) -> TokenStream {
 /// When `try_from` fails, the call is refused with its error and the parameter's name.
 #[proc_macro_derive(Bind, attributes(bind))]
 pub fn derive_bind(item: TokenStream) -> TokenStream {
-    expanded(bind::derive(item.into()))
+    expanded(derives::bind(item.into()))
 }
 
 /// Makes a type the state that a prepare or initialize stage leaves. No library but its own can
 /// read it.
 #[proc_macro_derive(State)]
 pub fn derive_state(item: TokenStream) -> TokenStream {
-    expanded(types::derive(item.into(), types::Kind::State))
+    expanded(derives::host_type(item.into(), derives::Kind::State))
 }
 
 /// Makes a type user data: an object that the program which embeds XLA hands to handlers.
@@ -211,5 +207,5 @@ pub fn derive_state(item: TokenStream) -> TokenStream {
 /// type: all images must mean the same layout, including that of the types inside.
 #[proc_macro_derive(UserType, attributes(user_type))]
 pub fn derive_user_type(item: TokenStream) -> TokenStream {
-    expanded(types::derive(item.into(), types::Kind::UserType))
+    expanded(derives::host_type(item.into(), derives::Kind::UserType))
 }

@@ -1,12 +1,11 @@
 //! `library!`.
 
+use crate::parameter::ours;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Ident, LitStr, Path, Token};
-
-use crate::parameter::ours;
 
 struct Library {
     name: Option<LitStr>,

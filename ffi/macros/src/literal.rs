@@ -1,9 +1,9 @@
-//! Literals and keys of the options that attributes take.
+//! Literals and documentation comments that authors write.
 
 use proc_macro2::TokenStream;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprLit, Lit, LitStr, Meta, Token};
+use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
 
 /// The options in an attribute's brackets.
 pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![,]>> {
@@ -78,4 +78,29 @@ pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
     }
     seen.push(key.clone());
     Ok(key)
+}
+
+/// The text of the documentation comments among `attrs`, a line each; empty where there are none.
+pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
+    let lines = attrs.iter().filter_map(|attr| match &attr.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("doc") => string(&ungrouped(&pair.value)).ok(),
+        _ => None,
+    });
+    let text = lines
+        .map(|line| line.value())
+        .collect::<Vec<_>>()
+        .join("\n");
+    // A comment's line begins with the blank behind `///`.
+    let lines = text
+        .split('\n')
+        .map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
+    let text = lines.collect::<Vec<_>>().join("\n");
+    text.trim_matches('\n').to_owned()
+}
+
+/// The same, taken out of the list: comments may not stand on parameters.
+pub(crate) fn take_doc(attrs: &mut Vec<Attribute>) -> String {
+    let text = doc_text(attrs);
+    attrs.retain(|attr| !attr.path().is_ident("doc"));
+    text
 }

@@ -1,13 +1,13 @@
 //! Options of `#[handler]` and `#[stateful]`.
 
-use proc_macro2::TokenStream;
-use syn::spanned::Spanned;
-use syn::{Expr, ExprArray, LitStr, Meta};
-
 use crate::contract::Contract;
 use crate::expand::NEWEST_REVISION;
 use crate::literal::{metas, name, once, string};
-use crate::transforms::{self, Batch, Transforms};
+use crate::transforms;
+use crate::transforms::{Batch, Transforms};
+use proc_macro2::TokenStream;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprArray, LitStr, Meta};
 
 #[derive(Default)]
 pub(crate) struct Options {

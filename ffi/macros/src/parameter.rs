@@ -1,13 +1,12 @@
 //! Parameters of a stage and the `#[attr(…)]` options on them.
 
+use crate::literal::ungrouped;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, ExprLit, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, Type, UnOp};
-
-use crate::literal::ungrouped;
 
 /// `#[attr(…)]` on a parameter or a field.
 #[derive(Default)]
@@ -306,7 +305,7 @@ impl Parameter {
             ));
         }
         refuse_cfg(&arg.attrs, "a parameter")?;
-        let doc = crate::doc::take(&mut arg.attrs);
+        let doc = crate::literal::take_doc(&mut arg.attrs);
         let layout = Layout::read_out(&mut arg.attrs)?;
         let options = AttrOptions::read_out(&mut arg.attrs)?;
         let mut ty = (*arg.ty).clone();

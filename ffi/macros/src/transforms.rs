@@ -1,12 +1,11 @@
 //! What a handler says of transformations: which handlers compute its derivatives, and how calls are
 //! batched. `docs/manifest.md` tells what each of them takes and gives.
 
+use crate::literal::{name, string};
+use crate::parameter::Parameter;
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Expr, LitStr};
-
-use crate::literal::{name, string};
-use crate::parameter::Parameter;
 
 /// How calls may be batched.
 pub(crate) enum Batch {

@@ -1,4 +1,4 @@
-//! Extensions of the context.
+//! What the host passes besides the ABI: extensions, custom options, and the raw call.
 
 use std::marker::PhantomData;
 use std::ops::Deref;

@@ -3,12 +3,12 @@
 mod cancellation;
 mod collectives;
 mod extension;
+mod ids;
 pub(crate) mod launch;
 mod parallel;
 #[cfg(feature = "rayon")]
 mod rayon_pool;
 mod record;
-mod run_id;
 mod scratch;
 mod state;
 pub(crate) mod stream;
@@ -18,8 +18,8 @@ mod user_data;
 pub use cancellation::Cancellation;
 pub use collectives::{Collectives, Group, MemoryRegion, Window};
 pub use extension::{CustomOptions, Extension, RawCall};
+pub use ids::{DeviceOrdinal, RunId};
 pub use record::{Command, KernelSource, Recorder};
-pub use run_id::{DeviceOrdinal, RunId};
 pub use scratch::{Scratch, ScratchBuffer};
 pub(crate) use state::store_state;
 pub use state::{Initialized, Prepared, StateRef, load_state};

@@ -1,4 +1,9 @@
-//! The platform's stream.
+//! The device stream, and the debug check of handlers that are compatible with command buffers.
+//!
+//! XLA captures the execute stage of such a handler once and replays what it launched. A call that waits
+//! for the stream breaks the capture; memory that was allocated for the captured call belongs to
+//! somebody else when it is replayed. The check knows what goes through this crate. It is compiled into
+//! debug builds only, because it costs every call a word of thread-local memory.
 
 use std::cell::Cell;
 use std::ffi::c_void;

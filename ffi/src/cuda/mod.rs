@@ -29,19 +29,14 @@ mod context;
 mod driver;
 mod kernel;
 mod module;
-mod nvrtc;
-mod per_context;
 mod stream;
-mod view;
 
-pub use context::{CudaContext, Current};
+pub use context::{CudaContext, Current, PerContext};
 #[doc(hidden)]
 pub use driver::check;
-pub use kernel::Kernel;
+pub use kernel::{Kernel, View};
 pub use module::{Image, Module};
-pub use per_context::PerContext;
 pub use stream::Stream;
-pub use view::View;
 
 /// The bindings that this module is made of, for what it does not wrap.
 pub use cudarc;

@@ -3,11 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::context::CudaContext;
+use super::context::{CudaContext, PerContext};
+use super::driver;
 use super::driver::check;
 use super::kernel::Kernel;
-use super::nvrtc;
-use super::per_context::PerContext;
 use crate::error::{Error, Result};
 use cudarc::driver::sys;
 
@@ -163,7 +162,7 @@ impl Loaded {
                         "the module is neither a cubin, a fat binary, PTX nor the text of CUDA C++",
                     )
                 })?;
-                compiled = nvrtc::compile(source, context)?;
+                compiled = driver::compile(source, context)?;
                 &compiled
             }
             _ => image,

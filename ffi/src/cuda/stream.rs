@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::context::CudaContext;
 use super::driver::{check, ready};
-use super::view::View;
+use super::kernel::View;
 use crate::context::stream::forbid;
 use crate::context::{Context, context};
 use crate::error::{Error, Result};

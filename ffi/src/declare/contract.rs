@@ -1,5 +1,4 @@
-//! Sizes of a shape contract that an attribute gives: found when the handler is compiled, read in
-//! each call.
+//! Shape contracts, checked at compile time against the parameters and attributes of a handler.
 
 use crate::attribute::{AttrValue, Attribute};
 use crate::declare::handler_info::HandlerInfo;

@@ -1,4 +1,4 @@
-//! A handler, its stages and its attributes, as constant data.
+//! A handler, its stages and its attributes, as constant data; and what it says to callers.
 
 use crate::frame::host::Host;
 use crate::param::bind::At;

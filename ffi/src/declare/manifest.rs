@@ -1,8 +1,8 @@
 //! The manifest: what a library says about itself, written when it is compiled. The format is
 //! described in `docs/manifest.md`.
 
-use crate::declare::counts::uses_host_memory;
 use crate::declare::handler_info::{About, Batch, Gradient, HandlerInfo};
+use crate::declare::stage_params::uses_host_memory;
 use crate::frame::element::DataTypes;
 use crate::param::text::Text;
 use crate::param::{Kind, Layout as Order, Param, Presence};

@@ -76,7 +76,7 @@
 //! ```
 
 use crate::declare::contract::{Given, NotGiven};
-use crate::declare::counts::Counts;
+use crate::declare::stage_params::Counts;
 use crate::error::problems::{Problems, number, put};
 use crate::error::{Error, Result};
 use crate::frame::Frame;

@@ -1,8 +1,8 @@
 //! What is wrong with a call, all of it at once and by name. Nothing here runs on the way of a
 //! call that succeeds.
 
-use crate::declare::counts::{Counts, counts_matter};
 use crate::declare::handler_info::HandlerInfo;
+use crate::declare::stage_params::{Counts, counts_matter};
 use crate::entry::operands::{Placed, placed};
 use crate::error::problems::{Problems, number, put};
 use crate::error::wording;

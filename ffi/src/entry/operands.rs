@@ -1,8 +1,8 @@
 //! Whether a call has the operands and attributes that its handler declares: their numbers, and
 //! that no result shares memory with another operand. For the macros.
 
-use crate::declare::counts::{Counts, counts_matter, operands};
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
+use crate::declare::stage_params::{Counts, counts_matter, operands};
 use crate::entry::Stage;
 use crate::entry::diagnose::overlaps;
 use crate::error::problems::Problems;

@@ -1,4 +1,5 @@
-//! The errors by which an entry point refuses a call, or passes on how it failed.
+//! The errors by which an entry point refuses a call, or passes on how it failed. Handlers of host memory refuse calls
+//! whose operands are on a device.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
 

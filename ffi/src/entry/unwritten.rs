@@ -9,7 +9,7 @@ use crate::declare::handler_info::HandlerInfo;
 use crate::frame::Frame;
 use crate::frame::pending::Flow;
 use crate::frame::raw_buffer::RawBuffer;
-use crate::frame::written::{Entry, HERE, Ledger, Results};
+use crate::frame::result_ledger::{Entry, HERE, Ledger, Results};
 use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 

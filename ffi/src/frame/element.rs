@@ -1,4 +1,4 @@
-//! Element types of buffers and arrays.
+//! Element types of buffers and arrays, and exact conversions between numbers.
 
 use std::borrow::Cow;
 use std::fmt;

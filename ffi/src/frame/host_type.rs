@@ -124,7 +124,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
                 naming,
                 register,
                 deleter: drop_box::<T>,
-                copies: Copies::new(),
+                copies: TypeIdsByHost::new(),
                 place: OnceLock::new(),
             },
             _type: PhantomData,
@@ -171,7 +171,7 @@ pub struct KnownType {
     // library without types does not carry them.
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
-    copies: Copies,
+    copies: TypeIdsByHost,
     // A byte with an address that nothing else in the process ever has: this is a static, which is never dropped. The
     // static's own address does not do, because another library can be loaded where this one was.
     place: OnceLock<Box<u8>>,
@@ -253,7 +253,7 @@ impl KnownType {
         self.copies.notes(host) & stored_bit(stage, stream) != 0
     }
 
-    /// Makes the type known to `host` under the number that `ask` gets for it; see [`Copies::add`].
+    /// Makes the type known to `host` under the number that `ask` gets for it; see [`TypeIdsByHost::add`].
     fn register(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
         self.copies.add(host, || {
             ask().map_err(|error| {
@@ -363,14 +363,14 @@ impl Known {
 }
 
 /// The XLA copies that know a type, each with the number that it gave it.
-pub(crate) struct Copies {
+pub(crate) struct TypeIdsByHost {
     /// The first one, in most processes the only one, is found without a lock.
     first: OnceLock<(Host, Known)>,
     /// The others, by the addresses of their tables.
     others: Mutex<BTreeMap<usize, Known>>,
 }
 
-impl Copies {
+impl TypeIdsByHost {
     pub(crate) const fn new() -> Self {
         Self {
             first: OnceLock::new(),
@@ -413,7 +413,7 @@ impl Copies {
         Ok(id)
     }
 
-    /// Notes some bits for [`Copies::notes`].
+    /// Notes some bits for [`TypeIdsByHost::notes`].
     pub(crate) fn note(&self, host: Host, bits: u8) {
         self.with(host, |known| known.notes.fetch_or(bits, Ordering::Relaxed));
     }

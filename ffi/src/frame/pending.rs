@@ -11,10 +11,10 @@ use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::frame::host::Host;
+#[cfg(debug_assertions)]
+use crate::frame::result_ledger::Results;
 use crate::frame::sync::atomic::{AtomicU8, Ordering};
 use crate::frame::sync::{Condvar, Mutex, UnsafeCell};
-#[cfg(debug_assertions)]
-use crate::frame::written::Results;
 use xla_ffi_sys::XLA_FFI_Future;
 
 /// How a call went.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::{Error, Result, panics};
 use crate::frame::Frame;
-use crate::frame::owned::OwnedFrame;
+use crate::frame::frame_copy::OwnedFrame;
 use crate::frame::pending::{Completion, Flow, pair};
 use crate::frame::sync::{Mutex, MutexGuard};
 use crate::future::executor;

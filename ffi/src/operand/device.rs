@@ -7,7 +7,7 @@ use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::frame::raw_buffer::RawBuffer;
 #[cfg(debug_assertions)]
-use crate::frame::written::touched;
+use crate::frame::result_ledger::touched;
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;

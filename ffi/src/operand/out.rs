@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::frame::raw_buffer::{RawBuffer, Typed, uninit};
 #[cfg(debug_assertions)]
-use crate::frame::written::touched;
+use crate::frame::result_ledger::touched;
 use crate::operand::rows::RowsMut;
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};

@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::frame::element::{DataTypes, Element, byte_size, rank};
 use crate::frame::raw_buffer::{RawBuffer, uninit};
 #[cfg(debug_assertions)]
-use crate::frame::written::touched;
+use crate::frame::result_ledger::touched;
 use crate::operand::buffer::Buffer;
 use crate::operand::out::Out;
 use crate::param::bind::{At, Bind};

@@ -1,4 +1,4 @@
-//! How a parameter of a handler is decoded from the call.
+//! The trait that decodes a parameter from the call, and where a parameter finds what it takes.
 
 use crate::error::problems::Problems;
 use crate::frame::Frame;

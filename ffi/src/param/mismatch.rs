@@ -1,5 +1,4 @@
-//! What keeps an operand from being what a parameter wants, in words. Nothing here runs on the way of a
-//! call that succeeds.
+//! Explains what is wrong with an operand. Not used by calls that succeed.
 
 use std::fmt::Write;
 

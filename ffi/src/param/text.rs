@@ -1,4 +1,4 @@
-//! Texts compared and put together at compile time.
+//! Text and JSON at compile time.
 
 pub(crate) const fn same(a: &str, b: &str) -> bool {
     matches!(order(a, b), std::cmp::Ordering::Equal)

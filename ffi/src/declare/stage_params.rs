@@ -1,4 +1,4 @@
-//! How many operands a stage takes.
+//! The parameters of a stage: how many operands they take, and in which order they may stand.
 
 use crate::context::{Context, Recorder};
 use crate::param::{Param, Presence};

@@ -1,4 +1,4 @@
-//! The run id.
+//! The numbers of the execution and of the device.
 
 use super::{Context, context};
 use crate::error::Result;

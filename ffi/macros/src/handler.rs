@@ -1,13 +1,13 @@
-//! `#[stateful]`.
+//! `#[handler]` and `#[stateful]`.
 
+use crate::expand;
+use crate::expand::{EXECUTE, INSTANTIATE, STAGES, Stage};
+use crate::options::Options;
+use crate::parameter::refuse_cfg;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::{ImplItem, ItemImpl, Type};
-
-use crate::expand::{self, EXECUTE, INSTANTIATE, STAGES, Stage};
-use crate::options::Options;
-use crate::parameter::refuse_cfg;
+use syn::{ImplItem, Item, ItemFn, ItemImpl, Type};
 
 pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     let mut block: ItemImpl = syn::parse2(item)?;
@@ -115,12 +115,12 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
                 host_type: || <#owner as ::xla_ffi::State>::host_type().erased(),
             }
         };
-        let implementation = crate::types::state(&tokens, &known_as);
+        let implementation = crate::derives::state(&tokens, &known_as);
         (Some(state), Some(implementation))
     } else {
         (None, None)
     };
-    let doc = crate::doc::text(&block.attrs);
+    let doc = crate::literal::doc_text(&block.attrs);
     let handler = expand::handler(&tokens, &name, &doc, &options, &stages, state.as_ref())?;
     let export = expand::export_macro(ident, &name, &stages);
     Ok(quote! {
@@ -128,6 +128,64 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
         #handler
         #state_type
         #(#implementations)*
+        #export
+    })
+}
+
+pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    match syn::parse2(item)? {
+        Item::Fn(function) => {
+            if let Some(receiver) = function.sig.receiver() {
+                return Err(syn::Error::new_spanned(
+                    receiver,
+                    "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
+                ));
+            }
+            let ident = function.sig.ident.clone();
+            Ok(expand::or_failed(
+                &ident,
+                expanded_function(options, function),
+            ))
+        }
+        Item::Impl(item) => Err(syn::Error::new_spanned(
+            item.self_ty,
+            "an impl block with stages wants `#[xla_ffi::stateful]`",
+        )),
+        other => Err(syn::Error::new_spanned(other, "a handler is a function")),
+    }
+}
+
+fn expanded_function(options: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
+    let options = Options::parse(options)?;
+    let ident = function.sig.ident.clone();
+    let name = options
+        .name
+        .as_ref()
+        .map_or_else(|| ident.unraw().to_string(), syn::LitStr::value);
+    let owner = quote!(#ident);
+    let stage = Stage::read(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
+    if stage.is_async {
+        expand::desugar_body(&mut function.sig, &mut function.block);
+    }
+    expand::inline(&mut function.attrs);
+    let implementation = stage.implementation(&options);
+    let stages = [stage];
+    let doc = crate::literal::doc_text(&function.attrs);
+    let handler = expand::handler(&owner, &name, &doc, &options, &stages, None)?;
+    let export = expand::export_macro(&ident, &name, &stages);
+    let vis = &function.vis;
+    // A struct with braces lives among the types, so it can share the function's name.
+    Ok(quote! {
+        #function
+        #[doc(hidden)]
+        #[allow(
+            non_camel_case_types,
+            dead_code,
+            reason = "it stands for the function where types are asked for, if they are"
+        )]
+        #vis struct #ident {}
+        #handler
+        #implementation
         #export
     })
 }

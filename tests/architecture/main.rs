@@ -1,0 +1,54 @@
+//! The folders of `xla-ffi` and of the runtime form layers: each uses those below it, never one above.
+//! `cargo test --test architecture -- --nocapture` lists who uses whom; docs/architecture.md says what each is.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// From the top down.
+const FFI: &str =
+    "internal entry declare bind cuda context future attribute matching operand param frame error";
+
+/// Adds `FOLDER MODULE` for each module that the sources of a folder name from the crate's root on.
+fn read(folder: Option<&str>, path: &Path, uses: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(path).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let stem = path.file_stem().expect("a name").to_string_lossy();
+        let folder = folder.unwrap_or(&stem);
+        if path.is_dir() {
+            read(Some(folder), &path, uses);
+        } else if folder != "lib" {
+            let text = fs::read_to_string(&path).expect("a source");
+            let code = text
+                .lines()
+                .map(|line| line.split("//").next().unwrap_or(""));
+            for path in code.flat_map(|line| line.split("crate::").skip(1)) {
+                let end = path.find(|c: char| c != '_' && !c.is_alphanumeric());
+                uses.insert(format!("{folder} {}", &path[..end.unwrap_or(path.len())]));
+            }
+            assert!(!text.contains("super::super::"), "{}", path.display());
+        }
+    }
+}
+
+fn check(crate_folder: &str, layers: &str) {
+    let rank = |name| layers.split(' ').position(|layer| layer == name);
+    let mut uses = BTreeSet::new();
+    let sources = xla_ffi_testing::root().join(crate_folder).join("src");
+    read(None, &sources, &mut uses);
+    assert!(uses.len() > 20, "{}", sources.display());
+    for pair in uses {
+        let (folder, module) = pair.split_once(' ').expect("two names");
+        // What macros hide begins with two underscores.
+        if folder != module && !module.starts_with("__") {
+            println!("{folder} -> {module}");
+            let is_below = rank(folder).is_some_and(|own| Some(own) < rank(module));
+            assert!(is_below, "{folder} uses {module}, no layer below it");
+        }
+    }
+}
+
+#[test]
+fn layers_of_the_handler_api() {
+    check("ffi", FFI);
+}
