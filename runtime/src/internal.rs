@@ -243,7 +243,7 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// `UNIMPLEMENTED` where the call has no pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
-        crate::api::pool::spawn(self.context, task)
+        crate::api::concurrency::spawn(self.context, task)
     }
 }
 

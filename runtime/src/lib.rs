@@ -35,15 +35,13 @@ mod api;
 mod call;
 mod context;
 mod device;
-mod extension;
+
 mod frame;
 mod handler;
 mod host;
 pub mod internal;
 pub mod legacy;
-mod library;
 mod process;
-mod runtime;
 mod status;
 mod text;
 mod value;
@@ -65,34 +63,33 @@ pub mod __c {
     pub use crate::process::guard::call_void;
 }
 
+pub use api::collectives::{Collectives, CommunicatorKey};
+pub use api::record::{Command, KernelArg, Recorded, Recorder};
 pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
+pub use context::cancellation::{Cancellation, Canceller};
 pub use context::user_data::UserData;
 pub use device::cpu::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]
 pub use device::cuda::{CudaDevice, CudaMemory, CudaStream};
 pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
-pub use extension::cancellation::{Cancellation, Canceller};
-pub use extension::collectives::{Collectives, CommunicatorKey};
-pub use extension::record::{Command, KernelArg, Recorded, Recorder};
 pub use frame::call_frame::CallFrame;
 pub use frame::print::describe;
 pub use frame::stage::Stage;
-pub use handler::bundle::Bundle;
-pub use handler::metadata::{self, Metadata};
+pub use handler::library::Library;
 #[doc(hidden)]
 pub use handler::statics;
 pub use handler::statics::StaticHandler;
 pub use handler::traits::Traits;
 pub use handler::{Executable, Handler};
+pub use host::bundle::Bundle;
 pub use host::calls::HandlerCounts;
+pub use host::metadata::{self, Metadata};
 pub use host::platform::canonical_platform;
 pub use host::pool::Executor;
+pub use host::runtime::{Runtime, living_objects};
 pub use host::types::TypeInfo;
-pub use library::Library;
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
-pub use runtime::{Runtime, living_objects};
 pub use status::{Code, Error, Finding, Hazard, Result};
-pub use text::parse::ParseError;
 pub use text::{npy, spec};
 pub use value::array_shape::ArrayShape;
 pub use value::attribute::{Attribute, Attributes};
@@ -100,6 +97,7 @@ pub use value::attribute_array::AttributeArray;
 pub use value::dlpack;
 pub use value::dtype::{self, DType};
 pub use value::memory::{ALIGNMENT, LEAST_ALIGNMENT};
+pub use value::parse::ParseError;
 pub use value::scalar_codec;
 pub use value::shape::Shape;
 pub use value::tensor::{Element, Tensor};

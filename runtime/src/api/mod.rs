@@ -4,10 +4,12 @@
 //! and the argument layouts are that revision's. What a function cannot learn from its arguments
 //! (which runtime, which call) it takes from the call in progress on its thread.
 
+pub(crate) mod collectives;
+pub(crate) mod concurrency;
 mod context;
 mod errors;
 mod futures;
-pub(crate) mod pool;
+pub(crate) mod record;
 mod register;
 mod slots;
 mod state;

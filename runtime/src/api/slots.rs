@@ -1,6 +1,6 @@
 //! Which function stands in which slot of a revision's table, and the runtime that has the table.
 
-use super::{context, error_or_null, errors, futures, pool, register, state};
+use super::{concurrency, context, error_or_null, errors, futures, register, state};
 use crate::host::shared::Shared;
 use crate::host::table::Table;
 use crate::{Error, Hazard, Runtime};
@@ -82,8 +82,10 @@ fn function<const R: u8>(slot: Slot) -> usize {
         Slot::StateGet => state::state_get::<R> as *const () as usize,
         Slot::DeviceMemoryAllocate => context::device_memory_allocate::<R> as *const () as usize,
         Slot::DeviceMemoryFree => context::device_memory_free::<R> as *const () as usize,
-        Slot::ThreadPoolSchedule => pool::thread_pool_schedule::<R> as *const () as usize,
-        Slot::ThreadPoolNumThreads => pool::thread_pool_num_threads::<R> as *const () as usize,
+        Slot::ThreadPoolSchedule => concurrency::thread_pool_schedule::<R> as *const () as usize,
+        Slot::ThreadPoolNumThreads => {
+            concurrency::thread_pool_num_threads::<R> as *const () as usize
+        }
         Slot::FutureCreate => futures::future_create::<R> as *const () as usize,
         Slot::FutureSetAvailable => futures::future_set_available::<R> as *const () as usize,
         Slot::FutureSetError => futures::future_set_error::<R> as *const () as usize,

@@ -1,7 +1,7 @@
 //! What a running call is made of.
 
+use super::request::{Rules, Stages};
 use super::ret::Ret;
-use super::rules::{Rules, Stages};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::{CallFrame, Error, Result, Stage, Stream, Tensor};

@@ -1,21 +1,21 @@
 //! Calls: operands in, stages run, results out.
 
 mod body;
-mod displaced;
 mod instantiate;
 mod invoke;
+mod misaligned;
 #[cfg(feature = "cuda")]
 mod on_cuda;
 mod operands;
 mod prepared;
+mod request;
 mod ret;
-mod rules;
 pub(crate) mod unwritten;
 
-pub use displaced::Displaced;
+pub use misaligned::Displaced;
 pub use prepared::PreparedCall;
+pub use request::{Stages, Unwritten};
 pub use ret::Ret;
-pub use rules::{Stages, Unwritten};
 
 use self::body::Request;
 use crate::device::{DeviceAllocator, Stream};

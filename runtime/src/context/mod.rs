@@ -1,11 +1,12 @@
 //! The context of one invocation.
 
+pub(crate) mod cancellation;
 pub(crate) mod current;
 mod extensions;
 pub(crate) mod user_data;
 
+use crate::context::cancellation::{Cancellation, CancellationExtension, Canceller};
 use crate::device::{DeviceAllocator, Stream};
-use crate::extension::cancellation::{Cancellation, CancellationExtension, Canceller};
 use crate::frame::encoded::Encoded;
 use crate::host::calls::{Progress, Tally};
 use crate::host::futures::{self, Completion};

@@ -1,7 +1,6 @@
 //! Handlers: what a runtime has accepted, and what is instantiated from it.
 
-pub(crate) mod bundle;
-pub mod metadata;
+pub(crate) mod library;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;

@@ -1,9 +1,9 @@
 //! The metadata call: a bundle is asked as a registration asks it.
 
-use super::metadata::accept;
 use crate::context::current::Entered;
 use crate::frame::call_frame::RawFrame;
 use crate::host::errors;
+use crate::host::metadata::accept;
 use crate::host::shared::Shared;
 use crate::process::guard;
 use crate::{Bundle, Code, Error, Hazard, Metadata, Result, Stage};

@@ -1,9 +1,9 @@
 //! One call of a legacy target: the pointers in the form that it expects, and what it answers.
 
-use super::function::Signature;
 use super::registry::Target;
 use super::status::{self, Status};
 use super::underway::Underway;
+use crate::host::legacy_targets::Signature;
 use crate::process::guard;
 use crate::{Code, Error, Hazard, Result, Stream, Tree};
 use std::ffi::{c_char, c_void};

@@ -1,6 +1,6 @@
 //! Legacy targets that libraries bring: by exported symbol, or from the list that they keep.
 
-use super::function::{Function, Signature};
+use crate::host::legacy_targets::{Function, Signature};
 use crate::{Error, Library, Result, Runtime};
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;

@@ -36,15 +36,14 @@
 //! ```
 
 mod call;
-mod function;
 mod library;
 mod registry;
 mod status;
 mod targets;
 mod underway;
 
+pub use crate::host::legacy_targets::{ApiVersion, Function, Signature};
 pub use call::{Invocation, Launched, TupleForm};
-pub use function::{ApiVersion, Function, Signature};
 pub use library::Listed;
 pub use registry::Target;
 pub use status::Status;

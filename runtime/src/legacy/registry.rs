@@ -1,7 +1,7 @@
 //! Targets by name and platform.
 
-use super::function::{ApiVersion, Function, Signature, is_host};
 use super::targets::versions;
+use crate::host::legacy_targets::{ApiVersion, Function, Signature, is_host};
 use crate::{Code, Error, Result, Runtime, canonical_platform};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The legacy targets of a runtime.
 
-use super::function::{ApiVersion, Function};
+use crate::host::legacy_targets::{ApiVersion, Function};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

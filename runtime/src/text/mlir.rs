@@ -5,9 +5,9 @@ mod literal;
 
 use self::dense::dense;
 use self::literal::{Literal, literal};
-use crate::text::parse::{Cursor, ParseError};
 use crate::value::attribute::{MAX_DEPTH, mlir_name};
 use crate::value::attribute_array::Spelling;
+use crate::value::parse::{Cursor, ParseError};
 use crate::value::scalar_codec;
 use crate::{Attribute, AttributeArray, Attributes, DType};
 use std::ops::Range;

@@ -3,5 +3,4 @@
 mod display;
 mod mlir;
 pub mod npy;
-pub(crate) mod parse;
 pub mod spec;

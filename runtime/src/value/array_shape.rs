@@ -1,6 +1,6 @@
 //! Arrays as programs see them: element type, dimensions, and the order of the dimensions in memory.
 
-use crate::text::parse::{Cursor, ParseError};
+use crate::value::parse::{Cursor, ParseError};
 use crate::{DType, Error, Result, Shape};
 use std::fmt;
 

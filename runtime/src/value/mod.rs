@@ -8,6 +8,7 @@ pub(crate) mod attribute_array;
 pub mod dlpack;
 pub mod dtype;
 pub(crate) mod memory;
+pub(crate) mod parse;
 pub mod scalar_codec;
 pub(crate) mod shape;
 pub(crate) mod tensor;

@@ -1,7 +1,7 @@
 //! Shapes of values: arrays, tokens, and tuples of shapes to any depth.
 
-use crate::text::parse::{Cursor, ParseError};
 use crate::value::array_shape::ArrayShape;
+use crate::value::parse::{Cursor, ParseError};
 use crate::{DType, Result, Shape, Tree};
 
 /// The shape of a value of a program: an array, a token, or a tuple of shapes.

@@ -1,8 +1,8 @@
 //! Arrays as MLIR writes them for tensors: `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`, or a splat `dense<0> : …`.
 
 use super::{MAX_ELEMENTS, Parsed, dtype, packed, push};
-use crate::text::parse::Cursor;
 use crate::value::attribute_array::Spelling;
+use crate::value::parse::Cursor;
 use crate::{Attribute, DType};
 
 /// What comes after `dense<`.

@@ -2,8 +2,8 @@
 
 use super::Parsed;
 use crate::DType;
-use crate::text::parse::Cursor;
 use crate::value::dtype::Class;
+use crate::value::parse::Cursor;
 use crate::value::scalar_codec::{self, Number};
 
 /// A number as it is written.

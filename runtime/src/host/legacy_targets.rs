@@ -80,7 +80,7 @@ impl fmt::Display for ApiVersion {
 }
 
 /// Whether targets of a platform get host memory.
-pub(super) fn is_host(platform: &str) -> bool {
+pub(crate) fn is_host(platform: &str) -> bool {
     crate::canonical_platform(platform) == "cpu"
 }
 
@@ -162,9 +162,9 @@ impl fmt::Display for Signature {
 /// A target's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
-    pub(super) address: usize,
+    pub(crate) address: usize,
     /// `None` when only the address was registered: then the call's version decides.
-    pub(super) signature: Option<Signature>,
+    pub(crate) signature: Option<Signature>,
 }
 
 impl Function {
