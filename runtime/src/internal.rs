@@ -10,15 +10,13 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::context::Context;
-use crate::context::current::{is_asking, is_current};
-use crate::host::errors;
-use crate::host::shared::find_living;
+use crate::context::{Cancellation, Context, is_asking, is_current};
+use crate::device::{DeviceAllocator, Stream};
+use crate::frame::Stage;
 use crate::host::state_object::{RUST_ALONE, StateObject};
-use crate::{
-    Attributes, Cancellation, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage,
-    Stream,
-};
+use crate::host::{Runtime, errors, find_living};
+use crate::status::{Code, Error, Result};
+use crate::value::{Attributes, DType, Shape};
 use xla_ffi_sys::{
     XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_InvokeContext,
 };

@@ -31,6 +31,8 @@ compile_error!(
     "the embedded runtime needs a POSIX system; handlers and their crate, xla-ffi, do not"
 );
 
+// The modules are layers. Each refers to lower ones only, from top to bottom: internal; legacy; call; api; handler; context;
+// host; frame; text; value; device; process; status.
 mod api;
 mod call;
 mod context;
@@ -59,50 +61,34 @@ pub mod __programs {
 /// What the functions for C need and nobody else.
 #[doc(hidden)]
 pub mod __c {
-    pub use crate::host::log::warn;
     pub use crate::process::guard::call_void;
+    pub use crate::process::warn;
 }
 
-pub use api::collectives::{Collectives, CommunicatorKey};
-pub use api::record::{Command, KernelArg, Recorded, Recorder};
+pub use api::{Collectives, Command, CommunicatorKey, KernelArg, Recorded, Recorder};
 pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
-pub use context::cancellation::{Cancellation, Canceller};
-pub use context::user_data::UserData;
-pub use device::cpu::{CpuDevice, CpuStream};
+pub use context::{Cancellation, Canceller, UserData};
+pub use device::{CpuDevice, CpuStream, DeviceAllocator, DeviceStream, HostAllocator, Stream};
 #[cfg(feature = "cuda")]
-pub use device::cuda::{CudaDevice, CudaMemory, CudaStream};
-pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
-pub use frame::call_frame::CallFrame;
+pub use device::{CudaDevice, CudaMemory, CudaStream};
 pub use frame::print::describe;
-pub use frame::stage::Stage;
-pub use handler::library::Library;
+pub use frame::{CallFrame, Stage};
 #[doc(hidden)]
 pub use handler::statics;
 pub use handler::statics::StaticHandler;
-pub use handler::traits::Traits;
-pub use handler::{Executable, Handler};
-pub use host::bundle::Bundle;
-pub use host::calls::HandlerCounts;
-pub use host::metadata::{self, Metadata};
-pub use host::platform::canonical_platform;
-pub use host::pool::Executor;
-pub use host::runtime::{Runtime, living_objects};
-pub use host::types::TypeInfo;
+pub use handler::{Executable, Handler, Library};
+pub use host::metadata;
+pub use host::{
+    Bundle, Executor, HandlerCounts, Metadata, Runtime, Traits, TypeInfo, canonical_platform,
+    living_objects,
+};
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
 pub use status::{Code, Error, Finding, Hazard, Result};
 pub use text::{npy, spec};
-pub use value::array_shape::ArrayShape;
-pub use value::attribute::{Attribute, Attributes};
-pub use value::attribute_array::AttributeArray;
-pub use value::dlpack;
-pub use value::dtype::{self, DType};
-pub use value::memory::{ALIGNMENT, LEAST_ALIGNMENT};
-pub use value::parse::ParseError;
-pub use value::scalar_codec;
-pub use value::shape::Shape;
-pub use value::tensor::{Element, Tensor};
-pub use value::tree::Tree;
-pub use value::value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
+pub use value::{
+    ALIGNMENT, ArrayShape, Attribute, AttributeArray, Attributes, DType, Element, LEAST_ALIGNMENT,
+    MAX_DEPTH, MAX_NODES, ParseError, Shape, Tensor, Tree, ValueShape, dlpack, dtype, scalar_codec,
+};
 pub use xla_ffi_sys::Revision;
 
 /// What the package shows of itself.

@@ -6,7 +6,7 @@ mod support;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use support::handlers::{Function, allocate, arg, error, future, metadata, ret, slot};
+use support::{Function, allocate, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Displaced,
     Executable, Revision, Runtime, Shape, Tensor, Unwritten,
@@ -141,7 +141,7 @@ struct Ledger {
 // SAFETY: the memory is an allocator's of the runtime.
 unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
-        let data = support::handlers::memory(alignment);
+        let data = support::memory(alignment);
         self.living.lock().unwrap().push(data as usize);
         Some(data.cast())
     }

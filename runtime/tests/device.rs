@@ -3,7 +3,7 @@
 mod support;
 
 use std::ffi::c_void;
-use support::handlers::{Function, arg, metadata, ret, slot, stream};
+use support::{Function, arg, metadata, ret, slot, stream};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, CpuDevice, CpuStream, DType, DeviceStream, Runtime, Shape,
     Tensor, Unwritten,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
-use support::rules::MEASURED;
+use support::MEASURED;
 use support::{build, source};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, Library, Outcome, Result, Revision, Runtime, Stage, Stages};

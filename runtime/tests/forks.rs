@@ -5,7 +5,7 @@ mod support;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use support::handlers::{Function, metadata, slot};
+use support::{Function, metadata, slot};
 use xla_ffi_runtime::{Attributes, Bundle, Code, CpuStream, DeviceStream, Handler, Runtime};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ThreadPool_Schedule_Args};
 

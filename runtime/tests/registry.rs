@@ -3,7 +3,7 @@
 mod support;
 
 use std::path::Path;
-use support::handlers::{Function, error, metadata, slot};
+use support::{Function, error, metadata, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Code, Hazard, Library, Revision, Runtime, Stage, Traits, TypeInfo,
 };

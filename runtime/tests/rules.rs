@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::rules::MEASURED;
+use support::MEASURED;
 use support::{build, source};
 use xla_ffi_runtime::spec::parse_result;
 use xla_ffi_runtime::{Attributes, Hazard, Revision, Runtime, Stage, Stages};
@@ -47,7 +47,7 @@ fn answers_are_those_of_jaxlib() {
 /// What jaxlib 0.12.0 was measured to crash on is told here.
 #[test]
 fn absent_state_is_a_hazard() {
-    use support::handlers::{Function, metadata, slot};
+    use support::{Function, metadata, slot};
     use xla_ffi_sys::{
         XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_State_Get_Args,
         XLA_FFI_TypeId,
@@ -88,7 +88,7 @@ fn absent_state_is_a_hazard() {
 /// As measured: jaxlib 0.8.1 and 0.9.0.1 (r7) answer "does not have a registered type info with a deleter".
 #[test]
 fn state_of_a_type_without_a_deleter_is_refused() {
-    use support::handlers::{Function, metadata, slot};
+    use support::{Function, metadata, slot};
     use xla_ffi_sys::{
         XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_State_Set_Args_R7, XLA_FFI_TypeId,
     };

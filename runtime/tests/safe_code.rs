@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
-use support::handlers::{metadata, ret, stream};
+use support::{metadata, ret, stream};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, Code, CpuDevice, CpuStream, DType, DeviceStream, Executable,
     Revision, Runtime, Shape, Stage, Tensor, Unwritten,

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::handlers::{Function, allocate, error, future, memory, metadata, ret, slot};
+use support::{Function, allocate, error, future, memory, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Executable,
     Hazard, Recorder, Revision, Runtime, Shape, Stage, TypeInfo,

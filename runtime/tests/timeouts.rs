@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use support::handlers::{Function, future, metadata, ret, slot};
+use support::{Function, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, Code, DType, Hazard, PreparedCall, Revision, Runtime, Shape,
     UserData, living_objects,

@@ -4,7 +4,7 @@ mod support;
 
 use std::ffi::c_void;
 use std::time::Duration;
-use support::handlers::{Function, arg, error, future, metadata, ret, slot};
+use support::{Function, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, DType, Error, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
 };

@@ -1,8 +1,9 @@
 //! The collectives extension (from r9): communicators and windows that a test provides.
 
 use crate::api::{check_size, error_or_null};
-use crate::context::current::current_context;
-use crate::{Code, Error, Result, Stage};
+use crate::context::current_context;
+use crate::frame::Stage;
+use crate::status::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

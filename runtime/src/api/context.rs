@@ -4,7 +4,7 @@
 use super::{check, error_or_null};
 use crate::context::Context;
 use crate::host::errors::NO_USER_DATA;
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use std::ptr;
 use xla_ffi_sys::{
     XLA_FFI_CustomOptions_Get_Args, XLA_FFI_DeviceMemory_Allocate_Args,

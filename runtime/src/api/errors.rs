@@ -1,9 +1,9 @@
 //! Errors as handlers make, read and destroy them.
 
 use super::{check, check_size};
-use crate::context::current::note;
+use crate::context::note;
 use crate::host::errors::{create, destroy, details, insert};
-use crate::{Code, Error, Finding, Hazard};
+use crate::status::{Code, Error, Finding, Hazard};
 use std::ffi::CStr;
 use xla_ffi_sys::{
     XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,

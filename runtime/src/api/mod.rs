@@ -8,16 +8,19 @@ pub(crate) mod collectives;
 pub(crate) mod concurrency;
 mod context;
 mod errors;
-mod futures;
 pub(crate) mod record;
 mod register;
-mod slots;
 mod state;
 
-use crate::context::current::note;
-use crate::{Code, Error, Result};
+pub use collectives::{Collectives, CommunicatorKey};
+pub use record::{Command, KernelArg, Recorded, Recorder};
+
+use crate::context::note;
+use crate::host::{Runtime, Shared, Table};
+use crate::status::{Code, Error, Hazard, Result};
+use std::ffi::c_void;
 use std::ptr;
-use xla_ffi_sys::{Layout, Revision, XLA_FFI_Error};
+use xla_ffi_sys::{Layout, Revision, Slot, XLA_FFI_Error};
 
 /// The revision with this number; tables are only made for numbers that exist.
 pub(crate) const fn revision<const R: u8>() -> Revision {
@@ -73,4 +76,112 @@ pub(crate) unsafe fn check<T: Layout>(args: *const T) -> Result<usize> {
         .map_or(T::LAYOUT.size, |(_, size)| size);
     // SAFETY: as promised by the caller.
     unsafe { check_size(args, expected) }
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self::new(Revision::NEWEST)
+    }
+}
+
+impl Runtime {
+    /// A runtime that behaves as the hosts of `revision`, with a thread pool of two threads or as
+    /// many as the machine has, if that is more.
+    #[must_use]
+    pub fn new(revision: Revision) -> Self {
+        let threads = std::thread::available_parallelism()
+            .map_or(2, usize::from)
+            .max(2);
+        Self::with_threads(revision, threads)
+    }
+
+    /// A runtime with this many threads in its pool.
+    #[must_use]
+    pub fn with_threads(revision: Revision, threads: usize) -> Self {
+        Self::from_shared(Shared::new(revision, table(revision), threads))
+    }
+}
+
+/// The table of a revision.
+fn table(revision: Revision) -> Table {
+    match revision {
+        Revision::R0 => table_of::<0>(),
+        Revision::R1 => table_of::<1>(),
+        Revision::R2 => table_of::<2>(),
+        Revision::R3 => table_of::<3>(),
+        Revision::R4 => table_of::<4>(),
+        Revision::R5 => table_of::<5>(),
+        Revision::R6 => table_of::<6>(),
+        Revision::R7 => table_of::<7>(),
+        Revision::R8 => table_of::<8>(),
+        Revision::R9 => table_of::<9>(),
+        Revision::R10 => table_of::<10>(),
+    }
+}
+
+fn table_of<const R: u8>() -> Table {
+    let absent = absent::<R> as *const () as usize;
+    Table::new(revision::<R>(), absent, function::<R>)
+}
+
+/// Stands where the table has ended.
+extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
+    error_or_null("the function table", || {
+        let revision = revision::<R>();
+        Err(Error::hazard(
+            Hazard::AbsentFunction,
+            format!(
+                "a function was called that {revision} (jaxlib {}) does not have; a real host would \
+                 jump into other memory: ask for the table's length before",
+                revision.first_jaxlib()
+            ),
+        ))
+    })
+}
+
+/// The address of a slot's function for the revision.
+fn function<const R: u8>(slot: Slot) -> usize {
+    match slot {
+        Slot::ErrorCreate => errors::error_create::<R> as *const () as usize,
+        Slot::ErrorGetDetails => errors::error_get_details::<R> as *const () as usize,
+        Slot::ErrorDestroy => errors::error_destroy::<R> as *const () as usize,
+        Slot::HandlerRegister => register::handler_register::<R> as *const () as usize,
+        Slot::StreamGet => context::stream_get::<R> as *const () as usize,
+        Slot::TypeRegister => register::type_register::<R> as *const () as usize,
+        Slot::InvokeContextGet => context::invoke_context_get::<R> as *const () as usize,
+        Slot::StateSet => state::state_set::<R> as *const () as usize,
+        Slot::StateGet => state::state_get::<R> as *const () as usize,
+        Slot::DeviceMemoryAllocate => context::device_memory_allocate::<R> as *const () as usize,
+        Slot::DeviceMemoryFree => context::device_memory_free::<R> as *const () as usize,
+        Slot::ThreadPoolSchedule => concurrency::thread_pool_schedule::<R> as *const () as usize,
+        Slot::ThreadPoolNumThreads => {
+            concurrency::thread_pool_num_threads::<R> as *const () as usize
+        }
+        Slot::FutureCreate => concurrency::future_create::<R> as *const () as usize,
+        Slot::FutureSetAvailable => concurrency::future_set_available::<R> as *const () as usize,
+        Slot::FutureSetError => concurrency::future_set_error::<R> as *const () as usize,
+        Slot::RunIdGet => context::run_id_get::<R> as *const () as usize,
+        Slot::DeviceOrdinalGet => context::device_ordinal_get::<R> as *const () as usize,
+        Slot::InvokeContextFindExtension => {
+            context::invoke_context_find_extension::<R> as *const () as usize
+        }
+        Slot::CustomOptionsGet => context::custom_options_get::<R> as *const () as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_have_their_revisions_length_and_version() {
+        for revision in Revision::ALL {
+            let table = table(revision);
+            let distance = table.internal_api() as usize - table.api() as usize;
+            assert_eq!(distance, revision.api_size(), "{revision}");
+            assert_eq!(table.struct_size(), revision.api_struct_size());
+            let filled = table.functions().iter().filter(|word| **word != 0);
+            assert_eq!(filled.count(), revision.slot_count(), "{revision}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The record extension (from r9): a recorder that keeps what handlers record, for tests.
 
 use crate::api::error_or_null;
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use xla_ffi_sys::{

@@ -1,10 +1,12 @@
 //! Registration of types and handlers from inside a library.
 
 use super::{check_size, error_or_null, revision};
-use crate::context::current::{note, with_shared};
+use crate::context::{note, with_shared};
+use crate::frame::Stage;
 use crate::handler::registry::register;
-use crate::process::probe;
-use crate::{Bundle, Code, Error, Finding, Hazard, Result, Stage, TypeInfo};
+use crate::host::{Bundle, TypeInfo};
+use crate::process::{is_function, read_memory};
+use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::ffi::c_void;
 use xla_ffi_sys::{
     Revision, XLA_FFI_ByteSpan, XLA_FFI_Error, XLA_FFI_Handler_Register_Args,
@@ -78,20 +80,20 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
             ),
         )
     };
-    let pointer: [u8; 8] = probe::read(word as usize).ok_or_else(|| told("no such memory"))?;
+    let pointer: [u8; 8] = read_memory(word as usize).ok_or_else(|| told("no such memory"))?;
     let pointer = usize::from_ne_bytes(pointer);
     if pointer == 0 {
         return Err(told("a null pointer"));
     }
     let bytes: [u8; size_of::<XLA_FFI_TypeInfo>()] =
-        probe::read(pointer).ok_or_else(|| told("a pointer to no memory"))?;
+        read_memory(pointer).ok_or_else(|| told("a pointer to no memory"))?;
     let word = |index: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[index * 8..][..8]);
         usize::from_ne_bytes(word)
     };
     let (size, deleter) = (word(0), word(2));
-    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !probe::is_function(deleter)) {
+    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !is_function(deleter)) {
         return Err(told("a pointer to something else"));
     }
     // SAFETY: the word is null, or the address of code that the library names as its deleter.

@@ -14,8 +14,9 @@
 use super::context::type_id;
 use super::{check_size, error_or_null, revision};
 use crate::context::Context;
+use crate::frame::Stage;
 use crate::host::state_object::StateObject;
-use crate::{Code, Error, Hazard, Result, Stage};
+use crate::status::{Code, Error, Hazard, Result};
 use std::ffi::c_void;
 use xla_ffi_sys::{
     Revision, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext, XLA_FFI_State_Get_Args,

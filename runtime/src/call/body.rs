@@ -1,31 +1,15 @@
-//! What a running call is made of.
+//! What a running call is made of, and calls that were dropped while their handlers were at work.
 
-use super::request::{Rules, Stages};
-use super::ret::Ret;
+use super::request::{Request, Stages};
 use crate::context::{Context, Parts};
-use crate::frame::call_frame::RawFrame;
-use crate::{CallFrame, Error, Result, Stage, Stream, Tensor};
+use crate::device::Stream;
+use crate::frame::{CallFrame, RawFrame, Stage};
+use crate::handler::Executable;
+use crate::host::futures::{Completion, forget};
+use crate::status::{Error, Result};
+use crate::value::Tensor;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
-
-/// What is asked of a call.
-#[derive(Clone)]
-pub(crate) struct Request {
-    pub(super) parts: Parts,
-    pub(super) args: Vec<Tensor>,
-    pub(super) rets: Vec<Ret>,
-    pub(super) rules: Rules,
-}
-
-impl Default for Request {
-    fn default() -> Self {
-        Self {
-            parts: Parts::new(),
-            args: vec![],
-            rets: vec![],
-            rules: Rules::default(),
-        }
-    }
-}
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
 pub(crate) struct Body {
@@ -68,7 +52,7 @@ impl Body {
     /// The future's number dies: a second completion is told from then on.
     pub(super) fn forget_future(&mut self) {
         let future = self.raw.future(self.revision());
-        crate::host::futures::forget(future as usize);
+        forget(future as usize);
         self.context.forget_futures();
     }
 
@@ -88,5 +72,59 @@ impl Body {
     pub(super) fn synchronize(&self) -> Result<()> {
         let stream = self.context.parts().stream.as_ref();
         stream.map_or(Ok(()), Stream::synchronize)
+    }
+}
+
+/// What handlers may still touch that were not done when their call was dropped. It is freed when they
+/// are: on a thread of its own, not on that of the handler, whose own state is among it.
+static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Unfinished {
+    completion: Arc<Completion>,
+    // Gone before the executable, whose library destroys its state.
+    body: Box<Body>,
+    _executable: Executable,
+}
+
+/// Keeps what belongs to a call that was dropped open until its handler is done.
+pub(super) fn keep_until_done(
+    completion: Arc<Completion>,
+    body: Box<Body>,
+    executable: Executable,
+) {
+    let told = completion.clone();
+    // Who waits for calls has what they used back afterwards.
+    body.context.progress().stay();
+    unfinished().push(Unfinished {
+        completion,
+        body,
+        _executable: executable,
+    });
+    // First: a callback of the caller's may wait for calls, this one among them.
+    told.on_done_first(Box::new(move |_| {
+        let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
+        // Where there is no thread to be had, the next call that ends late frees it.
+        let _ = sweeper.spawn(sweep);
+    }));
+}
+
+/// Frees what is over by now.
+fn sweep() {
+    let mut left = unfinished();
+    let (over, open): (Vec<_>, Vec<_>) = std::mem::take(&mut *left)
+        .into_iter()
+        .partition(|left| left.completion.is_done());
+    *left = open;
+    // Libraries destroy their state here, in whatever way they do.
+    drop(left);
+    for mut left in over {
+        left.body.forget_future();
+        if let Err(error) = left.body.synchronize() {
+            crate::process::warn(format_args!("{error}"));
+        }
     }
 }

@@ -1,19 +1,19 @@
-//! One invocation of one stage, and what may come of it.
+//! One invocation of one stage, and what may come of it; the instantiate stage, which makes an executable.
 
-use crate::context::Context;
-use crate::context::current::Entered;
-use crate::frame::call_frame::RawFrame;
-use crate::frame::print;
-use crate::handler::Executable;
-use crate::host::errors;
+use super::body::{Body, keep_until_done};
+use super::request::Request;
+use crate::context::{Context, Entered, Parts};
+use crate::frame::encoded::Encoded;
+use crate::frame::{CallFrame, RawFrame, Stage, attribute_parser, print};
+use crate::handler::{Executable, Handler};
 use crate::host::futures::{self, Completion};
-use crate::host::log::tell;
-use crate::host::shared::Shared;
-use crate::process::guard;
-use crate::{Error, Finding, Hazard, Result, Stage};
+use crate::host::{Shared, errors};
+use crate::process::{guard, log};
+use crate::status::{Code, Error, Finding, Hazard, Result};
+use crate::value::Attributes;
 use std::sync::Arc;
 use std::time::Instant;
-use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
+use xla_ffi_sys::{Revision, XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
 /// Calls a handler and says what it left: nothing, an error, or an open future.
 #[inline]
@@ -30,7 +30,7 @@ pub(crate) fn invoke(
         // SAFETY: the frame is laid out for the revision.
         let text = unsafe { print::describe(frame.as_mut_ptr()) };
         let name = &context.progress().tally().name;
-        tell(log::Level::Info, format_args!("handler '{name}': {text}"));
+        log(log::Level::Info, format_args!("handler '{name}': {text}"));
     }
     context.begin(stage);
     // Behind the beginning: a shutdown sees the call, or the call sees the shutdown.
@@ -119,7 +119,7 @@ fn outcome_of(
         // XLA contains these, and these alone.
         Err(unwound) if unwound.is_standard => Some(translate(
             shared,
-            Error::new(crate::Code::Unknown, format!("{unwound} left the handler")),
+            Error::new(Code::Unknown, format!("{unwound} left the handler")),
         )),
         Err(unwound) => Some(Error::hazard(
             Hazard::Unwound,
@@ -169,7 +169,7 @@ fn outcome_of(
         }
         Some(first) => {
             let message = first.to_string();
-            let error = Error::new(crate::Code::Internal, message);
+            let error = Error::new(Code::Internal, message);
             (Err(error.with_findings(findings)), open)
         }
     }
@@ -213,4 +213,64 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
         "handler '{}' ({stage})",
         executable.handler().name()
     ))
+}
+
+impl Handler {
+    /// Makes an executable with these attributes: runs the instantiate stage where the handler has
+    /// one (r0 has no stage but execute). Its state lives as long as the executable.
+    ///
+    /// # Errors
+    /// What the handler answers; `INVALID_ARGUMENT` where the attribute parser of the revision's hosts does not take
+    /// one: dictionaries before r2, `dense<…>` and unsigned arrays before r3, and on every revision numbers that XLA
+    /// passes to no handler: floats that are not `f32` or `f64`, integers of less than 8 bits, complex numbers, and
+    /// arrays of these and of booleans.
+    pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
+        attribute_parser::accept(attributes, self.shared.revision)?;
+        self.instantiate_any(attributes)
+    }
+
+    /// As [`Handler::instantiate`], with any attributes that the ABI has a place for: of a host that is not JAX, whose
+    /// frames are built by hand, or that was recorded. A handler that such attributes are given here is given none of
+    /// them in JAX.
+    ///
+    /// # Errors
+    /// What the handler answers, and `FAILED_PRECONDITION` after a shutdown.
+    pub fn instantiate_any(&self, attributes: &Attributes) -> Result<Executable> {
+        self.shared.calls.check()?;
+        let encoded = Encoded::new(attributes, self.shared.revision);
+        let executable = Executable::new(self.clone(), encoded);
+        if self.bundle.get(Stage::Instantiate).is_some() && self.shared.revision != Revision::R0 {
+            instantiate(&executable)?;
+        }
+        Ok(executable)
+    }
+}
+
+/// Runs the instantiate stage: all attributes, no operands.
+fn instantiate(executable: &Executable) -> Result<()> {
+    let shared = &executable.handler().shared;
+    let handler = executable.function(Stage::Instantiate)?;
+    let attributes: Arc<Encoded> = executable.attributes().clone();
+    let mut frame = CallFrame::of_tensors(shared.revision, &[], &[], attributes)?;
+    let parts = Parts {
+        thread_pool: false,
+        device_ordinal: -1,
+        ..Parts::new()
+    };
+    let tally = &executable.handler().tally;
+    let state = executable.state().clone();
+    let context = Box::new(Context::new(shared.clone(), tally, parts, state, false));
+    let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
+    let outcome = run_stage(executable, &context, handler, Stage::Instantiate, &mut raw);
+    if let Some(open) = context.progress().open() {
+        let body = Body {
+            context,
+            raw,
+            frame,
+            request: Request::default(),
+            rets: vec![],
+        };
+        keep_until_done(open, Box::new(body), executable.clone());
+    }
+    outcome
 }

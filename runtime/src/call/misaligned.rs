@@ -1,9 +1,10 @@
 //! Calls whose operands lie where no host would put them: what handlers have to refuse.
 
-use super::operands::flips;
+use super::request::flips;
 use super::{Call, Outcome, Ret};
-use crate::frame::call_frame::CallFrame;
-use crate::{Code, DType, Error, Result, Shape, Tensor};
+use crate::frame::CallFrame;
+use crate::status::{Code, Error, Result};
+use crate::value::{DType, Shape, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 

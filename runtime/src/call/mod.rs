@@ -1,27 +1,27 @@
 //! Calls: operands in, stages run, results out.
 
 mod body;
-mod instantiate;
 mod invoke;
 mod misaligned;
 #[cfg(feature = "cuda")]
 mod on_cuda;
-mod operands;
 mod prepared;
 mod request;
-mod ret;
 pub(crate) mod unwritten;
 
 pub use misaligned::Displaced;
 pub use prepared::PreparedCall;
-pub use request::{Stages, Unwritten};
-pub use ret::Ret;
+pub use request::{Ret, Stages, Unwritten};
 
-use self::body::Request;
+use self::request::Request;
+use crate::context::{Canceller, UserData};
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
+use crate::frame::{CallFrame, Stage};
 use crate::handler::Executable;
-use crate::{Attributes, CallFrame, Canceller, Error, Executor, Result, Stage, Tensor, UserData};
+use crate::host::Executor;
+use crate::status::Result;
+use crate::value::{Attributes, Tensor};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
@@ -185,7 +185,7 @@ impl Call {
 
     /// Gives the call a device that is a thread: its stream and its scratch memory, no thread pool.
     #[must_use]
-    pub fn on_device(self, device: &crate::CpuDevice) -> Self {
+    pub fn on_device(self, device: &crate::device::CpuDevice) -> Self {
         self.stream(device.stream.stream())
             .allocator(device.allocator.clone())
             .without_thread_pool()
@@ -235,7 +235,7 @@ impl Call {
 
     /// Gives the call collectives; handlers find them from r9.
     #[must_use]
-    pub fn collectives(mut self, collectives: Arc<crate::Collectives>) -> Self {
+    pub fn collectives(mut self, collectives: Arc<crate::api::Collectives>) -> Self {
         self.request
             .parts
             .extensions
@@ -333,48 +333,6 @@ impl Call {
         Ok(Outcome {
             rets: call.into_rets()?,
         })
-    }
-
-    /// The results' memory, aliases resolved: what is asked for is taken out of its list.
-    #[doc(hidden)]
-    pub fn operands(
-        args: &mut [Tensor],
-        rets: &mut Vec<Ret>,
-        results: &mut Vec<Tensor>,
-    ) -> Result<()> {
-        let mut aliased = vec![];
-        results.reserve_exact(rets.len());
-        for (number, ret) in rets.drain(..).enumerate() {
-            results.push(match ret {
-                Ret::New(shape) => Tensor::zeros(shape)?,
-                Ret::In(mut tensor) => {
-                    ret::bytes_to_write(&mut tensor, number)?;
-                    tensor
-                }
-                Ret::Alias(index) => {
-                    let count = args.len();
-                    let missing = || {
-                        Error::invalid(format!(
-                            "result {number} aliases argument {index}, but there are {count}"
-                        ))
-                    };
-                    aliased.resize(count, false);
-                    let taken = aliased.get_mut(index).ok_or_else(missing)?;
-                    if std::mem::replace(taken, true) {
-                        return Err(Error::invalid(format!(
-                            "two results alias argument {index}"
-                        )));
-                    }
-                    // What somebody else still holds must not change under his hands.
-                    if args[index].bytes_mut().is_none() {
-                        let shared = args[index].clone();
-                        args[index] = Tensor::from_bytes(shared.shape().clone(), shared.bytes())?;
-                    }
-                    args[index].clone()
-                }
-            });
-        }
-        Ok(())
     }
 }
 

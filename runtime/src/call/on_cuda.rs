@@ -1,13 +1,14 @@
 //! A call on a CUDA device: its operands are copied there, and its results back.
 
 use super::invoke::stage_error;
-use super::operands::{flips, operands};
+use super::request::{flips, operands};
 use super::unwritten::Poison;
 use super::{Call, Outcome, PreparedCall, Unwritten};
+use crate::device::{CudaDevice, CudaMemory, Stream};
+use crate::frame::{CallFrame, Stage};
+use crate::status::{Code, Error, Hazard, Result};
 use crate::value::memory::next_pattern;
-use crate::{
-    CallFrame, Code, CudaDevice, CudaMemory, Error, Hazard, Result, Shape, Stage, Stream, Tensor,
-};
+use crate::value::{Shape, Tensor};
 use std::ffi::c_void;
 
 /// Bytes behind each array, which nobody may write.

@@ -1,18 +1,19 @@
 //! A call that is laid out and ready: it costs little more than calling the handler directly.
 
-mod left_open;
 mod renew;
 
-pub(super) use self::left_open::leave_open;
-use super::body::{Body, Request};
+use super::body::{Body, keep_until_done};
 use super::invoke::{invoke, run_stage, stage_error, translate};
-use super::operands::{flips, operands};
+use super::request::{Request, flips, operands};
 use super::unwritten::Poison;
 use super::{Call, Stages, Unwritten};
+use crate::api::Recorder;
 use crate::context::{Context, Parts};
+use crate::frame::{CallFrame, Stage};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
+use crate::status::{Code, Error, Result};
+use crate::value::Tensor;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -132,7 +133,7 @@ impl PreparedCall {
                     if body.is_on_memory_of_callers() {
                         let _ = open.wait(rules.limit);
                     }
-                    leave_open(open, body, executable);
+                    keep_until_done(open, body, executable);
                 }
                 None => let_go(body, &executable),
             }
@@ -425,7 +426,7 @@ impl Drop for PreparedCall {
         match self.open.take() {
             // A handler that has not completed its future may still write its operands.
             Some(completion) if !completion.is_done() => {
-                leave_open(completion, body, self.executable.clone());
+                keep_until_done(completion, body, self.executable.clone());
             }
             over => {
                 if over.is_some() {

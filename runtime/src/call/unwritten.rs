@@ -5,7 +5,9 @@
 //! element here and there is left out, and in results of less than eight bytes, except for those of
 //! four bytes or more that were left altogether (1 in 2^32).
 
-use crate::{CallFrame, Code, Error, Finding, Hazard, Result, Shape, Tensor};
+use crate::frame::CallFrame;
+use crate::status::{Code, Error, Finding, Hazard, Result};
+use crate::value::{Shape, Tensor};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -200,7 +202,7 @@ fn describe(place: &Place, runs: &[Range<usize>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
+    use crate::value::DType;
 
     /// What is said of a result of which the handler writes the bytes for which `writes` holds.
     fn told(dtype: DType, elements: i64, writes: impl Fn(usize) -> bool) -> Option<String> {

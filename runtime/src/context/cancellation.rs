@@ -1,6 +1,6 @@
 //! Cancelling: a caller says that nobody wants the result any more, and a handler that polls gives up early.
 
-use crate::host::shared::Shared;
+use crate::host::Shared;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -1,108 +1,33 @@
-//! The context of one invocation.
+//! The context of one invocation, and the invocation in progress on a thread.
 
 pub(crate) mod cancellation;
-pub(crate) mod current;
-mod extensions;
+mod parts;
 pub(crate) mod user_data;
 
-use crate::context::cancellation::{Cancellation, CancellationExtension, Canceller};
-use crate::device::{DeviceAllocator, Stream};
+pub use cancellation::{Cancellation, Canceller};
+pub(crate) use parts::Parts;
+pub use user_data::UserData;
+
+use self::cancellation::CancellationExtension;
+use crate::device::Stream;
+use crate::frame::Stage;
 use crate::frame::encoded::Encoded;
 use crate::host::calls::{Progress, Tally};
 use crate::host::futures::{self, Completion};
-use crate::host::pool::{Executor, Tasks};
-use crate::host::shared::Shared;
+use crate::host::pool::Tasks;
 use crate::host::state_object::StateSlot;
-use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
-use extensions::Extensions;
+use crate::host::{Runtime, Shared, only_living};
+use crate::status::{Code, Error, Finding, Hazard, Result};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
-use user_data::UserData;
 use xla_ffi_sys::{
-    XFFI_Extension_Cancellation, XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext,
+    Revision, XFFI_Extension_Cancellation, XLA_FFI_Extension, XLA_FFI_Extension_Record,
+    XLA_FFI_InternalApi, XLA_FFI_InvokeContext,
 };
-
-/// What a caller puts into a context.
-#[derive(Clone)]
-pub(crate) struct Parts {
-    pub(crate) run_id: i64,
-    pub(crate) device_ordinal: i32,
-    pub(crate) thread_pool: bool,
-    /// `Some(None)`: the caller asked for the runtime's pool.
-    pub(crate) executor: Option<Option<Arc<dyn Executor>>>,
-    pub(crate) stream: Option<Stream>,
-    pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
-    pub(crate) user_data: Option<Arc<UserData>>,
-    pub(crate) extensions: Extensions,
-    pub(crate) custom_options: Option<Arc<Encoded>>,
-    pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
-    pub(crate) canceller: Option<Canceller>,
-    pub(crate) deadline: Option<Instant>,
-}
-
-impl Parts {
-    #[cold]
-    fn check_wanted(&self) -> Result<()> {
-        if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
-            return Err(Error::new(
-                Code::Cancelled,
-                "the call was cancelled before it began",
-            ));
-        }
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
-            return Err(Error::new(
-                Code::DeadlineExceeded,
-                "the deadline was over before the call began",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Takes over what an earlier call was given and this one was not. Run id, device ordinal, deadline and canceller
-    /// belong to one execution and are not taken over.
-    pub(crate) fn complete_from(&mut self, earlier: &Self) {
-        fn keep<T: Clone>(own: &mut Option<T>, earlier: &Option<T>) {
-            if own.is_none() {
-                own.clone_from(earlier);
-            }
-        }
-        keep(&mut self.executor, &earlier.executor);
-        keep(&mut self.stream, &earlier.stream);
-        keep(&mut self.allocator, &earlier.allocator);
-        keep(&mut self.user_data, &earlier.user_data);
-        keep(&mut self.custom_options, &earlier.custom_options);
-        keep(&mut self.called_computation, &earlier.called_computation);
-        if self.extensions.is_empty() {
-            self.extensions.clone_from(&earlier.extensions);
-        }
-        self.thread_pool &= earlier.thread_pool;
-    }
-
-    /// What a call on a CPU has: run id 0, device 0, a thread pool.
-    #[inline]
-    pub(crate) fn new() -> Self {
-        Self {
-            run_id: 0,
-            device_ordinal: 0,
-            thread_pool: true,
-            executor: None,
-            stream: None,
-            allocator: None,
-            user_data: None,
-            extensions: Default::default(),
-            custom_options: None,
-            called_computation: None,
-            canceller: None,
-            deadline: None,
-        }
-    }
-}
 
 /// A context as handlers see it: an address.
 ///
@@ -487,4 +412,66 @@ impl Drop for Context {
         self.free_memory();
         self.shared().calls.leave(&self.progress);
     }
+}
+
+/// The runtime, null when there is no call, and the context, null in metadata calls and pool tasks.
+type Current = (*const Shared, *const Context);
+
+thread_local! {
+    static CURRENT: Cell<Current> = const { Cell::new((ptr::null(), ptr::null())) };
+}
+
+/// Makes a call the current one of this thread until dropped.
+pub(crate) struct Entered(Current);
+
+impl Entered {
+    /// Enters a call. What the pointers name must outlive the guard.
+    pub(crate) fn new(shared: &Shared, context: Option<&Context>) -> Self {
+        let context = context.map_or(ptr::null(), ptr::from_ref);
+        Self(CURRENT.replace((shared, context)))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Whether a call or a registration of this image's runtimes is in progress on this thread.
+pub(crate) fn is_asking() -> bool {
+    !CURRENT.get().0.is_null()
+}
+
+/// Whether it is one of the runtime whose `internal_api` this is: the address alone is compared.
+pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
+    // SAFETY: `Entered` is dropped before what it points to.
+    unsafe { CURRENT.get().0.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
+}
+
+/// Gives `body` the runtime whose table a call without a context belongs to: that of the call in
+/// progress on this thread, else the only living one of the revision.
+pub(crate) fn with_shared<T>(
+    revision: Revision,
+    body: impl FnOnce(&Shared) -> Result<T>,
+) -> Result<T> {
+    // SAFETY: `Entered` is dropped before what it points to.
+    let current = unsafe { CURRENT.get().0.as_ref() };
+    if let Some(shared) = current.filter(|shared| shared.revision == revision) {
+        return body(shared);
+    }
+    body(&*only_living(revision)?)
+}
+
+/// Tells the call in progress on this thread of a finding.
+pub(crate) fn note(finding: Finding) {
+    if let Some(context) = current_context() {
+        context.note(finding);
+    }
+}
+
+/// The context of the call in progress on this thread.
+pub(crate) fn current_context<'a>() -> Option<&'a Context> {
+    // SAFETY: `Entered` is dropped before what it points to.
+    unsafe { CURRENT.get().1.as_ref() }
 }

@@ -1,8 +1,8 @@
 //! User data: objects that a program hands to handlers by their type.
 
-use crate::host::shared::Shared;
 use crate::host::state_object::StateObject;
-use crate::{Code, Error, Result, Runtime};
+use crate::host::{Runtime, Shared};
+use crate::status::{Code, Error, Result};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;

@@ -3,7 +3,7 @@
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
 use crate::process::check_owner;
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -49,7 +49,7 @@ impl Inner {
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 if let Err(payload) = outcome {
                     crate::process::guard::discard(payload);
-                    crate::host::log::warn(format_args!(
+                    crate::process::warn(format_args!(
                         "a panic left a piece of work on a CPU stream"
                     ));
                 }
@@ -134,7 +134,7 @@ unsafe impl DeviceStream for CpuStream {
 
     fn enqueue(&self, work: Work) {
         if let Err(error) = self.try_enqueue(work) {
-            crate::host::log::warn(format_args!("{error}"));
+            crate::process::warn(format_args!("{error}"));
         }
     }
 

@@ -3,7 +3,7 @@
 mod capture;
 
 use crate::device::{DeviceAllocator, DeviceStream, Stream};
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
@@ -110,7 +110,7 @@ unsafe extern "C" fn run_work(data: *mut c_void) {
     let work = unsafe { Box::from_raw(data.cast::<Work>()) };
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*work)) {
         crate::process::guard::discard(payload);
-        crate::host::log::warn(format_args!(
+        crate::process::warn(format_args!(
             "a panic left a piece of work on a CUDA stream"
         ));
     }
@@ -194,7 +194,7 @@ unsafe impl DeviceStream for CudaStream {
         if queued != CUresult::CUDA_SUCCESS {
             // A stream in error runs nothing any more: then nothing uses what the work is to free.
             if let Err(error) = self.wait() {
-                crate::host::log::warn(format_args!("{error}"));
+                crate::process::warn(format_args!("{error}"));
             }
             // SAFETY: the driver did not take it.
             unsafe { run_work(data) };

@@ -4,6 +4,10 @@ pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 
+use crate::status::{Code, Error, Result};
+pub use cpu::{CpuDevice, CpuStream};
+#[cfg(feature = "cuda")]
+pub use cuda::{CudaDevice, CudaMemory, CudaStream};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +27,7 @@ pub unsafe trait DeviceStream: Send + Sync {
     ///
     /// # Errors
     /// Those of the stream: `FAILED_PRECONDITION` of a [`CpuStream`](crate::CpuStream) in a fork.
-    fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> crate::Result<()> {
+    fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> Result<()> {
         self.enqueue(work);
         Ok(())
     }
@@ -32,7 +36,7 @@ pub unsafe trait DeviceStream: Send + Sync {
     /// # Errors
     /// `FAILED_PRECONDITION` where this thread cannot wait, because it is what the stream's work runs on;
     /// others where the stream runs nothing any more.
-    fn synchronize(&self) -> crate::Result<()>;
+    fn synchronize(&self) -> Result<()>;
 }
 
 /// A platform's stream, which handlers see as a pointer (`CUstream` for instance).
@@ -83,10 +87,10 @@ impl Stream {
     /// # Errors
     /// `FAILED_PRECONDITION` for a borrowed stream, of which the handle alone is known, and in a fork of the process that made a
     /// CPU stream.
-    pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> crate::Result<()> {
+    pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| {
-            crate::Error::new(
-                crate::Code::FailedPrecondition,
+            Error::new(
+                Code::FailedPrecondition,
                 "work goes on a stream that the program lends by its own platform's functions",
             )
         })?;
@@ -97,7 +101,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`DeviceStream::synchronize`].
-    pub fn synchronize(&self) -> crate::Result<()> {
+    pub fn synchronize(&self) -> Result<()> {
         self.device
             .as_ref()
             .map_or(Ok(()), |device| device.synchronize())
@@ -107,19 +111,19 @@ impl Stream {
     /// one cannot wait.
     pub(crate) fn synchronize_and_drop<T: Send + 'static>(&self, used: T) {
         match self.synchronize() {
-            Err(error) if error.code() == crate::Code::FailedPrecondition => {
+            Err(error) if error.code() == Code::FailedPrecondition => {
                 let stream = self.clone();
                 let used = std::mem::ManuallyDrop::new(used);
                 let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());
                 // Where there is no thread to be had, it stays for ever.
                 let _ = waiter.spawn(move || {
                     if let Err(error) = stream.synchronize() {
-                        crate::host::log::warn(format_args!("{error}"));
+                        crate::process::warn(format_args!("{error}"));
                     }
                     drop(std::mem::ManuallyDrop::into_inner(used));
                 });
             }
-            Err(error) => crate::host::log::warn(format_args!("{error}")),
+            Err(error) => crate::process::warn(format_args!("{error}")),
             Ok(()) => {}
         }
     }

@@ -1,9 +1,10 @@
 //! What the attribute parsers of hosts do not take. XLA reads a call's dictionary before it asks any handler: it knows
 //! few types of numbers, and its first parsers knew fewer kinds. Measured with jaxlib 0.4.31 to 0.12.0.
 
+use crate::status::{Error, Result};
 use crate::value::attribute_array::Spelling;
 use crate::value::dtype::Class;
-use crate::{Attribute, AttributeArray, Attributes, DType, Error, Result};
+use crate::value::{Attribute, AttributeArray, Attributes, DType};
 use xla_ffi_sys::Revision;
 
 /// Refuses attributes that the parser of a host of this revision does not know, in XLA's words. A revision's host is

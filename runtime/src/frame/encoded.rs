@@ -1,8 +1,7 @@
 //! Attributes as handlers read them: sorted pointers into memory that lives with the frame.
 
 use crate::value::attribute::MAX_DEPTH;
-use crate::value::scalar_codec;
-use crate::{Attribute, AttributeArray, Attributes, DType};
+use crate::value::{Attribute, AttributeArray, Attributes, DType, scalar_codec};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;

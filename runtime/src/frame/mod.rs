@@ -1,7 +1,508 @@
-//! Call frames: what a handler is called with, laid out for a revision.
+//! Call frames: what a handler is called with. Stage, operands, results and attributes, laid out for a revision.
 
 pub(crate) mod attribute_parser;
-pub(crate) mod call_frame;
 pub(crate) mod encoded;
 pub(crate) mod print;
-pub(crate) mod stage;
+
+use self::encoded::{Encoded, list};
+use crate::status::{Code, Error, Result};
+use crate::value::{Attributes, Shape, Tensor};
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+use xla_ffi_sys::{
+    Revision, XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_Args, XLA_FFI_Buffer, XLA_FFI_CallFrame,
+    XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext, XLA_FFI_RetType, XLA_FFI_Rets,
+};
+
+/// A stage of an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Once when the executable is made: all attributes, no operands.
+    Instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0 as u8,
+    /// Before an execution, to request resources.
+    Prepare = XLA_FFI_ExecutionStage::PREPARE.0 as u8,
+    /// Before an execution, when the resources are there.
+    Initialize = XLA_FFI_ExecutionStage::INITIALIZE.0 as u8,
+    /// The call itself.
+    Execute = XLA_FFI_ExecutionStage::EXECUTE.0 as u8,
+    /// Recording into a command buffer; from r9.
+    Record = XLA_FFI_ExecutionStage::RECORD.0 as u8,
+}
+
+impl Stage {
+    /// All stages, in order.
+    pub const ALL: [Self; 5] = [
+        Self::Instantiate,
+        Self::Prepare,
+        Self::Initialize,
+        Self::Execute,
+        Self::Record,
+    ];
+
+    /// The stage with this number.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.raw().0 == raw)
+    }
+
+    /// The number as the ABI has it.
+    #[must_use]
+    pub fn raw(self) -> XLA_FFI_ExecutionStage {
+        XLA_FFI_ExecutionStage(self as u32)
+    }
+
+    /// The lower-case name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.raw().lower_name().unwrap_or_default()
+    }
+
+    /// The stage called `name`.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Bytes behind the part of the frame that a revision has.
+const PATTERN: usize = 0xA5A5_5A5A_C3C3_3C3C;
+
+/// Operands or results. The buffers' dimensions are those of the shapes, which stay where they are.
+#[derive(Debug)]
+struct Side {
+    buffers: Vec<XLA_FFI_Buffer>,
+    types: Vec<XLA_FFI_ArgType>,
+    pointers: Vec<*mut c_void>,
+    shapes: Vec<Shape>,
+}
+
+impl Side {
+    fn new(
+        revision: Revision,
+        what: &str,
+        shapes: Vec<Shape>,
+        data: impl Iterator<Item = *mut c_void>,
+    ) -> Result<Self> {
+        let mut buffers = Vec::with_capacity(shapes.len());
+        for (index, (shape, data)) in shapes.iter().zip(data).enumerate() {
+            let dtype = shape.dtype();
+            if dtype.since() > revision {
+                return Err(Error::new(
+                    Code::Unimplemented,
+                    format!(
+                        "{what} {index} is {shape}: {dtype} requires {} (jaxlib {}) or later, this is \
+                         {revision} (jaxlib {})",
+                        dtype.since(),
+                        dtype.since().first_jaxlib(),
+                        revision.first_jaxlib()
+                    ),
+                ));
+            }
+            buffers.push(XLA_FFI_Buffer {
+                struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
+                extension_start: ptr::null_mut(),
+                dtype: dtype.raw_on(revision),
+                data,
+                rank: shape.dims().len() as i64,
+                dims: shape.dims().as_ptr().cast_mut(),
+            });
+        }
+        let first: *mut XLA_FFI_Buffer = buffers.as_mut_ptr();
+        let count = buffers.len();
+        Ok(Self {
+            pointers: (0..count)
+                .map(|index| first.wrapping_add(index).cast())
+                .collect(),
+            types: vec![XLA_FFI_ArgType::BUFFER; count],
+            buffers,
+            shapes,
+        })
+    }
+
+    /// Where the operands lie.
+    fn data(&self) -> Vec<*mut c_void> {
+        self.buffers.iter().map(|buffer| buffer.data).collect()
+    }
+
+    /// The operands: their shapes and where they lie.
+    fn operands(&self) -> Vec<(Shape, *mut c_void)> {
+        self.shapes.iter().cloned().zip(self.data()).collect()
+    }
+
+    /// Whether these have the same element types and dimensions.
+    fn fits(&self, tensors: &[Tensor]) -> bool {
+        self.shapes.iter().eq(tensors.iter().map(Tensor::shape))
+    }
+
+    /// The first byte of each operand that has any, the one after its last, and its index.
+    fn regions(&self, data: &[*mut c_void]) -> impl Iterator<Item = (usize, usize, usize)> {
+        let operands = self.shapes.iter().zip(data).enumerate();
+        operands
+            .map(|(index, (shape, data))| {
+                let start = *data as usize;
+                (start, start.saturating_add(shape.bytes()), index)
+            })
+            .filter(|(start, end, _)| *start != 0 && start < end)
+    }
+
+    fn update(&mut self, what: &str, data: &[*mut c_void]) -> Result<()> {
+        if data.len() != self.buffers.len() {
+            return Err(Error::invalid(format!(
+                "the frame has {} {what}s, {} pointers are given",
+                self.buffers.len(),
+                data.len()
+            )));
+        }
+        for (buffer, data) in self.buffers.iter_mut().zip(data) {
+            buffer.data = *data;
+        }
+        Ok(())
+    }
+}
+
+/// What one call tells a handler, but for the stage and the context: buffers and attributes.
+///
+/// Attributes are shared between copies; data pointers can be replaced in place.
+#[derive(Debug)]
+pub struct CallFrame {
+    revision: Revision,
+    args: Side,
+    rets: Side,
+    attributes: Arc<Encoded>,
+}
+
+// SAFETY: the frame owns what its pointers lead into, except for the data pointers, which are
+// numbers here; whoever runs a handler on them vouches for them.
+unsafe impl Send for CallFrame {}
+// SAFETY: nothing is changed through a shared reference.
+unsafe impl Sync for CallFrame {}
+
+impl CallFrame {
+    /// A frame for handlers on `revision`: arguments and results with their shapes and data. The
+    /// attributes are those of the executable that is called on it
+    /// ([`Call::prepare_on`](crate::Call::prepare_on)).
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` for an element type that the revision's hosts do not have.
+    pub fn new(
+        revision: Revision,
+        args: &[(Shape, *mut c_void)],
+        rets: &[(Shape, *mut c_void)],
+    ) -> Result<Self> {
+        let none = Encoded::new(&Attributes::new(), revision);
+        let side = |what, operands: &[(Shape, *mut c_void)]| {
+            let shapes = operands.iter().map(|(shape, _)| shape.clone()).collect();
+            Side::new(
+                revision,
+                what,
+                shapes,
+                operands.iter().map(|(_, data)| *data),
+            )
+        };
+        Ok(Self {
+            revision,
+            args: side("argument", args)?,
+            rets: side("result", rets)?,
+            attributes: none,
+        })
+    }
+
+    /// The same operands with attributes, for a handler that is given the frame by hand.
+    #[must_use]
+    pub fn attributes(self, attributes: &Attributes) -> Self {
+        let encoded = Encoded::new(attributes, self.revision);
+        self.with_attributes(encoded)
+    }
+
+    /// A frame on these arrays, for as long as they live.
+    pub(crate) fn of_tensors(
+        revision: Revision,
+        args: &[Tensor],
+        rets: &[Tensor],
+        attributes: Arc<Encoded>,
+    ) -> Result<Self> {
+        let side = |what, tensors: &[Tensor]| {
+            let shapes = tensors
+                .iter()
+                .map(|tensor| tensor.shape().clone())
+                .collect();
+            Side::new(revision, what, shapes, tensors.iter().map(Tensor::data))
+        };
+        Ok(Self {
+            revision,
+            args: side("argument", args)?,
+            rets: side("result", rets)?,
+            attributes,
+        })
+    }
+
+    /// Whether arrays have the shapes that this frame has.
+    pub(crate) fn fits(&self, args: &[Tensor], rets: &[Tensor]) -> bool {
+        self.args.fits(args) && self.rets.fits(rets)
+    }
+
+    /// Leads to arrays that fit, for as long as they live.
+    pub(crate) fn point_at(&mut self, args: &[Tensor], rets: &[Tensor]) {
+        for (side, tensors) in [(&mut self.args, args), (&mut self.rets, rets)] {
+            for (buffer, tensor) in side.buffers.iter_mut().zip(tensors) {
+                buffer.data = tensor.data();
+            }
+        }
+    }
+
+    /// Whether the data pointers are these already, as far as there are as many.
+    pub(crate) fn leads_to(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> bool {
+        let is_at = |(buffer, data): (&XLA_FFI_Buffer, &*mut c_void)| buffer.data == *data;
+        self.args.buffers.iter().zip(args).all(is_at)
+            && self.rets.buffers.iter().zip(rets).all(is_at)
+    }
+
+    /// Refuses a result that shares memory with another operand, unless it lies exactly where an argument lies: no host
+    /// passes such operands, and handlers compare only where operands start.
+    pub(crate) fn check_overlap(&self) -> Result<()> {
+        self.check_overlap_at(&self.args.data(), &self.rets.data())
+    }
+
+    /// As [`CallFrame::check_overlap`], if the operands were there.
+    pub(crate) fn check_overlap_at(
+        &self,
+        args: &[*mut c_void],
+        rets: &[*mut c_void],
+    ) -> Result<()> {
+        let args = self.args.regions(args).map(|region| (region, false));
+        let rets = self.rets.regions(rets).map(|region| (region, true));
+        let mut operands: smallvec::SmallVec<[_; 16]> = args.chain(rets).collect();
+        operands.sort_unstable();
+        // Of those that start before, the ones that end last: of all operands, and of the results.
+        let mut last = ((0, 0, 0), false);
+        let mut last_ret = last;
+        for operand in operands {
+            let ((start, end, index), is_ret) = operand;
+            for (before, before_is_ret) in [last, last_ret] {
+                let is_alias = (before.0, before.1) == (start, end) && is_ret != before_is_ret;
+                if before.1 > start && (is_ret || before_is_ret) && !is_alias {
+                    let name = |is_ret| if is_ret { "result" } else { "argument" };
+                    return Err(Error::invalid(format!(
+                        "{} {index} overlaps {} {}: operands lie apart, or a result exactly where an argument lies",
+                        name(is_ret),
+                        name(before_is_ret),
+                        before.2
+                    )));
+                }
+            }
+            if end > last.0.1 {
+                last = operand;
+            }
+            if is_ret && end > last_ret.0.1 {
+                last_ret = operand;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the data pointers in place.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when their number is not that of the operands.
+    pub fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
+        if rets.len() != self.rets.buffers.len() {
+            return self.rets.update("result", rets);
+        }
+        self.args.update("argument", args)?;
+        self.rets.update("result", rets)
+    }
+
+    /// A copy with other data pointers, which shares the attributes and outlives this frame.
+    ///
+    /// # Errors
+    /// As [`CallFrame::update`].
+    pub fn copy_with(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let side = |what, side: &Side| {
+            let data = side.buffers.iter().map(|buffer| buffer.data);
+            Side::new(self.revision, what, side.shapes.clone(), data)
+        };
+        let mut copy = Self {
+            revision: self.revision,
+            args: side("argument", &self.args)?,
+            rets: side("result", &self.rets)?,
+            attributes: self.attributes.clone(),
+        };
+        copy.update(args, rets)?;
+        Ok(copy)
+    }
+
+    /// The same operands with other attributes.
+    pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
+        self.attributes = attributes;
+        self
+    }
+
+    /// The arguments: their shapes and where they lie.
+    pub(crate) fn args(&self) -> Vec<(Shape, *mut c_void)> {
+        self.args.operands()
+    }
+
+    /// The results: their shapes and where they lie.
+    pub(crate) fn rets(&self) -> Vec<(Shape, *mut c_void)> {
+        self.rets.operands()
+    }
+
+    pub(crate) fn arg_buffers(&self) -> &[XLA_FFI_Buffer] {
+        &self.args.buffers
+    }
+
+    pub(crate) fn ret_buffers(&self) -> &[XLA_FFI_Buffer] {
+        &self.rets.buffers
+    }
+
+    pub(crate) fn raw_attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
+        self.attributes.raw()
+    }
+
+    /// Whether there is any argument or result.
+    pub(crate) fn has_operands(&self) -> bool {
+        !self.args.buffers.is_empty() || !self.rets.buffers.is_empty()
+    }
+
+    /// Refuses a runtime of another revision.
+    pub(crate) fn check_revision(&self, revision: Revision) -> Result<()> {
+        if self.revision == revision {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the frame is laid out for {}, the runtime speaks {revision}",
+            self.revision
+        )))
+    }
+
+    /// The revision that the frame is laid out for.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The frame as a handler reads it, valid for as long as `self`.
+    pub(crate) fn raw(
+        &mut self,
+        api: *const XLA_FFI_Api,
+        ctx: *mut XLA_FFI_InvokeContext,
+        stage: Stage,
+    ) -> RawFrame {
+        // SAFETY: the attributes are alive and immutable.
+        let attrs = unsafe { self.attributes.raw().read() };
+        let frame = XLA_FFI_CallFrame {
+            struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
+            extension_start: ptr::null_mut(),
+            api,
+            ctx,
+            stage: stage.raw(),
+            args: XLA_FFI_Args {
+                struct_size: XLA_FFI_Args::STRUCT_SIZE,
+                extension_start: ptr::null_mut(),
+                size: self.args.buffers.len() as i64,
+                types: list(&mut self.args.types),
+                args: list(&mut self.args.pointers),
+            },
+            rets: XLA_FFI_Rets {
+                struct_size: XLA_FFI_Rets::STRUCT_SIZE,
+                extension_start: ptr::null_mut(),
+                size: self.rets.buffers.len() as i64,
+                types: list(&mut self.rets.types).cast::<XLA_FFI_RetType>(),
+                rets: list(&mut self.rets.pointers),
+            },
+            attrs,
+            future: ptr::null_mut(),
+        };
+        RawFrame::new(self.revision, frame)
+    }
+}
+
+/// A frame in memory, with a guard behind what the revision has of it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct RawFrame {
+    frame: XLA_FFI_CallFrame,
+    guard: [usize; 4],
+}
+
+impl RawFrame {
+    pub(crate) fn new(revision: Revision, frame: XLA_FFI_CallFrame) -> Self {
+        let mut raw = Self {
+            frame,
+            guard: [PATTERN; 4],
+        };
+        raw.reset(revision);
+        raw
+    }
+
+    /// Makes the frame ready for a call. r0 and r1 have no `future`: the guard begins there.
+    #[inline]
+    pub(crate) fn reset(&mut self, revision: Revision) {
+        self.frame.future = if revision < Revision::R2 {
+            PATTERN as *mut _
+        } else {
+            ptr::null_mut()
+        };
+    }
+
+    #[inline]
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut XLA_FFI_CallFrame {
+        ptr::from_mut(self).cast()
+    }
+
+    /// The future that the handler left, if any.
+    #[inline]
+    pub(crate) fn future(&self, revision: Revision) -> *mut xla_ffi_sys::XLA_FFI_Future {
+        if revision < Revision::R2 {
+            ptr::null_mut()
+        } else {
+            self.frame.future
+        }
+    }
+
+    /// Whether the bytes behind the frame are as they were.
+    #[inline]
+    pub(crate) fn is_whole(&self, revision: Revision) -> bool {
+        let future = revision >= Revision::R2 || self.frame.future as usize == PATTERN;
+        future && self.guard == [PATTERN; 4]
+    }
+
+    /// Mends the guard after a finding.
+    pub(crate) fn mend(&mut self) {
+        self.guard = [PATTERN; 4];
+    }
+}
+
+// SAFETY: the pointers are only followed by the handler that the owner runs.
+unsafe impl Send for RawFrame {}
+// SAFETY: as above; through a shared reference nothing is followed or written.
+unsafe impl Sync for RawFrame {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_guard_begins_at_future_on_r0_and_r1() {
+        for revision in Revision::ALL {
+            let mut frame = CallFrame::new(revision, &[], &[]).unwrap();
+            let mut raw = frame.raw(ptr::null(), ptr::null_mut(), Stage::Execute);
+            assert!(raw.is_whole(revision) && raw.future(revision).is_null());
+            raw.frame.future = 0x10 as *mut _;
+            assert_eq!(raw.is_whole(revision), revision >= Revision::R2);
+            raw.reset(revision);
+            raw.guard[0] = 1;
+            assert!(!raw.is_whole(revision));
+        }
+    }
+}

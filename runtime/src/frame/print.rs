@@ -4,10 +4,9 @@
 //! told before its handler runs: to the program's logger (`log`, level info) or, where there is none, on
 //! standard error.
 
-use super::encoded;
-use crate::process::probe;
-use crate::value::scalar_codec;
-use crate::{CallFrame, DType, Stage};
+use super::{CallFrame, Stage, encoded};
+use crate::process::read_memory_into;
+use crate::value::{DType, scalar_codec};
 use std::fmt::{self, Write};
 use std::sync::OnceLock;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame};
@@ -113,7 +112,7 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
     let shown = elements.min(SHOWN);
     let mut bytes = vec![0; dtype.bytes_for(shown).unwrap_or(0)];
     // The kernel reads: a device's memory may be none of this process's own.
-    if !probe::fill(buffer.data as usize, &mut bytes) {
+    if !read_memory_into(buffer.data as usize, &mut bytes) {
         text.push_str(", which the host cannot read");
         return;
     }
@@ -152,7 +151,8 @@ impl fmt::Display for CallFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Attributes, Revision, Shape, Tensor};
+    use crate::value::{Attributes, Shape, Tensor};
+    use xla_ffi_sys::Revision;
 
     #[test]
     fn frames_read_well() {

@@ -1,8 +1,11 @@
 //! Shared libraries with handlers.
 
+use super::Handler;
+use crate::frame::Stage;
+use crate::host::{Bundle, Runtime};
 use crate::process::load::load_for_good;
-use crate::process::probe;
-use crate::{Bundle, Code, Error, Handler, Hazard, Result, Runtime, Stage};
+use crate::process::{is_function, read_memory};
+use crate::status::{Code, Error, Hazard, Result};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
@@ -118,11 +121,11 @@ impl Library {
         name: &str,
         id: &str,
         info: Option<&str>,
-        register: impl FnOnce(i64, crate::TypeInfo) -> Result<i64>,
+        register: impl FnOnce(i64, crate::host::TypeInfo) -> Result<i64>,
     ) -> Result<i64> {
         let id = self.object(id)?.cast::<i64>();
         let info = info.map(|info| self.object(info)).transpose()?;
-        let wanted = probe::read(id as usize).ok_or_else(|| {
+        let wanted = read_memory(id as usize).ok_or_else(|| {
             Error::invalid(format!("the id of type '{name}' is not readable memory"))
         })?;
         let wanted = i64::from_ne_bytes(wanted);
@@ -130,7 +133,7 @@ impl Library {
             None => None,
             Some(info) => {
                 let info = info.cast::<xla_ffi_sys::XLA_FFI_TypeInfo>();
-                let bytes = probe::read::<24>(info as usize).ok_or_else(|| {
+                let bytes = read_memory::<24>(info as usize).ok_or_else(|| {
                     Error::hazard(Hazard::TypeInfo, "the type info is not readable memory")
                 })?;
                 // r6 has the deleter alone, later versions a size and a chain before it.
@@ -146,7 +149,7 @@ impl Library {
                 unsafe { (*info).deleter }
             }
         };
-        let number = register(wanted, crate::TypeInfo::new(deleter))?;
+        let number = register(wanted, crate::host::TypeInfo::new(deleter))?;
         // SAFETY: the caller names the symbol as a type id, an i64; hosts write the number there.
         unsafe { id.write(number) };
         Ok(number)
@@ -155,7 +158,7 @@ impl Library {
     /// The object that a symbol is, or whose address it returns.
     fn object(&self, name: &str) -> Result<*mut c_void> {
         let address = self.symbol(name)?;
-        if !probe::is_function(address as usize) {
+        if !is_function(address as usize) {
             return Ok(address);
         }
         // SAFETY: the caller names the symbol as one of a type, and those that are functions have

@@ -4,13 +4,15 @@ pub(crate) mod library;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;
-pub(crate) mod traits;
 
+pub use library::Library;
+
+use crate::frame::Stage;
 use crate::frame::encoded::Encoded;
 use crate::host::calls::Tally;
-use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
-use crate::{Bundle, Error, Metadata, Result, Stage};
+use crate::host::{Bundle, Metadata, Shared};
+use crate::status::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;

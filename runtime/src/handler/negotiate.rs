@@ -1,12 +1,11 @@
 //! The metadata call: a bundle is asked as a registration asks it.
 
-use crate::context::current::Entered;
-use crate::frame::call_frame::RawFrame;
-use crate::host::errors;
+use crate::context::Entered;
+use crate::frame::{RawFrame, Stage};
 use crate::host::metadata::accept;
-use crate::host::shared::Shared;
+use crate::host::{Bundle, Metadata, Shared, errors};
 use crate::process::guard;
-use crate::{Bundle, Code, Error, Hazard, Metadata, Result, Stage};
+use crate::status::{Code, Error, Hazard, Result};
 use std::ptr;
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_Api_Version, XLA_FFI_Args, XLA_FFI_Attrs, XLA_FFI_CallFrame,

@@ -3,8 +3,8 @@
 use super::Handler;
 use super::negotiate::negotiate;
 use crate::host::registrations::Registration;
-use crate::host::shared::Shared;
-use crate::{Bundle, Code, Error, Result, Runtime, Traits, canonical_platform};
+use crate::host::{Bundle, Runtime, Shared, Traits, canonical_platform};
+use crate::status::{Code, Error, Result};
 
 /// Registers a bundle after asking what it needs: an equal registration is fine, another one under
 /// the name is not.

@@ -1,6 +1,7 @@
 //! Handlers that a program links in, registered when it starts.
 
-use crate::{Bundle, Result, Runtime, Traits, canonical_platform};
+use crate::host::{Bundle, Runtime, Traits, canonical_platform};
+use crate::status::Result;
 use std::sync::OnceLock;
 
 /// A handler of this program. [`register_handler!`](crate::register_handler) makes one.

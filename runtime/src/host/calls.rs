@@ -4,7 +4,7 @@
 //! all of them.
 
 use super::futures::Completion;
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

@@ -1,9 +1,41 @@
-//! Error objects, which handlers hold as numbers.
+//! Error objects. Handlers hold them, and futures, by a number instead of an address: one that is gone or was never
+//! made here is told from one that lives, whatever a handler does with it.
 
-use super::handles::Handles;
-use crate::{Code, Error, Hazard};
+use crate::status::{Code, Error, Hazard};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
+
+/// Objects by number.
+pub(crate) struct Handles<T> {
+    next: AtomicUsize,
+    objects: Mutex<BTreeMap<usize, T>>,
+}
+
+impl<T> Handles<T> {
+    pub(crate) const fn new(base: usize) -> Self {
+        Self {
+            next: AtomicUsize::new(base + 16),
+            objects: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, T>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn insert(&self, object: T) -> usize {
+        let handle = self.next.fetch_add(16, Ordering::Relaxed);
+        self.lock().insert(handle, object);
+        handle
+    }
+
+    pub(crate) fn remove(&self, handle: usize) -> Option<T> {
+        self.lock().remove(&handle)
+    }
+}
 
 /// Numbers start past every address that user space maps, so that following one faults at once.
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;

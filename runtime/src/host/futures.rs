@@ -1,8 +1,8 @@
 //! Futures: how an asynchronous handler tells that it is done. A future is a number, like an error:
 //! completing one twice, or one that is gone, is told instead of corrupting memory.
 
-use super::handles::Handles;
-use crate::{Error, Hazard, Result};
+use super::errors::Handles;
+use crate::status::{Error, Hazard, Result};
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex};
 use std::sync::{Arc, PoisonError};
@@ -141,7 +141,7 @@ fn run_callback(then: Then, failed: bool) {
     let then = std::panic::AssertUnwindSafe(|| then(failed));
     if let Err(payload) = std::panic::catch_unwind(then) {
         crate::process::guard::discard(payload);
-        super::log::warn(format_args!(
+        crate::process::warn(format_args!(
             "a panic left what was to run at the end of a call"
         ));
     }
@@ -201,7 +201,7 @@ mod loom_tests {
                 loom::thread::spawn(move || completion.complete(outcome()).is_ok())
             };
             let one = complete(|| Ok(()));
-            let two = complete(|| Err(Error::new(crate::Code::Aborted, "two")));
+            let two = complete(|| Err(Error::new(crate::status::Code::Aborted, "two")));
             let outcome = completion.wait(None).expect("no limit");
             assert!(counted.load(order));
             let (one, two) = (one.join().unwrap(), two.join().unwrap());

@@ -1,8 +1,10 @@
-//! The functions behind legacy targets, and the API versions under which programs call them.
+//! The legacy targets of one runtime: their functions, and the API versions under which programs call them.
 
-use crate::{Error, Result};
+use crate::status::{Error, Result};
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{
     XlaCustomCallCpu, XlaCustomCallCpuStatus, XlaCustomCallCpuUnified, XlaCustomCallGpu,
     XlaCustomCallGpuStatus, XlaFfiLegacyTarget,
@@ -81,7 +83,7 @@ impl fmt::Display for ApiVersion {
 
 /// Whether targets of a platform get host memory.
 pub(crate) fn is_host(platform: &str) -> bool {
-    crate::canonical_platform(platform) == "cpu"
+    crate::host::canonical_platform(platform) == "cpu"
 }
 
 /// What a target is called as.
@@ -248,6 +250,32 @@ impl Function {
     #[must_use]
     pub fn signature(&self) -> Option<Signature> {
         self.signature
+    }
+}
+
+/// The targets of one runtime.
+#[derive(Default)]
+pub(crate) struct Targets(Mutex<BTreeMap<(String, String), Function>>);
+
+impl Targets {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Function>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The API versions under which a name may be called on a platform (canonical); empty where
+    /// there is none of that name.
+    pub(crate) fn versions(&self, name: &str, platform: &str) -> Vec<ApiVersion> {
+        let targets = self.lock();
+        let found = targets.get(&(name.to_owned(), platform.to_owned()));
+        found.map_or_else(Vec::new, |function| versions(function, platform))
+    }
+}
+
+/// The API versions under which a function may be called on a platform.
+pub(crate) fn versions(function: &Function, platform: &str) -> Vec<ApiVersion> {
+    match function.signature {
+        Some(signature) => signature.versions(platform),
+        None => ApiVersion::ALL[..3].to_vec(),
     }
 }
 

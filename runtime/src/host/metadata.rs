@@ -1,6 +1,7 @@
 //! What a handler says it needs, and what hosts of each revision accept.
 
-use crate::{Error, Result, Traits};
+use super::Traits;
+use crate::status::{Error, Result};
 use std::fmt;
 use xla_ffi_sys::Revision;
 

@@ -1,6 +1,6 @@
 //! Who runs handlers' tasks: the host's thread pool, or an executor of the program's.
 
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 
 /// Runs handlers' tasks in place of the runtime's thread pool: a program's own threads.
 ///

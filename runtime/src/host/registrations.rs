@@ -1,12 +1,23 @@
 //! Handlers by name and platform.
 
-use crate::{Bundle, Code, Error, Metadata, Result, Traits};
+use super::{Bundle, Metadata, Traits};
+use crate::status::{Code, Error, Result};
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard};
+
+/// The one spelling of a platform's name: lower case, `"host"` is `"cpu"`.
+#[must_use]
+pub fn canonical_platform(platform: &str) -> String {
+    match platform.to_ascii_lowercase().as_str() {
+        "host" => "cpu".into(),
+        "gpu" => "cuda".into(),
+        other => other.into(),
+    }
+}
 
 /// What stands under a name for a platform.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
 //! The runtime: one XLA copy's worth of tables, registries and threads.
 //!
-//! What it does with a noun stands beside the noun: how one begins in `api`, handlers in `handler`,
-//! libraries in `library`, targets in `legacy`.
+//! Higher layers add methods: `api` makes runtimes, `handler` has handlers and libraries, `legacy` the targets of the
+//! original custom calls.
 
-use crate::host::shared::{Shared, find_living};
-use crate::host::{errors, futures};
-use crate::{Finding, HandlerCounts, Result, TypeInfo};
+use super::{HandlerCounts, TypeInfo};
+use crate::host::{Shared, errors, find_living, futures};
+use crate::status::{Finding, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};

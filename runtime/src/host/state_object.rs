@@ -1,8 +1,8 @@
 //! State that a library left with the host, and who destroys it.
 
-use super::shared::Shared;
+use super::Shared;
 use crate::process::guard;
-use crate::{Code, Error, Finding, Hazard, Result};
+use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,7 +77,7 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
         guard::discard(payload);
         let what = std::any::type_name::<T>();
-        super::log::warn(format_args!("a panic left the destructor of {what}"));
+        crate::process::warn(format_args!("a panic left the destructor of {what}"));
     }
 }
 
@@ -91,7 +91,7 @@ impl Drop for StateObject {
             match self.runtime.upgrade() {
                 Some(runtime) => runtime.note(finding),
                 // Nobody is left to answer to; the text still has to be seen.
-                None => super::log::warn(format_args!("{finding}")),
+                None => crate::process::warn(format_args!("{finding}")),
             }
         }
     }

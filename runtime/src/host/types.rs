@@ -1,6 +1,6 @@
 //! User types of one runtime: names, numbers, deleters.
 
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 #[cfg(loom)]
 use loom::sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet};

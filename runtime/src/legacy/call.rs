@@ -1,12 +1,17 @@
 //! One call of a legacy target: the pointers in the form that it expects, and what it answers.
 
-use super::registry::Target;
+use super::Target;
 use super::status::{self, Status};
-use super::underway::Underway;
+use crate::device::Stream;
+use crate::host::Runtime;
+use crate::host::calls::Progress;
 use crate::host::legacy_targets::Signature;
 use crate::process::guard;
-use crate::{Code, Error, Hazard, Result, Stream, Tree};
+use crate::status::{Code, Error, Hazard, Result};
+use crate::value::Tree;
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::time::Instant;
 use xla_ffi_sys::XlaCustomCallStatus;
 
 /// How tuples reach a target.
@@ -242,7 +247,7 @@ impl<'a> Invocation<'a> {
         self.check(signature)?;
         let name = self.target.name();
         let within = |error: Error| error.within(format_args!("legacy target '{name}'"));
-        let underway = Underway::new(self.target.runtime(), name).map_err(within)?;
+        let running = RunningCall::new(self.target.runtime(), name).map_err(within)?;
         let mut kept = Kept::default();
         let mut list = vec![];
         let mut out = std::ptr::null_mut();
@@ -284,7 +289,7 @@ impl<'a> Invocation<'a> {
             name: self.target.name().to_owned(),
             stream,
             kept,
-            underway: Some(underway),
+            running: Some(running),
         };
         let unwound = guard::contained(|| match signature {
             Signature::Cpu => {
@@ -320,8 +325,8 @@ impl<'a> Invocation<'a> {
         });
         let failure = status.finish();
         let failed = unwound.is_err() || failure.is_some();
-        if let Some(underway) = &launched.underway {
-            underway.called(failed);
+        if let Some(running) = &launched.running {
+            running.called(failed);
         }
         if let Err(unwound) = unwound {
             return Err(
@@ -349,11 +354,11 @@ impl<'a> Invocation<'a> {
             ));
         }
         let mut trees = self.operands.iter().chain([self.result]);
-        if let Some(tree) = trees.find(|tree| tree.depth() > crate::MAX_DEPTH) {
+        if let Some(tree) = trees.find(|tree| tree.depth() > crate::value::MAX_DEPTH) {
             return refuse(format!(
                 "its tuples nest {} deep, {} is the limit",
                 tree.depth(),
-                crate::MAX_DEPTH
+                crate::value::MAX_DEPTH
             ));
         }
         if self.stream.is_none() && self.target.platform() != "cpu" {
@@ -393,7 +398,7 @@ pub struct Launched {
     stream: Option<Stream>,
     kept: Kept,
     /// Goes when the stream has been waited for.
-    underway: Option<Underway>,
+    running: Option<RunningCall>,
 }
 
 impl Launched {
@@ -414,7 +419,7 @@ impl Drop for Launched {
     fn drop(&mut self) {
         if let Some(stream) = &self.stream {
             let kept = std::mem::take(&mut self.kept);
-            stream.synchronize_and_drop((kept, self.underway.take()));
+            stream.synchronize_and_drop((kept, self.running.take()));
         }
     }
 }
@@ -424,5 +429,44 @@ impl std::fmt::Debug for Launched {
         f.debug_struct("Launched")
             .field("target", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+/// A call of a target that is under way until this goes.
+pub(super) struct RunningCall {
+    runtime: Runtime,
+    progress: Arc<Progress>,
+    begun: Instant,
+}
+
+impl RunningCall {
+    /// From here on the runtime's calls include one of this target.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` after a shutdown.
+    pub(super) fn new(runtime: &Runtime, target: &str) -> Result<Self> {
+        let calls = &runtime.shared().calls;
+        let progress = calls.enter(&calls.tally(target));
+        progress.begin();
+        let running = Self {
+            runtime: runtime.clone(),
+            progress,
+            begun: Instant::now(),
+        };
+        calls.check().map(|()| running)
+    }
+
+    /// The target has returned, so or so.
+    pub(super) fn called(&self, failed: bool) {
+        if self.runtime.shared().calls.are_counted() {
+            self.progress.tally().add(self.begun.elapsed(), failed);
+        }
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.progress.end(false);
+        self.runtime.shared().calls.leave(&self.progress);
     }
 }

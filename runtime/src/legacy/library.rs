@@ -1,7 +1,9 @@
 //! Legacy targets that libraries bring: by exported symbol, or from the list that they keep.
 
+use crate::handler::Library;
+use crate::host::Runtime;
 use crate::host::legacy_targets::{Function, Signature};
-use crate::{Error, Library, Result, Runtime};
+use crate::status::{Error, Result};
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;
 

@@ -37,14 +37,190 @@
 
 mod call;
 mod library;
-mod registry;
 mod status;
-mod targets;
-mod underway;
 
 pub use crate::host::legacy_targets::{ApiVersion, Function, Signature};
 pub use call::{Invocation, Launched, TupleForm};
 pub use library::Listed;
-pub use registry::Target;
 pub use status::Status;
-pub(crate) use targets::Targets;
+
+use crate::host::legacy_targets::{is_host, versions};
+use crate::host::{Runtime, canonical_platform};
+use crate::status::{Code, Error, Result};
+use std::sync::Arc;
+
+/// A registered target, as calls of one API version see it.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi_runtime::Runtime;
+/// use xla_ffi_runtime::legacy::{ApiVersion, Function, Signature};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+///
+/// let runtime = Runtime::default();
+/// // SAFETY: the function is called as it is declared.
+/// runtime.register_legacy("nothing", "Host", unsafe { Function::cpu(nothing) })?;
+/// let target = runtime.find_legacy("nothing", "cpu", ApiVersion::Original)?;
+/// assert_eq!((target.name(), target.signature()), ("nothing", Signature::Cpu));
+/// assert!(runtime.find_legacy("nothing", "cpu", ApiVersion::StatusReturning).is_err());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Target {
+    name: Arc<str>,
+    platform: Arc<str>,
+    address: usize,
+    signature: Signature,
+    version: ApiVersion,
+    runtime: Runtime,
+}
+
+impl Target {
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The platform's canonical name.
+    #[must_use]
+    pub fn platform(&self) -> &str {
+        &self.platform
+    }
+
+    /// What it is called as.
+    #[must_use]
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+
+    /// The API version under which it was asked for.
+    #[must_use]
+    pub fn version(&self) -> ApiVersion {
+        self.version
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.address
+    }
+}
+
+fn list(versions: &[ApiVersion]) -> String {
+    let names: Vec<_> = versions.iter().map(|version| version.name()).collect();
+    names.join(" or ")
+}
+
+impl Runtime {
+    /// Registers a legacy target under a name for a platform. The same function again is fine.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for an empty name and for a signature that the platform does not call;
+    /// `ALREADY_EXISTS` when the name stands for another function there.
+    pub fn register_legacy(&self, name: &str, platform: &str, function: Function) -> Result<()> {
+        let platform = canonical_platform(platform);
+        if name.is_empty() || platform.is_empty() {
+            return Err(Error::invalid(format!(
+                "a legacy target needs a name and a platform, got '{name}' and '{platform}'"
+            )));
+        }
+        if versions(&function, &platform).is_empty() {
+            let other = if is_host(&platform) {
+                "devices, \"CUDA\" for instance"
+            } else {
+                "the CPU, \"Host\""
+            };
+            let signature = function.signature.map_or("", Signature::parameters);
+            return Err(Error::invalid(format!(
+                "legacy target '{name}': functions of the form void{signature} are called on \
+                 {other}, not on platform '{platform}'"
+            )));
+        }
+        let mut targets = self.shared().legacy.lock();
+        let key = (name.to_owned(), platform);
+        if targets.get(&key).is_some_and(|known| *known != function) {
+            return Err(Error::new(
+                Code::AlreadyExists,
+                format!(
+                    "legacy target '{name}' is registered for platform '{}' already, as another function",
+                    key.1
+                ),
+            ));
+        }
+        targets.insert(key, function);
+        Ok(())
+    }
+
+    /// The target that calls of an API version reach under a name on a platform.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown name, with the targets that there are; `INVALID_ARGUMENT` where
+    /// the target is not of this version.
+    pub fn find_legacy(&self, name: &str, platform: &str, version: ApiVersion) -> Result<Target> {
+        let platform = canonical_platform(platform);
+        let Some(wanted) = version.signature(&platform) else {
+            return Err(Error::invalid(format!(
+                "{version} names a handler of XLA FFI, which '{name}' is not: look it up with \
+                 Runtime::find"
+            )));
+        };
+        let targets = self.shared().legacy.lock();
+        let Some(function) = targets.get(&(name.to_owned(), platform.clone())) else {
+            let known: Vec<_> = targets
+                .keys()
+                .map(|(name, at)| format!("'{name}' on {at}"))
+                .collect();
+            drop(targets);
+            let known = if known.is_empty() {
+                "none".into()
+            } else {
+                known.join(", ")
+            };
+            let hint = if self.find(name, &platform).is_ok() {
+                format!(
+                    "; a handler of XLA FFI has this name: call it as {}",
+                    ApiVersion::TypedFfi
+                )
+            } else {
+                String::new()
+            };
+            return Err(Error::new(
+                Code::NotFound,
+                format!(
+                    "no legacy target is registered as '{name}' for platform '{platform}'; there \
+                     are: {known}{hint}"
+                ),
+            ));
+        };
+        if function.signature.is_some_and(|have| have != wanted) {
+            let have = function.signature.map_or("", Signature::parameters);
+            return Err(Error::invalid(format!(
+                "legacy target '{name}' on {platform} is a function of the form void{have}; a call \
+                 with {version} would call it as {wanted}: call it with {}",
+                list(&versions(function, &platform))
+            )));
+        }
+        Ok(Target {
+            name: name.into(),
+            platform: platform.into(),
+            address: function.address,
+            signature: wanted,
+            version,
+            runtime: self.clone(),
+        })
+    }
+
+    /// Names, platforms and functions of all legacy targets, in order.
+    #[must_use]
+    pub fn legacy_targets(&self) -> Vec<(String, String, Function)> {
+        let targets = self.shared().legacy.lock();
+        targets
+            .iter()
+            .map(|((name, platform), function)| (name.clone(), platform.clone(), *function))
+            .collect()
+    }
+}

@@ -1,6 +1,6 @@
 //! Loads shared libraries.
 
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use std::fs::File;
 use std::io::Read;
 use std::mem::ManuallyDrop;

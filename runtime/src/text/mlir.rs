@@ -8,8 +8,7 @@ use self::literal::{Literal, literal};
 use crate::value::attribute::{MAX_DEPTH, mlir_name};
 use crate::value::attribute_array::Spelling;
 use crate::value::parse::{Cursor, ParseError};
-use crate::value::scalar_codec;
-use crate::{Attribute, AttributeArray, Attributes, DType};
+use crate::value::{Attribute, AttributeArray, Attributes, DType, scalar_codec};
 use std::ops::Range;
 
 /// How many elements one array may have.

@@ -6,9 +6,10 @@
 mod header;
 
 use self::header::{Header, descr};
+use crate::status::{Code, Error, Result};
 use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
-use crate::{Code, DType, Error, Result, Shape, Tensor};
+use crate::value::{DType, Shape, Tensor};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

@@ -1,11 +1,13 @@
 //! Operands as they are written on a command line: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`,
 //! `f32[2,3]=@x.npy`, `token`; a result has no value: `f32[2,3]`.
 
+use super::npy;
+use crate::status::Result;
 use crate::value::dtype::Class;
 use crate::value::memory::physical_memory;
 use crate::value::parse::{Cursor, ParseError};
 use crate::value::scalar_codec::{Number, encode, overflows};
-use crate::{DType, Result, Shape, Tensor, npy};
+use crate::value::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
 
 /// What an argument is filled with.

@@ -1,7 +1,8 @@
 //! Arrays as programs see them: element type, dimensions, and the order of the dimensions in memory.
 
+use super::{DType, Shape};
+use crate::status::{Error, Result};
 use crate::value::parse::{Cursor, ParseError};
-use crate::{DType, Error, Result, Shape};
 use std::fmt;
 
 /// Element type, dimensions and layout of an array, or a token.

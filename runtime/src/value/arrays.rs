@@ -1,6 +1,7 @@
 //! Tensors as arrays of the crate `ndarray`, in both directions without a copy.
 
-use crate::{Element, Error, Result, Tensor};
+use super::{Element, Tensor};
+use crate::status::{Error, Result};
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};
 
 fn dims(tensor: &Tensor) -> IxDyn {

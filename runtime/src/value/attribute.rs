@@ -1,9 +1,10 @@
 //! Attributes as typed values, before they are laid out for a handler.
 
+use super::{DType, Element};
+use crate::status::{Error, Result};
 use crate::value::attribute_array::{AttributeArray, Spelling};
 use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
-use crate::{DType, Element, Error, Result};
 use std::fmt;
 
 /// Dictionaries in each other, the call's own among them: what walks them needs no more stack.
@@ -173,7 +174,7 @@ impl Attributes {
         }
         match self.position(&name) {
             Ok(_) => Err(Error::new(
-                crate::Code::AlreadyExists,
+                crate::status::Code::AlreadyExists,
                 format!("attribute '{name}' is given twice"),
             )),
             Err(index) => {

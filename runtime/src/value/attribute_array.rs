@@ -1,6 +1,7 @@
 //! Arrays as attributes, whose bytes are as many as their elements take: handlers are given slices of them.
 
-use crate::{DType, Error, Result};
+use super::DType;
+use crate::status::{Error, Result};
 
 /// How a text writes an array. It is the same array for a handler, but hosts do not read both in all cases.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! The bytes behind a tensor: allocated here, aligned and followed by a guard, or lent by an owner.
 
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::cell::UnsafeCell;

@@ -14,3 +14,14 @@ pub(crate) mod shape;
 pub(crate) mod tensor;
 pub(crate) mod tree;
 pub(crate) mod value_shape;
+
+pub use array_shape::ArrayShape;
+pub use attribute::{Attribute, Attributes};
+pub use attribute_array::AttributeArray;
+pub use dtype::DType;
+pub use memory::{ALIGNMENT, LEAST_ALIGNMENT};
+pub use parse::ParseError;
+pub use shape::Shape;
+pub use tensor::{Element, Tensor};
+pub use tree::Tree;
+pub use value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};

@@ -1,6 +1,6 @@
 //! A cursor over text, and errors that point into it.
 
-use crate::{Code, Error};
+use crate::status::{Code, Error};
 use std::fmt;
 use std::ops::Range;
 

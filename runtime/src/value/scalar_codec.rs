@@ -1,7 +1,8 @@
 //! Single elements: between numbers and the bits of every element type.
 
+use super::{DType, Shape, Tensor};
+use crate::status::{Error, Result};
 use crate::value::dtype::Class;
-use crate::{DType, Error, Result, Shape, Tensor};
 use half::{bf16, f16};
 
 /// One element, in the widest type of its class.

@@ -1,6 +1,7 @@
 //! Shapes: an element type and dimensions, with sizes that cannot overflow.
 
-use crate::{DType, Error, Result};
+use super::DType;
+use crate::status::{Error, Result};
 use smallvec::SmallVec;
 use std::fmt;
 

@@ -1,7 +1,9 @@
 //! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
 
 use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
-use crate::{Code, DType, DeviceAllocator, Error, Finding, Hazard, Result, Shape};
+use super::{DType, Shape};
+use crate::device::DeviceAllocator;
+use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;

@@ -1,5 +1,5 @@
 /* Asks the host for everything that it may refuse and keeps the absl codes of its answers, in the
- * order of the tables in tests/rules.rs. Version 0.5. Only what no host answers with a crash. */
+ * order of the tables in tests/support/mod.rs. Version 0.5. Only what no host answers with a crash. */
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"

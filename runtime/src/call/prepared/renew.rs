@@ -2,8 +2,10 @@
 
 use super::{PreparedCall, own_arrays};
 use crate::call::Call;
-use crate::call::operands::{flips, operands};
-use crate::{CallFrame, Code, Error, Result, Tensor};
+use crate::call::request::{flips, operands};
+use crate::frame::CallFrame;
+use crate::status::{Code, Error, Result};
+use crate::value::Tensor;
 use std::ffi::c_void;
 
 fn addresses(tensors: &[Tensor]) -> Vec<*mut c_void> {

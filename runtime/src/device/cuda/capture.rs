@@ -1,7 +1,7 @@
 //! What a stream is given, captured into a graph instead of run: what a command buffer would replay.
 
 use super::{Context, CudaStream, check};
-use crate::{Code, Error, Result};
+use crate::status::{Code, Error, Result};
 use cudarc::driver::sys;
 use std::fmt;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::{MAX_ELEMENTS, Parsed, dtype, packed, push};
 use crate::value::attribute_array::Spelling;
 use crate::value::parse::Cursor;
-use crate::{Attribute, DType};
+use crate::value::{Attribute, DType};
 
 /// What comes after `dense<`.
 pub(super) fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
@@ -121,7 +121,7 @@ fn elements(body: &mut Cursor<'_>, dims: &[usize], dtype: DType) -> Parsed<Vec<u
 
 #[cfg(test)]
 mod tests {
-    use crate::{Attribute, Attributes};
+    use crate::value::{Attribute, Attributes};
 
     #[test]
     fn lists_have_the_tensors_shape() {

@@ -1,7 +1,7 @@
 //! One number, boolean or complex number of MLIR's text.
 
 use super::Parsed;
-use crate::DType;
+use crate::value::DType;
 use crate::value::dtype::Class;
 use crate::value::parse::Cursor;
 use crate::value::scalar_codec::{self, Number};
@@ -172,7 +172,7 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Attributes;
+    use crate::value::Attributes;
 
     /// Each of the first is an error of MLIR's parser in jaxlib 0.4.31 and 0.12.0.
     #[test]

@@ -1,7 +1,8 @@
 //! The header of a `.npy` file: NumPy writes a dictionary of Python's.
 
+use crate::status::{Error, Result};
 use crate::value::dtype::Class;
-use crate::{DType, Error, Result, Shape};
+use crate::value::{DType, Shape};
 
 /// What the header of a `.npy` file says.
 pub(super) struct Header {

@@ -4,7 +4,8 @@ use super::{
     CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
     DTYPES, MAJOR, READ_ONLY, describe, describe_versioned,
 };
-use crate::{Error, Result, Tensor};
+use crate::status::{Error, Result};
+use crate::value::Tensor;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -240,7 +241,7 @@ impl Tensor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Shape};
+    use crate::value::{DType, Shape};
 
     #[test]
     fn arrays_go_out_and_come_back_in_place() {

@@ -6,7 +6,8 @@
 mod exchange;
 
 use super::tensor::is_aligned;
-use crate::{DType, Error, Result, Shape};
+use crate::status::{Error, Result};
+use crate::value::{DType, Shape};
 use std::ffi::c_void;
 
 /// `DLDevice`.

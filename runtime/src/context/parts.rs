@@ -1,0 +1,132 @@
+//! What a caller puts into a context.
+
+use super::{Canceller, UserData};
+use crate::device::{DeviceAllocator, Stream};
+use crate::frame::encoded::Encoded;
+use crate::host::Executor;
+use crate::status::{Code, Error, Result};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+use xla_ffi_sys::XLA_FFI_Extension;
+
+/// What a caller puts into a context.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) run_id: i64,
+    pub(crate) device_ordinal: i32,
+    pub(crate) thread_pool: bool,
+    /// `Some(None)`: the caller asked for the runtime's pool.
+    pub(crate) executor: Option<Option<Arc<dyn Executor>>>,
+    pub(crate) stream: Option<Stream>,
+    pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
+    pub(crate) user_data: Option<Arc<UserData>>,
+    pub(crate) extensions: Extensions,
+    pub(crate) custom_options: Option<Arc<Encoded>>,
+    pub(crate) called_computation: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) canceller: Option<Canceller>,
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Parts {
+    #[cold]
+    pub(super) fn check_wanted(&self) -> Result<()> {
+        if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
+            return Err(Error::new(
+                Code::Cancelled,
+                "the call was cancelled before it began",
+            ));
+        }
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Err(Error::new(
+                Code::DeadlineExceeded,
+                "the deadline was over before the call began",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes over what an earlier call was given and this one was not. Run id, device ordinal, deadline and canceller
+    /// belong to one execution and are not taken over.
+    pub(crate) fn complete_from(&mut self, earlier: &Self) {
+        fn keep<T: Clone>(own: &mut Option<T>, earlier: &Option<T>) {
+            if own.is_none() {
+                own.clone_from(earlier);
+            }
+        }
+        keep(&mut self.executor, &earlier.executor);
+        keep(&mut self.stream, &earlier.stream);
+        keep(&mut self.allocator, &earlier.allocator);
+        keep(&mut self.user_data, &earlier.user_data);
+        keep(&mut self.custom_options, &earlier.custom_options);
+        keep(&mut self.called_computation, &earlier.called_computation);
+        if self.extensions.is_empty() {
+            self.extensions.clone_from(&earlier.extensions);
+        }
+        self.thread_pool &= earlier.thread_pool;
+    }
+
+    /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            run_id: 0,
+            device_ordinal: 0,
+            thread_pool: true,
+            executor: None,
+            stream: None,
+            allocator: None,
+            user_data: None,
+            extensions: Default::default(),
+            custom_options: None,
+            called_computation: None,
+            canceller: None,
+            deadline: None,
+        }
+    }
+}
+
+/// The extensions of a context (from r9): a chain that handlers search by number.
+#[derive(Clone, Default)]
+pub(crate) struct Extensions {
+    /// Addresses of extensions; whoever added them keeps them alive.
+    links: Vec<usize>,
+    /// What keeps some of them alive.
+    owners: Vec<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Extensions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// Adds an extension, which the caller keeps alive.
+    pub(crate) fn push(&mut self, extension: *const XLA_FFI_Extension) {
+        self.links.push(extension as usize);
+    }
+
+    /// Adds an extension that `owner` keeps alive.
+    pub(crate) fn push_owned(
+        &mut self,
+        extension: *const XLA_FFI_Extension,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) {
+        self.push(extension);
+        self.owners.push(owner);
+    }
+
+    /// The extension with this number.
+    pub(crate) fn find(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
+        self.links
+            .iter()
+            .map(|link| *link as *const XLA_FFI_Extension)
+            .find(|link| {
+                // SAFETY: `Call::extension` demands extensions that outlive the call.
+                let id = unsafe { (**link).id };
+                id.extension_type == number
+            })
+    }
+}
