@@ -3,8 +3,7 @@
 
 mod support;
 
-use support::MEASURED;
-use support::{build, source};
+use support::{MEASURED, build, source};
 use xla_ffi_runtime::spec::parse_result;
 use xla_ffi_runtime::{Attributes, Hazard, Revision, Runtime, Stage, Stages};
 
