@@ -53,31 +53,31 @@ pub(crate) trait Context<'f>: Sized {
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
         // SAFETY: takes no operand.
-        unsafe impl<'f $(, $($generics)*)?> $crate::param::bind::Bind<'f> for $ty {
-            const PARAM: $crate::param::Param = $crate::param::Param::context(
-                <Self as $crate::context::Context<'f>>::NAME,
-                <Self as $crate::context::Context<'f>>::SINCE,
+        unsafe impl<'f $(, $($generics)*)?> crate::param::bind::Bind<'f> for $ty {
+            const PARAM: crate::param::Param = crate::param::Param::context(
+                <Self as crate::context::Context<'f>>::NAME,
+                <Self as crate::context::Context<'f>>::SINCE,
             )
-            .of_type(<Self as $crate::context::Context<'f>>::TYPE);
+            .of_type(<Self as crate::context::Context<'f>>::TYPE);
 
             #[inline(always)]
-            fn bind(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::bind::At) -> Option<Self> {
-                <Self as $crate::context::Context<'f>>::from_frame(frame).ok()
+            fn bind(frame: &crate::frame::Frame<'f>, _at: &crate::param::bind::At) -> Option<Self> {
+                <Self as crate::context::Context<'f>>::from_frame(frame).ok()
             }
 
             fn explain(
-                frame: &$crate::frame::Frame<'f>,
-                at: &$crate::param::bind::At,
-                problems: &mut $crate::error::problems::Problems<'_>,
+                frame: &crate::frame::Frame<'f>,
+                at: &crate::param::bind::At,
+                problems: &mut crate::error::problems::Problems<'_>,
             ) {
-                if let Err(error) = <Self as $crate::context::Context<'f>>::from_frame(frame) {
+                if let Err(error) = <Self as crate::context::Context<'f>>::from_frame(frame) {
                     problems.context(&format!("`{}`", at.param.name), &error);
                 }
             }
 
             #[inline(always)]
-            fn find(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::bind::At) -> Option<Option<Self>> {
-                <Self as $crate::context::Context<'f>>::find(frame).ok()
+            fn find(frame: &crate::frame::Frame<'f>, _at: &crate::param::bind::At) -> Option<Option<Self>> {
+                <Self as crate::context::Context<'f>>::find(frame).ok()
             }
         }
     };

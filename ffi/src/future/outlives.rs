@@ -58,7 +58,7 @@ macro_rules! outlives {
     ($({$($generics:tt)*} $ty:ty;)*) => {
         $(
             // SAFETY: holds operand data, copies, or an object that the host keeps.
-            unsafe impl<$($generics)*> $crate::future::outlives::OutlivesCall for $ty {}
+            unsafe impl<$($generics)*> crate::future::outlives::OutlivesCall for $ty {}
         )*
     };
 }

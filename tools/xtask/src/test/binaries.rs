@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The integration tests that run without `--all`, besides the unit tests: each covers one part of the project in little
 /// time.
-pub(super) const PLAIN: [&str; 14] = [
+pub(super) const PLAIN: [&str; 15] = [
     "rust_api",
     "executor",
     "async_crates",
@@ -26,6 +26,7 @@ pub(super) const PLAIN: [&str; 14] = [
     "examples",
     "types",
     "readme",
+    "architecture",
 ];
 
 /// Programs that take long. They start first, because what is left at the end runs alone.
