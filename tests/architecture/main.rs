@@ -37,7 +37,7 @@ fn read(folder: Option<&str>, path: &Path, uses: &mut BTreeSet<String>) {
 }
 
 fn check(crate_folder: &str, layers: &str) {
-    let rank = |name| layers.split(' ').position(|layer| layer == name);
+    let rank = |name: &str| layers.split(' ').position(|layer| layer == name);
     let mut uses = BTreeSet::new();
     let sources = xla_ffi_testing::root().join(crate_folder).join("src");
     read(None, &sources, &mut uses);
