@@ -1,6 +1,6 @@
 /* A[i] = B[i % 128] + C[i], the example of the original documents, in every convention; and the same
  * functions as handlers of XLA FFI, by one line each. */
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 
 enum { kB = 128, kC = 2048 };
 

@@ -5,7 +5,7 @@
 
 #include "xla/service/custom_call_status.h"
 #include "xla/service/custom_call_target_registry.h"
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 
 // CPU, API_VERSION_ORIGINAL.
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {

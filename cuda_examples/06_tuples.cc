@@ -4,8 +4,8 @@
 // node of the shapes, and opaque bytes. It writes the root of its result itself.
 #include "06_tuples.cu"
 #include "launch.h"
-#include "xla_ffi/legacy.h"
-#include "xla_ffi/legacy_device.h"
+#include "xla_ffi/legacy/adapt.h"
+#include "xla_ffi/legacy/device.h"
 
 #define STRUCTURE "(_, _) -> (_, _)"
 

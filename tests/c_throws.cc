@@ -3,7 +3,7 @@
 #include <string>
 
 #include "xla_ffi/handler.h"
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 
 // What is thrown: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 that there is no memory, 5 an exception before
 // xffi_decoded.

@@ -6,7 +6,7 @@ use xla_ffi_testing::compiler::shared_library;
 
 /// The function adds its opaque bytes up; the descriptor is of ones, 8 for each element of the operand.
 const SOURCE: &str = r#"
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 static XLA_FFI_Error* size(const xffi_legacy_operands* o, xffi_legacy_opaque* q, char* to) {
   q->size = 8 * (size_t)o->args[0].count;
   memset(to, 1, q->size);
@@ -50,7 +50,7 @@ ADAPT(in_attribute, looks, "a");
 /// Targets of the unified form whose inputs are no constants: their type alone does not tell them from one for GPUs.
 const UNIFIED: &str = r#"
 #include "xla/service/custom_call_target_registry.h"
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 static void sum(void* out, void** in, const char*, size_t size, XlaCustomCallStatus*) {
   *static_cast<float*>(out) = *static_cast<float*>(in[0]) + static_cast<float>(size);
 }

@@ -136,7 +136,7 @@ fn c_is_clean_under_the_rules_of_msvc() {
     std::fs::write(&embedding, text).unwrap();
     // The targets of the original custom calls on devices, which no example has.
     let legacy = folder.path().join("legacy.c");
-    let text = "#include \"xla_ffi/legacy.h\"\n#include \"xla_ffi/legacy_device.h\"\n";
+    let text = "#include \"xla_ffi/legacy/adapt.h\"\n#include \"xla_ffi/legacy/device.h\"\n";
     std::fs::write(&legacy, text).unwrap();
     let sources = examples();
     assert!(sources.len() > 8, "{sources:?}");

@@ -84,7 +84,7 @@ fn functions_and_macros_for_handlers_in_c() {
         "future.h",
         "handler.h",
         "host.h",
-        "legacy.h",
+        "legacy/adapt.h",
         "manifest.h",
         "on_load.h",
         "place.h",

@@ -9,8 +9,8 @@
 #define XLA_FFI_CALL_H_
 
 #include "xla_ffi/host.h"
-#include "xla_ffi/line.h"
-#include "xla_ffi/memory.h"
+#include "xla_ffi/text.h"
+#include "xla_ffi/frame.h"
 
 /* Stands for any element type, and for any rank. */
 #define XFFI_ANY_DTYPE XLA_FFI_DataType_INVALID

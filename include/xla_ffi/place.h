@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "xla_ffi/host.h"
-#include "xla_ffi/memory.h"
+#include "xla_ffi/frame.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))

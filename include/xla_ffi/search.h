@@ -2,7 +2,7 @@
 #ifndef XLA_FFI_SEARCH_H_
 #define XLA_FFI_SEARCH_H_
 
-#include "xla_ffi/memory.h"
+#include "xla_ffi/frame.h"
 
 /* Of so many entries at most the names are compared one after the other, which costs no more. */
 #define XLA_FFI_SDK_FEW_NAMES 32

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "xla_ffi/line.h"
-#include "xla_ffi/memory.h"
+#include "xla_ffi/text.h"
+#include "xla_ffi/frame.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))

@@ -2,8 +2,8 @@
  * functions: what stands for kernels and copies is put there by the test's function. */
 #include <time.h>
 
-#include "xla_ffi/legacy.h"
-#include "xla_ffi/legacy_device.h"
+#include "xla_ffi/legacy/adapt.h"
+#include "xla_ffi/legacy/device.h"
 
 typedef struct CUstream_st* CUstream;
 typedef void enqueue_function(void* stream, void (*task)(void*), void* data);

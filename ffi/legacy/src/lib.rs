@@ -201,7 +201,7 @@ struct Chapter;
 ///
 /// What the function puts into its status becomes an `INTERNAL` error, its message whole; bytes that
 /// are no UTF-8 are shown as `\xNN`. The function must not unwind: a C++ function that throws wants the
-/// adapter of `xla_ffi/legacy.h`. Since r0.
+/// adapter of `xla_ffi/legacy/adapt.h`. Since r0.
 #[macro_export]
 macro_rules! adapt {
     ($($(#[$meta:meta])* $vis:vis $name:ident = $unsafety:tt $convention:ident($function:path)

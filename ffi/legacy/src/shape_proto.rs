@@ -13,7 +13,7 @@ const TUPLE: u64 = 13;
 /// A shape that came as the bytes of an `xla::ShapeProto`, as `opaque` of a target that is called with shapes that change.
 ///
 /// The bytes are anybody's: whatever they are, the answer is a shape or an error. Fields that are not read here are passed
-/// over. `xla_ffi/shape_proto.h` is the same for C and C++.
+/// over. `xla_ffi/legacy/shape_proto.h` is the same for C and C++.
 ///
 /// ```
 /// use xla_ffi::DataType;

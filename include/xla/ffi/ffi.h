@@ -63,7 +63,7 @@
 #include "xla_ffi/cpp/invocation.h"
 #include "xla_ffi/cpp/macros.h"
 #include "xla_ffi/cpp/operand.h"
-#include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/explain.h"
 #include "xla_ffi/cpp/state.h"
 #include "xla_ffi/cpp/status.h"
 

@@ -12,7 +12,7 @@
  * output is used, the program stops, and cannot recover.
  *
  * No jaxlib exports these functions, so they are compiled into the library that uses them, hidden.
- * They act on statuses that this SDK made: those of its adapters (xla_ffi/legacy.h) and of its
+ * They act on statuses that this SDK made: those of its adapters (xla_ffi/legacy/adapt.h) and of its
  * embedded runtime. Any other status is handed to the host's functions if the host exports them;
  * else the message goes to stderr and the status is left alone. So a library that is to report
  * failures to today's XLA registers an adapter instead of the bare function. */
@@ -51,6 +51,6 @@ using ::XlaCustomCallStatus; /* as the documents name it in C++ */
 }
 #endif
 
-#include "xla_ffi/legacy_status.h"
+#include "xla_ffi/legacy/status.h"
 
 #endif /* XLA_SERVICE_CUSTOM_CALL_STATUS_H_ */

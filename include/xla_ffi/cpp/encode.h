@@ -2,7 +2,7 @@
 #ifndef XLA_FFI_SDK_CPP_ENCODE_H_
 #define XLA_FFI_SDK_CPP_ENCODE_H_
 
-#include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/explain.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN

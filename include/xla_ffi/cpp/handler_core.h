@@ -5,7 +5,7 @@
 #include "xla_ffi/cpp/encode.h"
 #include "xla_ffi/cpp/params.h"
 #include "xla_ffi/cpp/plan.h"
-#include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/explain.h"
 
 // nvcc does not take the casts of vectors that this needs.
 #if defined(__has_builtin) && !defined(__CUDACC__)

@@ -3,7 +3,7 @@
 #define XLA_FFI_SDK_CPP_MEMORY_H_
 
 #include "xla_ffi/cpp/decoding.h"
-#include "xla_ffi/memory.h"
+#include "xla_ffi/frame.h"
 #include "xla_ffi/place.h"
 #include "xla_ffi/shape.h"
 

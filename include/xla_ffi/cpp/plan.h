@@ -5,7 +5,7 @@
 
 #include "xla_ffi/cpp/contract.h"
 #include "xla_ffi/cpp/name.h"
-#include "xla_ffi/memory.h"
+#include "xla_ffi/frame.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN

@@ -3,7 +3,7 @@
 #define XLA_FFI_SDK_CPP_PRINT_H_
 
 #include "xla_ffi/cpp/host.h"
-#include "xla_ffi/memory.h"
+#include "xla_ffi/frame.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN

@@ -2,7 +2,7 @@
 //!
 //! Memory that may not be there is read by the kernel, through a pipe: any address may come, memory that is mapped and not
 //! readable too, and what lies there may be somebody's object. The writers of legacy statuses (in
-//! `xla_ffi_legacy` and `xla_ffi/legacy_status.h`) ask `msync` instead, on purpose: they run inside
+//! `xla_ffi_legacy` and `xla_ffi/legacy/status.h`) ask `msync` instead, on purpose: they run inside
 //! of a host's calls, where two descriptors may be two too many, and come to ask at one address in
 //! 65536 only, at which nobody but this SDK has a status; to know that there is memory is enough.
 

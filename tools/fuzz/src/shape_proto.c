@@ -1,8 +1,8 @@
 /* Shapes of opaque bytes, as C reads them. */
 #include <stdlib.h>
 
-#include "xla_ffi/legacy.h"
-#include "xla_ffi/shape_proto.h"
+#include "xla_ffi/legacy/adapt.h"
+#include "xla_ffi/legacy/shape_proto.h"
 
 /* Adds numbers behind their count. */
 static size_t fuzz_list(int64_t* to, size_t room, size_t at, const int64_t* values, size_t count) {

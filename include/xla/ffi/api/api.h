@@ -32,7 +32,7 @@
 #include "xla_ffi/cpp/match.h"
 #include "xla_ffi/cpp/memory.h"
 #include "xla_ffi/cpp/print.h"
-#include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/explain.h"
 #include "xla_ffi/cpp/registration.h"
 
 #endif  // XLA_FFI_API_API_H_

@@ -2,8 +2,8 @@
  * <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Everything here works on addresses alone, whether they
  * are those of the host's memory or of a device's.
  */
-#ifndef XLA_FFI_MEMORY_H_
-#define XLA_FFI_MEMORY_H_
+#ifndef XLA_FFI_FRAME_H_
+#define XLA_FFI_FRAME_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -332,4 +332,4 @@ XLA_FFI_SDK_MEMORY_PURE int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* 
 #pragma GCC diagnostic pop
 #endif
 
-#endif  /* XLA_FFI_MEMORY_H_ */
+#endif  /* XLA_FFI_FRAME_H_ */

@@ -1,7 +1,7 @@
 // The cold half of a handler: metadata answers and errors that name operands and attributes. Part
 // of <xla/ffi/api/api.h>.
-#ifndef XLA_FFI_SDK_CPP_REFUSAL_H_
-#define XLA_FFI_SDK_CPP_REFUSAL_H_
+#ifndef XLA_FFI_SDK_CPP_EXPLAIN_H_
+#define XLA_FFI_SDK_CPP_EXPLAIN_H_
 
 #include "xla_ffi/cpp/memory.h"
 #include "xla_ffi/search.h"
@@ -364,4 +364,4 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseHost(const XLA_FFI_Api* api, std::s
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-#endif  // XLA_FFI_SDK_CPP_REFUSAL_H_
+#endif  // XLA_FFI_SDK_CPP_EXPLAIN_H_

@@ -1,7 +1,7 @@
 /* Messages put together piece by piece: a call of printf for each would take three times the code. Part of
  * <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
-#ifndef XLA_FFI_LINE_H_
-#define XLA_FFI_LINE_H_
+#ifndef XLA_FFI_TEXT_H_
+#define XLA_FFI_TEXT_H_
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,4 +65,4 @@ XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_
 #pragma GCC diagnostic pop
 #endif
 
-#endif  /* XLA_FFI_LINE_H_ */
+#endif  /* XLA_FFI_TEXT_H_ */

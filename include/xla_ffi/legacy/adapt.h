@@ -1,6 +1,6 @@
 /* Adapters: a function of the original custom calls becomes a handler of XLA FFI by one line.
  *
- *   #include "xla_ffi/legacy.h"
+ *   #include "xla_ffi/legacy/adapt.h"
  *
  *   static void solve(void* out, const void** in, XlaCustomCallStatus* status) { ... }
  *   XFFI_ADAPT_CPU_STATUS(solve_ffi, solve);
@@ -29,8 +29,8 @@
  *
  * Nothing is allocated on the way to success up to XFFI_LEGACY_INLINE pointers; each character of a `structure`
  * counts as one. In C++ exceptions become errors. Needs r0. */
-#ifndef XLA_FFI_LEGACY_H_
-#define XLA_FFI_LEGACY_H_
+#ifndef XLA_FFI_LEGACY_ADAPT_H_
+#define XLA_FFI_LEGACY_ADAPT_H_
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && defined(__GNUC__)
@@ -534,4 +534,4 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, con
 #pragma GCC diagnostic pop
 #endif
 
-#endif /* XLA_FFI_LEGACY_H_ */
+#endif /* XLA_FFI_LEGACY_ADAPT_H_ */

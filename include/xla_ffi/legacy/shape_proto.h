@@ -9,8 +9,8 @@
  *
  * The bytes are anybody's: whatever they are, the answer is a shape or a text that says what is wrong. Fields that are
  * not read here are passed over. */
-#ifndef XLA_FFI_SHAPE_PROTO_H_
-#define XLA_FFI_SHAPE_PROTO_H_
+#ifndef XLA_FFI_LEGACY_SHAPE_PROTO_H_
+#define XLA_FFI_LEGACY_SHAPE_PROTO_H_
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && defined(__GNUC__)
@@ -223,4 +223,4 @@ XFFI_INLINE const char* xffi_proto_read(const void* bytes, size_t size, xffi_pro
 #pragma GCC diagnostic pop
 #endif
 
-#endif /* XLA_FFI_SHAPE_PROTO_H_ */
+#endif /* XLA_FFI_LEGACY_SHAPE_PROTO_H_ */

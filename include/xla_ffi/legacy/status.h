@@ -112,7 +112,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* stat
   }
   fputs("xla-ffi: a custom call failed, and its host offers no way to be told: ", stderr);
   if (message_len != 0) fwrite(message, 1, message_len, stderr);
-  fputs("; register it through an adapter of xla_ffi/legacy.h\n", stderr);
+  fputs("; register it through an adapter of xla_ffi/legacy/adapt.h\n", stderr);
 }
 
 #ifdef __cplusplus

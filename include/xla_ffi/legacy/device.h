@@ -11,7 +11,7 @@
  *     xffi_buffers_free(&buffers);
  *   }
  *
- * Part of <xla_ffi/legacy.h>. Nothing here knows a platform: its functions are the caller's. */
+ * Part of <xla_ffi/legacy/adapt.h>. Nothing here knows a platform: its functions are the caller's. */
 #ifndef XLA_FFI_LEGACY_DEVICE_H_
 #define XLA_FFI_LEGACY_DEVICE_H_
 
@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 
 /* --- the list of buffers ------------------------------------------------------------------------ */
 
