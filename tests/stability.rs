@@ -87,9 +87,10 @@ fn functions_and_macros_for_handlers_in_c() {
         "legacy/adapt.h",
         "manifest.h",
         "on_load.h",
-        "place.h",
+        "platform.h",
         "shape.h",
         "state.h",
+        "text.h",
     ] {
         let header = text(&format!("include/xla_ffi/{header}"));
         for line in header.lines() {

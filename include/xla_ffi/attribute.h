@@ -11,7 +11,6 @@
 #define XLA_FFI_ATTRIBUTE_H_
 
 #include "xla_ffi/call.h"
-#include "xla_ffi/search.h"
 
 /* Complex numbers, laid out as C99's and C++'s. */
 typedef struct xffi_c64 {

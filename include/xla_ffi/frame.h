@@ -1,6 +1,6 @@
-/* Where operands lie: what keeps their memory from being used, and which of them start in one place. Part of
- * <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Everything here works on addresses alone, whether they
- * are those of the host's memory or of a device's.
+/* Reading a call frame: whether the memory of its operands can be used, which operands overlap, whether they are in host
+ * memory, and where an attribute's name is. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Operands are judged by
+ * their addresses alone, in the host's memory or a device's.
  */
 #ifndef XLA_FFI_FRAME_H_
 #define XLA_FFI_FRAME_H_
@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xla/ffi/api/c_api.h"
-#include "xla_ffi/facts.h"
-#include "xla_ffi/platform.h"
+#include "xla_ffi/host.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
@@ -33,26 +31,11 @@ struct xla_ffi_sdk_is_compiled_without_short_enums {
 };
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
-#define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
-#define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
-#define XLA_FFI_SDK_MEMORY_COLD static __attribute__((noinline, unused, XLA_FFI_SDK_SMALL_))
-/* Writes nothing that its caller sees, so that what that knows of memory stays true. */
-#define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, pure))
-#define XLA_FFI_SDK_MEMORY_LIKELY(x) __builtin_expect(!!(x), 1)
-#else
-#define XLA_FFI_SDK_MEMORY_HOT static inline
-#define XLA_FFI_SDK_MEMORY_SLOW static inline
-#define XLA_FFI_SDK_MEMORY_COLD static inline
-#define XLA_FFI_SDK_MEMORY_PURE static inline
-#define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
-#endif
-
 /* What stands in the place of an element type's name where the host sends none. */
 #define XLA_FFI_SDK_TEXT_PACKED "an array of elements of less than a byte"
 
 /* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
+XFFI_HOT int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
   return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |
            (frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE) |
            (frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE));
@@ -68,7 +51,7 @@ typedef enum xla_ffi_sdk_fault {
 } xla_ffi_sdk_fault;
 
 /* Bits of an element; 0 for tokens and types that are not known. */
-XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
+XFFI_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_BITS_(name, lower, bits) \
   case XLA_FFI_DataType_##name:              \
@@ -90,7 +73,7 @@ typedef struct xla_ffi_sdk_dtype_names {
 } xla_ffi_sdk_dtype_names;
 
 /* The field's name of an element type; null for one that is not known. */
-XLA_FFI_SDK_MEMORY_SLOW const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
+XFFI_SLOW_ const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
 #define XLA_FFI_SDK_NAME_(name, lower, bits) #name,
   static const xla_ffi_sdk_dtype_names names = {"INVALID", XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NAME_)};
 #undef XLA_FFI_SDK_NAME_
@@ -108,21 +91,21 @@ XLA_FFI_SDK_MEMORY_SLOW const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
 }
 
 /* The same, where the compiler does not know the type: one table of all, whoever asks. */
-XLA_FFI_SDK_MEMORY_SLOW unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
+XFFI_SLOW_ unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
 
 /* What the address of an element of so many bits is a multiple of. A complex number is two numbers. */
-XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
+XFFI_HOT unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
   const unsigned bytes = bits / 8;
   if (dtype == XLA_FFI_DataType_C64 || dtype == XLA_FFI_DataType_C128) return bytes / 2;
   return bytes > 1 ? bytes : 1;
 }
 
-XLA_FFI_SDK_MEMORY_COLD unsigned xla_ffi_sdk_align_of(unsigned dtype) {
+XFFI_COLD unsigned xla_ffi_sdk_align_of(unsigned dtype) {
   return xla_ffi_sdk_align(dtype, xla_ffi_sdk_bits_of(dtype));
 }
 
 /* a * b, and whether it is more than an int64_t holds; neither is negative. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
+XFFI_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #if defined(__GNUC__) || defined(__clang__)
   return __builtin_mul_overflow(a, b, product);
 #else
@@ -133,8 +116,8 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* p
 }
 
 /* Whether the memory of a buffer whose struct_size was checked can be used, for dimensions of any size. */
-XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
-                                                                 int64_t* elements) {
+XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
+                                                    int64_t* elements) {
   const unsigned bits = xla_ffi_sdk_bits_of(dtype), align = xla_ffi_sdk_align(dtype, bits);
   const uintptr_t data = (uintptr_t)buf->data;
   int64_t count = 1, bytes, i;
@@ -162,19 +145,18 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_B
 
 /* Whether a buffer of elements of whole bytes has up to two dimensions, none of which is negative or so large that the
  * number of bytes may overflow; 0: look again with the function above. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
+XFFI_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
   /* The root of INT64_MAX / bytes. */
   const uint64_t most = bytes <= 2 ? 2147483647 : bytes <= 4 ? 1518500249 : bytes <= 8 ? 1073741823 : 759250124;
   if (bytes == 0 || rank > 2) return 0;
   if (rank == 0) return 1;
-  return XLA_FFI_SDK_MEMORY_LIKELY(buf->dims != NULL) &&
-         XLA_FFI_SDK_MEMORY_LIKELY(((uint64_t)buf->dims[0] | (rank > 1 ? (uint64_t)buf->dims[1] : 0)) <= most);
+  return XFFI_LIKELY_(buf->dims != NULL) &&
+         XFFI_LIKELY_(((uint64_t)buf->dims[0] | (rank > 1 ? (uint64_t)buf->dims[1] : 0)) <= most);
 }
 
 /* The buffer at a place of the frame's arguments or results; null where there is none to be judged. */
-XLA_FFI_SDK_MEMORY_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame,
-                                                                 int is_arg, int64_t index) {
+XFFI_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame, int is_arg, int64_t index) {
   const XLA_FFI_Buffer* buf;
   if (is_arg ? frame->args.types[index] != XLA_FFI_ArgType_BUFFER
              : frame->rets.types[index] != XLA_FFI_RetType_BUFFER) {
@@ -185,7 +167,7 @@ XLA_FFI_SDK_MEMORY_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_C
 }
 
 /* Whether two buffers are of one element type and shape. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
+XFFI_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
   int64_t i;
   if (a->dtype != b->dtype || a->rank != b->rank) return 0;
   if (a->rank > 0 && (a->dims == NULL || b->dims == NULL)) return 0;
@@ -196,7 +178,7 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA
 }
 
 /* Whether a buffer has elements, and they take memory. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
+XFFI_COLD int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
   int64_t i;
   for (i = 0; i < buf->rank; ++i) {
     if (buf->dims == NULL || buf->dims[i] == 0) return 0;
@@ -212,7 +194,7 @@ typedef struct xla_ffi_sdk_clash_of {
 
 /* Whether a result starts where another operand does. Hosts overlap operands in no other way: they can only be asked for an
  * argument in the place of a result of its type and shape (input_output_aliases), which is no clash. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
+XFFI_COLD int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
   const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(frame, 0, at->ret);
   const XLA_FFI_Buffer* other = xla_ffi_sdk_operand(frame, at->with_arg, at->other);
   return ret != NULL && other != NULL && ret->data == other->data && xla_ffi_sdk_has_bytes(ret) &&
@@ -221,8 +203,8 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame,
 
 /* The next clash among the first `args` arguments and `rets` results of a frame; 0 if there is none. A search begins with
  * {0, -1, 1}: each result is compared with the arguments, then with the results before it. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args,
-                                                   int64_t rets, xla_ffi_sdk_clash_of* at) {
+XFFI_COLD int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
+                                     xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {
     for (; at->with_arg >= 0; --at->with_arg, at->other = -1) {
       const int64_t count = at->with_arg ? args : at->ret;
@@ -244,14 +226,14 @@ typedef struct xla_ffi_sdk_spot {
 #define XLA_FFI_SDK_PAIRS 16 /* so many operands are compared in pairs */
 
 /* By where they start, for qsort. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
+XFFI_COLD int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
   const uintptr_t a = ((const xla_ffi_sdk_spot*)left)->start, b = ((const xla_ffi_sdk_spot*)right)->start;
   return a < b ? -1 : a > b;
 }
 
 /* Whether any of many operands clash: a sorted copy of their addresses takes n log n steps. If there is no memory for it, the
  * pairs are compared. */
-XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+XFFI_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   const size_t most = (size_t)args + (size_t)rets;
@@ -283,7 +265,7 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* f
 }
 
 /* Whether any of the first `args` arguments and `rets` results clash. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+XFFI_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   uintptr_t starts[XLA_FFI_SDK_PAIRS];
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   int64_t i, r, other;
@@ -295,7 +277,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame,
   }
   for (r = args; r < args + rets; ++r) {
     for (other = 0; other < r; ++other) {
-      if (!XLA_FFI_SDK_MEMORY_LIKELY(starts[r] != starts[other])) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
+      if (!XFFI_LIKELY_(starts[r] != starts[other])) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
     }
   }
   return 0;
@@ -303,8 +285,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame,
 
 /* Whether the memory of the first `args` arguments and `rets` results can be used, and none of them clash. Where they
  * have no memory, as in early stages, their sizes alone matter. */
-XLA_FFI_SDK_MEMORY_PURE int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
-                                                       int has_memory) {
+XFFI_PURE_ int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets, int has_memory) {
   int64_t i, elements;
   for (i = 0; i < args + rets; ++i) {
     const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, i < args, i < args ? i : i - args);
@@ -319,14 +300,68 @@ XLA_FFI_SDK_MEMORY_PURE int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* 
   return !has_memory || !xla_ffi_sdk_any_clash(frame, args, rets);
 }
 
-#if defined(__GNUC__) || defined(__clang__)
-#define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
-#define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
-#else
-/* Pointers and words of volatile objects are read and written whole by the compilers that come here. */
-#define XLA_FFI_SDK_LOAD_(from) (*(from))
-#define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
-#endif
+/* Of so many entries at most the names are compared one after the other, which costs no more. */
+#define XLA_FFI_SDK_FEW_NAMES 32
+
+/* The index of a name by halving, or -1 where it is not found: hosts sort the entries by the bytes of their names. It may
+ * be there all the same, in a dictionary that is not sorted. */
+XFFI_SLOW_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
+  int64_t low = 0, high = attrs->size;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    const XLA_FFI_ByteSpan* at = attrs->names[middle];
+    const size_t both = at->len < length ? at->len : length;
+    int order = both == 0 ? 0 : memcmp(at->ptr, name, both);
+    if (order == 0) {
+      if (at->len == length) return middle;
+      order = at->len < length ? -1 : 1;
+    }
+    if (order < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return -1;
+}
+
+/* Function tables of hosts whose calls have no stream, the newest first: most processes have one or two. */
+#define XLA_FFI_SDK_HOSTS_ 8
+typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;
+
+/* Asks the host for the call's stream. A host that has none makes an error object, which no call but the first can afford. */
+XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ffi_sdk_host* hosts) {
+  const XLA_FFI_Api* api = frame->api;
+  XLA_FFI_Stream_Get_Args args;
+  XLA_FFI_Error* error;
+  int i;
+  for (i = 1; i < XLA_FFI_SDK_HOSTS_; ++i) {
+    if (XLA_FFI_SDK_LOAD_(&hosts[i]) == api) return 1;
+  }
+  if (api->XLA_FFI_Stream_Get != NULL) {
+    memset(&args, 0, sizeof(args));
+    args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
+    args.ctx = frame->ctx;
+    error = api->XLA_FFI_Stream_Get(&args);
+    if (error == NULL && args.stream != NULL) return 0;
+    xffi_error_free(api, error);
+  }
+  /* GPU hosts have no stream in their early stages: those prove nothing. */
+  if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return 1;
+  /* Of two threads at once the last stays: the other host is asked again. */
+  for (i = XLA_FFI_SDK_HOSTS_ - 1; i > 0; --i) {
+    const XLA_FFI_Api* newer = XLA_FFI_SDK_LOAD_(&hosts[i - 1]);
+    XLA_FFI_SDK_STORE_(&hosts[i], newer);
+  }
+  XLA_FFI_SDK_STORE_(&hosts[0], api);
+  return 1;
+}
+
+XFFI_HOT int xla_ffi_sdk_is_on_host(const XLA_FFI_CallFrame* frame) {
+  static xla_ffi_sdk_host hosts[XLA_FFI_SDK_HOSTS_];
+  return XFFI_LIKELY_(XLA_FFI_SDK_LOAD_(&hosts[0]) == frame->api) ||
+         xla_ffi_sdk_ask_for_stream(frame, hosts);
+}
 
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop

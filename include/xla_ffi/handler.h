@@ -42,10 +42,8 @@ extern "C++" {
 #include "xla_ffi/context.h"
 #include "xla_ffi/future.h"
 #include "xla_ffi/host.h"
-#include "xla_ffi/loop.h"
 #include "xla_ffi/manifest.h"
 #include "xla_ffi/on_load.h"
-#include "xla_ffi/place.h"
 #include "xla_ffi/shape.h"
 #include "xla_ffi/state.h"
 

@@ -18,41 +18,12 @@
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/facts.h"
-#include "xla_ffi/platform.h"
-#include "xla_ffi/utf8.h"
+#include "xla_ffi/text.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
-#endif
-
-#ifdef __cplusplus
-#define XFFI_EXTERN_C extern "C"
-#else
-#define XFFI_EXTERN_C
-#endif
-
-#define XFFI_EXPORT XFFI_EXTERN_C XLA_FFI_SDK_EXPORT
-
-#if defined(__GNUC__) || defined(__clang__)
-#define XFFI_COLD static __attribute__((XLA_FFI_SDK_SMALL_, noinline, unused))
-#define XFFI_SLOW_ static __attribute__((noinline, unused))
-#define XFFI_INLINE static inline
-#define XFFI_HOT static inline __attribute__((always_inline))
-#define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
-#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that nobody returns is lost */
-#define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
-#define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#else
-#define XFFI_COLD static inline /* told by no warning where nothing calls it */
-#define XFFI_SLOW_ static inline
-#define XFFI_INLINE static inline
-#define XFFI_HOT static inline
-#define XFFI_PRINTF(at, first)
-#define XFFI_MUST_USE_
-#define XFFI_LIKELY_(x) (x)
-#define XFFI_UNLIKELY(x) (x)
 #endif
 
 /* The layouts of the ABI, oldest first: XFFI_R0 to XFFI_R10. <xla_ffi/facts.h> says which jaxlib speaks
@@ -176,26 +147,6 @@ XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
          : size == XLA_FFI_SDK_TABLE_R3 ? XFFI_R3
          : size == XLA_FFI_SDK_TABLE_R2 ? XFFI_R2
                                         : XFFI_R1;
-}
-
-/* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
- * message with such bytes cannot be shown by Python. Returns the length written. */
-XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t length) {
-  size_t out = 0, i = 0;
-  if (size == 0) return 0;
-  while (i < length) {
-    const size_t n = xla_ffi_sdk_character((const unsigned char*)from + i, length - i);
-    if (out + (n != 0 ? n : 4) >= size) break;
-    if (n != 0) {
-      memcpy(to + out, from + i, n);
-      out += n;
-      i += n;
-    } else {
-      out += (size_t)snprintf(to + out, 5, "\\x%02x", (unsigned)(unsigned char)from[i++]);
-    }
-  }
-  to[out] = '\0';
-  return out;
 }
 
 /* Makes an error for the host, its message as it is. Null where there is no host to make it. `OK` is no error code and

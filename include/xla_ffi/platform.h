@@ -1,8 +1,10 @@
-/* What the system and the compiler decide, once for C and C++: what exports and hides a name, and where a
- * library's description of itself lies in its file. docs/platforms.md says what was tried where.
+/* What the system and the compiler decide, once for C and C++: what exports and hides a name, how functions are inlined,
+ * the section of a library's description of itself, and atomic operations. docs/platforms.md lists what was tested.
  */
 #ifndef XLA_FFI_PLATFORM_H_
 #define XLA_FFI_PLATFORM_H_
+
+#include <stddef.h>
 
 /* A name that hosts find in the library; one that no other library of the process sees. DLLs hide what they do not
  * export. */
@@ -31,6 +33,36 @@
 #define XLA_FFI_SDK_SMALL_ cold
 #endif
 
+#ifdef __cplusplus
+#define XFFI_EXTERN_C extern "C"
+#else
+#define XFFI_EXTERN_C
+#endif
+
+#define XFFI_EXPORT XFFI_EXTERN_C XLA_FFI_SDK_EXPORT
+
+#if defined(__GNUC__) || defined(__clang__)
+#define XFFI_COLD static __attribute__((XLA_FFI_SDK_SMALL_, noinline, unused))
+#define XFFI_SLOW_ static __attribute__((noinline, unused))
+#define XFFI_INLINE static inline
+#define XFFI_HOT static inline __attribute__((always_inline))
+#define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* writes nothing that its caller sees */
+#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that nobody returns is lost */
+#define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
+#define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define XFFI_COLD static inline /* told by no warning where nothing calls it */
+#define XFFI_SLOW_ static inline
+#define XFFI_INLINE static inline
+#define XFFI_HOT static inline
+#define XFFI_PRINTF(at, first)
+#define XFFI_PURE_ static inline
+#define XFFI_MUST_USE_
+#define XFFI_LIKELY_(x) (x)
+#define XFFI_UNLIKELY(x) (x)
+#endif
+
 /* What keeps a record of a manifest in the file, and the section in which readers look for it: a name of Mach-O has at
  * most 16 bytes, one of a DLL 8. */
 #if !defined(__GNUC__) && !defined(__clang__)
@@ -51,6 +83,57 @@
   __attribute__((section(".xla_ffi_manifest"), used, retain, aligned(16))) static
 #else
 #define XLA_FFI_SDK_RECORD_ __attribute__((section(".xla_ffi_manifest"), used, aligned(16))) static
+#endif
+
+/* Atomic words, of type `long`, and pointers. Loads acquire, stores release, swaps and additions do both; additions
+ * return the previous value. SWAP_IF writes `value` if it finds `*expected`, and returns whether it did; otherwise
+ * `*expected` becomes what was found. */
+#if defined(__GNUC__) || defined(__clang__)
+#define XFFI_LOAD_(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
+#define XFFI_STORE_(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
+#define XFFI_SWAP_(place, value) __atomic_exchange_n((place), (value), __ATOMIC_ACQ_REL)
+#define XFFI_ADD_(place, value) __atomic_fetch_add((place), (value), __ATOMIC_ACQ_REL)
+#define XFFI_LOAD_POINTER_(place) XFFI_LOAD_(place)
+#define XFFI_SWAP_POINTER_(place, value) XFFI_SWAP_(place, value)
+#define XFFI_SWAP_POINTER_IF_(place, expected, value) \
+  __atomic_compare_exchange_n((place), (expected), (value), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#elif defined(_MSC_VER)
+#include <intrin.h>
+/* All of them full fences: a plain load is no acquire on Arm, and may leave a loop on any processor. */
+#define XFFI_LOAD_(place) _InterlockedOr((volatile long*)(place), 0)
+#define XFFI_STORE_(place, value) ((void)_InterlockedExchange((volatile long*)(place), (value)))
+#define XFFI_SWAP_(place, value) _InterlockedExchange((volatile long*)(place), (value))
+#define XFFI_ADD_(place, value) _InterlockedExchangeAdd((volatile long*)(place), (value))
+#define XFFI_LOAD_POINTER_(place) _InterlockedCompareExchangePointer((void* volatile*)(place), NULL, NULL)
+#define XFFI_SWAP_POINTER_(place, value) \
+  _InterlockedExchangePointer((void* volatile*)(place), (void*)(value))
+#define XFFI_SWAP_POINTER_IF_(place, expected, value) \
+  xffi_swap_pointer_if_((void* volatile*)(place), (void**)(expected), (void*)(value))
+static inline int xffi_swap_pointer_if_(void* volatile* place, void** expected, void* value) {
+  void* const found = _InterlockedCompareExchangePointer(place, value, *expected);
+  const int same = found == *expected;
+  *expected = found;
+  return same;
+}
+#else
+#error "xla_ffi needs the atomic operations of GCC, Clang or MSVC"
+#endif
+
+/* The same without an order, for addresses that are compared and never followed. */
+#if defined(__GNUC__) || defined(__clang__)
+#define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
+#define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
+#else
+/* Pointers and words of volatile objects are read and written whole by the compilers that come here. */
+#define XLA_FFI_SDK_LOAD_(from) (*(from))
+#define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
+#endif
+
+#if defined(_WIN32)
+#define XFFI_YIELD_() ((void)0)
+#else
+#include <sched.h>
+#define XFFI_YIELD_() ((void)sched_yield())
 #endif
 
 #endif  /* XLA_FFI_PLATFORM_H_ */

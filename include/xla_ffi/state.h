@@ -7,7 +7,6 @@
 #ifndef XLA_FFI_STATE_H_
 #define XLA_FFI_STATE_H_
 
-#include "xla_ffi/atomic.h"
 #include "xla_ffi/context.h"
 
 /* The number of a type in one XLA copy. */

@@ -1,5 +1,5 @@
-/* Messages put together piece by piece: a call of printf for each would take three times the code. Part of
- * <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
+/* The text of messages: lines put together piece by piece, for a call of printf for each would take three times the code,
+ * and which bytes can be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
 #ifndef XLA_FFI_TEXT_H_
 #define XLA_FFI_TEXT_H_
 
@@ -16,11 +16,42 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
-#define XLA_FFI_SDK_LINE_ static __attribute__((noinline, unused, XLA_FFI_SDK_SMALL_))
-#else
-#define XLA_FFI_SDK_LINE_ static inline
-#endif
+/* How many bytes the character at `at` has, of which `left` are there; 0 where it is a control character other than a
+ * line's end and a tab, or no UTF-8: overlong, a surrogate, beyond U+10FFFF, cut off. */
+XFFI_COLD size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
+  const unsigned lead = at[0];
+  const size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  unsigned code = lead & (0x7fu >> size);
+  size_t i;
+  if (size == 1) return (lead >= 0x20 && lead != 0x7f) || lead == '\n' || lead == '\t';
+  if (lead < 0xc0 || lead >= 0xf8 || left < size) return 0;
+  for (i = 1; i < size; ++i) {
+    if ((at[i] & 0xc0) != 0x80) return 0;
+    code = code << 6 | (at[i] & 0x3fu);
+  }
+  /* The smallest code of so many bytes. */
+  return code >= (size == 2 ? 0x80u : size == 3 ? 0x800u : 0x10000u) && code < 0x110000 && code >> 11 != 0x1b ? size : 0;
+}
+
+/* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
+ * message with such bytes cannot be shown by Python. Returns the length written. */
+XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t length) {
+  size_t out = 0, i = 0;
+  if (size == 0) return 0;
+  while (i < length) {
+    const size_t n = xla_ffi_sdk_character((const unsigned char*)from + i, length - i);
+    if (out + (n != 0 ? n : 4) >= size) break;
+    if (n != 0) {
+      memcpy(to + out, from + i, n);
+      out += n;
+      i += n;
+    } else {
+      out += (size_t)snprintf(to + out, 5, "\\x%02x", (unsigned)(unsigned char)from[i++]);
+    }
+  }
+  to[out] = '\0';
+  return out;
+}
 
 /* Text of a limited size. */
 typedef struct xla_ffi_sdk_line {
@@ -28,7 +59,7 @@ typedef struct xla_ffi_sdk_line {
   size_t size;
 } xla_ffi_sdk_line;
 
-XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t length) {
+XFFI_COLD void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t length) {
   const size_t room = sizeof(line->text) - 1 - line->size;
   const size_t n = length < room ? length : room;
   memcpy(line->text + line->size, text, n);
@@ -36,24 +67,23 @@ XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text,
   line->text[line->size] = '\0';
 }
 
-XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) {
+XFFI_COLD void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) {
   xla_ffi_sdk_put(line, text, strlen(text));
 }
 
-XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
+XFFI_COLD void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
   char text[24];
   snprintf(text, sizeof(text), "%lld", (long long)number);
   xla_ffi_sdk_put_words(line, text);
 }
 
-XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put_address(xla_ffi_sdk_line* line, const void* address) {
+XFFI_COLD void xla_ffi_sdk_put_address(xla_ffi_sdk_line* line, const void* address) {
   char text[2 + 2 * sizeof(address) + 1];
   snprintf(text, sizeof(text), "0x%llx", (unsigned long long)(uintptr_t)address);
   xla_ffi_sdk_put_words(line, text);
 }
 
-XLA_FFI_SDK_LINE_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims,
-                                            int64_t rank, const char* between) {
+XFFI_COLD void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank, const char* between) {
   int64_t i;
   for (i = 0; i < rank; ++i) {
     if (i > 0) xla_ffi_sdk_put_words(line, between);

@@ -29,7 +29,7 @@
 #include <string.h>
 
 #include "xla/service/custom_call_status.h"
-#include "xla_ffi/atomic.h"
+#include "xla_ffi/platform.h"
 
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LEGACY_SHARED_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN

@@ -4,7 +4,6 @@
 #define XLA_FFI_SDK_CPP_EXPLAIN_H_
 
 #include "xla_ffi/cpp/memory.h"
-#include "xla_ffi/search.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN

@@ -2,8 +2,8 @@
 #ifndef XLA_FFI_SDK_CPP_LOOP_H_
 #define XLA_FFI_SDK_CPP_LOOP_H_
 
-#include "xla_ffi/atomic.h"
 #include "xla_ffi/cpp/error.h"
+#include "xla_ffi/platform.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN

@@ -4,7 +4,6 @@
 
 #include "xla_ffi/cpp/decoding.h"
 #include "xla_ffi/frame.h"
-#include "xla_ffi/place.h"
 #include "xla_ffi/shape.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
