@@ -54,17 +54,16 @@
 #include "xla_ffi/invocation.h"
 
 #include "xla_ffi/cpp/buffer.h"
-#include "xla_ffi/cpp/cancellation.h"
 #include "xla_ffi/cpp/context.h"
 #include "xla_ffi/cpp/dictionary.h"
 #include "xla_ffi/cpp/error.h"
 #include "xla_ffi/cpp/extension.h"
 #include "xla_ffi/cpp/future.h"
 #include "xla_ffi/cpp/invocation.h"
-#include "xla_ffi/cpp/macros.h"
+#include "xla_ffi/cpp/make_handler.h"
 #include "xla_ffi/cpp/operand.h"
-#include "xla_ffi/cpp/explain.h"
 #include "xla_ffi/cpp/state.h"
 #include "xla_ffi/cpp/status.h"
+#include "xla_ffi/cpp/thread_pool.h"
 
 #endif  // XLA_FFI_SDK_INTERNAL_H_

@@ -1,5 +1,5 @@
-// What a call's context gives: stream, scratch memory, thread pool, ids, options, extensions. Part
-// of <xla/ffi/api/ffi.h>. Nothing of it outlives the call.
+// What a call's context gives: stream, scratch memory, ids, options; thread_pool.h and extension.h have
+// the rest. Part of <xla/ffi/api/ffi.h>. Nothing of it outlives the call.
 //
 // A value that the host lacks is an UNIMPLEMENTED error that names it, the host and the first
 // jaxlib that has it; `Ctx<std::optional<T>>` takes it as absent instead.
@@ -7,7 +7,6 @@
 #define XLA_FFI_SDK_CPP_CONTEXT_H_
 
 #include "xla_ffi/cpp/dictionary.h"
-#include "xla_ffi/cpp/loop.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
@@ -159,116 +158,6 @@ struct CtxDecoding<ScratchAllocator> {
   }
 };
 
-// The host's thread pool. From r1; its size from r3. Tasks run on other threads where there are
-// any; a handler that waits for its tasks needs a pool of two threads or more, or ForEachRange.
-class XLA_FFI_SDK_TYPE ThreadPool {
- public:
-  // Runs `f()` on the pool, or here where the pool refuses it. An exception ends the task,
-  // also one of its destructor.
-  template <typename F>
-  XLA_FFI_SDK_FN void Schedule(F&& f) {
-    using Task = std::decay_t<F>;
-    XLA_FFI_Task* run = +[](void* data) {
-      Task* const task = static_cast<Task*>(data);
-      internal::Contain("a task on the thread pool", *task);
-      internal::DestroyContained(task);
-    };
-    void* const data = new Task(std::forward<F>(f));
-    if (XLA_FFI_PREDICT_FALSE(!Put(run, data))) run(data);
-  }
-
-  // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once, on this
-  // thread and on the pool at the same time. It returns when all are done, and waits only for ranges that another
-  // thread has begun: so it works with a pool of one thread, and when the pool's tasks run late or never. With a
-  // `grain` of 0 or less each thread gets about four ranges. `f` is called by several threads at once; the first
-  // exception of theirs leaves this call, when the ranges that have begun are done. Not in upstream's header.
-  template <typename F>
-  XLA_FFI_SDK_FN void ForEachRange(int64_t count, int64_t grain, F&& f) const {
-    auto range = [&f](int64_t begin, int64_t end) { f(begin, end); };
-    const auto body = [](void* function, int64_t begin, int64_t end) {
-      (*static_cast<decltype(range)*>(function))(begin, end);
-    };
-    const auto schedule = [this](XLA_FFI_Task* task, void* data) { return Put(task, data); };
-    // Before r3 hosts do not tell. A task too many finds nothing to do.
-    const bool told = internal::HostRevision(api_) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
-    internal::Loop::Run(count, grain, told ? num_threads() : 16, body, &range, schedule);
-  }
-
-  // The number of threads; 0 where the host does not tell it.
-  XLA_FFI_SDK_FN int64_t num_threads() const {
-    int64_t count = 0;
-    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;  // another function
-    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
-        ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
-    args.num_threads = &count;
-    XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_ThreadPool_NumThreads, &args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      internal::DestroyError(api_, error);
-      return 0;
-    }
-    return count;
-  }
-
- private:
-  friend struct CtxDecoding<ThreadPool>;
-  XLA_FFI_SDK_HOT ThreadPool(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
-      : api_(api), ctx_(ctx) {}
-
-  // Gives the pool a task; false where it refuses.
-  XLA_FFI_SDK_FN bool Put(XLA_FFI_Task* task, void* data) const {
-    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
-        ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
-    args.task = task;
-    args.data = data;
-    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_Schedule(&args);
-    if (error != nullptr) internal::DestroyError(api_, error);
-    return error == nullptr;
-  }
-
-  const XLA_FFI_Api* api_;
-  XLA_FFI_InvokeContext* ctx_;
-};
-
-template <>
-struct CtxDecoding<ThreadPool> {
-  using Type = ThreadPool;
-  template <typename Decoded = Type>
-  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
-                                                       XLA_FFI_InvokeContext* ctx,
-                                                       DiagnosticEngine& diagnostic) {
-    if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1 ||
-                              api->XLA_FFI_ThreadPool_Schedule == nullptr)) {
-      return internal::DiagnoseLack(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
-    }
-    return ThreadPool(api, ctx);
-  }
-};
-
-// Tag: the number of threads in the pool, an int64_t; an error where the host does not tell it, for
-// which ThreadPool::num_threads says 0. From r3.
-struct ThreadPoolSize {};
-
-template <>
-struct CtxDecoding<ThreadPoolSize> {
-  using Type = int64_t;
-  template <typename Decoded = int64_t>
-  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
-                                                       XLA_FFI_InvokeContext* ctx,
-                                                       DiagnosticEngine& diagnostic) {
-    int64_t count = 0;
-    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
-        ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
-    args.num_threads = &count;
-    // Before r3 another function lies in its slot.
-    const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
-    if (!internal::AskHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
-                           XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
-      return std::nullopt;
-    }
-    return count;
-  }
-};
-
 // The id of this execution, one for all its devices. From r4.
 struct XLA_FFI_SDK_TYPE RunId {
   int64_t run_id;
@@ -329,10 +218,6 @@ struct CtxDecoding<CustomOptions> {
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN
-template <>
-inline constexpr Revision ctx_floor_v<ThreadPool> = XLA_FFI_SDK_SINCE(THREAD_POOL);
-template <>
-inline constexpr Revision ctx_floor_v<ThreadPoolSize> = XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
 template <>
 inline constexpr Revision ctx_floor_v<RunId> = XLA_FFI_SDK_SINCE(RUN_ID);
 template <>

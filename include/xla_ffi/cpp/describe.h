@@ -4,7 +4,9 @@
 
 #include "xla_ffi/cpp/extension.h"
 #include "xla_ffi/cpp/future.h"
+#include "xla_ffi/cpp/make_handler.h"
 #include "xla_ffi/cpp/state.h"
+#include "xla_ffi/cpp/thread_pool.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 

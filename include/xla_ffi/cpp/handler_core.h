@@ -3,7 +3,6 @@
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
 #include "xla_ffi/cpp/encode.h"
-#include "xla_ffi/cpp/params.h"
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/explain.h"
 

@@ -6,6 +6,7 @@
 #include "xla_ffi/cpp/context.h"
 #include "xla_ffi/cpp/state.h"
 #include "xla_ffi/cpp/status.h"
+#include "xla_ffi/cpp/thread_pool.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 

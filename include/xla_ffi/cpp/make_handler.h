@@ -1,4 +1,5 @@
-// Handlers of bindings and functions, by which the macros and `To` make them. Part of <xla/ffi/api/api.h>.
+// Handlers of bindings and functions: how the macros and `To` make them, and the macros that define handlers, their
+// symbols and their registration. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_MAKE_HANDLER_H_
 #define XLA_FFI_SDK_CPP_MAKE_HANDLER_H_
 
@@ -97,6 +98,170 @@ class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
   internal::HandlerCore<stage, Fn, Declared, Ts...> core_;
 };
 
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// Makers: what the macros make handlers of.
+//
+// A maker is a constant without captures whose call makes a handler, so that a template can take it as an argument and see
+// the function that the handler calls.
+
+// Whether a maker makes its handler while the source is compiled.
+template <const auto& maker, int = (static_cast<void>(maker()), 0)>
+constexpr bool IsConstant(int) {
+  return true;
+}
+template <const auto& maker>
+constexpr bool IsConstant(long) {
+  return false;
+}
+
+// A parameter that is narrower than what it binds converts here.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wfloat-conversion"
+#endif
+// Calls the function that a handler binds by its name, where the handler itself has a pointer to it: compilers take a
+// function into its only caller, but none to which there is a pointer.
+template <const auto& maker>
+struct Named {
+  static constexpr auto kFn = maker().fn;
+  template <typename... As>
+  XLA_FFI_SDK_HOT auto operator()(As&&... as) const -> decltype(kFn(std::forward<As>(as)...)) {
+    return kFn(std::forward<As>(as)...);
+  }
+};
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+template <const auto& maker>
+struct ParamsOf<Named<maker>, void> : ParamsOf<std::decay_t<decltype(Named<maker>::kFn)>> {};
+
+// Whether a handler is made of a pointer to its function.
+template <typename T>
+inline constexpr bool has_pointer_v = false;
+template <ExecutionStage stage, typename R, typename... Params, typename Declared, typename... Ts>
+inline constexpr bool has_pointer_v<Recipe<stage, R (*)(Params...), Declared, Ts...>> = true;
+
+// nvcc has no handler call its function by its name: it warns of the visibility of what is made for a constant of one file.
+template <const auto& maker>
+constexpr bool CallsByName() {
+#if !defined(__CUDACC__)
+  if constexpr (IsConstant<maker>(0)) {
+    return has_pointer_v<std::decay_t<decltype(maker())>>;
+  }
+#endif
+  return false;
+}
+
+// A handler that is made when it is first called.
+template <const auto& maker>
+struct MadeLater {
+  XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
+    static const auto* const handler = new auto(Assemble(maker()));
+    return handler->Call(frame);
+  }
+};
+
+// The handler of a maker, a constant in any case; nvcc makes what is none when it is first called, behind a lock.
+template <const auto& maker>
+XLA_FFI_SDK_IN_USERS constexpr auto Made() {
+  if constexpr (CallsByName<maker>()) {
+    return Assemble(maker(), Named<maker>());
+  } else {
+#if !defined(__CUDACC__)
+    if constexpr (!IsConstant<maker>(0)) return MadeLater<maker>();
+    else
+#endif
+    return Assemble(maker());
+  }
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
 XLA_FFI_SDK_NAMESPACE_END
+
+// The macros. All are variadic from the first argument, so that -pedantic accepts every number of arguments.
+
+#define XLA_FFI_SDK_PICK_4_(a1, a2, a3, a4, MACRO, ...) MACRO
+
+// A function pointer constant that is a handler. The handler behind it is a constant wherever the
+// function and the names in the binding are.
+#define XLA_FFI_SDK_HANDLER_(fn, ...)                                                           \
+  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
+      -> XLA_FFI_Error* {                                                                       \
+    static constexpr auto xla_ffi_maker = [] { return __VA_ARGS__; };                           \
+    static const auto xla_ffi_handler = ::xla::ffi::internal::Made<xla_ffi_maker>();            \
+    return xla_ffi_handler.Call(xla_ffi_frame);                                                 \
+  }
+#define XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS(fn, impl, binding, traits) \
+  XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl, traits))
+#define XLA_FFI_DEFINE_HANDLER_EXPLICIT(fn, impl, binding) \
+  XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl))
+#define XLA_FFI_DEFINE_HANDLER_AUTO(fn, impl) \
+  XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandlerAuto(XLA_FFI_SDK_HANDLER_NAME(fn), impl))
+#define XLA_FFI_SDK_HANDLER_NAME(fn) #fn
+
+// XLA_FFI_DEFINE_HANDLER(name, function[, binding[, traits]]): a handler as a static constant, in
+// any scope. Without a binding it is read off the function.
+#define XLA_FFI_DEFINE_HANDLER(...)                                                             \
+  XLA_FFI_SDK_PICK_4_(__VA_ARGS__, XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS,                 \
+                      XLA_FFI_DEFINE_HANDLER_EXPLICIT, XLA_FFI_DEFINE_HANDLER_AUTO, unused, )   \
+  (__VA_ARGS__)
+
+// XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol, function[, binding[, traits]]): a handler as an exported C
+// function.
+#define XLA_FFI_DEFINE_HANDLER_SYMBOL(...)                                                      \
+  XLA_FFI_SDK_PICK_4_(__VA_ARGS__, XLA_FFI_SDK_SYMBOL_4_, XLA_FFI_SDK_SYMBOL_3_,                \
+                      XLA_FFI_SDK_SYMBOL_2_, unused, )                                          \
+  (__VA_ARGS__)
+
+#define XLA_FFI_SDK_SYMBOL_HEAD_(fn)                                              \
+  extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* fn(XLA_FFI_CallFrame* call_frame); \
+  extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* fn(XLA_FFI_CallFrame* call_frame)
+#define XLA_FFI_SDK_SYMBOL_TAIL_(fn)                                                            \
+  static_assert(std::is_invocable_r_v<XLA_FFI_Error*, decltype(fn), XLA_FFI_CallFrame*>,        \
+                "a handler takes XLA_FFI_CallFrame* and returns XLA_FFI_Error*")
+// Makes the handler behind a symbol. XLA_FFI_LIBRARY looks at it, too, while the source is compiled.
+#define XLA_FFI_SDK_MAKER_(fn, ...) \
+  [[maybe_unused]] static constexpr auto xla_ffi_maker_##fn = [] { return __VA_ARGS__; }
+#define XLA_FFI_SDK_SYMBOL_(fn)                            \
+  XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                           \
+    static const auto xla_ffi_handler = ::xla::ffi::internal::Made<xla_ffi_maker_##fn>(); \
+    return xla_ffi_handler.Call(call_frame);               \
+  }                                                        \
+  XLA_FFI_SDK_SYMBOL_TAIL_(fn)
+#define XLA_FFI_SDK_SYMBOL_4_(fn, impl, binding, traits)                                      \
+  XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandler(#fn, binding, impl, traits));      \
+  XLA_FFI_SDK_SYMBOL_(fn)
+#define XLA_FFI_SDK_SYMBOL_3_(fn, impl, binding)                                      \
+  XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandler(#fn, binding, impl));      \
+  XLA_FFI_SDK_SYMBOL_(fn)
+#define XLA_FFI_SDK_SYMBOL_2_(fn, impl)                                               \
+  XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandlerAuto(#fn, impl));           \
+  XLA_FFI_SDK_SYMBOL_(fn)
+
+// Declarations of exported functions: a handler, a type's number, a type's description.
+#define XLA_FFI_DECLARE_HANDLER_SYMBOL(fn) \
+  extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* fn(XLA_FFI_CallFrame* call_frame)
+#define XLA_FFI_DECLARE_TYPE_ID_SYMBOL(type_id_fn) \
+  extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_TypeId* type_id_fn()
+#define XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(type_info_fn) \
+  extern "C" XLA_FFI_SDK_EXPORT const XLA_FFI_TypeInfo* type_info_fn()
+
+// XLA_FFI_REGISTER_HANDLER(api, name, platform, handler or bundle[, traits]): registers before main
+// runs. A failure is told on stderr.
+#define XLA_FFI_REGISTER_HANDLER(API, NAME, PLATFORM, ...) \
+  XLA_FFI_REGISTER_HANDLER_(API, NAME, PLATFORM, __COUNTER__, __VA_ARGS__)
+#define XLA_FFI_REGISTER_HANDLER_(API, NAME, PLATFORM, N, ...) \
+  XLA_FFI_REGISTER_HANDLER__(API, NAME, PLATFORM, N, __VA_ARGS__)
+#define XLA_FFI_REGISTER_HANDLER__(API, NAME, PLATFORM, N, ...)                                 \
+  [[maybe_unused]] static const XLA_FFI_Error* xla_ffi_static_handler_##N##_registered_ = [] {  \
+    const XLA_FFI_Api* xla_ffi_api = API;                                                       \
+    return ::xla::ffi::internal::RegisterAndTell(                                               \
+        xla_ffi_api, NAME,                                                                      \
+        ::xla::ffi::Ffi::RegisterStaticHandler(xla_ffi_api, NAME, PLATFORM, __VA_ARGS__));      \
+  }()
 
 #endif  // XLA_FFI_SDK_CPP_MAKE_HANDLER_H_

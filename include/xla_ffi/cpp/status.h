@@ -6,7 +6,6 @@
 #define XLA_FFI_SDK_CPP_STATUS_H_
 
 #include "xla_ffi/cpp/handler_core.h"
-#include "xla_ffi/cpp/shared.h"
 
 #if XLA_FFI_ABSEIL
 #include "absl/status/status.h"

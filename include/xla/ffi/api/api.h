@@ -25,14 +25,12 @@
 #include "xla_ffi/cpp/config.h"
 #include "xla_ffi/cpp/decoding.h"
 #include "xla_ffi/cpp/diagnostic.h"
+#include "xla_ffi/cpp/explain.h"
 #include "xla_ffi/cpp/handler_core.h"
 #include "xla_ffi/cpp/host.h"
-#include "xla_ffi/cpp/macros.h"
 #include "xla_ffi/cpp/make_handler.h"
 #include "xla_ffi/cpp/match.h"
-#include "xla_ffi/cpp/memory.h"
 #include "xla_ffi/cpp/print.h"
-#include "xla_ffi/cpp/explain.h"
 #include "xla_ffi/cpp/registration.h"
 
 #endif  // XLA_FFI_API_API_H_

@@ -30,7 +30,6 @@
 #include "xla/ffi/api/api.h"
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/cpp/buffer.h"
-#include "xla_ffi/cpp/cancellation.h"
 #include "xla_ffi/cpp/context.h"
 #include "xla_ffi/cpp/dictionary.h"
 #include "xla_ffi/cpp/error.h"
@@ -39,5 +38,6 @@
 #include "xla_ffi/cpp/manifest.h"
 #include "xla_ffi/cpp/operand.h"
 #include "xla_ffi/cpp/state.h"
+#include "xla_ffi/cpp/thread_pool.h"
 
 #endif  // XLA_FFI_API_FFI_H_

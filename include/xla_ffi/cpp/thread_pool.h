@@ -1,0 +1,235 @@
+// The host's thread pool, and loops that the calling thread shares with it. Part of <xla/ffi/api/ffi.h>.
+#ifndef XLA_FFI_SDK_CPP_THREAD_POOL_H_
+#define XLA_FFI_SDK_CPP_THREAD_POOL_H_
+
+#include "xla_ffi/cpp/context.h"
+#include "xla_ffi/platform.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// One loop. It is there for as long as a task of the pool may come: one that comes late finds the gate closed, and
+// touches nothing of the caller's.
+class Loop {
+ public:
+  using Body = void (*)(void* f, int64_t begin, int64_t end);
+
+  // Calls `body(f, begin, end)` for ranges of at most `grain` that cover 0 to `count`. Up to `threads` tasks are given to
+  // `schedule(function, data)`, which says whether the pool took one. The first exception of a range leaves this when
+  // nobody is inside any more.
+  template <typename Schedule>
+  XLA_FFI_SDK_FN static void Run(int64_t count, int64_t grain, int64_t threads, Body body, void* f,
+                                 const Schedule& schedule) {
+    if (count <= 0) return;
+    threads = std::clamp(threads, int64_t{0}, int64_t{1024});
+    if (grain <= 0) grain = (count - 1) / (std::max)(threads * 4, int64_t{1}) + 1;
+    const int64_t ranges = (count - 1) / grain + 1;
+    int64_t helpers = (std::min)(ranges - 1, threads);
+    Loop* const loop =
+        helpers > 0 ? new (std::nothrow) Loop(count, grain, ranges, body, f, helpers + 1) : nullptr;
+    if (loop == nullptr) {
+      for (int64_t range = 0; range != ranges; ++range) {
+        body(f, range * grain, range + 1 == ranges ? count : (range + 1) * grain);
+      }
+      return;
+    }
+    for (; helpers > 0; --helpers) {
+      if (schedule(&Help, loop)) continue;
+      loop->Leave(helpers);  // a pool that takes no more
+      break;
+    }
+    loop->Work();
+    loop->Close();
+#if XLA_FFI_SDK_EXCEPTIONS
+    const std::exception_ptr thrown = std::move(loop->thrown_);
+    loop->Leave(1);
+    if (XLA_FFI_PREDICT_FALSE(thrown != nullptr)) std::rethrow_exception(thrown);
+#else
+    loop->Leave(1);
+#endif
+  }
+
+ private:
+  static constexpr int64_t kClosed = int64_t{1} << 32;
+
+  XLA_FFI_SDK_FN Loop(int64_t count, int64_t grain, int64_t ranges, Body body, void* f, int64_t users)
+      : count_(count), grain_(grain), ranges_(ranges), body_(body), f_(f), users_(users) {}
+  XLA_FFI_SDK_FN ~Loop() = default;
+
+  XLA_FFI_SDK_FN static void Help(void* data) {
+    Loop* const loop = static_cast<Loop*>(data);
+    if (loop->inside_.fetch_add(1, std::memory_order_acq_rel) < kClosed) loop->Work();
+    loop->inside_.fetch_sub(1, std::memory_order_acq_rel);
+    loop->Leave(1);
+  }
+
+  // Takes ranges until none is left, or one of them throws.
+  XLA_FFI_SDK_FN void Work() {
+    for (;;) {
+      const uint64_t next = next_.fetch_add(1, std::memory_order_relaxed);
+      if (next >= static_cast<uint64_t>(ranges_)) return;
+      const auto range = static_cast<int64_t>(next);
+      const int64_t begin = range * grain_;
+      const int64_t end = range + 1 == ranges_ ? count_ : begin + grain_;
+#if XLA_FFI_SDK_EXCEPTIONS
+      try {
+        body_(f_, begin, end);
+      } catch (...) {
+        return Fail(std::current_exception());
+      }
+#else
+      body_(f_, begin, end);
+#endif
+    }
+  }
+
+#if XLA_FFI_SDK_EXCEPTIONS
+  XLA_FFI_SDK_COLD void Fail(std::exception_ptr thrown) {
+    next_.store(static_cast<uint64_t>(ranges_), std::memory_order_relaxed);
+    if (!failed_.exchange(true, std::memory_order_relaxed)) thrown_ = std::move(thrown);
+  }
+#endif
+
+  XLA_FFI_SDK_FN void Close() {
+    inside_.fetch_add(kClosed, std::memory_order_acq_rel);
+    while (inside_.load(std::memory_order_acquire) != kClosed) XFFI_YIELD_();
+  }
+
+  XLA_FFI_SDK_FN void Leave(int64_t users) {
+    if (users_.fetch_sub(users, std::memory_order_acq_rel) == users) delete this;
+  }
+
+  const int64_t count_, grain_, ranges_;
+  const Body body_;
+  void* const f_;
+  std::atomic<uint64_t> next_{0};  // beyond the ranges by one for each user at the end, which an int64_t may not hold
+  std::atomic<int64_t> inside_{0};  // tasks at work; kClosed more when none may begin
+  std::atomic<int64_t> users_;      // the caller, and tasks that have not ended
+#if XLA_FFI_SDK_EXCEPTIONS
+  std::atomic<bool> failed_{false};
+  std::exception_ptr thrown_;  // written by the one who fails first, read when the gate is closed
+#endif
+};
+
+XLA_FFI_SDK_INTERNAL_END
+// The host's thread pool. From r1; its size from r3. Tasks run on other threads where there are
+// any; a handler that waits for its tasks needs a pool of two threads or more, or ForEachRange.
+class XLA_FFI_SDK_TYPE ThreadPool {
+ public:
+  // Runs `f()` on the pool, or here where the pool refuses it. An exception ends the task,
+  // also one of its destructor.
+  template <typename F>
+  XLA_FFI_SDK_FN void Schedule(F&& f) {
+    using Task = std::decay_t<F>;
+    XLA_FFI_Task* run = +[](void* data) {
+      Task* const task = static_cast<Task*>(data);
+      internal::Contain("a task on the thread pool", *task);
+      internal::DestroyContained(task);
+    };
+    void* const data = new Task(std::forward<F>(f));
+    if (XLA_FFI_PREDICT_FALSE(!Put(run, data))) run(data);
+  }
+
+  // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once, on this
+  // thread and on the pool at the same time. It returns when all are done, and waits only for ranges that another
+  // thread has begun: so it works with a pool of one thread, and when the pool's tasks run late or never. With a
+  // `grain` of 0 or less each thread gets about four ranges. `f` is called by several threads at once; the first
+  // exception of theirs leaves this call, when the ranges that have begun are done. Not in upstream's header.
+  template <typename F>
+  XLA_FFI_SDK_FN void ForEachRange(int64_t count, int64_t grain, F&& f) const {
+    auto range = [&f](int64_t begin, int64_t end) { f(begin, end); };
+    const auto body = [](void* function, int64_t begin, int64_t end) {
+      (*static_cast<decltype(range)*>(function))(begin, end);
+    };
+    const auto schedule = [this](XLA_FFI_Task* task, void* data) { return Put(task, data); };
+    // Before r3 hosts do not tell. A task too many finds nothing to do.
+    const bool told = internal::HostRevision(api_) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
+    internal::Loop::Run(count, grain, told ? num_threads() : 16, body, &range, schedule);
+  }
+
+  // The number of threads; 0 where the host does not tell it.
+  XLA_FFI_SDK_FN int64_t num_threads() const {
+    int64_t count = 0;
+    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;  // another function
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
+        ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
+    args.num_threads = &count;
+    XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_ThreadPool_NumThreads, &args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      internal::DestroyError(api_, error);
+      return 0;
+    }
+    return count;
+  }
+
+ private:
+  friend struct CtxDecoding<ThreadPool>;
+  XLA_FFI_SDK_HOT ThreadPool(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
+      : api_(api), ctx_(ctx) {}
+
+  // Gives the pool a task; false where it refuses.
+  XLA_FFI_SDK_FN bool Put(XLA_FFI_Task* task, void* data) const {
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
+        ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
+    args.task = task;
+    args.data = data;
+    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_Schedule(&args);
+    if (error != nullptr) internal::DestroyError(api_, error);
+    return error == nullptr;
+  }
+
+  const XLA_FFI_Api* api_;
+  XLA_FFI_InvokeContext* ctx_;
+};
+
+template <>
+struct CtxDecoding<ThreadPool> {
+  using Type = ThreadPool;
+  template <typename Decoded = Type>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1 ||
+                              api->XLA_FFI_ThreadPool_Schedule == nullptr)) {
+      return internal::DiagnoseLack(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
+    }
+    return ThreadPool(api, ctx);
+  }
+};
+
+// Tag: the number of threads in the pool, an int64_t; an error where the host does not tell it, for
+// which ThreadPool::num_threads says 0. From r3.
+struct ThreadPoolSize {};
+
+template <>
+struct CtxDecoding<ThreadPoolSize> {
+  using Type = int64_t;
+  template <typename Decoded = int64_t>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
+    int64_t count = 0;
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
+        ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
+    args.num_threads = &count;
+    // Before r3 another function lies in its slot.
+    const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
+    if (!internal::AskHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
+                           XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
+      return std::nullopt;
+    }
+    return count;
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+template <>
+inline constexpr Revision ctx_floor_v<ThreadPool> = XLA_FFI_SDK_SINCE(THREAD_POOL);
+template <>
+inline constexpr Revision ctx_floor_v<ThreadPoolSize> = XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_THREAD_POOL_H_
