@@ -80,7 +80,6 @@ fn functions_and_macros_for_handlers_in_c() {
         "call.h",
         "cancellation.h",
         "context.h",
-        "documents.h",
         "future.h",
         "handler.h",
         "host.h",

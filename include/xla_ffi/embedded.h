@@ -21,10 +21,12 @@
 
 #include "xla/hlo/builder/xla_computation.h"
 #include "xla/literal.h"
-#include "xla/service/custom_call_target_registry.h"
 #include "xla/statusor.h"
 #include "xla_ffi/plugin.h"
 #include "xla_ffi/program.h"
+#if __has_include("xla/service/custom_call_target_registry.h")
+#include "xla/service/custom_call_target_registry.h"
+#endif
 
 namespace xla_ffi {
 
@@ -67,6 +69,7 @@ class Executable {
   // Finds the targets; what is left away in the options is as in xffi_rt_compile.
   static xla::StatusOr<Executable> CompileWith(const xla::XlaComputation& computation,
                                                const xffi_rt_compile_options& options) {
+#if defined(XFFI_LEGACY_UNKNOWN)  // the original custom calls
     for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
          target = target->next) {
       if (xffi_rt_status* status = xffi_rt_register_legacy(
@@ -74,6 +77,7 @@ class Executable {
         return xla::Status(status);
       }
     }
+#endif
     xla::StatusOr<std::vector<xla::Shape>> parameters = computation.parameters();
     if (!parameters.ok()) return parameters.status();
     xla::StatusOr<xla::Shape> result = computation.result();

@@ -162,7 +162,6 @@ fn headers_stand_alone() {
         "xla/client/xla_builder.h",
         "xla_ffi/embedded.h",
         "xla/ffi/execution_context.h",
-        "xla_ffi/documents.h",
         "xla_ffi/plugin.h",
         "xla_ffi/pjrt.h",
         "xla_ffi/invocation.h",

@@ -297,4 +297,33 @@ inline XlaOp CustomCallWithComputationAndLayouts(
 
 }  // namespace xla
 
+// The listings of XLA's custom-call documents omit namespaces and, in one place, the builder. Compiled with
+// -DXLA_FFI_UNQUALIFIED_NAMES they need no change.
+#if defined(XLA_FFI_UNQUALIFIED_NAMES)
+#include "xla/service/custom_call_status.h"
+#include "xla/service/custom_call_target_registry.h"
+
+// A stream, unless CUDA's own header declares it.
+typedef struct CUstream_st* CUstream;
+
+namespace xla {
+// A parameter of the newest builder of this thread.
+inline XlaOp Parameter(int64_t parameter_number, const Shape& shape, const std::string& name) {
+  XlaBuilder* builder = XlaBuilder::Newest();
+  if (builder == nullptr) return XlaOp();
+  return Parameter(builder, parameter_number, shape, name);
+}
+}  // namespace xla
+
+using xla::API_VERSION_ORIGINAL;
+using xla::API_VERSION_STATUS_RETURNING;
+using xla::API_VERSION_STATUS_RETURNING_UNIFIED;
+using xla::API_VERSION_TYPED_FFI;
+using xla::CustomCallApiVersion;
+using xla::CustomCallSchedule;
+using xla::F32;
+using xla::Shape;
+using xla::ShapeUtil;
+#endif
+
 #endif  // XLA_HLO_BUILDER_XLA_BUILDER_H_

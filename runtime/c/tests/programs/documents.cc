@@ -1,7 +1,10 @@
 // Programs written the way XLA's custom-call documents write them, old and new: the same calls with the
-// same spellings, names left unqualified or the builder left away where the documents do. Where those
-// include XLA's headers this includes xla_ffi/documents.h. What is built is printed and run.
-#include "xla_ffi/documents.h"
+// same spellings and headers, names left unqualified or the builder left away where the documents do. What is built is
+// printed and run.
+#define XLA_FFI_UNQUALIFIED_NAMES
+#include "xla/client/xla_builder.h"
+#include "xla/service/custom_call_status.h"
+#include "xla/service/custom_call_target_registry.h"
 
 #include <cstdio>
 #include <cstring>
