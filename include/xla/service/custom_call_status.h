@@ -19,38 +19,12 @@
 #ifndef XLA_SERVICE_CUSTOM_CALL_STATUS_H_
 #define XLA_SERVICE_CUSTOM_CALL_STATUS_H_
 
-#include <stddef.h>
-
-#include "xla_ffi/platform.h"
+#include "xla_ffi/legacy/status.h"
 
 #ifdef __cplusplus
-extern "C" {
-#endif
-
-/* Success or a failure. Made by the host; the pointer is good until the target returns. */
-typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
-
-#if defined(__GNUC__) || defined(__clang__)
-#define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
-#else
-#define XFFI_STATUS_HIDDEN_ static inline /* of each object file its own */
-#endif
-
-/* Says success, whatever was said before. A null status is ignored. */
-XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* status);
-
-/* Says failure. `message` is `message_len` bytes of any kind, copied. A null status is ignored. */
-XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
-                                                       const char* message, size_t message_len);
-
-#ifdef __cplusplus
-} /* extern "C" */
-
 namespace xla {
 using ::XlaCustomCallStatus; /* as the documents name it in C++ */
 }
 #endif
-
-#include "xla_ffi/legacy/status.h"
 
 #endif /* XLA_SERVICE_CUSTOM_CALL_STATUS_H_ */

@@ -26,7 +26,7 @@
 #define XFFI_STATUS_POSIX_ 1
 #endif
 
-#include "xla/service/custom_call_status.h"
+#include "xla_ffi/platform.h"
 
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_COLD_ static __attribute__((cold, noinline, unused))
@@ -40,6 +40,22 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Success or a failure. Made by the host; the pointer is good until the target returns. */
+typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
+
+#if defined(__GNUC__) || defined(__clang__)
+#define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
+#else
+#define XFFI_STATUS_HIDDEN_ static inline /* of each object file its own */
+#endif
+
+/* Says success, whatever was said before. A null status is ignored. */
+XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* status);
+
+/* Says failure. `message` is `message_len` bytes of any kind, copied. A null status is ignored. */
+XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
+                                                       const char* message, size_t message_len);
 
 /* The beginning of every status of ours; the same in Rust, C and C++ and in every library. */
 typedef struct xffi_status_head {
