@@ -43,7 +43,7 @@ pub extern "C" fn probe_streams() -> u64 {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
 }
 
-static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/05_axpy.image")));
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/axpy.image")));
 static AXPY: Kernel = MODULE.kernel("axpy");
 
 /// What its author should not have declared: it says that a command buffer may replay it, and launches other work

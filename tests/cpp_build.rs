@@ -177,8 +177,8 @@ fn headers_are_clean_under_stricter_warnings() {
         for source in [
             "tests/cpp/async.cc",
             "tests/cpp/declared.cc",
-            "c_examples/03_attributes.cc",
-            "c_examples/11_legacy.cc",
+            "c_examples/attributes.cc",
+            "c_examples/legacy.cc",
         ] {
             let source = root.join(source);
             let mut command = Command::new(compiler);

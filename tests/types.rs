@@ -17,8 +17,8 @@ use xla_ffi_testing::skip;
 fn counters() -> Vec<PathBuf> {
     let mut found = vec![rust_examples().join("libcounter.so")];
     for (compiler, file) in [
-        (option_env!("C_COMPILER"), "lib04_counter.so"),
-        (option_env!("CPP_COMPILER"), "lib04_counter_cpp.so"),
+        (option_env!("C_COMPILER"), "libcounter.so"),
+        (option_env!("CPP_COMPILER"), "libcounter_cpp.so"),
     ] {
         if compiler.is_some() {
             found.push(Path::new(env!("C_EXAMPLES_DIR")).join(file));

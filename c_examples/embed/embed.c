@@ -1,5 +1,5 @@
 /* A program that hosts a handler without XLA: the handler is linked in, the embedded runtime calls
- * it. Build it with the handler's source (01_tiled_add.c) and libxla_ffi_runtime.a. */
+ * it. Build it with the handler's source (tiled_add.c) and libxla_ffi_runtime.a. */
 #include <stdio.h>
 #include <stdlib.h>
 

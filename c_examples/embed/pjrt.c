@@ -1,6 +1,6 @@
 /* A real XLA in a C program: opens a PJRT plugin, registers a handler of a library, compiles StableHLO and the same
  * as HLO text, runs both, and is told what is wrong. Link it with libxla_ffi_runtime.
- *   pjrt xla_cpu_pjrt.so LIBRARY.so     a library with tiled_add, c_examples/01_tiled_add.c */
+ *   pjrt xla_cpu_pjrt.so LIBRARY.so     a library with tiled_add, c_examples/tiled_add.c */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

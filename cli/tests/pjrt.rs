@@ -66,7 +66,7 @@ fn told(out: &Output) -> (Option<i32>, String, String) {
 fn both_engines_say_the_same() {
     let test = "pjrt.both_engines_say_the_same";
     let Some(plugin) = plugin(test) else { return };
-    let Some(rms_norm) = example(test, "02_rms_norm") else {
+    let Some(rms_norm) = example(test, "rms_norm") else {
         return;
     };
     let Some(conformance) = example(test, "conformance") else {
@@ -224,7 +224,7 @@ fn what_the_plugin_is_too_old_for() {
 #[test]
 fn plugins_that_misbehave_are_named() {
     let test = "pjrt.plugins_that_misbehave_are_named";
-    let Some(lib) = example(test, "02_rms_norm") else {
+    let Some(lib) = example(test, "rms_norm") else {
         return;
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));

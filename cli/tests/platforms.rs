@@ -22,7 +22,7 @@ fn built(test: &str) -> Option<&'static Built> {
         let zig = Zig::find()?;
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().to_owned();
-        let source = root().join("c_examples/02_rms_norm.c");
+        let source = root().join("c_examples/rms_norm.c");
         let c = Target::ALL.map(|target| (target, zig.library(&folder, target, &source)));
         Some(Built {
             _folder: temporary,
@@ -155,7 +155,7 @@ fn what_macos_asks_of_a_library() {
     let zig = Zig::find().unwrap();
     let folder = &built.folder;
     let target = Target::Aarch64MacOs;
-    let object = folder.join("02_rms_norm.aarch64-macos.cc.o");
+    let object = folder.join("rms_norm.aarch64-macos.cc.o");
     let link = |name: &str, flags: &[&str]| {
         zig.link(folder, target, name, std::slice::from_ref(&object), flags)
     };
@@ -254,7 +254,7 @@ fn wheels_for_macos_and_windows() {
     let zig = Zig::find().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-target", "aarch64-macos.11.0"];
-    let object = [built.folder.join("02_rms_norm.aarch64-macos.cc.o")];
+    let object = [built.folder.join("rms_norm.aarch64-macos.cc.o")];
     let arm = zig.link(folder.path(), Target::Aarch64MacOs, "arm", &object, &flags);
     let newer = zig.link(
         folder.path(),

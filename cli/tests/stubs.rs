@@ -27,7 +27,7 @@ fn stubs_come_from_the_package_of_the_named_python() {
         return skip(test, "XLA_FFI_PYTHON is not set");
     };
     let folder = tempfile::tempdir().unwrap();
-    let source = root().join("c_examples/02_rms_norm.c");
+    let source = root().join("c_examples/rms_norm.c");
     let flags = [
         format!("-I{}", root().join("include").display()),
         "-lm".into(),

@@ -12,13 +12,13 @@
 
 #include "emulator.h"
 // The kernels.
-#include "01_tiled_add.cu"
-#include "02_rms_norm.cu"
-#include "03_polynomial.cu"
-#include "05_axpy.cu"
-#include "06_tuples.cu"
+#include "tiled_add.cu"
+#include "rms_norm.cu"
+#include "polynomial.cu"
+#include "axpy.cu"
+#include "tuples.cu"
 namespace sum_example {
-#include "04_sum.cu"
+#include "sum.cu"
 }
 
 using CUresult = int;

@@ -81,7 +81,7 @@ print(run(c.tiled_add, tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0, 30.0]))
 
 def languages():
     """Libraries in C and C++ are registered by what their manifests say."""
-    libraries = EXAMPLES["C:01_tiled_add"], EXAMPLES["C++:02_rms_norm"]
+    libraries = EXAMPLES["C:tiled_add"], EXAMPLES["C++:rms_norm"]
     if not all(libraries):
         skip("no C or C++ compiler")
     # A process of its own: here the names are those of the libraries in Rust.
@@ -94,7 +94,7 @@ def registering_themselves():
     """The libraries that register themselves, by the name of their handler."""
     found = {"doubled_on_load": FOLDER / "libon_load.so"}
     for language, name, file in (("C", "doubled_on_load_c", "libon_load.so"), ("C++", "doubled_on_load_cpp", "libon_load_cpp.so")):
-        library = EXAMPLES[f"{language}:02_rms_norm"]
+        library = EXAMPLES[f"{language}:rms_norm"]
         if library:
             found[name] = pathlib.Path(library).parent / file
     return found

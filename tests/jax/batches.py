@@ -187,7 +187,7 @@ def types_of(*sizes):
 
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
+    lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:rms_norm"]), "libderivatives.so"))
     for work in (leading, sequential, none, each_operand, another_handler, side_effects, no_results, layouts):
         check(f"batches, {work.__name__}", lambda work=work: work(lib))
     finish()

@@ -303,7 +303,7 @@ def several_devices(norm, lib):
 
 def loaded_twice(norm):
     path = norm.path
-    if xla_ffi.load(path, prefix="Rust_02_rms_norm") is not norm:
+    if xla_ffi.load(path, prefix="Rust_rms_norm") is not norm:
         raise AssertionError("the same file and prefix are two libraries")
     other = xla_ffi.load(path, prefix="again")
     close(jax.jit(lambda x: other.rms_norm(norm.rms_norm(x)))(X), norm_of(norm_of(X)))
@@ -318,8 +318,8 @@ def loaded_twice(norm):
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     load = lambda name: xla_ffi.load(libraries[f"Rust:{name}"], prefix=f"Rust_{name}")
-    norm, counter, alias = load("02_rms_norm"), load("04_counter"), load("06_aliasing")
-    variadic, matmul = load("08_variadic"), load("09_matmul")
+    norm, counter, alias = load("rms_norm"), load("counter"), load("aliasing")
+    variadic, matmul = load("variadic"), load("matmul")
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libconformance.so"))
     for work, args in [
         (attributes_as_declared, [lib]),

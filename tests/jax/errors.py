@@ -83,7 +83,7 @@ def newer(path):
 
 
 def main():
-    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:02_rms_norm"]
+    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:rms_norm"]
     norm = xla_ffi.load(path).rms_norm
     check("operands and attributes", lambda: operands(norm))
     check("ranks", lambda: ranks(path))

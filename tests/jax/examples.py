@@ -34,7 +34,7 @@ TOLERANCE = 1e-6
 # What f32 cannot do so closely, and why.
 LOOSER = {
     # Its gradient takes a sum of 64 products from another, both of the size of what is left.
-    "02_rms_norm": 2e-6,
+    "rms_norm": 2e-6,
 }
 
 
@@ -354,17 +354,17 @@ def legacy(library):
 
 
 USES = {
-    "01_tiled_add": tiled_add,
-    "02_rms_norm": rms_norm,
-    "03_attributes": attributes_example,
-    "04_counter": counter,
-    "05_futures": futures,
-    "06_aliasing": aliasing,
-    "07_threads": threads,
-    "08_variadic": variadic,
-    "09_matmul": matmul,
-    "10_int4": int4,
-    "11_legacy": legacy,
+    "tiled_add": tiled_add,
+    "rms_norm": rms_norm,
+    "attributes": attributes_example,
+    "counter": counter,
+    "futures": futures,
+    "aliasing": aliasing,
+    "threads": threads,
+    "variadic": variadic,
+    "matmul": matmul,
+    "int4": int4,
+    "legacy": legacy,
 }
 
 

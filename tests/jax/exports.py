@@ -240,7 +240,7 @@ def _written(file, data):
 
 
 def main():
-    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:02_rms_norm"]
+    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:rms_norm"]
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
         check("what a model calls", lambda: lists(path, folder))

@@ -295,7 +295,7 @@ def matmul(lib):
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     load = lambda name: xla_ffi.load(libraries[f"Rust:{name}"], prefix=f"Rust_{name}")
-    norm, product = load("02_rms_norm"), load("09_matmul")
+    norm, product = load("rms_norm"), load("matmul")
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     for row in table(lib):
         for name, cell in cells(row):
@@ -306,7 +306,7 @@ def main():
     check("example matmul", lambda: matmul(product))
     for language in ("C++", "C"):
         # As far as those describe a gradient.
-        for example, handler, work in (("02_rms_norm", "rms_norm", rms_norm), ("09_matmul", "matmul", matmul)):
+        for example, handler, work in (("rms_norm", "rms_norm", rms_norm), ("matmul", "matmul", matmul)):
             path = libraries.get(f"{language}:{example}")
             specs = [specs for specs, _ in _manifest.read_all(path, required=False).values()] if path else []
             if any(handler in each and each[handler].gradient for each in specs):

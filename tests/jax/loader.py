@@ -194,7 +194,7 @@ def legacy(libraries):
     b, c = np.arange(1, 129, dtype=np.float32), np.arange(2048, dtype=np.float32)
     wanted = b[np.arange(2048) % 128] + c
     for language in ("rust", "c", "cpp"):
-        path = next((path for key, path in libraries.items() if key.lower().replace("++", "pp") == f"{language}:11_legacy"), "")
+        path = next((path for key, path in libraries.items() if key.lower().replace("++", "pp") == f"{language}:legacy"), "")
         if not path:
             skip(f"no library of example 11 in {language}")
         lib = xla_ffi.load(path, prefix=language)
@@ -310,19 +310,19 @@ def main():
     check("manifests", manifests)
     check("libraries of other machines", other_machines)
     check("floors", floors)
-    check("sizes from attributes", lambda: sizes(xla_ffi.load(libraries["Rust:03_attributes"])))
+    check("sizes from attributes", lambda: sizes(xla_ffi.load(libraries["Rust:attributes"])))
     check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
     check("the package", package)
-    check("calls outside of jit", lambda: in_one_call(libraries["Rust:02_rms_norm"]))
+    check("calls outside of jit", lambda: in_one_call(libraries["Rust:rms_norm"]))
     for language in ("Rust", "C"):
-        path = libraries[f"{language}:02_rms_norm"]
+        path = libraries[f"{language}:rms_norm"]
         if not path:
             check(f"calls, {language}", lambda language=language: skip(f"no {language} compiler"))
             continue
         check(f"calls, {language}", lambda path=path: calls(xla_ffi.load(path, prefix=language)))
-    check("a jaxlib from before the first revision", lambda: before_first(libraries["Rust:02_rms_norm"]))
-    check("loading", lambda: loads(libraries["Rust:02_rms_norm"]))
+    check("a jaxlib from before the first revision", lambda: before_first(libraries["Rust:rms_norm"]))
+    check("loading", lambda: loads(libraries["Rust:rms_norm"]))
     finish()
 
 

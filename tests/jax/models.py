@@ -158,7 +158,7 @@ def within(path, folder):
 
 
 def main():
-    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:02_rms_norm"]
+    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:rms_norm"]
     with tempfile.TemporaryDirectory() as folder:
         folder = os.path.realpath(folder)
         check("two builds of one name", lambda: two_builds(folder))

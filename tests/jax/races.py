@@ -36,7 +36,7 @@ def double(subject, number):
         return ["delay_ms" in str(error)], [number % 4 == 0]
 
 
-RACED = {"04_counter": count, "05_futures": double}
+RACED = {"counter": count, "futures": double}
 
 
 def race(example, kind, path):

@@ -86,7 +86,7 @@ def every_call(language, example, path, calls):
             library.target = lambda name, stages: xla_ffi._record.target_now(plain(name, stages))
         for call in filter(examples.there, calls):
             examples.listed_call(library, call)
-        if example in examples.USES and example != "11_legacy":
+        if example in examples.USES and example != "legacy":
             with contextlib.suppress(Skip):
                 as_far_as_it_goes(examples.USES[example], library)
 
@@ -292,7 +292,7 @@ def main():
     for work in (only_within_the_block, states, later, errors, differences, limit, crash, environment, refusals):
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
-        if library.example == "11_legacy":
+        if library.example == "legacy":
             continue  # no XLA FFI: there are no call frames
         work = lambda: every_call(library.language, library.example, library.path, library.calls)
         check(f"{library.name} recorded and replayed", work)

@@ -327,8 +327,8 @@ IN_PROCESSES = (batch_dimensions, replicated, gradients)
 
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    norm = xla_ffi.load(libraries["Rust:02_rms_norm"], prefix="Rust_02_rms_norm")
-    product = xla_ffi.load(libraries["Rust:09_matmul"], prefix="Rust_09_matmul").matmul
+    norm = xla_ffi.load(libraries["Rust:rms_norm"], prefix="Rust_rms_norm")
+    product = xla_ffi.load(libraries["Rust:matmul"], prefix="Rust_matmul").matmul
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")

@@ -245,13 +245,13 @@ def main():
     check("texts of signatures", texts)
     check("Python's signatures", python_signatures)
     for language in ("Rust", "C"):
-        path = libraries[f"{language}:02_rms_norm"]
+        path = libraries[f"{language}:rms_norm"]
         if not path:
             check(f"a library shown, {language}", lambda language=language: skip(f"no {language} compiler"))
             continue
         lib = xla_ffi.load(path, prefix=language)
         check(f"a library shown, {language}", lambda lib=lib: shown(lib))
-    path = libraries["Rust:02_rms_norm"]
+    path = libraries["Rust:rms_norm"]
     check("names in programs and profiles", lambda: names(xla_ffi.load(path)))
     hard = []
     check("texts of stubs", lambda: hard.append(stub_texts(path)))

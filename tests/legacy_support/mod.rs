@@ -11,11 +11,11 @@ use xla_ffi_testing::skip;
 pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     let mut found = vec![("Rust", rust_examples().join("liblegacy.so"))];
     for (language, here, file) in [
-        ("C", option_env!("C_COMPILER").is_some(), "lib11_legacy.so"),
+        ("C", option_env!("C_COMPILER").is_some(), "liblegacy.so"),
         (
             "C++",
             option_env!("CPP_COMPILER").is_some(),
-            "lib11_legacy_cpp.so",
+            "liblegacy_cpp.so",
         ),
     ] {
         if here {

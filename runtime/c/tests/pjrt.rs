@@ -70,7 +70,7 @@ fn the_same_programs_on_a_real_xla() {
 fn a_c_program_compiles_stablehlo_and_hlo() {
     let test = "a_c_program_compiles_stablehlo_and_hlo";
     let Some(plugin) = plugin(test) else { return };
-    let Some(handlers) = library(test, "c_examples/01_tiled_add.c", "tiled_add") else {
+    let Some(handlers) = library(test, "c_examples/tiled_add.c", "tiled_add") else {
         return;
     };
     let Some(program) = linked(test, "c_examples/embed/pjrt.c", "pjrt-example") else {
@@ -128,7 +128,7 @@ fn mistakes_with_plugins_are_statuses() {
 fn the_same_in_cxx() {
     let test = "the_same_in_cxx";
     let Some(plugin) = plugin(test) else { return };
-    let Some(described) = library(test, "c_examples/04_counter.cc", "counter_cxx") else {
+    let Some(described) = library(test, "c_examples/counter.cc", "counter_cxx") else {
         return;
     };
     let Some(program) = linked(test, "runtime/c/tests/programs/pjrt.cc", "pjrt-cxx") else {

@@ -84,7 +84,7 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
             }
         }
     }
-    let library = built.library("02_rms_norm", Language::Rust)?;
+    let library = built.library("rms_norm", Language::Rust)?;
     let library = library.context("rms_norm in Rust")?;
     let call = ["--handler", "rms_norm", "--arg", "f32[3]=1,2,3"];
     let mut call: Vec<String> = call.map(str::to_owned).into();

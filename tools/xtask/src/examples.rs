@@ -134,11 +134,8 @@ impl Built {
 
     fn file(name: &str, language: Language) -> String {
         libraries::file_name(&match language {
-            Language::Rust => name
-                .trim_start_matches(|c: char| c.is_ascii_digit() || c == '_')
-                .to_owned(),
             Language::Cpp => format!("{name}_cpp"),
-            Language::C => name.to_owned(),
+            _ => name.to_owned(),
         })
     }
 

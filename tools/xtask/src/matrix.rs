@@ -158,7 +158,7 @@ impl Subjects {
         twins.push(upstream("conformance_twin")?);
         Ok(Self {
             libraries,
-            legacy: named("legacy", "11_legacy")?,
+            legacy: named("legacy", "legacy")?,
             twins,
             bootstrap: libraries::c(root, "tests/fixtures/upstream/bootstrap.c")?,
             rows,

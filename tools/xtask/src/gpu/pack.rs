@@ -17,12 +17,12 @@ const UPSTREAM: &str = "0.11.1";
 
 /// The examples with kernels: name and C++ source.
 const EXAMPLES: [(&str, &str); 6] = [
-    ("tiled_add", "01_tiled_add.cc"),
-    ("rms_norm", "02_rms_norm.cc"),
-    ("polynomial", "03_polynomial.cc"),
-    ("sum", "04_sum.cc"),
-    ("axpy", "05_axpy.cc"),
-    ("tuples", "06_tuples.cc"),
+    ("tiled_add", "tiled_add.cc"),
+    ("rms_norm", "rms_norm.cc"),
+    ("polynomial", "polynomial.cc"),
+    ("sum", "sum.cc"),
+    ("axpy", "axpy.cc"),
+    ("tuples", "tuples.cc"),
 ];
 
 /// The drivers, with the names that they have in the folder.

@@ -1,6 +1,6 @@
 // Scratch memory: a sum in two kernels, the first of which leaves its partial sums in memory that XLA
 // lends to the call.
-#include "04_sum.cu"
+#include "sum.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;

@@ -1,6 +1,6 @@
 // The example of XLA's custom-call documents on a GPU: A[i] = B[i % 128] + C[i], with the sizes taken
 // from the operands. Compile with nvcc: nvcc -x cu -shared -Xcompiler -fPIC -I SDK/include
-#include "01_tiled_add.cu"
+#include "tiled_add.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;

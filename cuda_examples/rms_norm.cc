@@ -1,10 +1,10 @@
 // RMS normalisation on a GPU, forward and backward, in f32 and bf16.
-#include "02_rms_norm.cu"
+#include "rms_norm.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;
 
-// How a row is shared out: see 02_rms_norm.cu.
+// How a row is shared out: see rms_norm.cu.
 struct Plan {
   size_t per_thread, threads, blocks, block;
 };

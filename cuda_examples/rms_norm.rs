@@ -5,7 +5,7 @@ use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, DataType, Error, Launch, Result};
 
 static MODULE: Module = Module::new(include_bytes!(concat!(
     env!("OUT_DIR"),
-    "/02_rms_norm.image"
+    "/rms_norm.image"
 )));
 
 /// The kernels of one element type.
@@ -32,7 +32,7 @@ macro_rules! kernels {
 static F32: Kernels = kernels!("f32");
 static BF16: Kernels = kernels!("bf16");
 
-/// How a row is shared out: see `02_rms_norm.cu`.
+/// How a row is shared out: see `rms_norm.cu`.
 struct Plan {
     /// Vectors of 16 bytes a thread.
     per_thread: usize,

@@ -4,7 +4,7 @@
 use xla_ffi::cuda::{Kernel, Module, Stream};
 use xla_ffi::{DeviceBuffer, DeviceOut, Launch, Result};
 
-static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/05_axpy.image")));
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/axpy.image")));
 static AXPY: Kernel = MODULE.kernel("axpy");
 
 /// z = a x + y; `z` may be `y`.

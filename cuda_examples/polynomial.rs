@@ -5,7 +5,7 @@ use std::sync::Arc;
 use xla_ffi::cuda::{Kernel, Module, Stream};
 use xla_ffi::{DeviceBuffer, DeviceOut, Error, KernelArg, Launch, Result};
 
-const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/03_polynomial.image"));
+const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/polynomial.image"));
 
 /// What the kernel takes by value: eight floats.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 // A stateful handler: the coefficients are kept by the compiled program. The CUDA runtime keeps the
 // module, one for each device.
-#include "03_polynomial.cu"
+#include "polynomial.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;

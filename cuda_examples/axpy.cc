@@ -1,6 +1,6 @@
 // A handler that XLA may capture into a command buffer: every call launches the same kernel, nothing is
 // allocated, nothing waits.
-#include "05_axpy.cu"
+#include "axpy.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;

@@ -7,7 +7,7 @@ use xla_ffi::{DeviceBuffer, DeviceOut, Error, Launch, Result};
 
 static MODULE: Module = Module::new(include_bytes!(concat!(
     env!("OUT_DIR"),
-    "/01_tiled_add.image"
+    "/tiled_add.image"
 )));
 static TILED_ADD: Kernel = MODULE.kernel("tiled_add");
 

@@ -4,7 +4,7 @@
 use xla_ffi::cuda::{Kernel, Module, Stream};
 use xla_ffi::{DeviceBuffer, DeviceOut, Launch, Result, Scratch};
 
-static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/04_sum.image")));
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/sum.image")));
 static PARTIAL_SUMS: Kernel = MODULE.kernel("partial_sums");
 static TOTAL: Kernel = MODULE.kernel("total");
 
