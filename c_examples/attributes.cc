@@ -1,12 +1,7 @@
-// Attributes: an array, an enumeration, a dictionary, values that may be left away, and one that says
-// how large the result is.
-// filter:
-//   y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
-// x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
-// scale: {gain: f32, offset: f32 or absent} or absent.
-// powers:
-//   y[i, k] = x[i] to the power of k
-// x: f32[n]; y: f32[n, degree + 1]; degree: i64, 2 if absent.
+// Attributes: arrays, an enumeration, a dictionary, values that may be omitted.
+#include <algorithm>
+#include <string>
+
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -33,6 +28,9 @@ static float At(Vector x, int64_t i, Edge edge) {
   }
 }
 
+// y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
+// x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
+// scale: {gain: f32, offset: f32 or absent} or absent.
 static ffi::Error Filter(Vector x, ffi::Result<Vector> y, ffi::Span<const float> weights,
                          std::optional<Edge> edge, std::optional<Scale> scale) {
   if (ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithShapeOf(x));
@@ -62,6 +60,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
                                   .Shape(XLA_FFI_SHAPE("n -> n"))
                                   .HostOnly());
 
+// An attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
+// x: f32[n]; y: f32[n, degree + 1]; degree: i64, 2 if absent.
 static ffi::Error Powers(Vector x, ffi::Result<ffi::BufferR2<ffi::F32>> y,
                          std::optional<int64_t> degree) {
   const int64_t last = degree.value_or(2);
@@ -87,5 +87,36 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(powers, Powers,
                                   .Shape(XLA_FFI_SHAPE("n -> n degree+1"))
                                   .HostOnly());
 
+// One number for each of any number of operands: y = sum of weights[k] * xs[k], for arrays of one shape.
+// xs, y: f32 of one shape; weights: [f32].
+static ffi::Error WeightedSum(ffi::RemainingArgs xs, ffi::ResultBuffer<ffi::F32> y,
+                              ffi::Span<const float> weights) {
+  if (xs.size() != weights.size()) {
+    return ffi::Error::InvalidArgument(std::to_string(xs.size()) + " arrays, but " +
+                                       std::to_string(weights.size()) + " 'weights'");
+  }
+  float* out = y->typed_data();
+  std::fill(out, out + y->element_count(), 0.0f);
+  for (size_t k = 0; k < xs.size(); ++k) {
+    const auto x = xs.get<ffi::Buffer<ffi::F32>>(k);
+    if (x.has_error()) return x.error();
+    if (ffi::Error error = ffi::Verify("xs", *x, ffi::match::Buffer().WithShapeOf(*y));
+        error.failure()) {
+      return error;
+    }
+    for (size_t i = 0; i < y->element_count(); ++i) out[i] += weights[k] * x->typed_data()[i];
+  }
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(weighted_sum, WeightedSum,
+                              ffi::Ffi::Bind()
+                                  .RemainingArgs("xs")
+                                  .Ret<ffi::Buffer<ffi::F32>>("y")
+                                  .Attr<ffi::Span<const float>>("weights")
+                                  .Shape(XLA_FFI_SHAPE("...* -> ..."))
+                                  .HostOnly());
+
 XLA_FFI_LIBRARY(attributes, XLA_FFI_HANDLER(filter),
-                XLA_FFI_HANDLER(powers).Default("degree", "2"));
+                XLA_FFI_HANDLER(powers).Default("degree", "2"),
+                XLA_FFI_HANDLER(weighted_sum));

@@ -1,5 +1,4 @@
-//! Attributes: an array, an enumeration, a dictionary, values that may be left away, and one that says how
-//! large the result is.
+//! Attributes: arrays, an enumeration, a dictionary, values that may be omitted.
 #![forbid(unsafe_code)]
 
 use xla_ffi::{Attribute, prelude::*};
@@ -52,6 +51,8 @@ fn filter(
     Ok(())
 }
 
+// An attribute that determines the size of the result.
+
 /// y[i, k] = x[i]ᵏ, for k up to `degree`
 #[xla_ffi::handler(shape = "n -> n degree+1")]
 fn powers(x: Buffer<f32, 1>, mut y: Out<f32, 2>, #[attr(default = 2)] degree: i64) -> Result<()> {
@@ -61,4 +62,26 @@ fn powers(x: Buffer<f32, 1>, mut y: Out<f32, 2>, #[attr(default = 2)] degree: i6
     Ok(())
 }
 
-xla_ffi::library! { filter, powers }
+// One number for each of any number of operands.
+
+/// y = Σ weights[k] xs[k], for arrays of one shape.
+#[xla_ffi::handler(shape = "...* -> ...")]
+fn weighted_sum(xs: RemainingArgs, mut y: Out<f32>, weights: &[f32]) -> Result<()> {
+    if xs.len() != weights.len() {
+        return Err(Error::invalid_argument(format!(
+            "{} arrays, but {} `weights`",
+            xs.len(),
+            weights.len()
+        )));
+    }
+    let y = y.fill(0.0);
+    for (k, weight) in weights.iter().enumerate() {
+        let x = xs.get::<f32, ANY_RANK>(k)?;
+        for (y, x) in y.iter_mut().zip(&*x) {
+            *y += weight * x;
+        }
+    }
+    Ok(())
+}
+
+xla_ffi::library! { filter, powers, weighted_sum }

@@ -64,7 +64,7 @@ fn tiled_add() {
         Tensor::from_slice([128], &b).expect("a tensor"),
         Tensor::from_slice([2048], &c).expect("a tensor"),
     ];
-    for library in languages("tiled_add") {
+    for library in languages("operands") {
         for revision in Revision::ALL {
             let outcome = call(revision, &library, "tiled_add", "{}", &args, &["f32[2048]"]);
             let got = floats(&outcome.expect("it runs"));
@@ -77,7 +77,7 @@ fn tiled_add() {
 
 #[test]
 fn tiled_add_names_every_problem() {
-    for library in languages("tiled_add") {
+    for library in languages("operands") {
         let try_out = |attributes: &str, args: &[&str], rets: &[&str]| -> Error {
             let args: Vec<Tensor> = args.iter().map(|text| tensor(text)).collect();
             let outcome = call(

@@ -23,7 +23,7 @@ fn cargo(task: &str, rest: &[&str]) -> Output {
 fn panic_abort_is_refused_when_the_library_is_compiled() {
     let check = |panic: &str| {
         let panic = format!("profile.dev.panic = \"{panic}\"");
-        let library = ["-p", "xla-ffi-examples", "--example", "tiled_add"];
+        let library = ["-p", "xla-ffi-examples", "--example", "operands"];
         cargo("check", &[&library[..], &["--config", &panic]].concat())
     };
     let refused = check("abort");

@@ -15,10 +15,10 @@ use xla_ffi_testing::skip;
 
 /// The counter in every language that can be built here.
 fn counters() -> Vec<PathBuf> {
-    let mut found = vec![rust_examples().join("libcounter.so")];
+    let mut found = vec![rust_examples().join("libexecution.so")];
     for (compiler, file) in [
-        (option_env!("C_COMPILER"), "libcounter.so"),
-        (option_env!("CPP_COMPILER"), "libcounter_cpp.so"),
+        (option_env!("C_COMPILER"), "libexecution.so"),
+        (option_env!("CPP_COMPILER"), "libexecution_cpp.so"),
     ] {
         if compiler.is_some() {
             found.push(Path::new(env!("C_EXAMPLES_DIR")).join(file));

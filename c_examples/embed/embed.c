@@ -1,9 +1,12 @@
-/* A program that hosts a handler without XLA: the handler is linked in, the embedded runtime calls
- * it. Build it with the handler's source (tiled_add.c) and libxla_ffi_runtime.a. */
+/* A handler called from a C program: linked in, on the embedded runtime, without XLA; with two arguments that of a library,
+ * on a real XLA. Build it with the handler's source (operands.c) and libxla_ffi_runtime.a.
+ *   embed
+ *   embed xla_cpu_pjrt.so LIBRARY.so     a library with tiled_add, c_examples/operands.c */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "xla_ffi/runtime.h"
+#include "xla_ffi/pjrt.h"
 
 XLA_FFI_Error* tiled_add(XLA_FFI_CallFrame* call_frame);
 
@@ -14,14 +17,25 @@ static void check(xffi_rt_status* status) {
   exit(1);
 }
 
-int main(void) {
+static void expect_error(xffi_rt_status* status) {
+  if (status == NULL) exit(2);
+  printf("error %d: %.70s\n", (int)xffi_rt_status_code(status), xffi_rt_status_message(status));
+  xffi_rt_status_destroy(status);
+}
+
+static void show(const float* x, size_t count) {
+  size_t i;
+  for (i = 0; i < count; ++i) printf("%g%c", x[i], i + 1 < count ? ' ' : '\n');
+}
+
+/* The handler that is linked in, on the embedded runtime. */
+static int embedded(void) {
   float b[3] = {1, 2, 3}, c[6] = {10, 20, 30, 40, 50, 60}, a[6] = {0}, other[6] = {0};
   const int64_t small = 3, large = 6;
   XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, tiled_add, NULL};
   xffi_rt* runtime = NULL;
   xffi_rt_call* call = NULL;
   xffi_rt_status* status;
-  int i;
 
   check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
   check(xffi_rt_register(runtime, "tiled_add", "Host", &bundle, 0));
@@ -44,10 +58,80 @@ int main(void) {
   xffi_rt_call_destroy(call);
   xffi_rt_destroy(runtime);
 
-  for (i = 0; i < 6; ++i) {
-    if (other[i] != a[i]) return 3;
-    printf("%g ", a[i]);
-  }
-  printf("\n");
+  if (memcmp(other, a, sizeof(a)) != 0) return 3;
+  show(a, 6);
   return 0;
 }
+
+static const char kStableHlo[] =
+    "func.func @main(%b: tensor<2xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {\n"
+    "  %0 = stablehlo.custom_call @my.tiled_add(%b, %c) {api_version = 4 : i32}\n"
+    "      : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>\n"
+    "  %1 = stablehlo.add %0, %c : tensor<4xf32>\n"
+    "  return %1 : tensor<4xf32>\n"
+    "}\n";
+
+static const char kHlo[] =
+    "HloModule tiled\n"
+    "ENTRY main {\n"
+    "  b = f32[2] parameter(0)\n"
+    "  c = f32[4] constant({10, 20, 30, 40})\n"
+    "  ROOT a = f32[4] custom-call(b, c), custom_call_target=\"my.tiled_add\",\n"
+    "      api_version=API_VERSION_TYPED_FFI\n"
+    "}\n";
+
+/* The handler of a library, on the XLA of a plugin: compiles StableHLO and the same as HLO text, runs both, and is told
+ * what is wrong. */
+static int on_xla(const char* plugin, const char* path) {
+  const int64_t two = 2, four = 4;
+  const float b[2] = {1, 2}, c[4] = {10, 20, 30, 40};
+  float a[4] = {0};
+  const xffi_rt_array args[2] = {{XLA_FFI_DataType_F32, 1, &two, b},
+                                 {XLA_FFI_DataType_F32, 1, &four, c}};
+  const void* arguments[1];
+  void* rets[1];
+  xffi_rt_array array;
+  xffi_rt* runtime = NULL;
+  xffi_rt_library* library = NULL;
+  xffi_rt_client* client = NULL;
+  xffi_rt_loaded* loaded = NULL;
+  xffi_rt_results* results = NULL;
+  xffi_rt_program* program = NULL;
+  xffi_rt_compiled* compiled = NULL;
+  xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
+
+  check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
+  check(xffi_rt_library_load(runtime, path, &library));
+  check(xffi_rt_client_open(plugin, &client));
+  printf("platform %s\n", xffi_rt_client_platform(client));
+  check(xffi_rt_client_register_symbols(client, library, "my.tiled_add", "tiled_add", NULL, NULL,
+                                        NULL));
+
+  /* StableHLO: any program that XLA compiles. */
+  check(xffi_rt_client_compile(client, kStableHlo, strlen(kStableHlo), &loaded));
+  check(xffi_rt_loaded_run(loaded, args, 2, NULL, &results));
+  check(xffi_rt_results_get(results, 0, &array));
+  show((const float*)array.data, 4);
+  xffi_rt_results_destroy(results);
+  expect_error(xffi_rt_loaded_run(loaded, args, 1, NULL, &results));
+  xffi_rt_loaded_destroy(loaded);
+  expect_error(xffi_rt_client_compile(client, "func", 4, &loaded));
+
+  /* HLO text: a program of program.h, which runs on a real XLA by one field. */
+  check(xffi_rt_program_parse(kHlo, &program));
+  options.client = client;
+  check(xffi_rt_compile(runtime, program, &options, &compiled));
+  arguments[0] = b;
+  rets[0] = a;
+  check(xffi_rt_compiled_run(compiled, arguments, 1, rets, 1));
+  show(a, 4);
+
+  xffi_rt_compiled_destroy(compiled);
+  xffi_rt_program_destroy(program);
+  xffi_rt_client_destroy(client);
+  xffi_rt_library_destroy(library);
+  xffi_rt_destroy(runtime);
+  return 0;
+}
+
+int main(int argc, char** argv) { return argc == 3 ? on_xla(argv[1], argv[2]) : embedded(); }

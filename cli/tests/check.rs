@@ -79,8 +79,8 @@ fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> 
 fn libraries_of_the_sdk_pass() {
     for (library, handler) in [
         ("rms_norm", "rms_norm_backward"),
-        ("matmul", "matmul"),
-        ("threads", "softmax"),
+        ("operands", "matmul"),
+        ("execution", "softmax"),
     ] {
         let path = rust_examples().join(format!("lib{library}.so"));
         let lines = check(0, &path, &["--handler", handler]);
@@ -104,22 +104,25 @@ fn libraries_of_the_sdk_pass() {
         assert!(said.contains("say which with --handler"), "{said}");
     }
     // State, attributes without default, operands in place.
-    let counter = rust_examples().join("libcounter.so");
-    let lines = check(0, &counter, &["--attrs", "start = 3 : i32", "--ret", "s32"]);
+    let execution = rust_examples().join("libexecution.so");
+    let counter = ["--handler", "counter"];
+    let with = |rest: &[&'static str]| check(0, &execution, &[&counter, rest].concat());
+    let lines = with(&["--attrs", "start = 3 : i32", "--ret", "s32"]);
     assert!(
         lines
             .iter()
             .any(|line| line.0 == "repeats" && line.1 == "ok"),
         "{lines:?}"
     );
-    let out = xla_ffi("check", &counter, &[]);
+    let out = xla_ffi("check", &execution, &counter);
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(1));
     assert!(said.contains("no handler could be checked"), "{said}");
-    let lines = check(1, &counter, &[]);
+    let lines = check(1, &execution, &counter);
     assert_eq!((lines.len(), lines[0].1 == "ok"), (1, false), "{lines:?}");
-    let axpy = rust_examples().join("libaliasing.so");
-    let lines = check(0, &axpy, &["--attrs", "a = 2.0 : f32"]);
+    let operands = rust_examples().join("liboperands.so");
+    let axpy = ["--handler", "axpy", "--attrs", "a = 2.0 : f32"];
+    let lines = check(0, &operands, &axpy);
     assert!(
         lines
             .iter()

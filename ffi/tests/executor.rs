@@ -10,7 +10,7 @@ use xla_ffi_testing::examples::rust_examples;
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn path() -> PathBuf {
-    rust_examples().join("libfutures.so")
+    rust_examples().join("libexecution.so")
 }
 
 fn open() -> libloading::os::unix::Library {

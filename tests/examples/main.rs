@@ -35,7 +35,7 @@ fn speaks(value: &Value, language: &str) -> bool {
     value["languages"].is_null() || texts(value, "languages").contains(&language)
 }
 
-/// The library of an example, or why there is none.
+/// A library in a language, or why there is none.
 fn library(name: &str, language: &str) -> std::result::Result<PathBuf, String> {
     let built = |compiler: Option<&str>, file: String| match compiler {
         Some(_) => Ok(Path::new(env!("C_EXAMPLES_DIR")).join(file)),
@@ -105,7 +105,7 @@ fn every_example(test: &str, language: &str, mut work: impl FnMut(&Value, &str, 
             .filter(|call| speaks(call, language))
             .cloned()
             .collect();
-        match library(name, language) {
+        match library(text(example, "library").expect("a library"), language) {
             Ok(path) => work(example, name, &path, &calls),
             Err(why) => skip(&format!("{test}: {name} in {language}"), &why),
         }
@@ -134,9 +134,10 @@ fn the_table_has_every_file() {
         let mut listed: Vec<&str> = table
             .iter()
             .filter(|example| speaks(example, language))
-            .map(|example| text(example, "example").expect("a name"))
+            .map(|example| text(example, "library").expect("a library"))
             .collect();
         listed.sort_unstable();
+        listed.dedup();
         assert_eq!(listed, sources(folder, extension), "{language}");
     }
 }

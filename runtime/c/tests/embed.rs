@@ -10,14 +10,14 @@ fn a_c_program_hosts_a_handler_that_is_linked_in() {
     let test = "a_c_program_hosts_a_handler_that_is_linked_in";
     let libraries = libraries();
     let archive = libraries.join("libxla_ffi_runtime.a");
-    let sources = ["c_examples/embed/embed.c", "c_examples/tiled_add.c"];
+    let sources = ["c_examples/embed/embed.c", "c_examples/operands.c"];
     let flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
     let fixed = [&flags[..], &sources, &[archive.to_str().unwrap()], &SYSTEM].concat();
     let Some(linked) = program(test, "cc", "embed-static", &fixed) else {
         return;
     };
     let text = run(&linked, &libraries);
-    assert!(text.ends_with("11 22 33 41 52 63 \n"), "{text}");
+    assert!(text.ends_with("11 22 33 41 52 63\n"), "{text}");
     assert!(
         text.contains("'b'"),
         "the handler names what is missing: {text}"

@@ -23,13 +23,19 @@ fn library_with(test: &str, source: &str, name: &str, flags: &[&str]) -> Option<
 
 /// A program with the runtime linked into it.
 fn linked(test: &str, source: &str, name: &str) -> Option<PathBuf> {
+    linked_of(test, &[source], name)
+}
+
+/// The same of several sources in one language.
+fn linked_of(test: &str, sources: &[&str], name: &str) -> Option<PathBuf> {
     let archive = libraries().join("libxla_ffi_runtime.a");
-    let (compiler, standard) = match source.ends_with(".cc") {
+    let (compiler, standard) = match sources[0].ends_with(".cc") {
         true => ("c++", "-std=c++17"),
         false => ("cc", "-std=c99"),
     };
     let flags = [standard, "-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
-    let flags = [&flags[..], &[source, archive.to_str().unwrap()], &SYSTEM].concat();
+    let archive = [archive.to_str().unwrap()];
+    let flags = [&flags[..], sources, &archive, &SYSTEM].concat();
     program(test, compiler, name, &flags)
 }
 
@@ -70,10 +76,11 @@ fn the_same_programs_on_a_real_xla() {
 fn a_c_program_compiles_stablehlo_and_hlo() {
     let test = "a_c_program_compiles_stablehlo_and_hlo";
     let Some(plugin) = plugin(test) else { return };
-    let Some(handlers) = library(test, "c_examples/tiled_add.c", "tiled_add") else {
+    let Some(handlers) = library(test, "c_examples/operands.c", "operands") else {
         return;
     };
-    let Some(program) = linked(test, "c_examples/embed/pjrt.c", "pjrt-example") else {
+    let sources = ["c_examples/embed/embed.c", "c_examples/operands.c"];
+    let Some(program) = linked_of(test, &sources, "pjrt-example") else {
         return;
     };
     let said = says(&program, &[&plugin, &handlers]);
@@ -128,7 +135,7 @@ fn mistakes_with_plugins_are_statuses() {
 fn the_same_in_cxx() {
     let test = "the_same_in_cxx";
     let Some(plugin) = plugin(test) else { return };
-    let Some(described) = library(test, "c_examples/counter.cc", "counter_cxx") else {
+    let Some(described) = library(test, "c_examples/execution.cc", "execution_cxx") else {
         return;
     };
     let Some(program) = linked(test, "runtime/c/tests/programs/pjrt.cc", "pjrt-cxx") else {

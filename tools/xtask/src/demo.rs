@@ -63,7 +63,7 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
                 if !call.languages.contains(&language) {
                     continue;
                 }
-                let answer = match built.library(&example.name, language)? {
+                let answer = match built.library(&example.library, language)? {
                     None => "skipped: no compiler".to_owned(),
                     Some(library) => {
                         let (good, text) = tool(cli, &library, &command_line(call, language)?)?;

@@ -5,6 +5,7 @@ use crate::libraries::{self, Compiler};
 use crate::{python, ui};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A language in which there are examples.
@@ -31,9 +32,10 @@ impl Language {
 /// One example.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Example {
-    /// The stem of its files.
     #[serde(rename = "example")]
     pub(crate) name: String,
+    /// The library that has its handlers: the stem of the sources.
+    pub(crate) library: String,
     #[serde(default = "every_language")]
     pub(crate) languages: Vec<Language>,
     pub(crate) calls: Vec<Call>,
@@ -90,6 +92,7 @@ impl Built {
             native: root.join("target/xtask/demo"),
         };
         std::fs::create_dir_all(&built.native)?;
+        let mut compiled = BTreeSet::new();
         for example in table(root)? {
             for (language, extension, compiler) in [
                 (Language::C, "c", Compiler::C),
@@ -98,12 +101,15 @@ impl Built {
                 if !example.languages.contains(&language) {
                     continue;
                 }
-                let source = format!("c_examples/{}.{extension}", example.name);
+                let source = format!("c_examples/{}.{extension}", example.library);
+                if !compiled.insert(source.clone()) {
+                    continue;
+                }
                 let mut command = compiler.command();
                 command.args(["-O1", "-shared", "-fPIC", "-fvisibility=hidden"]);
                 command.arg("-I").arg(root.join("include"));
                 command.arg(root.join(&source)).arg("-o");
-                command.arg(built.native.join(Self::file(&example.name, language)));
+                command.arg(built.native.join(Self::file(&example.library, language)));
                 command.args(["-lm", "-pthread"]);
                 if let Err(error) = libraries::compile(&mut command, &source, language.name()) {
                     ui::note(format_args!("{error:#}"));
@@ -139,7 +145,7 @@ impl Built {
         })
     }
 
-    /// The library of an example; `None` if there is no compiler for its language.
+    /// A library by the stem of its sources; `None` if there is no compiler for its language.
     pub(crate) fn library(&self, name: &str, language: Language) -> Result<Option<PathBuf>> {
         let folder = match language {
             Language::Rust => &self.rust,
@@ -158,7 +164,9 @@ impl Built {
         let mut arguments = Vec::new();
         for example in table(&self.root)? {
             for language in &example.languages {
-                let path = self.library(&example.name, *language)?.unwrap_or_default();
+                let path = self
+                    .library(&example.library, *language)?
+                    .unwrap_or_default();
                 let (language, name) = (language.name(), &example.name);
                 arguments.push(format!("{language}:{name}={}", path.display()));
             }

@@ -1,5 +1,5 @@
 // The C++ face of a real XLA: the same program on both engines, typed and legacy targets, StableHLO, HLO text, errors.
-// Arguments: the plugin; the library of c_examples/counter.cc.
+// Arguments: the plugin; the library of c_examples/execution.cc.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -10,8 +10,8 @@
 //!
 //! # fn main() -> xla_ffi_runtime::Result<()> {
 //! let client = Plugin::load("xla_cpu_pjrt.so")?.client()?;
-//! let library = Runtime::default().open("libtiled_add.so")?;
-//! client.register("add", &library.bundle(&[(Stage::Execute, "tiled_add__tiled_add")])?)?;
+//! let library = Runtime::default().open("liboperands.so")?;
+//! client.register("add", &library.bundle(&[(Stage::Execute, "operands__tiled_add")])?)?;
 //! let x = Tensor::from_slice([2], &[1.0_f32, 2.0])?;
 //! let results = client
 //!     .call("add")

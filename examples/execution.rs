@@ -1,12 +1,42 @@
-//! Handlers that return before their results are there: by hand with a promise, and as `async fn`.
+//! Beyond a single call: state that is kept between executions, results that are written after the
+//! handler has returned, loops on the host's thread pool.
 #![forbid(unsafe_code)]
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use xla_ffi::{Future, Later, prelude::*};
+
+// State: made when a program is compiled, kept between its executions, dropped with it.
+
+/// Counts the executions of one call site: start, start + 1, start + 2 …
+struct Counter {
+    next: AtomicI32,
+}
+
+#[xla_ffi::stateful(name = "counter")]
+impl Counter {
+    /// Runs once for each call site of a compiled program.
+    fn instantiate(start: i32) -> Result<Self> {
+        if start < 0 {
+            return Err(Error::invalid_argument(format!("`start` is {start}")));
+        }
+        Ok(Self {
+            next: AtomicI32::new(start),
+        })
+    }
+
+    /// Runs with each execution, perhaps on several threads at once.
+    fn execute(&self, mut y: Out<i32, 0>) -> Result<()> {
+        y.fill(self.next.fetch_add(1, Ordering::Relaxed));
+        Ok(())
+    }
+}
+
+// Handlers that return before their results are there: by hand with a promise, and as `async fn`.
 
 fn delay(ms: i64) -> Result<Duration> {
     match u64::try_from(ms) {
@@ -66,4 +96,23 @@ impl std::future::Future for Sleep {
     }
 }
 
-xla_ffi::library! { double_later, double_async }
+// A loop on the host's thread pool. The calling thread takes part, so that a pool that is small, busy or
+// absent costs time and nothing else.
+
+/// y = exp(x) / Σ exp(x), over the last dimension: one row a task.
+#[xla_ffi::handler(shape = "... n -> ... n")]
+fn softmax(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
+    let n = x.dims().last().map_or(1, |n| *n.max(&1));
+    let x = x.as_slice();
+    pool.for_each_chunk(y.as_uninit(), n, |start, y| {
+        let x = &x[start..][..y.len()];
+        let max = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let sum: f32 = x.iter().map(|x| (x - max).exp()).sum();
+        for (x, y) in x.iter().zip(y) {
+            y.write((x - max).exp() / sum);
+        }
+    });
+    Ok(())
+}
+
+xla_ffi::library! { Counter, double_later, double_async, softmax }

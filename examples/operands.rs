@@ -1,9 +1,37 @@
-//! One handler for several element types, its shapes told by a contract; another is its gradient.
+//! Operands: of one type and rank, written in place, of several element types, of less than a byte.
 #![forbid(unsafe_code)]
 
 use std::ops::{Add, Mul};
 
-use xla_ffi::{DataType, Element, OneOf, OneOfOut, matching, prelude::*};
+use xla_ffi::{DataType, Element, OneOf, OneOfOut, Packed, S4, matching, prelude::*};
+
+// One type and rank: the example of XLA's custom-call documents, `A[i] = B[i % 128] + C[i]`, with the
+// sizes taken from the operands.
+
+/// Adds `b`, repeated as often as it takes, to `c`.
+#[xla_ffi::handler(shape = "m, n -> n")]
+fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
+    if b.is_empty() && !c.is_empty() {
+        return Err(Error::invalid_argument(
+            "`b` is empty: there is nothing to repeat",
+        ));
+    }
+    a.write_iter(c.iter().zip(b.iter().cycle()).map(|(c, b)| b + c))?;
+    Ok(())
+}
+
+// An operand that is argument and result at once: written in place, without a copy.
+
+/// y = a x + y, in place. A call in which `y` is not aliased with the result is refused.
+#[xla_ffi::handler(shape = "n, n -> n")]
+fn axpy(x: Buffer<f32, 1>, mut y: InOut<f32, 1>, a: f32) -> Result<()> {
+    for (y, x) in y.iter_mut().zip(&*x) {
+        *y += a * x;
+    }
+    Ok(())
+}
+
+// Several element types in one handler, with shapes from a contract, and a handler that is its gradient.
 
 /// z[b] = x[b] y[b], batch by batch.
 #[xla_ffi::handler(shape = "b n k, b k m -> b n m", vjp = "matmul_backward")]
@@ -97,4 +125,15 @@ where
     Ok(())
 }
 
-xla_ffi::library! { matmul, matmul_backward }
+// Elements of less than a byte: two 4-bit integers in each, unpacked as they are read.
+
+/// w[i, j] = scale[i] q[i, j]: the weights of a quantized layer, one scale a row.
+#[xla_ffi::handler(shape = "n m, n -> n m")]
+fn dequantize(q: Packed<S4, 2>, scale: Buffer<f32, 1>, mut w: Out<f32, 2>) -> Result<()> {
+    let columns = w.shape()[1].max(1);
+    let values = q.iter().enumerate();
+    w.write_iter(values.map(|(i, q)| scale[i / columns] * f32::from(q)))?;
+    Ok(())
+}
+
+xla_ffi::library! { tiled_add, axpy, matmul, matmul_backward, dequantize }

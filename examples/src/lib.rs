@@ -1,1 +1,0 @@
-//! Rust handler libraries; each file beside `Cargo.toml` is one shared library.
