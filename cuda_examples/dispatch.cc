@@ -1,5 +1,5 @@
 // A handler that does nothing with its operands: what its calls cost is the dispatch. The same source
-// for this SDK's headers and for XLA's own; `dispatch.rs` is its twin.
+// for this SDK's headers and for XLA's own; its twin is in `probe.rs`.
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;

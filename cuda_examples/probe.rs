@@ -1,5 +1,5 @@
-//! A handler that copies its operand and keeps count of how it was called: for the tests and benches of
-//! the GPU, where it is the measure that kernels are compared to.
+//! Handlers for the tests and benches of the GPU: a copy that keeps count of how it was called and is the measure that
+//! kernels are compared to, a wrong declaration, a call that does nothing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,8 @@ pub extern "C" fn probe_streams() -> u64 {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
 }
 
-static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/axpy.image")));
+// The kernel of `kernels.rs`, in launches that differ.
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image")));
 static AXPY: Kernel = MODULE.kernel("axpy");
 
 /// What its author should not have declared: it says that a command buffer may replay it, and launches other work
@@ -60,4 +61,20 @@ fn fickle(x: DeviceBuffer<f32>, y: DeviceOut<f32>, idle: bool, stream: Stream) -
     unsafe { AXPY.launch(&stream, launch, arguments) }
 }
 
-xla_ffi::library! { name = "cuda_probe"; probe, fickle }
+// A handler that does nothing with its operands: what its calls cost is the dispatch. `dispatch.cc` is the
+// same for both C++ headers.
+
+/// Takes what a small handler takes.
+#[xla_ffi::handler(platforms = ["cuda"])]
+fn dispatch(
+    x: DeviceBuffer<f32, 1>,
+    y: DeviceOut<f32, 1>,
+    scale: f32,
+    steps: i64,
+    stream: Stream,
+) -> Result<()> {
+    std::hint::black_box((x, y, scale, steps, stream));
+    Ok(())
+}
+
+xla_ffi::library! { name = "cuda_probe"; probe, fickle, dispatch }

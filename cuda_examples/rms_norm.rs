@@ -3,10 +3,7 @@
 use xla_ffi::cuda::{Kernel, Module, Stream};
 use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, DataType, Error, Launch, Result};
 
-static MODULE: Module = Module::new(include_bytes!(concat!(
-    env!("OUT_DIR"),
-    "/rms_norm.image"
-)));
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/rms_norm.image")));
 
 /// The kernels of one element type.
 struct Kernels {

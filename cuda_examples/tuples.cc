@@ -2,7 +2,7 @@
 //
 // The target is what a program of that time has: a bare function with a stream, a list of buffers that holds every
 // node of the shapes, and opaque bytes. It writes the root of its result itself.
-#include "tuples.cu"
+#include "kernels.cu"
 #include "launch.h"
 #include "xla_ffi/legacy/adapt.h"
 #include "xla_ffi/legacy/device.h"

@@ -11,7 +11,7 @@ use xla_ffi::{DataType, Error, Launch, Result};
 use xla_ffi_legacy::cuda::{Events, copy_addresses, resolve};
 use xla_ffi_legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
 
-static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/tuples.image")));
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image")));
 static SUM_AND_DIFFERENCE: Kernel = MODULE.kernel("sum_and_difference");
 
 /// Host memory that the roots travel through.

@@ -12,14 +12,8 @@
 
 #include "emulator.h"
 // The kernels.
-#include "tiled_add.cu"
+#include "kernels.cu"
 #include "rms_norm.cu"
-#include "polynomial.cu"
-#include "axpy.cu"
-#include "tuples.cu"
-namespace sum_example {
-#include "sum.cu"
-}
 
 using CUresult = int;
 enum {
@@ -113,8 +107,8 @@ const std::map<std::string, Call>& kernels() {
       KERNEL("rms_norm_grad_bf16_4", rms_norm_grad_bf16_4),
       KERNEL("rms_norm_grad_bf16_any", rms_norm_grad_bf16_any),
       KERNEL("polynomial", polynomial),
-      KERNEL("partial_sums", sum_example::partial_sums),
-      KERNEL("total", sum_example::total),
+      KERNEL("partial_sums", partial_sums),
+      KERNEL("total", total),
       KERNEL("axpy", axpy),
       KERNEL("sum_and_difference", sum_and_difference),
   };

@@ -13,16 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: The handlers of each example.
+#: The handlers of each library.
 HANDLERS = {
-    "tiled_add": ["tiled_add"],
+    "kernels": ["tiled_add", "polynomial", "sum", "axpy"],
     "rms_norm": ["rms_norm", "rms_norm_grad"],
-    "polynomial": ["polynomial"],
-    "sum": ["sum"],
-    "axpy": ["axpy"],
     "tuples": ["sum_and_difference"],
+    "probe": ["probe", "dispatch"],
+    # In C++, with both headers.
     "dispatch": ["dispatch"],
-    "probe": ["probe"],
     # The CPU example, registered for the wrong platform.
     "host_rms_norm": ["host_rms_norm"],
 }
@@ -40,7 +38,7 @@ def arguments(description):
     parser.add_argument("--driver", help="stand-in for the driver, for --platform cpu")
     parser.add_argument("--device-host", help="gives calls on CPU a stream, for --platform cpu")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("libraries", nargs="*", metavar="LANGUAGE:EXAMPLE=LIBRARY")
+    parser.add_argument("libraries", nargs="*", metavar="LANGUAGE:LIBRARY=FILE")
     return parser
 
 

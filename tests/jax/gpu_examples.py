@@ -272,7 +272,7 @@ def loader(world):
         raise Skip("the manifest names platform CUDA alone")
     import xla_ffi
 
-    lib = xla_ffi.load(str(world.paths["rust", "tiled_add"]), prefix="loaded")
+    lib = xla_ffi.load(str(world.paths["rust", "kernels"]), prefix="loaded")
     b, c = gpu.numbers((128,)), gpu.numbers((2048,), seed=1)
     gpu.close(jax.jit(lib.tiled_add)(b, c), gpu.tiled_add_reference(b, c), 0)
 

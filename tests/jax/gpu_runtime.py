@@ -39,7 +39,7 @@ def rms_norm_grad(x, dy):
 ROWS = [(3, 4), (2, 1028), (2, 20000), (2, 40000), (3, 1001)]
 
 
-#: Handler, attributes, arguments, what comes of them in double precision, relative error.
+#: Library, handler, attributes, arguments, what comes of them in double precision, relative error.
 def cases(quick):
     n = 3000 if quick else 1 << 22
     x, y, few = numbers(n), numbers(n)[::-1].copy(), numbers(128)
@@ -50,10 +50,10 @@ def cases(quick):
         norms.append(("rms_norm", "rms_norm_grad", "eps = 1.0e-3 : f32", [rows, dy], rms_norm_grad(rows, dy), 1e-5))
     return [
         *norms,
-        ("axpy", "axpy", "a = 3.0 : f32", [x, y], 3.0 * x.astype(np.float64) + y, 1e-6),
-        ("tiled_add", "tiled_add", "", [few, x], np.resize(few, n) + x, 0),
-        ("sum", "sum", "", [x], x.astype(np.float64).sum(), 1e-4),
-        ("polynomial", "polynomial", "coefficients = array<f32: 1.0, 2.0, 3.0>", [x], 1 + 2.0 * x + 3.0 * x.astype(np.float64) ** 2, 1e-5),
+        ("kernels", "axpy", "a = 3.0 : f32", [x, y], 3.0 * x.astype(np.float64) + y, 1e-6),
+        ("kernels", "tiled_add", "", [few, x], np.resize(few, n) + x, 0),
+        ("kernels", "sum", "", [x], x.astype(np.float64).sum(), 1e-4),
+        ("kernels", "polynomial", "coefficients = array<f32: 1.0, 2.0, 3.0>", [x], 1 + 2.0 * x + 3.0 * x.astype(np.float64) ** 2, 1e-5),
     ]
 
 
@@ -125,7 +125,7 @@ def main():
         for example, handler, *rest in cases(options.quick or bool(options.driver)):
             library, symbol = libraries[f"{language}:{example}"], gpu.PREFIXES[language] + handler
             # The C++ libraries have no manifest: the stages and the state are named.
-            if (language, example) == ("cpp", "polynomial"):
+            if (language, handler) == ("cpp", "polynomial"):
                 symbol = [f"execute={symbol},instantiate={symbol}_instantiate", "--type", f"Polynomial={symbol}_type_id,{symbol}_type_info"]
             else:
                 symbol = [symbol]

@@ -15,15 +15,8 @@ use xla_ffi_testing::cuda_driver;
 /// GPU machines have.
 const UPSTREAM: &str = "0.11.1";
 
-/// The examples with kernels: name and C++ source.
-const EXAMPLES: [(&str, &str); 6] = [
-    ("tiled_add", "tiled_add.cc"),
-    ("rms_norm", "rms_norm.cc"),
-    ("polynomial", "polynomial.cc"),
-    ("sum", "sum.cc"),
-    ("axpy", "axpy.cc"),
-    ("tuples", "tuples.cc"),
-];
+/// The libraries that are there in Rust and in C++.
+const EXAMPLES: [&str; 3] = ["kernels", "rms_norm", "tuples"];
 
 /// The drivers, with the names that they have in the folder.
 const DRIVERS: [(&str, &str); 6] = [
@@ -113,8 +106,7 @@ impl Pack<'_> {
         command.args(["-p", "xla-ffi-cuda-examples"]);
         command.env("XLA_FFI_NVCC", &self.nvcc);
         python::output(&mut command, "cargo build of the GPU examples")?;
-        let names = EXAMPLES.iter().map(|(name, _)| *name);
-        for name in names.chain(["dispatch", "probe"]) {
+        for name in EXAMPLES.into_iter().chain(["probe"]) {
             let file = format!("lib/libcuda_{name}.so");
             self.copy(&libraries::rust(self.root, &format!("cuda_{name}"))?, &file)?;
             self.note("all", &format!("rust:{name}"), &file);
@@ -129,15 +121,16 @@ impl Pack<'_> {
     fn cpp(&mut self) -> Result<()> {
         let examples = self.root.join("cuda_examples");
         let include = self.root.join("include");
-        for (name, source) in EXAMPLES {
+        for name in EXAMPLES {
+            let source = format!("{name}.cc");
             let file = format!("lib/libcpp_{name}.so");
             let mut nvcc = Command::new(&self.nvcc);
             nvcc.args(NVCC.split(' ')).arg("-I").arg(&include);
             if let Some(libraries) = cuda::libraries(&self.nvcc) {
                 nvcc.arg("-L").arg(libraries);
             }
-            nvcc.arg(examples.join(source)).arg("-o");
-            python::output(nvcc.arg(self.folder.join(&file)), source)?;
+            nvcc.arg(examples.join(&source)).arg("-o");
+            python::output(nvcc.arg(self.folder.join(&file)), &source)?;
             self.note("cuda", &format!("cpp:{name}"), &file);
 
             let file = format!("cpu/libcpp_{name}.so");

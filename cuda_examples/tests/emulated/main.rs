@@ -1,17 +1,20 @@
 //! The GPU examples without a GPU: the libraries as they are built for one, on a stand-in for the
-//! driver that runs their kernels on the host, thread by thread.
+//! driver that runs their kernels on the host, thread by thread; and without a driver.
 
-mod support;
+mod driver;
 
+use driver::{Driver, call, load};
 use std::ffi::c_void;
+use std::process::Command;
 use std::sync::Arc;
-use support::driver::{Driver, call};
-use support::load;
 use xla_ffi::Launch;
 use xla_ffi::cuda::{Image, Module};
 use xla_ffi_legacy::cuda::resolve;
 use xla_ffi_legacy::{Buffers, Form};
-use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor, Unwritten};
+use xla_ffi_runtime::{
+    CallFrame, Code, CudaDevice, DType, Revision, Shape, Stream, Tensor, Unwritten,
+};
+use xla_ffi_testing::skip;
 
 /// Numbers between -2 and 2 that are nothing special.
 fn numbers(count: usize) -> Vec<f32> {
@@ -61,7 +64,7 @@ fn tiled_add_repeats_its_first_operand() {
     let Some((driver, _one)) = Driver::open("tiled_add") else {
         return;
     };
-    let executable = load("tiled_add", "tiled_add", "{}");
+    let executable = load("kernels", "tiled_add", "{}");
     let (stream, waits) = (driver.stream(0), driver.count("waits"));
     for (m, n) in [(128, 2048), (128, 2000), (1, 7), (5, 3), (3, 0), (3, 257)] {
         let (b, c) = (numbers(m), numbers(n));
@@ -188,7 +191,7 @@ fn a_state_keeps_its_module_for_each_context() {
     };
     let (loads, unloads) = (driver.count("loads"), driver.count("unloads"));
     let executable = load(
-        "polynomial",
+        "kernels",
         "polynomial",
         "{coefficients = array<f32: 1.0, 0.5, 2.0>}",
     );
@@ -215,7 +218,7 @@ fn scratch_memory_is_the_hosts() {
     let Some((driver, _one)) = Driver::open("sum") else {
         return;
     };
-    let executable = load("sum", "sum", "{}");
+    let executable = load("kernels", "sum", "{}");
     for count in [0, 1, 255, 256, 257, 5000, 50_000] {
         let x: Vec<f32> = (0..count).map(|i| ((i % 7) as f32) - 2.0).collect();
         let outcome = call(&executable, driver.stream(0))
@@ -310,7 +313,7 @@ fn a_device_of_the_embedded_runtime() {
         device.stream.upload(&bytes, &from).unwrap();
         let too_much = device.stream.upload(&bytes, &to).unwrap_err();
         assert!(too_much.message().contains("has 4"), "{too_much}");
-        let executable = load("sum", "sum", "{}");
+        let executable = load("kernels", "sum", "{}");
         let frame = CallFrame::new(
             Revision::NEWEST,
             &[(f32s(&[3000]), from.address())],
@@ -345,7 +348,7 @@ fn a_call_whose_operands_are_copied() {
         return;
     };
     let device = CudaDevice::new(0).unwrap();
-    let axpy = load("axpy", "axpy", "{a = 3.0 : f32}");
+    let axpy = load("kernels", "axpy", "{a = 3.0 : f32}");
     let call = || {
         let call = axpy.call().arg(tensor(&[3], &[1.0, 2.0, 3.0]));
         call.arg(tensor(&[3], &[10.0, 20.0, 30.0]))
@@ -383,7 +386,7 @@ fn a_wrong_declaration_for_command_buffers_is_told() {
         call.ret(f32s(&[3])).check_capture(&device)
     };
     let launches = driver.count("launches");
-    check("axpy", "axpy", "{a = 3.0 : f32}", 2).unwrap();
+    check("kernels", "axpy", "{a = 3.0 : f32}", 2).unwrap();
     assert_eq!(driver.count("launches") - launches, 2);
     check("probe", "probe", "{}", 1).unwrap();
     let told = check("probe", "fickle", "{idle = false}", 1).unwrap_err();
@@ -459,4 +462,46 @@ fn the_api_beneath_the_examples() {
     let unloads = driver.count("unloads");
     drop((axpy, module));
     assert_eq!(driver.count("unloads"), unloads + 1);
+}
+
+/// A machine without NVIDIA's driver: the libraries load and answer, calls say what is missing.
+#[test]
+fn without_a_driver_a_call_says_what_is_missing() {
+    // In a process of its own, which has no stand-in.
+    const ALONE: &str = "XLA_FFI_TEST_NO_DRIVER";
+    if std::env::var_os(ALONE).is_none() {
+        let test = "without_a_driver_a_call_says_what_is_missing";
+        let status = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", test, "--nocapture"])
+            .env(ALONE, "1")
+            .status();
+        return assert!(status.expect("it starts").success());
+    }
+    // SAFETY: loads NVIDIA's library, where there is one.
+    if unsafe { libloading::Library::new("libcuda.so.1") }.is_ok() {
+        skip("no_driver", "this machine has NVIDIA's driver");
+        return;
+    }
+    let executable = load("kernels", "tiled_add", "{}");
+    let x = || Tensor::from_slice([2], &[1.0_f32, 2.0]).unwrap();
+    let call = || {
+        executable
+            .call()
+            .arg(x())
+            .arg(x())
+            .ret(Shape::new(DType::F32, [2]).unwrap())
+    };
+    // SAFETY: nobody follows the address.
+    let stream = unsafe { Stream::borrowed(0x5000 as *mut std::ffi::c_void) };
+    let error = call().stream(stream).run().unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("libcuda.so.1 not found: this machine has no NVIDIA driver"),
+        "{error}"
+    );
+    // Without a stream the host is no GPU's: that comes first.
+    let error = call().run().unwrap_err();
+    assert_eq!(error.code(), Code::Unimplemented, "{error}");
+    assert!(error.message().contains("stream"), "{error}");
 }

@@ -1,9 +1,9 @@
-//! The stand-in for NVIDIA's driver.
+//! The example libraries on the embedded runtime, and the stand-in for NVIDIA's driver that they run on.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use xla_ffi_runtime::{Executable, HostAllocator, Stream};
+use xla_ffi_runtime::{Attributes, Executable, HostAllocator, Runtime, Stage, Stream};
 use xla_ffi_testing::cuda_driver::stand_in;
 use xla_ffi_testing::skip;
 
@@ -65,4 +65,32 @@ pub(crate) fn call(executable: &Executable, stream: *mut c_void) -> xla_ffi_runt
         // SAFETY: a stream of the stand-in's.
         .stream(unsafe { Stream::borrowed(stream) })
         .allocator(allocator)
+}
+
+/// An example library, built by the cargo that runs this test.
+pub(crate) fn library(name: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("a path of its own");
+    let profile = this.ancestors().nth(2).expect("the profile's folder");
+    profile.join(format!("examples/libcuda_{name}.so"))
+}
+
+/// A handler of an example library, instantiated.
+pub(crate) fn load(library_name: &str, handler: &str, attributes: &str) -> Executable {
+    let runtime = Runtime::default();
+    let library = runtime.open(library(library_name)).expect("it loads");
+    let symbols: Vec<(Stage, String)> = Stage::ALL
+        .into_iter()
+        .map(|stage| match stage {
+            Stage::Execute => (stage, handler.to_owned()),
+            _ => (stage, format!("{handler}_{}", stage.name())),
+        })
+        .filter(|(_, symbol)| library.symbol(symbol).is_ok())
+        .collect();
+    let symbols: Vec<(Stage, &str)> = symbols
+        .iter()
+        .map(|(stage, symbol)| (*stage, symbol.as_str()))
+        .collect();
+    let handler = library.handler(handler, &symbols).expect("it registers");
+    let attributes = Attributes::parse(attributes).expect("attributes");
+    handler.instantiate(&attributes).expect("it instantiates")
 }

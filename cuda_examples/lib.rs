@@ -1,1 +1,0 @@
-//! GPU handlers in Rust; see the examples.
