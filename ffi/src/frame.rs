@@ -20,7 +20,6 @@ pub(crate) mod raw_attribute;
 pub(crate) mod raw_buffer;
 #[cfg(debug_assertions)]
 pub(crate) mod result_ledger;
-pub(crate) mod sync;
 
 use std::marker::PhantomData;
 

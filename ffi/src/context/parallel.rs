@@ -4,8 +4,8 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 
-use crate::frame::sync::atomic::{AtomicUsize, Ordering};
-use crate::frame::sync::{Condvar, Mutex, MutexGuard};
+use crate::frame::pending::sync::atomic::{AtomicUsize, Ordering};
+use crate::frame::pending::sync::{Condvar, Mutex, MutexGuard};
 
 /// One loop. Helpers hold it by `Arc`, so one that comes after the loop has ended finds it closed.
 struct Loop {
@@ -160,7 +160,7 @@ pub(super) fn run(
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::frame::sync::UnsafeCell;
+    use crate::frame::pending::sync::UnsafeCell;
 
     /// What a loop works on: one place for each chunk.
     struct Places(Vec<UnsafeCell<usize>>);

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::frame::host::Host;
 use crate::frame::pending::Flow;
-use crate::frame::sync::{Condvar, Mutex};
+use crate::frame::pending::sync::{Condvar, Mutex};
 use xla_ffi_sys::*;
 
 /// What the host was told of a future: whether it went well, each time.

@@ -11,10 +11,10 @@ use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::frame::host::Host;
+use crate::frame::pending::sync::atomic::{AtomicU8, Ordering};
+use crate::frame::pending::sync::{Condvar, Mutex, UnsafeCell};
 #[cfg(debug_assertions)]
 use crate::frame::result_ledger::Results;
-use crate::frame::sync::atomic::{AtomicU8, Ordering};
-use crate::frame::sync::{Condvar, Mutex, UnsafeCell};
 use xla_ffi_sys::XLA_FFI_Future;
 
 /// How a call went.
@@ -355,6 +355,48 @@ impl Pending {
     #[inline]
     pub(crate) fn take(&self) -> Option<Return> {
         self.call.take()
+    }
+}
+
+/// What threads share memory by: the standard library's, or loom's, which tries every order in which
+/// threads can meet. The models stand beside what they model, in modules called `loom_tests`.
+pub(crate) mod sync {
+    #[cfg(loom)]
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+    #[cfg(not(loom))]
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
+
+    /// Memory that parties hand to each other by a change of state elsewhere.
+    #[cfg(loom)]
+    pub(crate) use loom::cell::UnsafeCell;
+
+    /// Memory that parties hand to each other by a change of state elsewhere; with loom's functions.
+    #[cfg(not(loom))]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    #[cfg(not(loom))]
+    impl<T> UnsafeCell<T> {
+        #[inline(always)]
+        pub(crate) const fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        /// For a look at the value.
+        #[inline(always)]
+        pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
+            look(self.0.get())
+        }
+
+        /// For a change of the value.
+        #[inline(always)]
+        pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
+            change(self.0.get())
+        }
+
+        #[inline(always)]
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
     }
 }
 

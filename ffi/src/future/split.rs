@@ -10,8 +10,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::frame::sync::atomic::{AtomicUsize, Ordering};
-use crate::frame::sync::{Mutex, MutexGuard};
+use crate::frame::pending::sync::atomic::{AtomicUsize, Ordering};
+use crate::frame::pending::sync::{Mutex, MutexGuard};
 use crate::future::{Kept, Promise};
 
 /// Operands kept for later that the parts of a call can share.

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::error::{Error, Result, panics};
 use crate::frame::Frame;
 use crate::frame::frame_copy::OwnedFrame;
+use crate::frame::pending::sync::{Mutex, MutexGuard};
 use crate::frame::pending::{Completion, Flow, pair};
-use crate::frame::sync::{Mutex, MutexGuard};
 use crate::future::executor;
 
 /// The future of a call, which borrows from the call's frame.
