@@ -1,12 +1,11 @@
 //! What handlers may return.
 
 use crate::context::store_state;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::host_type::State;
 use crate::frame::pending::Flow;
 use crate::future::Future;
-use xla_ffi_sys::XLA_FFI_Error;
 
 /// The return type of the execute stage: nothing, a `Result` whose error becomes an [`Error`], or
 /// a [`Future`].
@@ -162,6 +161,7 @@ pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcom
 /// The error without its chain of causes.
 #[cfg(feature = "internal")]
 pub(crate) fn plain(error: &xla_ffi_runtime::Error) -> Error {
+    use crate::error::ErrorCode;
     let code = ErrorCode::from_raw(error.code().raw());
     let code = code.unwrap_or(ErrorCode::Unknown);
     Error::new(code, error.message().to_owned())
@@ -171,7 +171,10 @@ pub(crate) fn plain(error: &xla_ffi_runtime::Error) -> Error {
 /// read or free it.
 #[cold]
 #[cfg(feature = "internal")]
-pub(crate) fn make_error(frame: &Frame<'_>, error: xla_ffi_runtime::Error) -> *mut XLA_FFI_Error {
+pub(crate) fn make_error(
+    frame: &Frame<'_>,
+    error: xla_ffi_runtime::Error,
+) -> *mut xla_ffi_sys::XLA_FFI_Error {
     // SAFETY: the frame of the current call.
     let invocation = unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) };
     if invocation.is_ok() {
