@@ -1,15 +1,15 @@
-//! The function table.
+//! The function table, and the version that it states.
 
 use crate::{
-    Layout, Revision, XLA_FFI_Api_Version, XLA_FFI_CustomOptions_Get_Args,
-    XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_DeviceMemory_Free_Args,
-    XLA_FFI_DeviceOrdinal_Get_Args, XLA_FFI_Error, XLA_FFI_Error_Create_Args,
-    XLA_FFI_Error_Destroy_Args, XLA_FFI_Error_GetDetails_Args, XLA_FFI_Future_Create_Args,
-    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args, XLA_FFI_Handler_Register_Args,
-    XLA_FFI_InternalExtension, XLA_FFI_InvokeContext_FindExtension_Args,
-    XLA_FFI_InvokeContext_Get_Args, XLA_FFI_RunId_Get_Args, XLA_FFI_State_Get_Args,
-    XLA_FFI_State_Set_Args, XLA_FFI_Stream_Get_Args, XLA_FFI_ThreadPool_NumThreads_Args,
-    XLA_FFI_ThreadPool_Schedule_Args, XLA_FFI_Type_Register_Args,
+    Layout, Revision, XLA_FFI_CustomOptions_Get_Args, XLA_FFI_DeviceMemory_Allocate_Args,
+    XLA_FFI_DeviceMemory_Free_Args, XLA_FFI_DeviceOrdinal_Get_Args, XLA_FFI_Error,
+    XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args, XLA_FFI_Error_GetDetails_Args,
+    XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args,
+    XLA_FFI_Handler_Register_Args, XLA_FFI_InternalExtension,
+    XLA_FFI_InvokeContext_FindExtension_Args, XLA_FFI_InvokeContext_Get_Args,
+    XLA_FFI_RunId_Get_Args, XLA_FFI_State_Get_Args, XLA_FFI_State_Set_Args,
+    XLA_FFI_Stream_Get_Args, XLA_FFI_ThreadPool_NumThreads_Args, XLA_FFI_ThreadPool_Schedule_Args,
+    XLA_FFI_Type_Register_Args,
 };
 
 opaque! {
@@ -255,3 +255,29 @@ impl Slot {
         !matches!(self, Self::ErrorGetDetails | Self::ErrorDestroy)
     }
 }
+
+/// Major version of the newest revision; it has been 0 in all of them.
+pub const XLA_FFI_API_MAJOR: i32 = 0;
+/// Minor version of the newest revision ([`Revision::NEWEST`](crate::Revision::NEWEST)).
+pub const XLA_FFI_API_MINOR: i32 = 5;
+
+/// A version, embedded in [`XLA_FFI_Api`](crate::XLA_FFI_Api) and
+/// [`XLA_FFI_Metadata`](crate::XLA_FFI_Metadata).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Api_Version {
+    /// Bytes of this struct that its maker filled.
+    pub struct_size: usize,
+    /// Extension chain; null so far.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Major version.
+    pub major_version: i32,
+    /// Minor version.
+    pub minor_version: i32,
+}
+layout!(XLA_FFI_Api_Version, R0.., size 24, struct_size minor_version 24 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    major_version: i32 = 16,
+    minor_version: i32 = 20,
+});

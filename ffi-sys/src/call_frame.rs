@@ -1,8 +1,8 @@
-//! The call frame: everything that a host tells a handler.
+//! The call frame: everything that a host passes to a handler, its buffers, and the future that it may return (from r2).
 
 use crate::{
-    XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_Attrs, XLA_FFI_Future, XLA_FFI_InternalExtension,
-    XLA_FFI_InvokeContext, XLA_FFI_RetType,
+    XLA_FFI_Api, XLA_FFI_Attrs, XLA_FFI_DataType, XLA_FFI_Error, XLA_FFI_InternalExtension,
+    XLA_FFI_InvokeContext,
 };
 use core::ffi::c_void;
 
@@ -135,4 +135,107 @@ layout!(XLA_FFI_CallFrame_R0 as "XLA_FFI_CallFrame", R0..=R1, size 168, struct_s
     args: XLA_FFI_Args = 40,
     rets: XLA_FFI_Rets = 80,
     attrs: XLA_FFI_Attrs = 120,
+});
+
+/// An array in host or device memory, dense and row-major whatever its layout options. The struct
+/// and `dims` die with the call; what `data` names lives until an asynchronous call completes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Buffer {
+    /// Bytes of this struct that the host filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Element type.
+    pub dtype: XLA_FFI_DataType,
+    /// First element; may be null when a dimension is 0.
+    pub data: *mut c_void,
+    /// Number of dimensions.
+    pub rank: i64,
+    /// Elements along each dimension; `rank` of them.
+    pub dims: *mut i64,
+}
+layout!(XLA_FFI_Buffer, R0.., size 48, struct_size dims 48 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    dtype: XLA_FFI_DataType = 16,
+    data: *mut c_void = 24,
+    rank: i64 = 32,
+    dims: *mut i64 = 40,
+});
+
+enumeration! {
+    /// What an entry of [`XLA_FFI_Args`](crate::XLA_FFI_Args) points to.
+    XLA_FFI_ArgType, "XLA_FFI_ArgType_" {
+        /// An [`XLA_FFI_Buffer`].
+        BUFFER = 1,
+    }
+}
+
+enumeration! {
+    /// What an entry of [`XLA_FFI_Rets`](crate::XLA_FFI_Rets) points to.
+    XLA_FFI_RetType, "XLA_FFI_RetType_" {
+        /// An [`XLA_FFI_Buffer`].
+        BUFFER = 1,
+    }
+}
+
+opaque! {
+    /// The host's half of an asynchronous call's completion.
+    XLA_FFI_Future
+}
+
+/// Arguments of `Future_Create`. The host checks for 16 bytes but writes `future` behind them:
+/// always give it this whole struct.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Future_Create_Args {
+    /// Bytes of this struct that the caller filled; upstream counts the first two fields.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Out: the future, to be returned in the call frame.
+    pub future: *mut XLA_FFI_Future,
+}
+layout!(XLA_FFI_Future_Create_Args, R2.., size 24, struct_size extension_start 16 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    future: *mut XLA_FFI_Future = 16,
+});
+
+/// Arguments of `Future_SetAvailable`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Future_SetAvailable_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// The future to complete.
+    pub future: *mut XLA_FFI_Future,
+}
+layout!(XLA_FFI_Future_SetAvailable_Args, R2.., size 24, struct_size future 24 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    future: *mut XLA_FFI_Future = 16,
+});
+
+/// Arguments of `Future_SetError`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Future_SetError_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// The future to complete.
+    pub future: *mut XLA_FFI_Future,
+    /// The error, neither null nor OK; the host owns it from here.
+    pub error: *mut XLA_FFI_Error,
+}
+layout!(XLA_FFI_Future_SetError_Args, R2.., size 32, struct_size error 32 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    future: *mut XLA_FFI_Future = 16,
+    error: *mut XLA_FFI_Error = 24,
 });

@@ -45,51 +45,39 @@ mod layout;
 
 mod api;
 mod attribute;
-mod buffer;
 mod call_frame;
-mod cancellation;
 mod collectives;
 mod context;
 mod data_type;
 mod error;
 mod extension;
 mod feature;
-mod future;
 mod handler;
 mod history;
 mod legacy;
 pub mod manifest;
-mod metadata;
 mod record;
 mod revision;
 mod state;
-mod thread_pool;
 mod types;
-mod version;
 
 pub use api::*;
 pub use attribute::*;
-pub use buffer::*;
 pub use call_frame::*;
-pub use cancellation::*;
 pub use collectives::*;
 pub use context::*;
 pub use data_type::*;
 pub use error::*;
 pub use extension::*;
 pub use feature::*;
-pub use future::*;
 pub use handler::*;
 pub use history::*;
 pub use layout::*;
 pub use legacy::*;
-pub use metadata::*;
 pub use record::*;
 pub use revision::*;
 pub use state::*;
-pub use thread_pool::*;
 pub use types::*;
-pub use version::*;
 
 /// What the package shows of itself.
 #[cfg(doctest)]
