@@ -1,9 +1,9 @@
 //! `xla-ffi bench`: what one call of a handler costs.
 
+use crate::child_process;
 use crate::engine;
 use crate::output;
 use crate::run::{CallArgs, Prepared, check};
-use crate::supervise;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::process::ExitCode;
@@ -37,10 +37,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
     if let Some(pipe) = args.call.supervised {
-        return Ok(supervise::child(pipe, || here(args)));
+        return Ok(child_process::child(pipe, || here(args)));
     }
     if !args.in_this_process {
-        return supervise::again(Duration::from_secs(args.call.time_limit));
+        return child_process::again(Duration::from_secs(args.call.time_limit));
     }
     here(args)?;
     Ok(ExitCode::SUCCESS)
@@ -59,16 +59,16 @@ fn here(args: &Args) -> Result<()> {
     })?;
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
-    supervise::calls(format_args!("the handler"));
+    child_process::calls(format_args!("the handler"));
     let mut call = prepared.call().prepare()?;
     drop(prepared);
-    supervise::calls(format_args!("the handler"));
+    child_process::calls(format_args!("the handler"));
     let mut beat = Instant::now();
     // The time limit is of one call, not of all of them.
     let mut goes_on = |now: Instant| {
         if now.duration_since(beat) > BEAT {
             beat = now;
-            supervise::calls(format_args!("the handler"));
+            child_process::calls(format_args!("the handler"));
         }
     };
     for _ in 0..args.warmup {
@@ -83,7 +83,7 @@ fn here(args: &Args) -> Result<()> {
         outcome?;
         goes_on(end);
     }
-    supervise::enters(format_args!("the handler, after its last call,"));
+    child_process::enters(format_args!("the handler, after its last call,"));
     call.into_rets()?;
     check(&runtime)?;
     let Some(summary) = Summary::of(nanoseconds, clock()) else {

@@ -3,11 +3,11 @@
 mod checks;
 mod subject;
 
+use crate::child_process;
 use crate::device::Device;
 use crate::engine;
 use crate::output;
 use crate::run::CallArgs;
-use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, bail};
 use checks::{CHECKS, Verdict};
@@ -48,7 +48,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let target = Target::read(&args.call.lib)?;
     if let (Some(pipe), Some(name)) = (args.call.supervised, &args.only) {
-        return Ok(supervise::child(pipe, || check_here(args, &target, name)));
+        return Ok(child_process::child(pipe, || {
+            check_here(args, &target, name)
+        }));
     }
     let names: Vec<HandlerName> = match &args.call.handler {
         Some(name) => vec![name.clone()],
@@ -131,7 +133,7 @@ fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
     let subject = Subject::new(&args.call, target, handler)?.map_err(anyhow::Error::msg)?;
     let check = CHECKS.iter().find(|(known, _)| *known == name);
     let (_, check) = check.context("no check has this name")?;
-    supervise::enters(format_args!("the handler"));
+    child_process::enters(format_args!("the handler"));
     output::json(&json!(check(&subject)))
 }
 
@@ -160,7 +162,7 @@ fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Li
         if let (None, HandlerName::Name(name)) = (&args.handler, handler) {
             options.push(format!("--handler={name}"));
         }
-        let verdict = match supervise::ask_again(limit, &options) {
+        let verdict = match child_process::ask_again(limit, &options) {
             Ok(answer) => serde_json::from_value(answer.unwrap_or_default())?,
             Err(crash) => Verdict::Fail(crate::output::error_text(&crash)),
         };

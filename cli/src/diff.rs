@@ -1,7 +1,7 @@
 //! `xla-ffi diff`: what callers notice when a newer build of a library takes the place of an older one.
 
 use crate::target::HandlerName;
-use crate::{ask, output};
+use crate::{output, probe};
 use anyhow::bail;
 use serde_json::json;
 use std::fmt::Write;
@@ -169,7 +169,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
         .collect();
     let mut candidates = examination.candidates(&named);
     if !args.no_run && examination.facts.machine.is_this() {
-        let asking = ask::Asking {
+        let asking = probe::Asking {
             path,
             limit: Duration::from_secs(args.timeout),
             wanted: &Revision::ALL[1..],

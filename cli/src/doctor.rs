@@ -8,11 +8,11 @@ mod range;
 mod report;
 mod wheel;
 
-use crate::forms::{Form, Format, Told, github, sarif};
-use crate::known::Files;
+use crate::baseline::Files;
+use crate::report_format::{Form, Format, Told, github, sarif};
 use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
-use crate::{ask, output};
+use crate::{output, probe};
 use gate::{Decision, Item, Threshold};
 use json::to_json;
 use range::Range;
@@ -280,10 +280,10 @@ impl Judging<'_> {
             ));
         } else if !examination.facts.machine.is_this() {
             let why = format!("the library is built for {}", examination.facts.machine);
-            ask::skip_all(&mut candidates, &why);
+            probe::skip_all(&mut candidates, &why);
         } else {
             let limit = Duration::from_secs(args.timeout);
-            let asking = ask::Asking {
+            let asking = probe::Asking {
                 path,
                 limit,
                 wanted: &wanted,
@@ -296,7 +296,7 @@ impl Judging<'_> {
             let told = answers::traits(subject, &examination.manifests);
             examination.findings.extend(told);
         }
-        let broken = ask::broken(&examination.findings).cloned();
+        let broken = probe::broken(&examination.findings).cloned();
         let verdicts: Vec<Verdict> = versions
             .iter()
             .filter_map(|version| Some((*version, jaxlib(version)?)))

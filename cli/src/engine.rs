@@ -1,9 +1,9 @@
 //! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
 
+use crate::child_process;
 use crate::device::Device;
 use crate::refuse;
 use crate::run::{CallArgs, Ret};
-use crate::supervise;
 use crate::target::Target;
 use anyhow::Result;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -123,15 +123,15 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     let chosen = target.choose(args.handler.as_ref())?;
     let arguments = args.arguments()?;
     let (rets, names) = args.results(chosen.manifest, &arguments)?;
-    supervise::enters(format_args!("the library, while it was loaded,"));
+    child_process::enters(format_args!("the library, while it was loaded,"));
     let library = Runtime::default().open(&args.lib)?;
     let bundle = chosen.bundle(&library)?;
-    supervise::enters(format_args!(
+    child_process::enters(format_args!(
         "the plugin {}, while it was loaded,",
         plugin.display()
     ));
     let client = Plugin::load(plugin)?.client()?;
-    supervise::enters(format_args!("the handler"));
+    child_process::enters(format_args!("the handler"));
     for user_type in &args.types {
         client.register_type_of(
             &library,

@@ -2,7 +2,7 @@
 
 use crate::run::{UserType, parse_type};
 use crate::target::{Chosen, FORGOTTEN, HandlerName, Target};
-use crate::{ask, output};
+use crate::{output, probe};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -53,12 +53,12 @@ impl Reception {
             .find(|finding| finding.problem == Problem::DoesNotLoad);
         let why = does_not_load.map(|finding| &finding.why);
         match elsewhere.as_ref().or(why) {
-            Some(why) => ask::skip_all(std::slice::from_mut(&mut candidate), why),
+            Some(why) => probe::skip_all(std::slice::from_mut(&mut candidate), why),
             None => asking(examination, types).one(&mut candidate),
         }
         candidate.learn_state();
         // r0 asks nothing: but for this, it would take a handler whose library does not load.
-        let broken = ask::broken(&examination.findings);
+        let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let on = (revision, Level::Proved);
             let compiled_with = &examination.compiled_with;
@@ -143,10 +143,10 @@ impl Reception {
 }
 
 /// How a library is asked.
-fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> ask::Asking<'a> {
-    ask::Asking {
+fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe::Asking<'a> {
+    probe::Asking {
         path: &examination.path,
-        limit: ask::LIMIT,
+        limit: probe::LIMIT,
         wanted: &Revision::ALL[1..],
         types,
     }
@@ -318,7 +318,7 @@ fn problems(
         }
         let why = match asked.version_and_traits() {
             Err(why) => why.to_owned(),
-            Ok(((major, minor), _)) => match ask::broken(&examination.findings) {
+            Ok(((major, minor), _)) => match probe::broken(&examination.findings) {
                 Some(finding) => format!("{}: {}", finding.what, finding.why),
                 None => format!("it answers {major}.{minor}"),
             },

@@ -7,24 +7,24 @@
 #![deny(clippy::print_stdout)]
 
 mod abi;
-mod ask;
+mod baseline;
 mod bench;
 mod check;
+mod child_process;
 mod completions;
 mod contract;
 mod device;
 mod diff;
 mod doctor;
 mod engine;
-mod forms;
 mod inspect;
-mod known;
 mod new;
 mod output;
+mod probe;
 mod replay;
+mod report_format;
 mod run;
 mod stubs;
-mod supervise;
 mod target;
 
 use clap::error::ErrorKind;
@@ -62,7 +62,7 @@ enum Command {
     New(new::Args),
     /// Ask a library something in this child process.
     #[command(hide = true)]
-    Ask(ask::Args),
+    Ask(probe::Args),
     /// Write what a shell needs to complete command lines of this program.
     Completions(completions::Args),
 }
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
         Command::Abi(args) => abi::run(&args),
         Command::Stubs(args) => done(stubs::run(&args)),
         Command::New(args) => done(new::run(&args)),
-        Command::Ask(args) => Ok(ask::child(&args)),
+        Command::Ask(args) => Ok(probe::child(&args)),
         Command::Completions(args) => done(completions::run(&args, Cli::command())),
     };
     match outcome {

@@ -49,7 +49,7 @@ pub(crate) fn commands(text: &str) -> Result<()> {
 /// Writes an answer for programs.
 pub(crate) fn json(value: &Value) -> Result<()> {
     let own = "the pipe to this program's first process, which foreign code has closed";
-    if crate::supervise::answers(value).context(own)? {
+    if crate::child_process::answers(value).context(own)? {
         return Ok(());
     }
     ANSWERED.store(true, Ordering::Relaxed);

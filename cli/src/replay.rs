@@ -1,15 +1,15 @@
 //! `xla-ffi run LIB --replay`: recorded calls again, on the embedded runtime, and whether they give the same.
 
-mod answer;
+mod compare;
 mod library;
 mod plan;
 mod value;
 
+use crate::child_process;
 use crate::run::Args;
-use crate::supervise;
 use crate::target::{Chosen, HandlerName, Target};
-use answer::{Answer, compare};
 use anyhow::{Context, Result, anyhow, bail};
+use compare::{Answer, compare};
 use plan::{Plan, Symbols, chosen, symbols};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
             let answer = answer.with_context(|| entry.path.display().to_string())?;
             Ok((recorded, answer))
         });
-        supervise::enters(format_args!("xla-ffi itself, between calls,"));
+        child_process::enters(format_args!("xla-ffi itself, between calls,"));
         // One file does not keep the others from being replayed.
         let (recorded, answer) = match replayed {
             Ok(replayed) if told => replayed,
@@ -125,7 +125,7 @@ impl<'a> Replay<'a> {
             )));
         }
         let handler = self.handler(call)?;
-        supervise::enters(format_args!("{}", call.title()));
+        child_process::enters(format_args!("{}", call.title()));
         let attributes = value::attributes(&call.attributes)?;
         if handler.bundle().get(stage).is_none() {
             return Ok(Answer::Differs(format!(
@@ -135,7 +135,7 @@ impl<'a> Replay<'a> {
         }
         let title = call.title();
         if stage == Stage::Instantiate {
-            supervise::calls(format_args!("{title}"));
+            child_process::calls(format_args!("{title}"));
             // Whatever the host was: it passed them.
             return Ok(match handler.instantiate_any(&attributes) {
                 Ok(executable) => {
@@ -152,10 +152,10 @@ impl<'a> Replay<'a> {
             None => handler.instantiate_any(&attributes)?,
         };
         let made = self.call(recorded, &executable)?;
-        supervise::calls(format_args!("{title}"));
+        child_process::calls(format_args!("{title}"));
         let came = made.run();
         // Large results are not compared in the call's own time.
-        supervise::enters(format_args!("{title}"));
+        child_process::enters(format_args!("{title}"));
         let answer = match came {
             Err(error) if is_ours(&error) => return Err(error.into()),
             Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
@@ -224,7 +224,7 @@ impl<'a> Replay<'a> {
         let key = revision as u8;
         if !self.hosts.contains_key(&key) {
             let runtime = Runtime::new(revision);
-            supervise::enters(format_args!("the library, while it was loaded,"));
+            child_process::enters(format_args!("the library, while it was loaded,"));
             let library = runtime.open(&self.args.call.lib)?;
             for user_type in &self.args.call.types {
                 library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
@@ -237,7 +237,7 @@ impl<'a> Replay<'a> {
         if let Some(handler) = handlers.get(&symbols) {
             return Ok(handler.clone());
         }
-        supervise::enters(format_args!("handler {}", call.handler));
+        child_process::enters(format_args!("handler {}", call.handler));
         let handler = chosen.load(library)?;
         handlers.insert(symbols, handler.clone());
         Ok(handler)

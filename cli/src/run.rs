@@ -1,11 +1,11 @@
 //! `xla-ffi run`: one handler on the embedded runtime, or on a real XLA behind a PJRT plugin.
 
+use crate::child_process;
 use crate::contract;
 use crate::device::{Device, Opened};
 use crate::engine::{self, Engine};
 use crate::output;
 use crate::replay;
-use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeSet;
@@ -185,10 +185,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         engine::only_embedded(&args.call, "run --replay");
     }
     if let Some(pipe) = args.call.supervised {
-        return Ok(supervise::child(pipe, || here(args)));
+        return Ok(child_process::child(pipe, || here(args)));
     }
     if !args.in_this_process {
-        return supervise::again(Duration::from_secs(args.call.time_limit));
+        return child_process::again(Duration::from_secs(args.call.time_limit));
     }
     here(args)?;
     Ok(ExitCode::SUCCESS)
@@ -211,7 +211,7 @@ fn here(args: &Args) -> Result<()> {
         }
         Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
     };
-    supervise::enters(format_args!("the handler has returned; xla-ffi itself"));
+    child_process::enters(format_args!("the handler has returned; xla-ffi itself"));
     let mut text: String = names
         .iter()
         .zip(&rets)
@@ -354,7 +354,7 @@ impl Prepared {
             Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
             _ => Runtime::new(revision),
         };
-        supervise::enters(format_args!("the library, while it was loaded,"));
+        child_process::enters(format_args!("the library, while it was loaded,"));
         let library: Library = runtime.open(&args.lib)?;
         for user_type in &args.types {
             library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
@@ -363,7 +363,7 @@ impl Prepared {
         let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
         let attributes = args.attrs.clone().unwrap_or_default();
         let limit = Duration::from_secs(args.time_limit);
-        supervise::calls(format_args!("the handler"));
+        child_process::calls(format_args!("the handler"));
         let executable = handler.instantiate(&attributes)?;
         Ok(Self {
             runtime,
@@ -433,12 +433,12 @@ impl Prepared {
 
     fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
         let call = self.call().unwritten(unwritten);
-        supervise::calls(format_args!("the handler"));
+        child_process::calls(format_args!("the handler"));
         match device.run(call) {
             Ok(outcome) => {
                 let metadata = self.executable.handler().metadata();
                 if metadata.is_some_and(Metadata::is_command_buffer_compatible) {
-                    supervise::calls(format_args!("the handler"));
+                    child_process::calls(format_args!("the handler"));
                     device.check_capture(self.call())?;
                 }
                 Ok(outcome.rets)

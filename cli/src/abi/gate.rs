@@ -1,8 +1,8 @@
 //! What `abi check` found about a file, and whether it stops a release: known findings do not.
 
 use super::Threshold;
-use crate::forms::{self, Told};
-use crate::known::{self, Lists};
+use crate::baseline::{self, Lists};
+use crate::report_format::{self, Told};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue::{CATALOGUE, Rule};
@@ -10,8 +10,8 @@ use xla_ffi_abi::diff::Change;
 use xla_ffi_abi::meaning::Harm;
 
 /// Every number that `abi check` gives.
-pub(super) fn rules() -> Vec<forms::Rule> {
-    let rules = CATALOGUE.iter().map(|rule| forms::Rule {
+pub(super) fn rules() -> Vec<report_format::Rule> {
+    let rules = CATALOGUE.iter().map(|rule| report_format::Rule {
         id: rule.id,
         name: rule.name.to_owned(),
         meaning: rule.meaning,
@@ -120,7 +120,7 @@ impl Checked {
                 },
                 message: found.message.clone(),
                 path: self.path.display().to_string(),
-                key: known::key(id, &file, &found.subject),
+                key: baseline::key(id, &file, &found.subject),
                 known,
             };
             self.notes.extend(

@@ -2,8 +2,8 @@
 
 use super::Args;
 use super::gate::{Decision, Item};
-use crate::forms::{Rule, Told};
-use crate::known;
+use crate::baseline;
+use crate::report_format::{Rule, Told};
 use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_doctor::{CATALOGUE, Weight};
 
@@ -42,7 +42,7 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
     Told {
         id: UNREADABLE.id,
         level: "error",
-        key: known::key(UNREADABLE.id, name, "library"),
+        key: baseline::key(UNREADABLE.id, name, "library"),
         message,
         path,
         known: None,

@@ -2,7 +2,7 @@
 //! with its reason, and those of the baseline.
 
 use super::Judged;
-use crate::known::{self, Lists};
+use crate::baseline::{self, Lists};
 use xla_ffi_doctor::{Finding, Level, Loads, Problem, Subject, Weight};
 
 /// From which weight on a finding fails the gate.
@@ -31,7 +31,7 @@ pub(crate) struct Item {
 impl Item {
     /// `XF204 libmine.so/my_op`, by which lists know it.
     pub(crate) fn key(&self) -> String {
-        known::key(self.finding.problem.id(), &self.library, self.subject())
+        baseline::key(self.finding.problem.id(), &self.library, self.subject())
     }
 
     /// What it is about, as lists name it.
@@ -89,7 +89,7 @@ pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
     // What a refusal follows from is said once.
     let is_told = |handler: &str| {
         let own = Subject::Handler(handler.to_owned());
-        crate::ask::broken(findings).is_some()
+        crate::probe::broken(findings).is_some()
             || findings
                 .iter()
                 .any(|found| found.problem == Problem::NotExported && found.subject == own)

@@ -1,8 +1,8 @@
 //! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
 //! that kills its process or hangs is a finding.
 
+use crate::child_process;
 use crate::run::UserType;
-use crate::supervise;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -210,8 +210,8 @@ pub(crate) struct Args {
 
 /// Asks, in the child process.
 pub(crate) fn child(args: &Args) -> ExitCode {
-    supervise::child(args.supervised, || {
-        supervise::calls(format_args!("the library"));
+    child_process::child(args.supervised, || {
+        child_process::calls(format_args!("the library"));
         let said = match serde_json::from_str(&args.question)? {
             Question::Load => {
                 let error = Runtime::new(Revision::NEWEST).open(&args.lib).err();
@@ -243,7 +243,7 @@ pub(crate) fn child(args: &Args) -> ExitCode {
 fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<Value> {
     let question = serde_json::to_string(question)?;
     let arguments: [OsString; 3] = ["ask".into(), path.into(), question.into()];
-    Ok(supervise::ask(limit, arguments.into())?.unwrap_or_default())
+    Ok(child_process::ask(limit, arguments.into())?.unwrap_or_default())
 }
 
 /// Of what was found, that which keeps the library as a whole from loading.
