@@ -1,187 +1,17 @@
 //! What changed between two sets of layouts, classified.
 
+mod added_field;
 mod layout;
 mod names;
-mod place;
 mod rename;
 
-use crate::meaning::{self, Effect};
+pub use crate::change::{Change, Class, Subject};
+
+use crate::meaning;
 use crate::model::Abi;
 use crate::spelling;
 use layout::Diff;
 use rename::Renames;
-use serde::Serialize;
-use std::fmt;
-
-/// The class of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Class {
-    /// A struct, enumeration, function, function type or name that was not there.
-    Added,
-    /// A field behind all others.
-    AddedAtEnd,
-    /// A field between others.
-    Inserted,
-    /// A field at another offset.
-    Moved,
-    /// Another size.
-    Resized,
-    /// The same size, another type.
-    Retyped,
-    /// The same thing under another name.
-    Renamed,
-    /// No longer there.
-    Removed,
-    /// An enumerator that was not there.
-    EnumValueAdded,
-    /// An enumerator with another value.
-    EnumValueChanged,
-    /// An enumerator under another name.
-    EnumValueRenamed,
-    /// An enumerator that is no longer there.
-    EnumValueRemoved,
-    /// `STRUCT_SIZE` counts up to another field.
-    SizeMacroChanged,
-    /// Another value of a macro or a free enumerator.
-    ConstantChanged,
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Added => "added",
-            Self::AddedAtEnd => "added at end",
-            Self::Inserted => "inserted",
-            Self::Moved => "moved",
-            Self::Resized => "resized",
-            Self::Retyped => "retyped",
-            Self::Renamed => "renamed",
-            Self::Removed => "removed",
-            Self::EnumValueAdded => "enum value added",
-            Self::EnumValueChanged => "enum value changed",
-            Self::EnumValueRenamed => "enum value renamed",
-            Self::EnumValueRemoved => "enum value removed",
-            Self::SizeMacroChanged => "size macro changed",
-            Self::ConstantChanged => "constant changed",
-        })
-    }
-}
-
-impl Serialize for Class {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// What sort of thing a change is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Subject {
-    /// A whole struct.
-    Struct,
-    /// A field of a struct.
-    Field,
-    /// A function pointer in a table.
-    Slot,
-    /// A type that only the host knows.
-    Opaque,
-    /// An enumeration or an enumerator.
-    Enum,
-    /// A function type.
-    Function,
-    /// A function that is declared, which stands in no slot.
-    Prototype,
-    /// A typedef.
-    Alias,
-    /// A variable that is declared, which others have.
-    Variable,
-    /// A number.
-    Constant,
-}
-
-/// One change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
-    /// Its class.
-    pub class: Class,
-    /// What it is about.
-    pub subject: Subject,
-    /// The struct, enumeration or other thing, by its newer name.
-    pub owner: String,
-    /// The field or enumerator in it.
-    pub member: Option<String>,
-    /// How it was.
-    pub was: Option<String>,
-    /// How it is.
-    pub now: Option<String>,
-    /// How it was declared, as C spells it, where it is a field or a type.
-    pub was_c: Option<String>,
-    /// How it is declared, as C spells it.
-    pub now_c: Option<String>,
-    /// Whether it only follows from another change in the list.
-    pub follows: bool,
-    /// What it means where handler and runtime differ.
-    pub effect: Effect,
-}
-
-impl Change {
-    fn new(class: Class, subject: Subject, owner: &str) -> Self {
-        Self {
-            class,
-            subject,
-            owner: owner.to_owned(),
-            member: None,
-            was: None,
-            now: None,
-            was_c: None,
-            now_c: None,
-            follows: false,
-            effect: Effect::default(),
-        }
-    }
-
-    fn member(mut self, member: &str) -> Self {
-        self.member = Some(member.to_owned());
-        self
-    }
-
-    fn was(mut self, was: impl Into<String>) -> Self {
-        self.was = Some(was.into());
-        self
-    }
-
-    fn now(mut self, now: impl Into<String>) -> Self {
-        self.now = Some(now.into());
-        self
-    }
-
-    fn follows(mut self, follows: bool) -> Self {
-        self.follows = follows;
-        self
-    }
-
-    /// `XLA_FFI_Buffer.rank`, or the owner alone.
-    #[must_use]
-    pub fn path(&self) -> String {
-        match &self.member {
-            Some(member) => format!("{}.{member}", self.owner),
-            None => self.owner.clone(),
-        }
-    }
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.path())?;
-        match (&self.was, &self.now) {
-            (Some(was), Some(now)) => write!(f, ", was {was}, is {now}"),
-            (Some(was), None) => write!(f, ", was {was}"),
-            (None, Some(now)) => write!(f, ", is {now}"),
-            (None, None) => Ok(()),
-        }
-    }
-}
 
 /// How far two headers are apart: changes that follow from others hardly count.
 #[must_use]
@@ -248,7 +78,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     for change in &mut changes {
         change.effect = meaning::effect_of(change);
     }
-    place::judge(&renamed, new, &mut changes);
+    added_field::judge(&renamed, new, &mut changes);
     spell(&renamed, new, &mut changes);
     changes.sort_by_key(|change| change.follows);
     changes

@@ -1,22 +1,16 @@
 //! Reads the layouts in the debug information of a built library.
 
-mod budget;
 mod types;
 mod unit;
 
 use crate::header::Error;
 use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::Abi;
-use budget::Budget;
-use gimli::{AbbreviationsCacheStrategy, DebuggingInformationEntry, EndianSlice, RunTimeEndian};
+use gimli::{AbbreviationsCacheStrategy, EndianSlice, RunTimeEndian};
 use object::{BinaryFormat, CompressionFormat, Object, ObjectKind, ObjectSection};
 use std::collections::BTreeSet;
+use types::{Budget, Dwarf, Unit};
 use unit::UnitReader;
-
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
-type Unit<'a> = gimli::Unit<Slice<'a>>;
-type Entry<'a, 'b> = DebuggingInformationEntry<'b, 'b, Slice<'a>>;
 
 impl From<gimli::Error> for Error {
     fn from(error: gimli::Error) -> Self {

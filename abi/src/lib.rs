@@ -7,6 +7,7 @@
 compile_error!("xla-ffi-abi and the crates that depend on it need a POSIX system");
 
 pub mod catalogue;
+mod change;
 mod clang;
 pub mod declared;
 pub mod diff;

@@ -2,83 +2,10 @@
 //!
 //! The answer depends on who fills a struct and who reads it, so every struct has a role.
 
-use crate::diff::{Change, Class, Subject};
-use serde::Serialize;
-use std::fmt;
+pub use crate::change::{Effect, Harm, Meaning};
+
+use crate::change::{Change, Class, Subject};
 use xla_ffi_sys::Revision;
-
-/// How bad a change is for one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Harm {
-    /// Nothing happens at run time.
-    #[default]
-    None,
-    /// Something is missing; what does not use it works.
-    Lacks,
-    /// Wrong bytes are read or written, or the wrong function is called.
-    Breaks,
-}
-
-impl fmt::Display for Harm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "harmless",
-            Self::Lacks => "lacks",
-            Self::Breaks => "breaks",
-        })
-    }
-}
-
-impl Serialize for Harm {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// One direction.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Meaning {
-    /// How bad.
-    pub harm: Harm,
-    /// Why, in one sentence.
-    pub why: String,
-}
-
-/// Both directions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Effect {
-    /// A handler built before the change, in a runtime from after it.
-    pub old_on_new: Meaning,
-    /// A handler built after the change, in a runtime from before it.
-    pub new_on_old: Meaning,
-}
-
-impl Effect {
-    fn new(old: (Harm, &str), new: (Harm, &str)) -> Self {
-        Self {
-            old_on_new: Meaning {
-                harm: old.0,
-                why: old.1.to_owned(),
-            },
-            new_on_old: Meaning {
-                harm: new.0,
-                why: new.1.to_owned(),
-            },
-        }
-    }
-
-    fn both(harm: Harm, why: &str) -> Self {
-        Self::new((harm, why), (harm, why))
-    }
-}
-
-impl Effect {
-    /// The worse of the two directions.
-    #[must_use]
-    pub fn harm(&self) -> Harm {
-        self.old_on_new.harm.max(self.new_on_old.harm)
-    }
-}
 
 /// A field in bytes that were padding before: nothing else moves.
 pub(crate) fn in_padding(owner: &str) -> Effect {

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xla_ffi_abi::declared::EDITIONS;
-use xla_ffi_abi::diff;
+use xla_ffi_abi::declared::{EDITIONS, Edition, witnesses};
 use xla_ffi_abi::header::{Error, Source};
 use xla_ffi_abi::model::{Abi, Header};
-use xla_ffi_abi::{snapshot, spelling};
+use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_abi::{diff, spelling};
+use xla_ffi_sys::JAXLIBS;
 use xla_ffi_testing::compiler::works;
-use xla_ffi_testing::headers::{self, api_folder};
+use xla_ffi_testing::headers::{self, api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
 /// Compiles `text`; gives what the compiler said when it refuses.
@@ -378,6 +379,61 @@ fn what_the_model_spells_in_c_is_read_back() {
                 return skip("what_the_model_spells_in_c_is_read_back", &why);
             }
             Err(error) => panic!("{name}: {error}\n{}", spelled(&known.abi)),
+        }
+    }
+}
+
+#[test]
+fn every_jaxlib_has_the_header_of_its_edition() {
+    let test = "every_jaxlib_has_the_header_of_its_edition";
+    let Some(headers) = folder_or_skip(test) else {
+        return;
+    };
+    let mut seen = BTreeSet::new();
+    for version in witnesses(&JAXLIBS) {
+        let folder = api_folder(&headers, version);
+        for header in Header::ALL {
+            let path = folder.join(header.file_name());
+            if !path.is_file() {
+                continue;
+            }
+            let edition = Edition::of_jaxlib(header, version).unwrap();
+            let abi = match Source::open(&path, &[]).unwrap().read() {
+                Ok(abi) => abi,
+                Err(Error::Missing(why)) => return skip(test, &why),
+                Err(error) => panic!("{version} {header}: {error}"),
+            };
+            let lines = diff::differences(&edition.declared(), &abi);
+            assert!(lines.is_empty(), "{version} {header}: {lines:#?}");
+            match snapshot::identify(&abi).unwrap() {
+                Verdict::Known(known) => assert_eq!(known.edition, edition),
+                Verdict::Unknown { changes, .. } => panic!("{version} {header}: {changes:#?}"),
+            }
+            seen.insert(edition.name());
+        }
+    }
+    assert!(!seen.is_empty(), "there are no headers");
+}
+
+#[test]
+fn committed_headers_are_the_newest_revision() {
+    let folder = root().join("include/xla/ffi/api");
+    for (header, expected) in [
+        (Header::Main, "r10"),
+        (Header::Record, "record-0.2"),
+        (Header::Collectives, "collectives-0.2"),
+    ] {
+        let source = Source::open(&folder.join(header.file_name()), &[]).unwrap();
+        let abi = match source.read() {
+            Ok(abi) => abi,
+            Err(Error::Missing(why)) => {
+                return skip("committed_headers_are_the_newest_revision", &why);
+            }
+            Err(error) => panic!("{header}: {error}"),
+        };
+        match snapshot::identify(&abi).unwrap() {
+            Verdict::Known(snapshot) => assert_eq!(snapshot.edition.name(), expected),
+            Verdict::Unknown { changes, .. } => panic!("{header}: {changes:#?}"),
         }
     }
 }

@@ -1,6 +1,5 @@
 //! A handler to judge: what is known of it, and what it answered.
 
-use crate::verdict::Behaviour;
 use serde::Serialize;
 use xla_ffi_sys::Revision;
 
@@ -49,6 +48,57 @@ pub enum Outcome {
         /// Why.
         why: String,
     },
+}
+
+/// How a handler answers the question for its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// It answers what the runtime speaks.
+    Negotiates,
+    /// It answers the version of the header that it was compiled with.
+    Fixed(i32),
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Behaviour {
+    /// From what a handler answered.
+    #[must_use]
+    pub fn of(answers: &[Answer]) -> Self {
+        let mut minors: Vec<i32> = answers
+            .iter()
+            .filter_map(|answer| match answer.outcome {
+                Outcome::Accepted {
+                    version: (0, minor),
+                    ..
+                } => Some(minor),
+                _ => None,
+            })
+            .collect();
+        minors.sort_unstable();
+        minors.dedup();
+        match minors.as_slice() {
+            [] => Self::Unknown,
+            [only] => {
+                // One answer to runtimes of several versions, or taken by one and refused by others.
+                let asked = answers
+                    .iter()
+                    .filter(|answer| {
+                        matches!(
+                            answer.outcome,
+                            Outcome::Accepted { .. } | Outcome::Refused { .. }
+                        )
+                    })
+                    .count();
+                if asked > 1 {
+                    Self::Fixed(*only)
+                } else {
+                    Self::Unknown
+                }
+            }
+            _ => Self::Negotiates,
+        }
+    }
 }
 
 /// Whether a handler uses something, and how that is known.

@@ -3,7 +3,6 @@
 
 mod handler;
 mod legacy;
-mod loading;
 mod operands;
 mod system;
 
@@ -106,7 +105,6 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
         handler::all(was, now, &mut list);
         legacy::all(was, now, &mut list);
     }
-    loading::compare(old, new, &mut list);
     system::compare(old, new, &mut list);
     answers(old, new, &mut list);
     let mut found = list.found;

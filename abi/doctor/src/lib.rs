@@ -18,10 +18,10 @@ mod threads;
 mod verdict;
 pub mod wheel;
 
-pub use candidate::{Answer, Candidate, Outcome, Use};
+pub use candidate::{Answer, Behaviour, Candidate, Outcome, Use};
 pub use catalogue::{CATALOGUE, Entry};
 pub use difference::{Build, Difference, Step, differences};
 pub use examination::Examination;
 pub use finding::{Finding, Level, Problem, Subject, Weight};
 pub use release::{RELEASES, glibc};
-pub use verdict::{Behaviour, Loads, Verdict, jaxlib, verdict};
+pub use verdict::{Loads, Verdict, jaxlib, verdict};

@@ -1,10 +1,8 @@
 //! What a built library tells without running: symbols, the libraries and versions that it needs,
 //! search paths, flags of the dynamic linker.
 
-mod elf;
-mod mach_o;
+mod format;
 mod machine;
-mod pe;
 mod signature;
 mod surroundings;
 
@@ -159,10 +157,10 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
         return kind("it is a static archive; link it with -shared");
     }
     let (system, processor) = match FileKind::parse(bytes) {
-        Ok(FileKind::Elf64) => (System::Linux, elf::processor(bytes)?),
-        Ok(FileKind::MachO64) => (System::MacOs, mach_o::processor(bytes)?),
-        Ok(FileKind::Pe64) => (System::Windows, pe::processor(bytes)?),
-        Ok(FileKind::MachOFat32 | FileKind::MachOFat64) => return mach_o::parts(bytes),
+        Ok(FileKind::Elf64) => (System::Linux, format::elf_processor(bytes)?),
+        Ok(FileKind::MachO64) => (System::MacOs, format::mach_o_processor(bytes)?),
+        Ok(FileKind::Pe64) => (System::Windows, format::pe_processor(bytes)?),
+        Ok(FileKind::MachOFat32 | FileKind::MachOFat64) => return format::fat_parts(bytes),
         Ok(FileKind::Elf32) => {
             return kind("it is a 32-bit ELF file; jaxlib runs on 64-bit systems");
         }
@@ -198,9 +196,9 @@ pub(crate) fn read_parts(path: &Path, parts: &[Part<'_>]) -> Result<Facts, Error
         return Err(Fault::Kind("it is a fat file without a part".to_owned()).of(path));
     };
     let facts = match first.machine.system {
-        System::Linux => elf::facts(first.bytes),
-        System::MacOs => mach_o::facts(first.bytes),
-        System::Windows => pe::facts(first.bytes),
+        System::Linux => format::elf_facts(first.bytes),
+        System::MacOs => format::mach_o_facts(first.bytes),
+        System::Windows => format::pe_facts(first.bytes),
     };
     let mut facts = facts.map_err(|fault| fault.of(path))?;
     facts.machine = first.machine;

@@ -1,13 +1,9 @@
 //! Findings about how a library is linked.
 
-mod apple;
-mod windows;
-
-pub(crate) use windows::is_debug_runtime;
-
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
-use crate::library::{Facts, Needed, Surroundings, System};
+use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System};
 use crate::release::dotted;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub(crate) fn findings(
@@ -36,8 +32,8 @@ pub(crate) fn findings(
     flags(facts, findings);
     match facts.machine.system {
         System::Linux => {}
-        System::MacOs => apple::findings(facts, findings),
-        System::Windows => windows::findings(path, facts, findings),
+        System::MacOs => macos(facts, findings),
+        System::Windows => windows(path, facts, findings),
     }
 }
 
@@ -253,5 +249,166 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
             "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
             "DF_STATIC_TLS: its thread-locals take part of the program's reserve",
         ));
+    }
+}
+
+/// The oldest macOS of jaxlib's wheels, by processor: `macosx_11_0_arm64`, and `macosx_10_14_x86_64` as long as there
+/// were any (up to jaxlib 0.4.38).
+fn oldest_of_jaxlib(processor: Processor) -> [u32; 2] {
+    match processor {
+        Processor::Aarch64 => [11, 0],
+        Processor::X86_64 => [10, 14],
+    }
+}
+
+/// What macOS asks of a library: where its libraries are looked for, how old a system may be, and a signature.
+fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
+    macos_search(facts, findings);
+    let Some(apple) = &facts.apple else { return };
+    let processor = facts.machine.processor;
+    let of_jaxlib = oldest_of_jaxlib(processor);
+    match &apple.oldest {
+        Some(oldest) if oldest.as_slice() > &of_jaxlib[..] => findings.push(
+            Finding::risk(
+                Problem::DeploymentTarget,
+                format!(
+                    "it asks for macOS {}, jaxlib's own wheels for {}",
+                    dotted(oldest),
+                    dotted(&of_jaxlib)
+                ),
+                "its deployment target; an older macOS may lack what it calls, and refuses it then",
+            )
+            .fix(format!(
+                "build it with MACOSX_DEPLOYMENT_TARGET={} or -mmacosx-version-min={0}",
+                dotted(&of_jaxlib)
+            )),
+        ),
+        Some(_) => {}
+        None => findings.push(Finding::new(
+            Level::Unknown,
+            Weight::Note,
+            Problem::DeploymentTarget,
+            "the oldest macOS that it runs on",
+            "it states no deployment target (LC_BUILD_VERSION, LC_VERSION_MIN_MACOSX)",
+        )),
+    }
+    let needs_one = processor == Processor::Aarch64;
+    let finding = match &apple.signature {
+        Signature::Missing if needs_one => Some((
+            "its code is not signed, so no Mac with an Arm processor loads it",
+            "there is no LC_CODE_SIGNATURE".to_owned(),
+        )),
+        Signature::Broken(why) => Some((
+            "its code signature does not fit its code, so macOS ends the process that loads it",
+            format!("{why}: strip, install_name_tool or an editor changed it after it was signed"),
+        )),
+        _ => None,
+    };
+    if let Some((what, why)) = finding {
+        findings.push(
+            Finding::failure(Problem::CodeSignature, what, why)
+                .fix("sign it last of all: codesign --force --sign - FILE"),
+        );
+    }
+}
+
+/// Libraries that are looked for where other machines need not have them.
+fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
+    for name in &facts.needs {
+        let risk = |what: String, why: &str| Finding::risk(Problem::SearchPath, what, why);
+        let finding = if name.starts_with("/usr/lib/") || name.starts_with("/System/") {
+            continue; // the system's own
+        } else if name.starts_with("@rpath/") && facts.search.is_empty() {
+            risk(
+                format!("it looks for {name} and has no rpath of its own"),
+                "LC_LOAD_DYLIB and no LC_RPATH: the rpaths of the program and of who loads it count",
+            )
+            .fix("link with -Wl,-rpath,@loader_path and ship the library beside it")
+        } else if name.starts_with("@executable_path/") {
+            risk(
+                format!(
+                    "it looks for {name}, which lies beside the Python interpreter if anywhere"
+                ),
+                "LC_LOAD_DYLIB",
+            )
+            .fix("use @loader_path or @rpath: install_name_tool -change, then sign it again")
+        } else if name.starts_with('/') {
+            risk(
+                format!("it looks for {name}, which other machines need not have"),
+                "LC_LOAD_DYLIB with a folder that is not the system's",
+            )
+            .fix(
+                "link it statically, or ship it beside the library and use @loader_path: \
+                 install_name_tool -change, then sign it again",
+            )
+        } else {
+            continue; // @loader_path, or @rpath with an entry for it
+        };
+        findings.push(finding);
+    }
+}
+
+/// DLLs of MinGW's compilers, which no system has.
+const MINGW: &[&str] = &[
+    "libatomic-",
+    "libc++",
+    "libgcc_s_",
+    "libgfortran-",
+    "libgomp-",
+    "libquadmath-",
+    "libssp-",
+    "libstdc++-",
+    "libunwind",
+    "libwinpthread-",
+];
+
+/// Whether it belongs to the runtime of Visual C++ for development, which may not be handed on: `VCRUNTIME140D.dll`. The
+/// name in small letters.
+pub(crate) fn is_debug_runtime(name: &str) -> bool {
+    name == "ucrtbased.dll"
+        || ["vcruntime", "msvcp", "concrt", "vccorlib"]
+            .iter()
+            .any(|start| name.starts_with(start))
+            && name.ends_with("d.dll")
+}
+
+/// The files in the folder of the library, where the loader looks, in small letters: it asks for a name in any.
+fn beside(path: &Path) -> BTreeSet<String> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.map(|name| name.to_ascii_lowercase()).collect()
+}
+
+/// The DLLs that a DLL needs beside those of Windows.
+fn windows(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
+    let mut shipped = None;
+    for needed in &facts.needs {
+        let name = needed.to_ascii_lowercase();
+        if MINGW.iter().any(|start| name.starts_with(start)) {
+            if shipped.get_or_insert_with(|| beside(path)).contains(&name) {
+                continue;
+            }
+            findings.push(
+                Finding::risk(
+                    Problem::MissingLibrary,
+                    format!("it needs {needed}, which Windows does not have"),
+                    "its imports; it comes with the compiler",
+                )
+                .fix("link with -static, or ship it beside the library"),
+            );
+        } else if is_debug_runtime(&name) {
+            findings.push(
+                Finding::risk(
+                    Problem::MissingLibrary,
+                    format!("it needs {needed}, which only machines with Visual Studio have"),
+                    "its imports: it was built with the runtime for debugging",
+                )
+                .fix("build it with /MD in place of /MDd"),
+            );
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What becomes of a handler on one jaxlib.
 
-use crate::candidate::{Answer, Candidate, Outcome, Use, asks_for_type};
+use crate::candidate::{Behaviour, Candidate, Outcome, Use, asks_for_type};
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::release::RELEASES;
 use serde::Serialize;
@@ -51,57 +51,6 @@ pub struct Verdict {
     pub why: String,
     /// What may still go wrong.
     pub risks: Vec<Finding>,
-}
-
-/// How a handler answers the question for its version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behaviour {
-    /// It answers what the runtime speaks.
-    Negotiates,
-    /// It answers the version of the header that it was compiled with.
-    Fixed(i32),
-    /// It cannot be told.
-    Unknown,
-}
-
-impl Behaviour {
-    /// From what a handler answered.
-    #[must_use]
-    pub fn of(answers: &[Answer]) -> Self {
-        let mut minors: Vec<i32> = answers
-            .iter()
-            .filter_map(|answer| match answer.outcome {
-                Outcome::Accepted {
-                    version: (0, minor),
-                    ..
-                } => Some(minor),
-                _ => None,
-            })
-            .collect();
-        minors.sort_unstable();
-        minors.dedup();
-        match minors.as_slice() {
-            [] => Self::Unknown,
-            [only] => {
-                // One answer to runtimes of several versions, or taken by one and refused by others.
-                let asked = answers
-                    .iter()
-                    .filter(|answer| {
-                        matches!(
-                            answer.outcome,
-                            Outcome::Accepted { .. } | Outcome::Refused { .. }
-                        )
-                    })
-                    .count();
-                if asked > 1 {
-                    Self::Fixed(*only)
-                } else {
-                    Self::Unknown
-                }
-            }
-            _ => Self::Negotiates,
-        }
-    }
 }
 
 /// What becomes of `candidate` on jaxlib `version`; `broken` says why the library as a whole does
@@ -430,6 +379,7 @@ fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Level, Weight, &'a str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidate::Answer;
 
     fn candidate(state: bool, answer: impl Fn(Revision) -> Outcome) -> Candidate {
         Candidate {

@@ -1,9 +1,8 @@
 //! A wheel: the archive in which Python's installers get a library. Its shared libraries are unpacked and judged beside
 //! what the wheel's tags promise.
 
-mod judge;
-mod macos;
-mod needs;
+mod findings;
+mod member;
 mod tag;
 
 pub use tag::{Name, Platform};
@@ -219,7 +218,7 @@ impl Wheel {
     /// [`Examination`](crate::Examination)'s to tell.
     #[must_use]
     pub fn findings(&self, inside: &[Inside]) -> Vec<Finding> {
-        judge::findings(self, inside)
+        findings::findings(self, inside)
     }
 }
 

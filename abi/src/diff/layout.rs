@@ -1,7 +1,7 @@
 //! Changes of structs: fields, slots, sizes.
 
 use super::rename::renamed_fields;
-use super::{Change, Class, Subject};
+use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Field, Struct};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Changes of what has no bytes of its own: enumerations, function types, typedefs, numbers.
 
 use super::layout::Diff;
-use super::{Change, Class, Subject};
+use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Enum, Field};
 use std::collections::BTreeSet;
 

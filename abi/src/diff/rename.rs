@@ -1,6 +1,6 @@
 //! Finds what only changed its name.
 
-use super::{Change, Class, Subject};
+use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Field, Struct, rename_in};
 use std::collections::BTreeMap;
 

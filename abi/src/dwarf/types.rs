@@ -1,14 +1,21 @@
-//! Types as the entries of one unit tell them: their notation, sizes and alignments.
+//! Types as the entries of one unit describe them: their notation, sizes and alignments, and what reading them may cost.
 
-use super::budget::Budget;
-use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
 use crate::model::{
     Enum, FUNCTION, Field, Struct, bit_field, complex, function, integer, pointer_to, qualified,
 };
-use gimli::{AttributeValue, Endianity, Operation, Reader, Section, UnitOffset};
+use gimli::{
+    AttributeValue, DebuggingInformationEntry, EndianSlice, Endianity, Operation, Reader,
+    RunTimeEndian, Section, UnitOffset,
+};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
+
+pub(super) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
+pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
+pub(super) type Entry<'a, 'b> = DebuggingInformationEntry<'b, 'b, Slice<'a>>;
 
 /// How deep a type is followed: a pointer to a constant of an array … .
 const DEPTH: usize = 32;
@@ -469,4 +476,43 @@ fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
     let is_static = member.attr_value(gimli::DW_AT_external)?.is_some()
         || member.attr_value(gimli::DW_AT_declaration)?.is_some();
     Ok(member.tag() == gimli::DW_TAG_member && !is_static)
+}
+
+/// What one byte of a file may cost, in bytes of text and entries looked at.
+const A_BYTE: usize = 64;
+
+/// Types in debug information may refer to one another in circles: a function that takes itself twice takes
+/// 2³² entries to tell 32 levels deep, a long name that a thousand entries share takes its length a thousand
+/// times. Whoever reads them spends from what the length of the file allows, which sound files never use up.
+pub(super) struct Budget(Cell<usize>);
+
+impl Budget {
+    pub(super) fn of(library: &[u8]) -> Self {
+        Self(Cell::new(A_BYTE.saturating_mul(library.len())))
+    }
+
+    /// Takes `cost` from what is left.
+    pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
+        let left = self.0.get().checked_sub(cost).ok_or_else(|| {
+            Error::Dwarf(format!(
+                "its types refer to one another so often that they take more than {A_BYTE} times the file to tell"
+            ))
+        })?;
+        self.0.set(left);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_cost_as_much_as_its_length_allows() {
+        let budget = Budget::of(&[0; 10]);
+        budget.spend(10 * A_BYTE).unwrap();
+        budget.spend(0).unwrap();
+        let error = budget.spend(1).unwrap_err().to_string();
+        assert!(error.contains("more than 64 times the file"), "{error}");
+    }
 }

@@ -1,8 +1,6 @@
 //! What one unit declares of the ABI.
 
-use super::budget::Budget;
-use super::types::Types;
-use super::{Dwarf, Entry, Unit};
+use super::types::{Budget, Dwarf, Entry, Types, Unit};
 use crate::header::Error;
 use crate::model::{Abi, FUNCTION, PREFIX};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
-//! What two builds ask of a system, and what they export.
+//! What two builds ask of a system, whether they load on this one, and what they export.
 
 use super::{Build, List, Step};
 use crate::examination::Examination;
-use crate::finding::Subject;
+use crate::finding::{Finding, Problem, Subject};
 use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
@@ -19,6 +19,7 @@ const SYSTEM: [&str; 8] = [
 ];
 
 pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
+    loading(old, new, list);
     symbols(old, new, list);
     let (was, now) = (&old.examination.facts, &new.examination.facts);
     let mut about = list.about(Subject::Library);
@@ -124,4 +125,31 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             "they can be registered or called",
         ),
     );
+}
+
+impl Build<'_> {
+    /// What kept it from loading on this machine; `None` too where that was not tried.
+    #[must_use]
+    pub fn does_not_load(&self) -> Option<&Finding> {
+        let mut findings = self.examination.findings.iter();
+        findings.find(|finding| finding.problem == Problem::DoesNotLoad)
+    }
+}
+
+/// Whether the builds load on this machine, where that was tried.
+fn loading(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
+    let mut about = list.about(Subject::Library);
+    let what = "loads on this machine";
+    match (old.does_not_load(), new.does_not_load()) {
+        // Both were tried, or neither.
+        (None, Some(finding)) => {
+            let why = format!("callers find none of its handlers: {}", finding.why);
+            about.changed(Step::Major, what, "yes", "no", &why);
+        }
+        (Some(_), None) => {
+            let why = "callers find its handlers; what they answered before is not known";
+            about.changed(Step::Minor, what, "no", "yes", why);
+        }
+        _ => {}
+    }
 }

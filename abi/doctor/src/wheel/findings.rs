@@ -1,13 +1,11 @@
 //! Findings about a wheel as a wheel: what its tags promise beside what its libraries need.
 
+use super::member::{Read, missing};
 use super::tag::Platform;
-use super::{Inside, Wheel, macos, needs};
+use super::{Inside, Wheel};
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
-use crate::library::{self, Facts};
 use crate::release::{self, dotted};
-use object::{Architecture, BinaryFormat, Object};
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// The systems that auditwheel knows: their glibc, and the newest `GLIBCXX_3.4.N` of their libstdc++.
 const POLICIES: [([u32; 2], u32); 14] = [
@@ -27,66 +25,6 @@ const POLICIES: [([u32; 2], u32); 14] = [
     ([2, 41], 33),
 ];
 
-/// A library of the wheel, read.
-pub(super) struct Read<'a> {
-    inside: &'a Inside,
-    /// System and machine of it and of its parts, as tags spell them; none where no loader takes it.
-    targets: Vec<(&'static str, &'static str)>,
-    /// None where it is no library that can be read.
-    pub(super) facts: Option<Facts>,
-}
-
-impl Read<'_> {
-    fn of(inside: &Inside) -> Read<'_> {
-        let bytes = library::bytes(&inside.place).unwrap_or_default();
-        let mut library = Read {
-            inside,
-            targets: Vec::new(),
-            facts: library::read(Path::new(&inside.member), &bytes).ok(),
-        };
-        // A fat file has a library for each of several machines.
-        let parts = library::parts(Path::new(&inside.member), &bytes).unwrap_or_default();
-        let mut parts: Vec<&[u8]> = parts.iter().map(|part| part.bytes).collect();
-        if parts.is_empty() {
-            parts.push(&bytes);
-        }
-        for object in parts
-            .iter()
-            .filter_map(|part| object::File::parse(*part).ok())
-        {
-            library
-                .targets
-                .extend(target(&object).filter(|target| !library.targets.contains(target)));
-        }
-        library
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.inside.member
-    }
-}
-
-/// System and machine of an object file; none that no tag names.
-fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
-    let system = match object.format() {
-        BinaryFormat::Elf => "Linux",
-        BinaryFormat::MachO => "macOS",
-        BinaryFormat::Pe | BinaryFormat::Coff => "Windows",
-        _ => return None,
-    };
-    let machine = match object.architecture() {
-        Architecture::X86_64 => "x86_64",
-        Architecture::Aarch64 => "aarch64",
-        Architecture::I386 => "i686",
-        Architecture::PowerPc64 => "ppc64le",
-        Architecture::S390x => "s390x",
-        Architecture::Riscv64 => "riscv64",
-        Architecture::Arm => "armv7l",
-        _ => return None,
-    };
-    Some((system, machine))
-}
-
 pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     let libraries: Vec<Read<'_>> = inside.iter().map(Read::of).collect();
     let mut found = Vec::new();
@@ -104,9 +42,9 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
         foreign(wheel, library, &mut found);
     }
     systems(wheel, &libraries, &mut found);
-    macos::findings(wheel, &libraries, &mut found);
+    macos(wheel, &libraries, &mut found);
     pythons(wheel, &libraries, &mut found);
-    needs::findings(wheel, &libraries, &mut found);
+    missing(wheel, &libraries, &mut found);
     let found = found.into_iter();
     found.map(|one| one.about(Subject::Wheel)).collect()
 }
@@ -314,6 +252,36 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
                 format!("{highest} asks for GLIBC_{}", dotted(&floor)),
             )
             .fix(repair),
+        );
+    }
+}
+
+/// What libraries ask of macOS beside what the tag of their wheel promises.
+fn macos(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+    let tags = wheel.name.platforms.iter().filter_map(|tag| match tag {
+        Platform::Macos { oldest, .. } => Some((*oldest, tag)),
+        _ => None,
+    });
+    let Some((promised, tag)) = tags.min_by_key(|(oldest, _)| *oldest) else {
+        return;
+    };
+    let asks = libraries.iter().filter_map(|library| {
+        let asked = library.facts.as_ref()?.apple.as_ref()?.oldest.as_ref()?;
+        Some((library.name(), asked))
+    });
+    let Some((name, asked)) = asks.max_by_key(|(_, asked)| *asked) else {
+        return;
+    };
+    if asked.as_slice() > promised.as_slice() {
+        found.push(
+            Finding::risk(Problem::WheelPromise,
+                format!("it may be installed on {tag}, and {name} is built for macOS {}", dotted(asked)),
+                "its deployment target; an older macOS may lack what it calls, and refuses it then",
+            )
+            .fix(format!(
+                "build with MACOSX_DEPLOYMENT_TARGET={}, or name the newer macOS in the tag: `delocate-wheel` does",
+                dotted(&promised)
+            )),
         );
     }
 }

@@ -1,11 +1,72 @@
-//! Libraries that systems of a wheel's tag need not have.
+//! A library in a wheel: what it is built for, and what it needs that systems of the wheel's tag need not have.
 
-use super::Wheel;
-use super::judge::Read;
+use super::{Inside, Wheel};
 use crate::finding::{Finding, Problem};
-use crate::library::System;
+use crate::library::{self, Facts, System};
 use crate::link::is_debug_runtime;
+use object::{Architecture, BinaryFormat, Object};
 use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A library of the wheel, read.
+pub(super) struct Read<'a> {
+    pub(super) inside: &'a Inside,
+    /// System and machine of it and of its parts, as tags spell them; none where no loader takes it.
+    pub(super) targets: Vec<(&'static str, &'static str)>,
+    /// None where it is no library that can be read.
+    pub(super) facts: Option<Facts>,
+}
+
+impl Read<'_> {
+    pub(super) fn of(inside: &Inside) -> Read<'_> {
+        let bytes = library::bytes(&inside.place).unwrap_or_default();
+        let mut library = Read {
+            inside,
+            targets: Vec::new(),
+            facts: library::read(Path::new(&inside.member), &bytes).ok(),
+        };
+        // A fat file has a library for each of several machines.
+        let parts = library::parts(Path::new(&inside.member), &bytes).unwrap_or_default();
+        let mut parts: Vec<&[u8]> = parts.iter().map(|part| part.bytes).collect();
+        if parts.is_empty() {
+            parts.push(&bytes);
+        }
+        for object in parts
+            .iter()
+            .filter_map(|part| object::File::parse(*part).ok())
+        {
+            library
+                .targets
+                .extend(target(&object).filter(|target| !library.targets.contains(target)));
+        }
+        library
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.inside.member
+    }
+}
+
+/// System and machine of an object file; none that no tag names.
+fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
+    let system = match object.format() {
+        BinaryFormat::Elf => "Linux",
+        BinaryFormat::MachO => "macOS",
+        BinaryFormat::Pe | BinaryFormat::Coff => "Windows",
+        _ => return None,
+    };
+    let machine = match object.architecture() {
+        Architecture::X86_64 => "x86_64",
+        Architecture::Aarch64 => "aarch64",
+        Architecture::I386 => "i686",
+        Architecture::PowerPc64 => "ppc64le",
+        Architecture::S390x => "s390x",
+        Architecture::Riscv64 => "riscv64",
+        Architecture::Arm => "armv7l",
+        _ => return None,
+    };
+    Some((system, machine))
+}
 
 /// Libraries that every system of a manylinux tag has.
 const LINUX: [&str; 14] = [
@@ -59,7 +120,7 @@ const CUDA: [&str; 7] = [
     "libnvrtc",
 ];
 
-/// Whether every such system has it. What lies at a place of its own on macOS is XF109's to tell.
+/// Whether every system of a tag has it. What lies at a place of its own on macOS is XF109's to tell.
 fn is_everywhere(system: System, need: &str) -> bool {
     match system {
         System::Linux => {
@@ -83,7 +144,8 @@ fn file(system: System, name: &str) -> String {
     }
 }
 
-pub(super) fn findings(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+/// Libraries that systems of the tag need not have, and that the wheel does not bring.
+pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     for library in libraries {
         let Some(facts) = &library.facts else {
             continue;

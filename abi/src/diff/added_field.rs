@@ -1,7 +1,7 @@
 //! Where an added field stands: in padding that was there before, or in a struct that others hold by value.
 //! Its harm is judged there.
 
-use super::{Change, Class, Subject};
+use crate::change::{Change, Class, Subject};
 use crate::meaning;
 use crate::model::{Abi, Struct};
 

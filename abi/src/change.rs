@@ -1,0 +1,247 @@
+//! A change from one header to another, and what it means for a handler that was built on one side of it.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The class of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// A struct, enumeration, function, function type or name that was not there.
+    Added,
+    /// A field behind all others.
+    AddedAtEnd,
+    /// A field between others.
+    Inserted,
+    /// A field at another offset.
+    Moved,
+    /// Another size.
+    Resized,
+    /// The same size, another type.
+    Retyped,
+    /// The same thing under another name.
+    Renamed,
+    /// No longer there.
+    Removed,
+    /// An enumerator that was not there.
+    EnumValueAdded,
+    /// An enumerator with another value.
+    EnumValueChanged,
+    /// An enumerator under another name.
+    EnumValueRenamed,
+    /// An enumerator that is no longer there.
+    EnumValueRemoved,
+    /// `STRUCT_SIZE` counts up to another field.
+    SizeMacroChanged,
+    /// Another value of a macro or a free enumerator.
+    ConstantChanged,
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Added => "added",
+            Self::AddedAtEnd => "added at end",
+            Self::Inserted => "inserted",
+            Self::Moved => "moved",
+            Self::Resized => "resized",
+            Self::Retyped => "retyped",
+            Self::Renamed => "renamed",
+            Self::Removed => "removed",
+            Self::EnumValueAdded => "enum value added",
+            Self::EnumValueChanged => "enum value changed",
+            Self::EnumValueRenamed => "enum value renamed",
+            Self::EnumValueRemoved => "enum value removed",
+            Self::SizeMacroChanged => "size macro changed",
+            Self::ConstantChanged => "constant changed",
+        })
+    }
+}
+
+impl Serialize for Class {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What sort of thing a change is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// A whole struct.
+    Struct,
+    /// A field of a struct.
+    Field,
+    /// A function pointer in a table.
+    Slot,
+    /// A type that only the host knows.
+    Opaque,
+    /// An enumeration or an enumerator.
+    Enum,
+    /// A function type.
+    Function,
+    /// A function that is declared, which stands in no slot.
+    Prototype,
+    /// A typedef.
+    Alias,
+    /// A variable that is declared, which others have.
+    Variable,
+    /// A number.
+    Constant,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Its class.
+    pub class: Class,
+    /// What it is about.
+    pub subject: Subject,
+    /// The struct, enumeration or other thing, by its newer name.
+    pub owner: String,
+    /// The field or enumerator in it.
+    pub member: Option<String>,
+    /// How it was.
+    pub was: Option<String>,
+    /// How it is.
+    pub now: Option<String>,
+    /// How it was declared, as C spells it, where it is a field or a type.
+    pub was_c: Option<String>,
+    /// How it is declared, as C spells it.
+    pub now_c: Option<String>,
+    /// Whether it only follows from another change in the list.
+    pub follows: bool,
+    /// What it means where handler and runtime differ.
+    pub effect: Effect,
+}
+
+impl Change {
+    pub(crate) fn new(class: Class, subject: Subject, owner: &str) -> Self {
+        Self {
+            class,
+            subject,
+            owner: owner.to_owned(),
+            member: None,
+            was: None,
+            now: None,
+            was_c: None,
+            now_c: None,
+            follows: false,
+            effect: Effect::default(),
+        }
+    }
+
+    pub(crate) fn member(mut self, member: &str) -> Self {
+        self.member = Some(member.to_owned());
+        self
+    }
+
+    pub(crate) fn was(mut self, was: impl Into<String>) -> Self {
+        self.was = Some(was.into());
+        self
+    }
+
+    pub(crate) fn now(mut self, now: impl Into<String>) -> Self {
+        self.now = Some(now.into());
+        self
+    }
+
+    pub(crate) fn follows(mut self, follows: bool) -> Self {
+        self.follows = follows;
+        self
+    }
+
+    /// `XLA_FFI_Buffer.rank`, or the owner alone.
+    #[must_use]
+    pub fn path(&self) -> String {
+        match &self.member {
+            Some(member) => format!("{}.{member}", self.owner),
+            None => self.owner.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.class, self.path())?;
+        match (&self.was, &self.now) {
+            (Some(was), Some(now)) => write!(f, ", was {was}, is {now}"),
+            (Some(was), None) => write!(f, ", was {was}"),
+            (None, Some(now)) => write!(f, ", is {now}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// How bad a change is for one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Harm {
+    /// Nothing happens at run time.
+    #[default]
+    None,
+    /// Something is missing; what does not use it works.
+    Lacks,
+    /// Wrong bytes are read or written, or the wrong function is called.
+    Breaks,
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "harmless",
+            Self::Lacks => "lacks",
+            Self::Breaks => "breaks",
+        })
+    }
+}
+
+impl Serialize for Harm {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// One direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Meaning {
+    /// How bad.
+    pub harm: Harm,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// Both directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Effect {
+    /// A handler built before the change, in a runtime from after it.
+    pub old_on_new: Meaning,
+    /// A handler built after the change, in a runtime from before it.
+    pub new_on_old: Meaning,
+}
+
+impl Effect {
+    pub(crate) fn new(old: (Harm, &str), new: (Harm, &str)) -> Self {
+        Self {
+            old_on_new: Meaning {
+                harm: old.0,
+                why: old.1.to_owned(),
+            },
+            new_on_old: Meaning {
+                harm: new.0,
+                why: new.1.to_owned(),
+            },
+        }
+    }
+
+    pub(crate) fn both(harm: Harm, why: &str) -> Self {
+        Self::new((harm, why), (harm, why))
+    }
+}
+
+impl Effect {
+    /// The worse of the two directions.
+    #[must_use]
+    pub fn harm(&self) -> Harm {
+        self.old_on_new.harm.max(self.new_on_old.harm)
+    }
+}
