@@ -1,9 +1,9 @@
 //! `xla-ffi bench`: what one call of a handler costs.
 
+use crate::call::{CallArgs, Prepared, check};
 use crate::child_process;
 use crate::engine;
 use crate::output;
-use crate::run::{CallArgs, Prepared, check};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::process::ExitCode;
@@ -59,16 +59,16 @@ fn here(args: &Args) -> Result<()> {
     })?;
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
-    child_process::calls(format_args!("the handler"));
+    output::calls(format_args!("the handler"));
     let mut call = prepared.call().prepare()?;
     drop(prepared);
-    child_process::calls(format_args!("the handler"));
+    output::calls(format_args!("the handler"));
     let mut beat = Instant::now();
     // The time limit is of one call, not of all of them.
     let mut goes_on = |now: Instant| {
         if now.duration_since(beat) > BEAT {
             beat = now;
-            child_process::calls(format_args!("the handler"));
+            output::calls(format_args!("the handler"));
         }
     };
     for _ in 0..args.warmup {
@@ -83,7 +83,7 @@ fn here(args: &Args) -> Result<()> {
         outcome?;
         goes_on(end);
     }
-    child_process::enters(format_args!("the handler, after its last call,"));
+    output::enters(format_args!("the handler, after its last call,"));
     call.into_rets()?;
     check(&runtime)?;
     let Some(summary) = Summary::of(nanoseconds, clock()) else {

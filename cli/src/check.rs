@@ -3,11 +3,11 @@
 mod checks;
 mod subject;
 
+use crate::call::CallArgs;
 use crate::child_process;
 use crate::device::Device;
 use crate::engine;
 use crate::output;
-use crate::run::CallArgs;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, bail};
 use checks::{CHECKS, Verdict};
@@ -133,7 +133,7 @@ fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
     let subject = Subject::new(&args.call, target, handler)?.map_err(anyhow::Error::msg)?;
     let check = CHECKS.iter().find(|(known, _)| *known == name);
     let (_, check) = check.context("no check has this name")?;
-    child_process::enters(format_args!("the handler"));
+    output::enters(format_args!("the handler"));
     output::json(&json!(check(&subject)))
 }
 

@@ -2,15 +2,15 @@
 //!
 //! The child says through a pipe whose code it enters next, so that the right code is blamed, and how it ended.
 
+use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The option of a supervised child; it follows the subcommand.
@@ -26,45 +26,15 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Bytes of a line at most; ours are shorter.
 const LONGEST: usize = 1 << 20;
 
-/// Where a child writes to its parent, a line of JSON each.
-static PIPE: OnceLock<File> = OnceLock::new();
-
-/// Says whose code runs from here on: an error begins with it. The time limit begins again.
-pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
-    // A parent that is gone has no use for it.
-    let _ = say(|| json!({ "enters": who.to_string() }));
-}
-
-/// As [`enters`], for a call: what `--time-limit` limits.
-pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
-    let _ = say(|| json!({ "calls": who.to_string() }));
-}
-
-/// Gives the answer for programs to the parent, which prints it when this process has ended well. Returns false if this
-/// process is not a supervised child.
-pub(crate) fn answers(answer: &Value) -> std::io::Result<bool> {
-    say(|| json!({ "answer": answer }))
-}
-
-fn say(line: impl FnOnce() -> Value) -> std::io::Result<bool> {
-    let Some(mut pipe) = PIPE.get() else {
-        return Ok(false);
-    };
-    pipe.write_all(format!("{}\n", line()).as_bytes())?;
-    Ok(true)
-}
-
 /// Does the work of a supervised child, which writes to the parent by this descriptor.
 pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
-    let path = format!("/dev/fd/{pipe}");
-    match File::options().write(true).open(path) {
-        Ok(pipe) => drop(PIPE.set(pipe)),
-        Err(_) => return ExitCode::FAILURE,
+    if output::connect(pipe).is_err() {
+        return ExitCode::FAILURE;
     }
     let outcome = work();
-    let error = outcome.err().map(|error| crate::output::error_text(&error));
-    enters(format_args!("{ENDING}"));
-    match (say(|| json!({ "ends": error })), error) {
+    let error = outcome.err().map(|error| output::error_text(&error));
+    output::enters(format_args!("{ENDING}"));
+    match (output::say(|| json!({ "ends": error })), error) {
         (Ok(_), _) => ExitCode::SUCCESS,
         (Err(_), error) => {
             eprintln!("error: {}", error.unwrap_or_default());
@@ -80,7 +50,7 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     let (status, said) = run(limit, again_with(&[]))?;
     if let Some(answer) = outcome(status, said)? {
-        crate::output::json(&answer)?;
+        output::json(&answer)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,20 +1,18 @@
 //! `xla-ffi doctor`: what would go wrong with libraries, and where; and whether that stops a release.
 
-mod answers;
-mod forms;
+mod formats;
 mod gate;
-mod json;
 mod range;
 mod report;
 mod wheel;
 
 use crate::baseline::Files;
+use crate::call::{UserType, parse_type};
 use crate::report_format::{Form, Format, Told, github, sarif};
-use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
 use crate::{output, probe};
+use formats::to_json;
 use gate::{Decision, Item, Threshold};
-use json::to_json;
 use range::Range;
 use report::{grouped, list, nameless, same_words};
 use std::collections::BTreeSet;
@@ -23,8 +21,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
+use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
-    Candidate, Examination, Finding, Level, Problem, RELEASES, Verdict, Weight, jaxlib, verdict,
+    Behaviour, Candidate, Examination, Finding, Level, Outcome, Problem, RELEASES, Verdict, Weight,
+    jaxlib, verdict,
 };
 
 /// The form of `--json`: another number says that something in it changed its
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let judged = judge(args);
     if let Err(error) = &judged {
-        write_told(args, &[forms::unreadable(args, error)])?;
+        write_told(args, &[formats::unreadable(args, error)])?;
     }
     judged
 }
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn write_told(args: &Args, told: &[Told]) -> anyhow::Result<()> {
     match args.form.format() {
         Format::Text | Format::Json => Ok(()),
-        Format::Sarif => output::json(&sarif("xla-ffi doctor", &forms::rules(), told)),
+        Format::Sarif => output::json(&sarif("xla-ffi doctor", &formats::rules(), told)),
         Format::Github => output::commands(&github(told)),
     }
 }
@@ -163,7 +163,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             answer["wheels"] = wheels.iter().map(|wheel| wheel.to_json(&items)).collect();
             output::json(&answer)?;
         }
-        Format::Sarif | Format::Github => write_told(args, &forms::told(&items, &decision))?,
+        Format::Sarif | Format::Github => write_told(args, &formats::told(&items, &decision))?,
     }
     for (item, reason) in &decision.known {
         output::tell(format_args!("note: known: {}: {reason}", item.key()));
@@ -292,8 +292,8 @@ impl Judging<'_> {
             asking.all(&mut candidates, &mut examination.findings);
         }
         for subject in &mut candidates {
-            answers::behaviour(subject, &mut examination.findings);
-            let told = answers::traits(subject, &examination.manifests);
+            behaviour_finding(subject, &mut examination.findings);
+            let told = traits_finding(subject, &examination.manifests);
             examination.findings.extend(told);
         }
         let broken = probe::broken(&examination.findings).cloned();
@@ -371,4 +371,52 @@ fn conclusion(decision: &Decision) -> String {
         format!("{} findings do not pass", decision.failing.len())
     };
     format!("{head}:\n  {}", lines.join("\n  "))
+}
+
+/// How a handler answers, and what that means for all runtimes.
+pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Finding>) {
+    subject.learn_state();
+    let (weight, what, fix) = match subject.behaviour() {
+        Behaviour::Negotiates => (
+            Weight::Note,
+            "it answers the version that the runtime speaks".to_owned(),
+            None,
+        ),
+        Behaviour::Fixed(minor) => (
+            Weight::Risk,
+            format!("it answers 0.{minor} whatever the runtime speaks, as upstream's headers do"),
+            Some("build it with this SDK's headers: they answer what is needed".to_owned()),
+        ),
+        Behaviour::Unknown => return,
+    };
+    let asked = format!("asked as runtimes of r1 to {} ask", Revision::NEWEST);
+    let mut finding = Finding::new(Level::Proved, weight, Problem::Answer, what, asked)
+        .about_handler(&subject.name);
+    finding.fix = fix;
+    findings.push(finding);
+}
+
+/// A trait that the manifest and the newest runtime's answer do not agree on. Runtimes believe the answer, and whoever
+/// reads the manifest that.
+pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Option<Finding> {
+    const NAME: &str = "command_buffer_compatible";
+    let mut handlers = manifests.iter().flat_map(|manifest| &manifest.handlers);
+    let says = handlers.find(|handler| handler.name == subject.name && handler.described)?;
+    let mut newest = subject.answers.iter().rev();
+    let (revision, answers) = newest.find_map(|answer| match answer.outcome {
+        Outcome::Accepted { traits, .. } => Some((answer.revision, traits & 1 != 0)),
+        _ => None,
+    })?;
+    let declared = says.traits.iter().any(|name| name == NAME);
+    let what = match (declared, answers) {
+        (true, false) => format!("its manifest says {NAME}, and its answer does not"),
+        (false, true) => format!("its answer says {NAME}, and its manifest does not"),
+        _ => return None,
+    };
+    let why = format!("asked as {revision} asks; runtimes go by the answer");
+    Some(
+        Finding::new(Level::Proved, Weight::Risk, Problem::Description, what, why)
+            .about_handler(&subject.name)
+            .fix("say the same in the handler's definition and in its manifest"),
+    )
 }

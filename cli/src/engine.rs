@@ -1,43 +1,15 @@
 //! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
 
-use crate::child_process;
+use crate::call::{CallArgs, Engine, Ret};
 use crate::device::Device;
-use crate::refuse;
-use crate::run::{CallArgs, Ret};
 use crate::target::Target;
+use crate::{output, refuse};
 use anyhow::Result;
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use xla_ffi_abi::xla_ffi_sys::Slot;
 use xla_ffi_programs::pjrt::Plugin;
 use xla_ffi_runtime::{Revision, Runtime, Tensor};
-
-/// What `--engine` says.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Engine {
-    /// The embedded runtime.
-    Embedded,
-    /// A real XLA: the plugin's file.
-    Pjrt(PathBuf),
-}
-
-/// Of a command line, whose path may be no UTF-8.
-pub(crate) fn parser() -> impl TypedValueParser<Value = Engine> {
-    OsStringValueParser::new().try_map(|text| Engine::of(&text))
-}
-
-impl Engine {
-    fn of(text: &OsStr) -> Result<Self, String> {
-        match text.as_bytes().strip_prefix(b"pjrt:") {
-            None if text == "embedded" => Ok(Self::Embedded),
-            Some(path) if !path.is_empty() => Ok(Self::Pjrt(OsStr::from_bytes(path).into())),
-            _ => Err("there are embedded and pjrt:PLUGIN.so".into()),
-        }
-    }
-}
 
 /// Refuses options of the embedded runtime for a real XLA, which has its own version and context, and those of the
 /// host for a device.
@@ -123,15 +95,15 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     let chosen = target.choose(args.handler.as_ref())?;
     let arguments = args.arguments()?;
     let (rets, names) = args.results(chosen.manifest, &arguments)?;
-    child_process::enters(format_args!("the library, while it was loaded,"));
+    output::enters(format_args!("the library, while it was loaded,"));
     let library = Runtime::default().open(&args.lib)?;
     let bundle = chosen.bundle(&library)?;
-    child_process::enters(format_args!(
+    output::enters(format_args!(
         "the plugin {}, while it was loaded,",
         plugin.display()
     ));
     let client = Plugin::load(plugin)?.client()?;
-    child_process::enters(format_args!("the handler"));
+    output::enters(format_args!("the handler"));
     for user_type in &args.types {
         client.register_type_of(
             &library,
@@ -159,21 +131,4 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
         };
     }
     Ok((names, call.run()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn engines() {
-        let of = |text: &[u8]| Engine::of(OsStr::from_bytes(text));
-        assert_eq!(of(b"embedded"), Ok(Engine::Embedded));
-        assert_eq!(of(b"pjrt:a:b.so"), Ok(Engine::Pjrt("a:b.so".into())));
-        let odd = OsStr::from_bytes(b"a\xff.so");
-        assert_eq!(of(b"pjrt:a\xff.so"), Ok(Engine::Pjrt(odd.into())));
-        for text in ["", "pjrt", "pjrt:", "embedded:x", "jax"] {
-            assert!(of(text.as_bytes()).is_err(), "{text}");
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
 
-use crate::run::{UserType, parse_type};
+use crate::call::{UserType, parse_type};
 use crate::target::{Chosen, FORGOTTEN, HandlerName, Target};
 use crate::{output, probe};
 use anyhow::{Context, bail};

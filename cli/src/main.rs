@@ -9,9 +9,9 @@
 mod abi;
 mod baseline;
 mod bench;
+mod call;
 mod check;
 mod child_process;
-mod completions;
 mod contract;
 mod device;
 mod diff;
@@ -24,12 +24,14 @@ mod probe;
 mod replay;
 mod report_format;
 mod run;
-mod stubs;
 mod target;
 
+use anyhow::{Context, Result, bail};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::process::ExitCode;
+use clap_complete::Shell;
+use std::path::PathBuf;
+use std::process::{self, ExitCode};
 use std::sync::LazyLock;
 use xla_ffi_runtime::Revision;
 
@@ -57,14 +59,14 @@ enum Command {
     /// Show, compare and check revisions of the ABI.
     Abi(abi::Args),
     /// Write a Python stub file of a library, for type checkers and editors.
-    Stubs(stubs::Args),
+    Stubs(StubsArgs),
     /// Start a project.
     New(new::Args),
     /// Ask a library something in this child process.
     #[command(hide = true)]
     Ask(probe::Args),
     /// Write what a shell needs to complete command lines of this program.
-    Completions(completions::Args),
+    Completions(CompletionsArgs),
 }
 
 /// The SDK's version, and the newest revision of the ABI that it knows.
@@ -79,7 +81,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 fn main() -> ExitCode {
-    let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
+    let done = |outcome: Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     let cli = Cli::parse();
     let form = match &cli.command {
         Command::Inspect(args) => args.json.then_some(inspect::SCHEMA),
@@ -98,10 +100,10 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Abi(args) => abi::run(&args),
-        Command::Stubs(args) => done(stubs::run(&args)),
+        Command::Stubs(args) => done(stubs(&args)),
         Command::New(args) => done(new::run(&args)),
         Command::Ask(args) => Ok(probe::child(&args)),
-        Command::Completions(args) => done(completions::run(&args, Cli::command())),
+        Command::Completions(args) => done(completions(&args, Cli::command())),
     };
     match outcome {
         Ok(code) => code,
@@ -111,6 +113,73 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Command line of `stubs`.
+#[derive(clap::Args)]
+struct StubsArgs {
+    /// The library.
+    lib: PathBuf,
+    /// Where to; to standard output unless given.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A Python with the package `xla_ffi`.
+    #[arg(long, value_name = "EXE", default_value = "python3")]
+    python: PathBuf,
+}
+
+/// Writes a stub file (`.pyi`) of a library. The Python package writes it, which defines the types that the file refers to:
+/// there is one writer, and whoever reads the file has the package.
+fn stubs(args: &StubsArgs) -> Result<()> {
+    let shown = args.python.display();
+    let mut command = process::Command::new(&args.python);
+    command.args(["-m", "xla_ffi", "stubs"]);
+    if let Some(file) = &args.output {
+        command.arg("-o").arg(file);
+    }
+    // A name like `-o` is a file all the same.
+    command.arg("--").arg(&args.lib);
+    let done = command.output();
+    let done =
+        done.with_context(|| format!("{shown} cannot be started: name a Python with --python"))?;
+    if done.status.success() {
+        let written = match &args.output {
+            Some(file) => file.exists(),
+            None => !done.stdout.is_empty(),
+        };
+        if !written {
+            bail!("{shown} ended well and has written nothing: it is no Python that has xla_ffi");
+        }
+        return output::commands(&String::from_utf8_lossy(&done.stdout));
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    if said.contains("No module named xla_ffi") {
+        bail!(
+            "{shown} has no package xla_ffi, which writes stubs: install it there (`pip install` of \
+             the SDK's folder `python`), or name the Python that has it with --python"
+        );
+    }
+    let said = match said.trim() {
+        "" => format!("{shown} says nothing, and ends with {}", done.status),
+        said => said.to_owned(),
+    };
+    bail!("{}", said.strip_prefix("error: ").unwrap_or(&said))
+}
+
+/// Command line of `completions`.
+#[derive(clap::Args)]
+struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Writes the shell's script for a command line.
+fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
+    let mut script = Vec::new();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    output::commands(&String::from_utf8(script)?)
 }
 
 /// Ends the program as for a command line that does not parse: its options do not go together.

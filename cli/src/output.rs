@@ -1,4 +1,4 @@
-//! Writes to standard output; a reader that has gone away is no error.
+//! Writes to standard output, where a reader that has gone away is no error, and as a child process to its parent.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -29,6 +29,43 @@ pub(crate) fn keep_apart() -> Result<()> {
     Ok(())
 }
 
+/// Where a child writes to its parent, a line of JSON each.
+static PIPE: OnceLock<File> = OnceLock::new();
+
+/// Opens the pipe to the parent of a supervised child.
+pub(crate) fn connect(pipe: i32) -> std::io::Result<()> {
+    let pipe = File::options()
+        .write(true)
+        .open(format!("/dev/fd/{pipe}"))?;
+    drop(PIPE.set(pipe));
+    Ok(())
+}
+
+/// Says whose code runs from here on: an error begins with it. The time limit begins again.
+pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
+    // A parent that is gone has no use for it.
+    let _ = say(|| json!({ "enters": who.to_string() }));
+}
+
+/// As [`enters`], for a call: what `--time-limit` limits.
+pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
+    let _ = say(|| json!({ "calls": who.to_string() }));
+}
+
+/// Gives the answer for programs to the parent, which prints it when this process has ended well. Returns false if this
+/// process is not a supervised child.
+fn answers(answer: &Value) -> std::io::Result<bool> {
+    say(|| json!({ "answer": answer }))
+}
+
+pub(crate) fn say(line: impl FnOnce() -> Value) -> std::io::Result<bool> {
+    let Some(mut pipe) = PIPE.get() else {
+        return Ok(false);
+    };
+    pipe.write_all(format!("{}\n", line()).as_bytes())?;
+    Ok(true)
+}
+
 /// Writes a text for people, which may quote a library or a file.
 pub(crate) fn text(text: &str) -> Result<()> {
     commands(&printable(text))
@@ -49,7 +86,7 @@ pub(crate) fn commands(text: &str) -> Result<()> {
 /// Writes an answer for programs.
 pub(crate) fn json(value: &Value) -> Result<()> {
     let own = "the pipe to this program's first process, which foreign code has closed";
-    if crate::child_process::answers(value).context(own)? {
+    if answers(value).context(own)? {
         return Ok(());
     }
     ANSWERED.store(true, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
 //! that kills its process or hangs is a finding.
 
+use crate::call::UserType;
 use crate::child_process;
-use crate::run::UserType;
+use crate::output;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -211,7 +212,7 @@ pub(crate) struct Args {
 /// Asks, in the child process.
 pub(crate) fn child(args: &Args) -> ExitCode {
     child_process::child(args.supervised, || {
-        child_process::calls(format_args!("the library"));
+        output::calls(format_args!("the library"));
         let said = match serde_json::from_str(&args.question)? {
             Question::Load => {
                 let error = Runtime::new(Revision::NEWEST).open(&args.lib).err();

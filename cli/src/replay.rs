@@ -1,12 +1,10 @@
 //! `xla-ffi run LIB --replay`: recorded calls again, on the embedded runtime, and whether they give the same.
 
 mod compare;
-mod library;
 mod plan;
-mod value;
 
-use crate::child_process;
-use crate::run::Args;
+use crate::call::{CallArgs, check};
+use crate::output;
 use crate::target::{Chosen, HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
 use compare::{Answer, compare};
@@ -15,22 +13,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use xla_ffi_record::{Call, Data, Outcome, Recorded};
+use xla_ffi_record::{Call, Data, Operand, Recorded, Value};
 use xla_ffi_runtime::{
-    Code, Error, Executable, Executor, Handler, Library, Revision, Runtime, Stage, Stages,
+    Attribute, AttributeArray, Attributes, Code, DType, Error, Executable, Executor, Handler,
+    Library, Revision, Runtime, Shape, Stage, Stages, Tensor, Unwritten,
 };
 
 /// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
-pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
+pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<()> {
     let Plan {
         due,
         damaged,
         incomplete,
         staged,
-    } = chosen(from, &args.call.lib)?;
-    let target = Target::read(&args.call.lib)?;
+    } = chosen(from, &args.lib)?;
+    let target = Target::read(&args.lib)?;
     let mut replay = Replay {
         args,
+        unwritten,
         target: &target,
         hosts: BTreeMap::new(),
         instances: BTreeMap::new(),
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
             let answer = answer.with_context(|| entry.path.display().to_string())?;
             Ok((recorded, answer))
         });
-        child_process::enters(format_args!("xla-ffi itself, between calls,"));
+        output::enters(format_args!("xla-ffi itself, between calls,"));
         // One file does not keep the others from being replayed.
         let (recorded, answer) = match replayed {
             Ok(replayed) if told => replayed,
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         equal + differ + untold + failed
     ))?;
     for (_, runtime, _) in replay.hosts.values() {
-        crate::run::check(runtime)?;
+        check(runtime)?;
     }
     if differ > 0 {
         bail!("{differ} of the recorded calls came out differently");
@@ -98,7 +98,8 @@ type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
 /// What recorded calls are replayed with.
 struct Replay<'a> {
-    args: &'a Args,
+    args: &'a CallArgs,
+    unwritten: Unwritten,
     target: &'a Target,
     /// A runtime for each revision, the library in it, and its handlers.
     hosts: BTreeMap<u8, Host>,
@@ -125,8 +126,8 @@ impl<'a> Replay<'a> {
             )));
         }
         let handler = self.handler(call)?;
-        child_process::enters(format_args!("{}", call.title()));
-        let attributes = value::attributes(&call.attributes)?;
+        output::enters(format_args!("{}", call.title()));
+        let attributes = recorded_attributes(&call.attributes)?;
         if handler.bundle().get(stage).is_none() {
             return Ok(Answer::Differs(format!(
                 "handler '{}' has no stage {stage}",
@@ -135,7 +136,7 @@ impl<'a> Replay<'a> {
         }
         let title = call.title();
         if stage == Stage::Instantiate {
-            child_process::calls(format_args!("{title}"));
+            output::calls(format_args!("{title}"));
             // Whatever the host was: it passed them.
             return Ok(match handler.instantiate_any(&attributes) {
                 Ok(executable) => {
@@ -152,10 +153,10 @@ impl<'a> Replay<'a> {
             None => handler.instantiate_any(&attributes)?,
         };
         let made = self.call(recorded, &executable)?;
-        child_process::calls(format_args!("{title}"));
+        output::calls(format_args!("{title}"));
         let came = made.run();
         // Large results are not compared in the call's own time.
-        child_process::enters(format_args!("{title}"));
+        output::enters(format_args!("{title}"));
         let answer = match came {
             Err(error) if is_ours(&error) => return Err(error.into()),
             Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
@@ -179,7 +180,7 @@ impl<'a> Replay<'a> {
         let context = &call.context;
         let mut replayed = executable
             .call()
-            .args(value::tensors(&call.args, &recorded.args)?)
+            .args(operand_tensors(&call.args, &recorded.args)?)
             .run_id(context.run_id.unwrap_or(0))
             .device_ordinal(context.device_ordinal.unwrap_or(0))
             // XLA runs the others on devices that are no CPU: a handler may have them and the recorded host not call them.
@@ -188,10 +189,10 @@ impl<'a> Replay<'a> {
             } else {
                 Stages::Cpu
             })
-            .time_limit(Some(Duration::from_secs(self.args.call.time_limit)))
-            .unwritten(self.args.unwritten());
+            .time_limit(Some(Duration::from_secs(self.args.time_limit)))
+            .unwritten(self.unwritten);
         let recorded = context.threads.map(|threads| threads as usize);
-        let threads = self.args.call.threads.map(usize::from).or(recorded);
+        let threads = self.args.threads.map(usize::from).or(recorded);
         replayed = match threads {
             Some(0) => replayed.without_thread_pool(),
             Some(threads) => {
@@ -203,12 +204,12 @@ impl<'a> Replay<'a> {
             None => replayed,
         };
         if let Some(options) = &context.custom_options {
-            replayed = replayed.custom_options(&value::attributes(options)?);
+            replayed = replayed.custom_options(&recorded_attributes(options)?);
         }
         for ret in &call.rets {
-            let shape = value::shape(ret)?;
+            let shape = operand_shape(ret)?;
             replayed = match ret.alias {
-                Some(arg) if value::shape(&call.args[arg])? == shape => replayed.ret_alias(arg),
+                Some(arg) if operand_shape(&call.args[arg])? == shape => replayed.ret_alias(arg),
                 _ => replayed.ret(shape),
             };
         }
@@ -218,15 +219,15 @@ impl<'a> Replay<'a> {
     /// The handler of a call, in a runtime like the recorded host.
     fn handler(&mut self, call: &Call) -> Result<Handler> {
         let recorded = Revision::ALL.get(usize::from(call.revision)).copied();
-        let revision = self.args.call.revision.or(recorded);
+        let revision = self.args.revision.or(recorded);
         let revision =
             revision.ok_or_else(|| anyhow!("it is of r{}, which is not known", call.revision))?;
         let key = revision as u8;
         if !self.hosts.contains_key(&key) {
             let runtime = Runtime::new(revision);
-            child_process::enters(format_args!("the library, while it was loaded,"));
-            let library = runtime.open(&self.args.call.lib)?;
-            for user_type in &self.args.call.types {
+            output::enters(format_args!("the library, while it was loaded,"));
+            let library = runtime.open(&self.args.lib)?;
+            for user_type in &self.args.types {
                 library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
             }
             self.hosts.insert(key, (library, runtime, BTreeMap::new()));
@@ -237,7 +238,7 @@ impl<'a> Replay<'a> {
         if let Some(handler) = handlers.get(&symbols) {
             return Ok(handler.clone());
         }
-        child_process::enters(format_args!("handler {}", call.handler));
+        output::enters(format_args!("handler {}", call.handler));
         let handler = chosen.load(library)?;
         handlers.insert(symbols, handler.clone());
         Ok(handler)
@@ -245,7 +246,7 @@ impl<'a> Replay<'a> {
 
     /// By its recorded symbols, unless the command line names another.
     fn chosen(&self, call: &Call) -> Result<Chosen<'a>> {
-        if let Some(name) = &self.args.call.handler {
+        if let Some(name) = &self.args.handler {
             return self.target.choose(Some(name));
         }
         let stages = call.stages.iter().filter_map(|(stage, symbol)| {
@@ -296,15 +297,59 @@ fn unknown(call: &Call) -> Option<String> {
     None
 }
 
-/// How the recorded call ended, where there is nothing to compare with.
-fn nothing_recorded(recorded: &Recorded) -> Option<&'static str> {
-    match recorded.end.as_ref().map(|end| &end.outcome) {
-        None => Some(
-            "the recorded call never ended: its process did, or it was under way when the recording ended, or the disk \
-             was full",
-        ),
-        Some(Outcome::Unwound) => Some("an exception or a panic left the recorded call"),
-        Some(Outcome::Unwatched) => Some("how the recorded call ended could not be watched"),
-        Some(_) => None,
+fn dtype(number: u32) -> Result<DType> {
+    DType::all()
+        .find(|dtype| dtype.raw().0 == number)
+        .ok_or_else(|| anyhow!("element type {number} is not known"))
+}
+
+/// The shape of an operand.
+pub(super) fn operand_shape(operand: &Operand) -> Result<Shape> {
+    Ok(Shape::new(dtype(operand.dtype)?, operand.dims.clone())?)
+}
+
+/// The arrays of the arguments.
+pub(super) fn operand_tensors(
+    operands: &[Operand],
+    bytes: &[Option<Vec<u8>>],
+) -> Result<Vec<Tensor>> {
+    let tensor = |(index, (operand, bytes)): (usize, (&Operand, &Option<Vec<u8>>))| {
+        let bytes = bytes.as_ref().context("its bytes are missing")?;
+        let tensor = Tensor::from_bytes(operand_shape(operand)?, bytes);
+        tensor.with_context(|| format!("argument {index}"))
+    };
+    operands.iter().zip(bytes).enumerate().map(tensor).collect()
+}
+
+/// Attributes.
+pub(super) fn recorded_attributes(recorded: &xla_ffi_record::Attributes) -> Result<Attributes> {
+    let mut attributes = Attributes::new();
+    for (name, value) in recorded {
+        let value = recorded_attribute(value).with_context(|| format!("attribute '{name}'"))?;
+        attributes.insert(name.clone(), value)?;
     }
+    Ok(attributes)
+}
+
+fn recorded_attribute(value: &Value) -> Result<Attribute> {
+    Ok(match value {
+        Value::Scalar { dtype: of, bytes } => {
+            let of = dtype(*of)?;
+            let mut bits = [0; 16];
+            match bits.get_mut(..bytes.len()) {
+                Some(place) if of.bytes_for(1) == Some(bytes.len()) => place.copy_from_slice(bytes),
+                _ => bail!("{} bytes for one {of}", bytes.len()),
+            }
+            Attribute::Scalar(of, u128::from_le_bytes(bits))
+        }
+        Value::Array {
+            dtype: of,
+            size,
+            bytes,
+        } => Attribute::Array(AttributeArray::new(dtype(*of)?, *size, bytes.clone())?),
+        Value::Text(text) => Attribute::Str(text.clone().into_bytes()),
+        Value::Bytes(bytes) => Attribute::Str(bytes.clone()),
+        Value::Dictionary(inner) => Attribute::Dict(recorded_attributes(inner)?),
+        Value::Unknown(kind) => bail!("it is of a kind that could not be recorded ({kind})"),
+    })
 }

@@ -1,6 +1,6 @@
 //! A handler and the call that it is checked with: the command line's, or one made up from the manifest.
 
-use crate::run::{CallArgs, Prepared};
+use crate::call::{CallArgs, Prepared};
 use crate::target::{HandlerName, Target};
 use anyhow::Result;
 use std::collections::BTreeMap;

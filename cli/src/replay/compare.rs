@@ -1,6 +1,5 @@
 //! Whether a call came out as it was recorded, and in words how not.
 
-use super::nothing_recorded;
 use xla_ffi_record::{Outcome, Recorded};
 use xla_ffi_runtime::{Code, Error, Tensor};
 
@@ -111,4 +110,17 @@ fn difference(index: usize, ret: &Tensor, wanted: &[u8]) -> Option<String> {
         text(ret),
         text(&wanted)
     ))
+}
+
+/// How the recorded call ended, where there is nothing to compare with.
+fn nothing_recorded(recorded: &Recorded) -> Option<&'static str> {
+    match recorded.end.as_ref().map(|end| &end.outcome) {
+        None => Some(
+            "the recorded call never ended: its process did, or it was under way when the recording ended, or the disk \
+             was full",
+        ),
+        Some(Outcome::Unwound) => Some("an exception or a panic left the recorded call"),
+        Some(Outcome::Unwatched) => Some("how the recorded call ended could not be watched"),
+        Some(_) => None,
+    }
 }

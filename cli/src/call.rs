@@ -1,0 +1,433 @@
+//! What the command line says of one call: the library, the handler, what runs it, and its operands; and the call itself,
+//! ready to run on the embedded runtime.
+
+use crate::device::{Device, Opened};
+use crate::target::{HandlerName, Target};
+use crate::{contract, output};
+use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_doctor::manifest;
+use xla_ffi_runtime::spec::{Spec, parse_result};
+use xla_ffi_runtime::{
+    Attributes, Executable, Hazard, HostAllocator, Library, Metadata, Revision, Runtime, Shape,
+    Stages, Tensor, Unwritten,
+};
+
+/// What `--engine` says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Engine {
+    /// The embedded runtime.
+    Embedded,
+    /// A real XLA: the plugin's file.
+    Pjrt(PathBuf),
+}
+
+/// Reads `--engine` from a command line, whose path may be no UTF-8.
+fn engine_parser() -> impl TypedValueParser<Value = Engine> {
+    OsStringValueParser::new().try_map(|text| Engine::of(&text))
+}
+
+impl Engine {
+    fn of(text: &OsStr) -> Result<Self, String> {
+        match text.as_bytes().strip_prefix(b"pjrt:") {
+            None if text == "embedded" => Ok(Self::Embedded),
+            Some(path) if !path.is_empty() => Ok(Self::Pjrt(OsStr::from_bytes(path).into())),
+            _ => Err("there are embedded and pjrt:PLUGIN.so".into()),
+        }
+    }
+}
+
+/// What says which handler is called, how, and on what.
+#[derive(Clone, clap::Args)]
+pub(crate) struct CallArgs {
+    /// The library.
+    pub(crate) lib: PathBuf,
+    /// A handler of the manifest, a symbol, or execute=SYMBOL,instantiate=SYMBOL,…
+    #[arg(long, value_name = "NAME")]
+    pub(crate) handler: Option<HandlerName>,
+    /// An argument: f32[2,3]=1,2,3,4,5,6, f32[1024]=iota|zeros|ones|random, f32[2,3]=@x.npy, token.
+    #[arg(long = "arg", value_name = "SPEC", value_parser = parse_spec, allow_hyphen_values = true)]
+    pub(crate) args: Vec<Spec>,
+    /// A result: f32[2,3]. Without any, the manifest's shape contract says what comes.
+    #[arg(long = "ret", value_name = "SPEC", value_parser = parse_ret)]
+    pub(crate) rets: Vec<Shape>,
+    /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
+    #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
+    pub(crate) attrs: Option<Attributes>,
+    /// The revision of the ABI that the host speaks [default: the newest].
+    #[arg(long, value_name = "rN", value_parser = parse_revision)]
+    pub(crate) revision: Option<Revision>,
+    /// What runs the handler: embedded, or the XLA behind a PJRT plugin, pjrt:PLUGIN.so.
+    #[arg(long, value_name = "ENGINE", default_value = "embedded", value_parser = engine_parser())]
+    pub(crate) engine: Engine,
+    /// Where the handler runs: host, or a CUDA device by its number, cuda:N. Its operands are copied there.
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    pub(crate) device: Device,
+    /// A user type of a library without manifest: its name and the symbol of its id, then perhaps
+    /// that of its TypeInfo. Give it where upstream's headers want a type registered.
+    #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
+    pub(crate) types: Vec<UserType>,
+    /// The custom options of the execution, as an MLIR dictionary (from r10).
+    #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
+    pub(crate) custom_options: Option<Attributes>,
+    /// The number of the execution.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) run_id: Option<i64>,
+    /// The device's global number.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) device_ordinal: Option<i32>,
+    /// Threads of the pool, up to 1024; 0 for none.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Offer scratch memory, as devices do.
+    #[arg(long)]
+    pub(crate) scratch: bool,
+    /// Which stages run: all that the handler has (the default), or those that XLA runs on CPU.
+    #[arg(long, value_enum)]
+    pub(crate) stages: Option<StageSet>,
+    /// How many seconds a call may take; loading the library may take 5 more.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) time_limit: u64,
+    /// This is the child process of the same command; it reports to the parent through this descriptor.
+    #[arg(long, hide = true)]
+    pub(crate) supervised: Option<i32>,
+}
+
+/// Which stages run.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum StageSet {
+    All,
+    Cpu,
+}
+
+/// A user type by the symbols of its id and info.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+pub(crate) struct UserType {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) info: Option<String>,
+}
+
+fn parse_spec(text: &str) -> Result<Spec, String> {
+    Spec::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_ret(text: &str) -> Result<Shape, String> {
+    parse_result(text).map_err(|error| error.to_string())
+}
+
+fn parse_attributes(text: &str) -> Result<Attributes, String> {
+    Attributes::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
+    Revision::from_name(text).ok_or_else(|| {
+        let known = format!("there are r0 to {}", Revision::NEWEST);
+        if Edition::find(text) == Some(Edition::BEFORE_R0) {
+            return format!(
+                "the typed FFI from before the first revision, which libraries of this SDK refuse; {known}"
+            );
+        }
+        known
+    })
+}
+
+pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {
+    let (name, symbols) = text
+        .split_once('=')
+        .ok_or("it is not of the form NAME=ID_SYMBOL[,INFO_SYMBOL]")?;
+    let (id, info) = match symbols.split_once(',') {
+        Some((id, info)) => (id, Some(info.to_owned())),
+        None => (symbols, None),
+    };
+    if name.is_empty() || id.is_empty() {
+        return Err("the name or the symbol is empty".into());
+    }
+    Ok(UserType {
+        name: name.to_owned(),
+        id: mangled(id),
+        info: info.as_deref().map(mangled),
+    })
+}
+
+/// `State::id` as the C++ compilers of Linux and macOS name it; other symbols stay as they are.
+fn mangled(symbol: &str) -> String {
+    if !symbol.contains("::") {
+        return symbol.to_owned();
+    }
+    let parts: String = symbol
+        .split("::")
+        .map(|part| format!("{}{part}", part.len()))
+        .collect();
+    format!("_ZN{parts}E")
+}
+
+impl CallArgs {
+    /// The arguments' arrays.
+    pub(crate) fn arguments(&self) -> Result<Vec<Tensor>> {
+        self.args
+            .iter()
+            .enumerate()
+            .map(|(index, spec)| spec.tensor().with_context(|| format!("--arg {index}")))
+            .collect()
+    }
+
+    /// The results and what they are called: as the command line says, else as the contract infers.
+    pub(crate) fn results(
+        &self,
+        manifest: Option<&manifest::Handler>,
+        arguments: &[Tensor],
+    ) -> Result<(Vec<Ret>, Vec<String>)> {
+        let shapes: Vec<_> = arguments
+            .iter()
+            .map(|tensor| tensor.shape().clone())
+            .collect();
+        let manifest = manifest.filter(|manifest| manifest.described);
+        let (ret_shapes, aliases) = match manifest {
+            Some(manifest) => {
+                let shapes = if self.rets.is_empty() && !manifest.rets.is_empty() {
+                    let attrs = self.attrs.clone().unwrap_or_default();
+                    contract::infer(manifest, &shapes, &attrs).map_err(|why| anyhow!(why))?
+                } else {
+                    self.rets.clone()
+                };
+                let alias = |index| contract::changed_in_place(manifest, index, arguments.len());
+                let aliases: Vec<_> = (0..shapes.len()).map(alias).collect();
+                (shapes, aliases)
+            }
+            None => (self.rets.clone(), vec![None; self.rets.len()]),
+        };
+        let mut rets = vec![];
+        for (index, shape) in ret_shapes.into_iter().enumerate() {
+            rets.push(match aliases[index] {
+                Some(arg) if shapes[arg] == shape => Ret::Alias(arg),
+                Some(arg) => bail!(
+                    "result {index} is {shape}, but the handler changes argument {arg}, {}, in place: \
+                     both are one array. Give all results, in order, or none",
+                    shapes[arg]
+                ),
+                None => Ret::New(shape),
+            });
+        }
+        let named = manifest.map_or(&[][..], |manifest| &manifest.rets);
+        let named = named.iter().map(|ret| ret.name.clone());
+        let names = ret_names(rets.len(), named);
+        Ok((rets, names))
+    }
+}
+
+/// What results are called, each by a name of its own: by those of the manifest, of which several may be one.
+pub(crate) fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(count);
+    let mut known = BTreeSet::new();
+    for index in 0..count {
+        let mut name = named.next().unwrap_or_else(|| format!("ret{index}"));
+        while !known.insert(name.clone()) {
+            name.push('_');
+        }
+        names.push(name);
+    }
+    names
+}
+
+/// An error where something was found outside of the call itself: in tasks, in deleters.
+pub(crate) fn check(runtime: &Runtime) -> Result<()> {
+    let findings: Vec<_> = runtime
+        .take_findings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if findings.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", findings.join("\n"))
+}
+
+/// A call that is ready to run.
+pub(crate) struct Prepared {
+    /// Where it runs.
+    pub(crate) runtime: Runtime,
+    executable: Executable,
+    arguments: Vec<Tensor>,
+    rets: Vec<Ret>,
+    /// What the results are called.
+    pub(crate) ret_names: Vec<String>,
+    context: Environment,
+}
+
+/// A result: an array of its own, or an argument's memory.
+#[derive(Clone)]
+pub(crate) enum Ret {
+    New(Shape),
+    Alias(usize),
+}
+
+/// The parts of the context that the command line gives.
+struct Environment {
+    run_id: i64,
+    device_ordinal: i32,
+    pool: bool,
+    scratch: bool,
+    stages: Stages,
+    limit: Duration,
+    options: Option<Attributes>,
+}
+
+impl Prepared {
+    pub(crate) fn new(args: &CallArgs) -> Result<Self> {
+        let target = Target::read(&args.lib)?;
+        let chosen = target.choose(args.handler.as_ref())?;
+        args.device.check(&chosen)?;
+        let arguments = args.arguments()?;
+        let revision = args.revision.unwrap_or(Revision::NEWEST);
+        let runtime = match args.threads {
+            Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
+            _ => Runtime::new(revision),
+        };
+        output::enters(format_args!("the library, while it was loaded,"));
+        let library: Library = runtime.open(&args.lib)?;
+        for user_type in &args.types {
+            library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
+        }
+        let handler = chosen.load(&library)?;
+        let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
+        let attributes = args.attrs.clone().unwrap_or_default();
+        let limit = Duration::from_secs(args.time_limit);
+        output::calls(format_args!("the handler"));
+        let executable = handler.instantiate(&attributes)?;
+        Ok(Self {
+            runtime,
+            executable,
+            arguments,
+            rets,
+            ret_names,
+            context: Environment {
+                run_id: args.run_id.unwrap_or(0),
+                device_ordinal: args.device_ordinal.unwrap_or(0),
+                pool: args.threads != Some(0),
+                scratch: args.scratch,
+                stages: match args.stages {
+                    None | Some(StageSet::All) => Stages::All,
+                    Some(StageSet::Cpu) => Stages::Cpu,
+                },
+                limit,
+                options: args.custom_options.clone(),
+            },
+        })
+    }
+
+    /// The arguments.
+    pub(crate) fn arguments(&self) -> &[Tensor] {
+        &self.arguments
+    }
+
+    /// The same call with other arrays of the same shapes.
+    pub(crate) fn with_arguments(self, arguments: Vec<Tensor>) -> Self {
+        Self { arguments, ..self }
+    }
+
+    /// Whether a result lies in the memory of an argument.
+    pub(crate) fn is_alias(&self, argument: usize) -> bool {
+        self.rets
+            .iter()
+            .any(|ret| matches!(ret, Ret::Alias(index) if *index == argument))
+    }
+
+    pub(crate) fn call(&self) -> xla_ffi_runtime::Call {
+        let context = &self.context;
+        let mut call = self
+            .executable
+            .call()
+            .args(self.arguments.iter().cloned())
+            .run_id(context.run_id)
+            .device_ordinal(context.device_ordinal)
+            .stages(context.stages)
+            .time_limit(Some(context.limit));
+        for ret in &self.rets {
+            call = match ret {
+                Ret::New(shape) => call.ret(shape.clone()),
+                Ret::Alias(index) => call.ret_alias(*index),
+            };
+        }
+        if !context.pool {
+            call = call.without_thread_pool();
+        }
+        if context.scratch {
+            call = call.allocator(Arc::new(HostAllocator::default()));
+        }
+        if let Some(options) = &context.options {
+            call = call.custom_options(options);
+        }
+        call
+    }
+
+    pub(crate) fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
+        let call = self.call().unwritten(unwritten);
+        output::calls(format_args!("the handler"));
+        match device.run(call) {
+            Ok(outcome) => {
+                let metadata = self.executable.handler().metadata();
+                if metadata.is_some_and(Metadata::is_command_buffer_compatible) {
+                    output::calls(format_args!("the handler"));
+                    device.check_capture(self.call())?;
+                }
+                Ok(outcome.rets)
+            }
+            Err(error) if error.has(Hazard::UnwrittenResult) => {
+                bail!("{error}; --allow-unwritten takes it as it is")
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_result_has_a_name_of_its_own() {
+        let names = ret_names(4, ["y", "y", "ret3"].map(str::to_owned).into_iter());
+        assert_eq!(names, ["y", "y_", "ret3", "ret3_"]);
+        assert_eq!(ret_names(2, [].into_iter()), ["ret0", "ret1"]);
+    }
+
+    #[test]
+    fn cxx_names() {
+        assert_eq!(mangled("State::id"), "_ZN5State2idE");
+        assert_eq!(mangled("a::State::id"), "_ZN1a5State2idE");
+        assert_eq!(mangled("state_id"), "state_id");
+    }
+
+    #[test]
+    fn user_types() {
+        let parsed = parse_type("S=State::id,info").unwrap();
+        assert_eq!(
+            (parsed.name.as_str(), parsed.id.as_str()),
+            ("S", "_ZN5State2idE")
+        );
+        assert_eq!(parsed.info.as_deref(), Some("info"));
+        for text in ["S", "=id", "S="] {
+            assert!(parse_type(text).is_err());
+        }
+    }
+
+    #[test]
+    fn engines() {
+        let of = |text: &[u8]| Engine::of(OsStr::from_bytes(text));
+        assert_eq!(of(b"embedded"), Ok(Engine::Embedded));
+        assert_eq!(of(b"pjrt:a:b.so"), Ok(Engine::Pjrt("a:b.so".into())));
+        let odd = OsStr::from_bytes(b"a\xff.so");
+        assert_eq!(of(b"pjrt:a\xff.so"), Ok(Engine::Pjrt(odd.into())));
+        for text in ["", "pjrt", "pjrt:", "embedded:x", "jax"] {
+            assert!(of(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+}
