@@ -11,17 +11,16 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._check import check
+    from ._check import Line, Report, check
     from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
     from ._export import Model, export, load_exported
-    from ._given import Signature
     from ._handler import Handler
     from ._inline import load_inline
+    from ._installation import include
     from ._library import Library, load
     from ._needs import Need, needs
-    from ._places import include
     from ._record import Recording, record
-    from ._report import Line, Report
+    from ._user_signature import Signature
 
 __all__ = [
     "CompileError",
@@ -49,17 +48,16 @@ __version__ = "0.1.0"
 
 # A type checker reads the imports above; a test compares them.
 _MODULES = {
-    "_check": ("check",),
+    "_check": ("Line", "Report", "check"),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),
     "_export": ("Model", "export", "load_exported"),
-    "_given": ("Signature",),
+    "_user_signature": ("Signature",),
     "_handler": ("Handler",),
     "_inline": ("load_inline",),
     "_library": ("Library", "load"),
     "_needs": ("Need", "needs"),
-    "_places": ("include",),
+    "_installation": ("include",),
     "_record": ("Recording", "record"),
-    "_report": ("Line", "Report"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from . import _places
+from . import _installation
 from ._errors import LibraryError
 
 
@@ -13,9 +13,9 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m xla_ffi", description="Asks libraries made with the SDK.")
     places = parser.add_mutually_exclusive_group()
     for option, place, what in (
-        ("--include-dir", _places.include, "the C and C++ headers, for a compiler's -I"),
-        ("--cmake-dir", _places.cmake, "what find_package(xla_ffi) reads, for xla_ffi_DIR"),
-        ("--lib-dir", _places.lib, "the embedded runtime, for a linker's -L"),
+        ("--include-dir", _installation.include, "the C and C++ headers, for a compiler's -I"),
+        ("--cmake-dir", _installation.cmake, "what find_package(xla_ffi) reads, for xla_ffi_DIR"),
+        ("--lib-dir", _installation.lib, "the embedded runtime, for a linker's -L"),
     ):
         places.add_argument(option, dest="place", action="store_const", const=place, help=f"print the folder of {what}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from . import _dtypes, _values
+from . import _abi, _values
 
 #: Elements of the attributes whose type nobody declares.
-_UNTYPED = [np.dtype(kind).name for name, kind in _dtypes.ATTRIBUTES.items() if name != "bool"]
+_UNTYPED = [np.dtype(kind).name for name, kind in _abi.ATTRIBUTE_DTYPES.items() if name != "bool"]
 
 
 def cast_all(spec, given):
@@ -132,7 +132,7 @@ def _in_range(attr, value):
 
 def _elements(kind, value):
     """``value`` as the NumPy type of ``kind``, if that changes nothing but the digits of floats."""
-    to = _dtypes.ATTRIBUTES[kind]
+    to = _abi.ATTRIBUTE_DTYPES[kind]
     value = _constant(value)
     _values.check(value, to, kind, strict=True)
     try:

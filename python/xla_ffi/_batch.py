@@ -1,7 +1,7 @@
 """vmap: what becomes of a call when its operands have one more dimension.
 
 A call's ``batch`` says it: one of jax's words for it (``vmap_method``), None where it is refused, or what the
-author declared: a tuple with ``"leading"`` or ``"shared"`` for each operand, or another handler (``_declared.Other``).
+author declared: a tuple with ``"leading"`` or ``"shared"`` for each operand, or another handler (``_related_handlers.Other``).
 """
 
 import functools
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import batching
 
-from . import _declared, _gradient, _jax, _sharding
+from . import _gradient, _jax, _related_handlers, _sharding
 from ._primitive import PRIMITIVES
 
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -70,7 +70,7 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     axes = tuple("one" if w and not b and method == "expand_dims" else 0 if w else None for w, b in zip(wide, batched))
     results = tuple(((size, *shape), dtype) for shape, dtype in results)
     gradient = None if gradient is None else _gradient.Batched(gradient, axes)
-    if isinstance(batch, _declared.Other):
+    if isinstance(batch, _related_handlers.Other):
         attrs = batch.attributes(params["attributes"])
         out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"], dict(batch.said))
         return _found(out, parts)

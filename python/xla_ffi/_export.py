@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 import jax
 
-from . import _file, _given, _jax, _library, _manifest, _model, _needs, _record, _signature
+from . import _file, _jax, _library, _manifest, _needs, _record, _signature, _user_signature
 from ._errors import LibraryError
 from ._needs import Need
 
@@ -44,7 +44,7 @@ class Model:
             needs = _needs.opened(body, "the model")[0]
             known = {target for each in libraries for target in each["targets"]}
             libraries = (*libraries, *_used(need.target for need in needs if need.target not in known))
-        return _model.written({"libraries": libraries, "needs": [dataclasses.asdict(need) for need in needs]}, body)
+        return _needs.write_model({"libraries": libraries, "needs": [dataclasses.asdict(need) for need in needs]}, body)
 
     def __repr__(self) -> str:
         return f"<model {self.exported.fun_name} for {', '.join(self.exported.platforms)}: {', '.join(need.target for need in self.needs) or 'no handlers'}>"
@@ -87,8 +87,8 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     if isinstance(libraries, (str, bytes, os.PathLike)):
         raise LibraryError(f"libraries={libraries!r} is one path: give a list of them")
     given = [_elsewhere(each) for each in ([libraries] if isinstance(libraries, _library.Library) else libraries)]
-    data, where = _model.read(model)
-    head, body = _model.parts(data, where)
+    data, where = _needs.read_model(model)
+    head, body = _needs.model_parts(data, where)
     listed = head.get("libraries", [])
     exported = _needs.with_derivatives(_needs.deserialized(body, where), where)
     found, platforms = _needs.of_exported(exported, where)
@@ -103,7 +103,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     for entry, choices in zip(listed, stand):
         # What is registered already, from elsewhere, need not be there.
         if not choices and os.path.exists(entry["file"]) and not _are_there(entry["targets"], platforms):
-            _library.load(entry["file"], entry["prefix"], **_given.read_back(entry))
+            _library.load(entry["file"], entry["prefix"], **_user_signature.read_back(entry))
     have = _loaded()
     missing = [target for target in targets if target not in have]
     if missing:
@@ -122,15 +122,15 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
 
 def report(model, paths):
     """``(text, whether all are there)``: a line for each target that a model calls, and which of the libraries has it."""
-    data, where = _model.read(model)
-    listed, given = _model.parts(data, where)[0].get("libraries", []), [_elsewhere(path) for path in paths]
+    data, where = _needs.read_model(model)
+    listed, given = _needs.model_parts(data, where)[0].get("libraries", []), [_elsewhere(path) for path in paths]
     stand, have = _standing(listed, given), {}
     for path, each in zip(paths, given):
         # Under its own names, and under those of the model's list.
-        said = {None: {}, **{entry["prefix"]: _given.read_back(entry) for entry, choices in zip(listed, stand) if each in choices}}
+        said = {None: {}, **{entry["prefix"]: _user_signature.read_back(entry) for entry, choices in zip(listed, stand) if each in choices}}
         libraries = _manifest.read_all(each.path, required=not any(any(keywords.values()) for keywords in said.values()))
         for prefix, keywords in said.items():
-            for name, (handlers, legacy) in _given.complete(each.path, libraries, keywords.get("handlers"), keywords.get("legacy")).items():
+            for name, (handlers, legacy) in _user_signature.complete(each.path, libraries, keywords.get("handlers"), keywords.get("legacy")).items():
                 targets = [f"{prefix or name}.{handler}" for handler in handlers]
                 have.update(dict.fromkeys([*targets, *(f"{prefix}.{spec.name}" if prefix else spec.name for spec in legacy)], path))
     lines, good = [], True
@@ -182,7 +182,7 @@ def _used(targets, given=()):
         for library in have.get(target, ()):
             theirs.setdefault(library, []).append(target)
     return [
-        {"file": places.get(each.digest, each.path), "prefix": each.prefix, "digest": each.digest, "targets": calls, **_given.written(each._given)}
+        {"file": places.get(each.digest, each.path), "prefix": each.prefix, "digest": each.digest, "targets": calls, **_user_signature.written(each._given)}
         for each, calls in theirs.items()
     ]
 
@@ -207,7 +207,7 @@ def _take_place(entry, choice):
     if any((each.digest, each.prefix) == (choice.digest, entry["prefix"]) for each in _library.loaded()):
         return
     said = choice.library._given if choice.library is not None else {}
-    _library.load(choice.path, entry["prefix"], **(said if any(said.values()) else _given.read_back(entry)))
+    _library.load(choice.path, entry["prefix"], **(said if any(said.values()) else _user_signature.read_back(entry)))
 
 
 def _are_there(targets, platforms):

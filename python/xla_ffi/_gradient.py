@@ -28,7 +28,7 @@ TANGENTS = (Primitive("xla_ffi_tangent_split"), Primitive("xla_ffi_tangent"))
 class Rule:
     """The derivative of one call.
 
-    ``handlers`` are the declared ones (``_declared.Gradient``); ``args`` and ``rets`` the names of the call's
+    ``handlers`` are the declared ones (``_related_handlers.Gradient``); ``args`` and ``rets`` the names of the call's
     operands, one for each: a variadic one occurs several times. ``said`` is what the caller said of the call:
     keywords for a handler that is called in its place.
     """

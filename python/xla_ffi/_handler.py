@@ -9,10 +9,9 @@ from typing import Any, Optional
 
 import jax
 
-from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _signature, _values
-from ._described import Described, checked
+from . import _abi, _batch, _gradient, _jax, _primitive, _related_handlers, _sharding, _signature, _values
+from ._description import Described, checked
 from ._errors import UnsupportedRuntimeError
-
 
 #: How many compiled calls with different keywords each handler keeps for callers outside of ``jax.jit``.
 _COMPILED = 64
@@ -43,7 +42,7 @@ class Handler(Described):
         self._prefix = prefix
         self._given = given or {}
         self.__signature__ = _signature.signature(spec, options(), jax.Array)
-        #: What the author declared: see ``_batch.py`` and ``_declared.Gradient``. The library fills in other handlers.
+        #: What the author declared: see ``_batch.py`` and ``_related_handlers.Gradient``. The library fills in other handlers.
         self.batch = _batch.declared(spec, self._contract)
         self.gradient = None
         has_tokens = any(operand.token for operand in (*spec.args, *spec.rets))
@@ -173,7 +172,7 @@ class Handler(Described):
     def _batch(self, bound, method, said):
         """What ``vmap`` does with a call."""
         if method == "default":
-            if isinstance(self.batch, _declared.Other):
+            if isinstance(self.batch, _related_handlers.Other):
                 return dataclasses.replace(self.batch, said=tuple(said.items()))
             if not isinstance(self.batch, tuple):
                 return self.batch
@@ -222,7 +221,7 @@ class Handler(Described):
         if _jax.is_token(value):
             raise TypeError(f"{name} is to be an array, got a token")
         # A Python number or list has no type of its own: it takes the only one that is accepted.
-        only = _dtypes.to_numpy(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
+        only = _abi.numpy_dtype(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
         wanted = " or ".join(arg.dtypes) if arg.dtypes else "an array"
         try:
             value = _values.operand(value, only, wanted)
@@ -230,11 +229,11 @@ class Handler(Described):
             raise TypeError(f"{name} is to be {wanted}: {error}") from error
         if _jax.is_key(value):
             value = jax.random.key_data(value)
-        wide = arg.dtypes is not None and arg.dtypes[0] in _dtypes.WIDE
-        how = f"convert it with {name}.astype({_dtypes.NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
+        wide = arg.dtypes is not None and arg.dtypes[0] in _abi.WIDE_DTYPES
+        how = f"convert it with {name}.astype({_abi.DTYPE_NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
         if wide and not _jax.has_x64():
             how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"
-        checked(arg, name, value.shape, _dtypes.of(value.dtype), how, "jax.vmap maps over leading dimensions")
+        checked(arg, name, value.shape, _abi.dtype_name(value.dtype), how, "jax.vmap maps over leading dimensions")
         return value
 
 
@@ -274,8 +273,8 @@ def refusal(spec):
     registration, which jaxlib may swallow. So those are refused here, in words.
     """
     have = _jax.REVISION
-    if _revisions.version(spec.floor) <= max(1, _revisions.version(max(have, 0))):
+    if _abi.minor_version(spec.floor) <= max(1, _abi.minor_version(max(have, 0))):
         return None
-    first = _revisions.first_jaxlib(spec.floor)
+    first = _abi.first_jaxlib(spec.floor)
     needs = f"jaxlib {first} or newer" if first else "a newer jaxlib than this xla_ffi knows"
     return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); this process has {_jax.JAXLIB} (r{have})"

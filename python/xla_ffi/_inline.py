@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from . import _given, _image, _library
+from . import _image, _library, _user_signature
 from ._errors import CompileError, LibraryError
-from ._places import checkout, include
+from ._installation import checkout, include
 
 #: How many lines of a compiler's words an error shows.
 _LINES = 60
@@ -46,7 +46,7 @@ def load_inline(
     rust: Optional[str] = None,
     name: str = "inline",
     flags: Sequence[str] = (),
-    handlers: Optional[_given.Given] = None,
+    handlers: Optional[_user_signature.Given] = None,
     legacy: Optional[Mapping[str, str]] = None,
     types: Optional[Mapping[str, str]] = None,
 ) -> Any:

@@ -14,7 +14,7 @@ from jax._src.array import ArrayImpl
 from jax._src.lib.mlir import ir
 from jax.interpreters import mlir
 
-from . import _revisions
+from . import _abi
 from ._errors import UnsupportedRuntimeError
 
 try:
@@ -26,14 +26,14 @@ except ImportError:
 JAXLIB = jaxlib.version.__version__
 
 #: Its revision of the ABI.
-REVISION = _revisions.of(JAXLIB)
+REVISION = _abi.revision_of(JAXLIB)
 
 
 def refuse_before_first():
     """Refuses a jaxlib from before the first revision: nothing of it is touched."""
     if REVISION < 0:
         raise UnsupportedRuntimeError(
-            f"jaxlib {JAXLIB} is from before its first revision of XLA FFI: the oldest that is supported is jaxlib {_revisions.first_jaxlib(0)}"
+            f"jaxlib {JAXLIB} is from before its first revision of XLA FFI: the oldest that is supported is jaxlib {_abi.first_jaxlib(0)}"
         )
 
 
@@ -113,8 +113,14 @@ def registers_types():
     return any(hasattr(_ffi, name) for name in ("register_ffi_type", "register_ffi_type_id"))
 
 
+_registered_types = set()  # (address of the id, platform); XLA knows an id once
+
+
 def register_type(name, number, info, platform):
-    """Registers a type: ``number`` is the address of its id, ``info`` that of its info, or None."""
+    """Registers a type, once: ``number`` is the address of its id, ``info`` that of its info, or None."""
+    if (number, platform) in _registered_types:
+        return
+    key = (number, platform)
     platform = _PLATFORMS.get(platform.lower(), platform)
     # jaxlib keeps what it is told before its backends are there, and then takes handlers before their types.
     jax.devices()
@@ -123,6 +129,7 @@ def register_type(name, number, info, platform):
         older(name, capsule(number), platform=platform)
     else:
         _ffi.register_ffi_type(name, {"type_id": capsule(number), "type_info": capsule(info)}, platform=platform)
+    _registered_types.add(key)
 
 
 def register_legacy(target, address, platform):

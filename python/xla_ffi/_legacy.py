@@ -2,8 +2,8 @@
 
 import jax
 
-from . import _dtypes, _jax, _legacy_list, _primitive, _values
-from ._described import Single
+from . import _abi, _jax, _primitive, _values
+from ._description import Single
 
 
 class LegacyTarget(Single):
@@ -21,7 +21,7 @@ class LegacyTarget(Single):
         #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
         self.signature = signature
         #: XLA's CustomCallApiVersion, or None.
-        self.api_version = _legacy_list.API_VERSIONS.get(signature)
+        self.api_version = _abi.LEGACY_API_VERSIONS.get(signature)
         self._spec = spec
         #: What loads its library.
         self._library = library
@@ -52,7 +52,7 @@ class LegacyTarget(Single):
         if result_shape_dtypes is None:
             if spec is None or spec.rets is None:
                 raise TypeError(f"{self.target}: nothing says what its results are: give result_shape_dtypes=")
-            result_shape_dtypes = [jax.ShapeDtypeStruct(dims, _dtypes.to_numpy(dtype)) for dtype, dims in spec.rets]
+            result_shape_dtypes = [jax.ShapeDtypeStruct(dims, _abi.numpy_dtype(dtype)) for dtype, dims in spec.rets]
             if len(result_shape_dtypes) == 1:
                 result_shape_dtypes = result_shape_dtypes[0]
         single = not isinstance(result_shape_dtypes, (list, tuple))
@@ -74,7 +74,7 @@ class LegacyTarget(Single):
 
     def _operand(self, index, value):
         declared = self._spec.args if self._spec is not None else None
-        only = _dtypes.to_numpy(declared[index][0]) if declared is not None and index < len(declared) else None
+        only = _abi.numpy_dtype(declared[index][0]) if declared is not None and index < len(declared) else None
         try:
             return value if _jax.is_token(value) else _values.operand(value, only, str(only))
         except TypeError as error:
@@ -106,7 +106,7 @@ def _check_tuples(target, spec, results):
 
 def _check(target, declared, args):
     """Refuses operands of other sizes than the target was made for: it would read past them."""
-    got = [(_dtypes.of(arg.dtype), tuple(arg.shape)) if hasattr(arg, "dtype") else (type(arg).__name__, ()) for arg in args]
+    got = [(_abi.dtype_name(arg.dtype), tuple(arg.shape)) if hasattr(arg, "dtype") else (type(arg).__name__, ()) for arg in args]
     if got != [(dtype, tuple(dims)) for dtype, dims in declared]:
         text = lambda shapes: ", ".join(f"{dtype}{list(dims)}" for dtype, dims in shapes)
         raise TypeError(f"{target} is made for ({text(declared)}), got ({text(got)})")

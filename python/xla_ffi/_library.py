@@ -1,27 +1,31 @@
 """A loaded library."""
 
+import ctypes
 import itertools
 import os
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _types
-from ._described import Handlers
-from ._errors import LibraryError
+from . import _abi, _file, _handler, _image, _jax, _legacy, _manifest, _record, _related_handlers, _user_signature
+from ._description import Handlers
+from ._errors import LibraryError, UnsupportedRuntimeError
 
 _lock = threading.RLock()
 # Libraries stay loaded as long as the process.
 _libraries = {}  # (real path, prefix, what is given, digest): Library
 _images = {}  # (real path, digest): the loaded library
 _targets = {}  # (target, platform): (real path, digest, what is registered) of the library that registered it
+# State types of libraries that do not register them themselves: upstream's C++ leaves that to its user.
+_TYPE_SYMBOLS = re.compile(r"\s*(\w+(?:::\w+)*)\s*(?:,\s*(\w+(?:::\w+)*)\s*)?")
 
 
 def load(
     path: Union[str, "os.PathLike[str]"],
     prefix: Optional[str] = None,
     *,
-    handlers: Optional[_given.Given] = None,
+    handlers: Optional[_user_signature.Given] = None,
     legacy: Optional[Mapping[str, str]] = None,
     types: Optional[Mapping[str, str]] = None,
 ) -> Any:
@@ -46,7 +50,7 @@ def load(
     To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
-    given = _given.named(handlers=handlers, legacy=legacy, types=types)
+    given = _user_signature.named(handlers=handlers, legacy=legacy, types=types)
     path = os.path.realpath(os.fsdecode(path))
     with _lock:
         contents = _file.read(path)
@@ -76,14 +80,14 @@ class Library(Handlers):
         self.digest: str = contents.digest
         self._owner = (path, contents.digest)
         self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {}), "types": dict(types or {})}
-        types = _types.parse(path, types or {})
+        types = _parse_types(path, types or {})
         described = _manifest.read_all(path, contents.data, required=not (handlers or legacy))
-        described = _given.complete(path, described, handlers, legacy).values()
+        described = _user_signature.complete(path, described, handlers, legacy).values()
         specs = [spec for each, _ in described for spec in each.values()]
         if self._owner not in _images:
             _images[self._owner] = _file.load(contents, any(known == path for known, _ in _images))
         self._image = _images[self._owner]
-        listed = _legacy_list.listed(self._image)
+        listed = _abi.legacy_targets(self._image)
         known = {name for name, *_ in listed}
         given = {spec.name: spec for _, targets in described for spec in targets if spec.name in (legacy or {})}
         listed += [self._exported_target(spec) for name, spec in given.items() if name not in known]
@@ -92,7 +96,7 @@ class Library(Handlers):
         self._generation = self._free_generation(plans, listed)
         self._name([(spec, _handler.Handler(spec, self._target(spec), path, why, prefix, self._given)) for spec, why, _ in plans])
         for name in dict.fromkeys(spec.library for spec in specs):
-            _declared.resolve(path, {spec.name: self.handlers[f"{name}.{spec.name}"] for spec in specs if spec.library == name})
+            _related_handlers.resolve(path, {spec.name: self.handlers[f"{name}.{spec.name}"] for spec in specs if spec.library == name})
         self.legacy: dict[str, _legacy.LegacyTarget] = {}
         declared = {spec.name: spec for _, targets in described for spec in targets}
         for name, _platform, _address, signature in listed:
@@ -102,7 +106,7 @@ class Library(Handlers):
             self.legacy.setdefault(name, target)
         registered = self._registered(plans)
         platforms = dict.fromkeys(platform for _, platform, _ in registered)
-        _types.register(path, contents, self._image, types, platforms, self._stem(specs[0]) if specs else "")
+        _register_types(path, contents, self._image, types, platforms, self._stem(specs[0]) if specs else "")
         for spec, platform, addresses in registered:
             _jax.register(self._target(spec), addresses, platform)
             _targets[(self._target(spec), platform)] = (*self._owner, addresses)
@@ -184,3 +188,48 @@ def _restored(path, prefix, given):
 
 def _legacy_platform(platform):
     return f"legacy {platform.lower()}"
+
+
+def _parse_types(path, types):
+    """``{name: (symbol of the id, symbol of the info or None)}`` of what ``load`` was given."""
+    found = {}
+    for name, text in types.items():
+        symbols = _TYPE_SYMBOLS.fullmatch(text) if isinstance(text, str) else None
+        if symbols is None:
+            raise LibraryError(
+                f"{path}: types[{name!r}] is to be the symbols of its id and of its info, as in 'State::id, state_info', "
+                f"objects or functions that return their address; got {text!r}"
+            )
+        found[name] = symbols.groups()
+    return found
+
+
+def _register_types(path, contents, image, types, platforms, prefix):
+    """Registers the types with XLA, each once a platform, before the handlers that use them. XLA knows a name once, and
+    handlers find their types by the id: ``prefix`` keeps those of libraries and of their builds apart."""
+    if not types:
+        return
+    if not _jax.registers_types():
+        raise UnsupportedRuntimeError(
+            f"{path}: jaxlib {_jax.JAXLIB} has no function to register the type {next(iter(types))!r}: it takes 0.4.38 or newer"
+        )
+    functions = _image.read(contents.data, path).functions()
+    for name, (id_symbol, info_symbol) in types.items():
+        if info_symbol is None and _jax.TYPES_HAVE_INFO:
+            raise LibraryError(
+                f"{path}: jaxlib {_jax.JAXLIB} wants the info of the type {name!r}, by which it deletes states: "
+                f"types={{{name!r}: '{id_symbol}, INFO_SYMBOL'}}"
+            )
+        number = _symbol_address(path, image, functions, id_symbol)
+        info = info_symbol and _symbol_address(path, image, functions, info_symbol)
+        for platform in platforms:
+            _jax.register_type(f"{prefix}.{name}", number, info, platform)
+
+
+def _symbol_address(path, image, functions, symbol):
+    if "::" in symbol:
+        # As C++ compilers name it.
+        symbol = f"_ZN{''.join(f'{len(part)}{part}' for part in symbol.split('::'))}E"
+    address = _file.address(image, path, symbol)
+    # Functions are as XLA_FFI_DECLARE_TYPE_ID_SYMBOL and XLA_FFI_DECLARE_TYPE_INFO_SYMBOL declare them.
+    return ctypes.CFUNCTYPE(ctypes.c_void_p)(address)() if symbol in functions else address

@@ -9,11 +9,23 @@ import struct
 from typing import Any, Optional
 
 from . import _file, _image
+from ._abi import LEGACY_LIST
 from ._errors import ManifestError
-from ._legacy_list import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _FORMATS = (1, 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class LegacySpec:
+    """What a manifest says of a target of the original custom calls."""
+
+    name: str
+    signature: str
+    args: Optional[tuple]  # (dtype, dims) of each operand, where they are declared
+    rets: Optional[tuple]
+    tuples: Optional[str] = None  # "leaves" or "roots", where tuples are declared
+    structure: Optional[str] = None  # "(_, _) -> (_, (_))"
 
 
 @dataclasses.dataclass(frozen=True)

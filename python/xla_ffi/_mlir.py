@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import _dtypes, _facts
+from . import _abi, _facts
 
 _DENSE = ("int8", "int16", "int32", "int64", "float32", "float64")
 
@@ -42,7 +42,7 @@ def call(target, args, rets, attrs, layouts, aliases=(), has_side_effect=False):
 
 def tensor(shape, dtype):
     """The type of an array."""
-    return f"tensor<{''.join(f'{size}x' for size in shape)}{element(_dtypes.of(dtype))}>"
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element(_abi.dtype_name(dtype))}>"
 
 
 def element(name):
@@ -81,7 +81,7 @@ def attribute(value):
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     value = np.asarray(value)
-    kind = element(_dtypes.of(value.dtype))
+    kind = element(_abi.dtype_name(value.dtype))
     numbers = [_number(item) for item in value.reshape(-1)]
     if value.ndim == 0:
         return f"{numbers[0]} : {kind}"

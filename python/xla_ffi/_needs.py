@@ -2,6 +2,10 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
+import os
+import struct
 import types
 from typing import Any
 
@@ -9,7 +13,7 @@ from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
 
 # With _jax the effect is registered that jax reads in a model.
-from . import _jax, _model
+from . import _file, _jax
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
@@ -39,7 +43,7 @@ def needs(model: Any) -> list[Need]:
     """
     if isinstance(getattr(model, "needs", None), tuple):
         return list(model.needs)
-    return (of_exported([model]) if hasattr(model, "mlir_module") else opened(*_model.read(model)))[0]
+    return (of_exported([model]) if hasattr(model, "mlir_module") else opened(*read_model(model)))[0]
 
 
 def _merged(calls):
@@ -55,7 +59,7 @@ def _merged(calls):
 def opened(data, where):
     """The needs in a model's bytes, with those of the derivatives that they hold, and the platforms that it is for, None where
     it does not say; ``where`` is what they are called."""
-    _head, body = _model.parts(data, where)
+    _head, body = model_parts(data, where)
     if body.startswith(_PORTABLE):
         from jax import export as jax_export
 
@@ -164,3 +168,40 @@ def _of_jax(target):
     from jax._src.export import _export
 
     return target in getattr(_export, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ())
+
+
+#: How a model begins that this package wrote.
+_MAGIC = b"XLAFFIMODEL\x00\x01\n"
+
+
+def read_model(model):
+    """The bytes of a model, and what it is called."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model), "the model"
+    path = os.fspath(model)
+    return _file.read(path).data, path
+
+
+def write_model(head, body):
+    """The bytes of a model: ``head`` is what JSON has, ``body`` is jax's."""
+    text = json.dumps({**head, "digest": _digest(body)}).encode()
+    return _MAGIC + struct.pack("<I", len(text)) + text + body
+
+
+def _digest(body):
+    return hashlib.blake2b(body, digest_size=16).hexdigest()
+
+
+def model_parts(data, where):
+    """The head of a model that this package wrote, and jax's bytes; of others the head is empty."""
+    if not data.startswith(_MAGIC):
+        return {}, data
+    at = len(_MAGIC) + 4
+    try:
+        (length,) = struct.unpack_from("<I", data, len(_MAGIC))
+        head, body = json.loads(data[at : at + length].decode()), data[at + length :]
+        if head["digest"] == _digest(body):
+            return head, body
+    except (struct.error, ValueError, TypeError, KeyError):
+        pass
+    raise LibraryError(f"{where} is cut off or damaged: it is not byte for byte what was written")

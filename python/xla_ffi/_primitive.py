@@ -15,8 +15,8 @@ from jax._src.lib.mlir import ir
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from . import _dtypes, _jax, _mlir, _record, _sharding
-from ._described import one_to_one
+from . import _abi, _jax, _mlir, _record, _sharding
+from ._description import one_to_one
 from ._errors import UnsupportedRuntimeError
 
 #: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
@@ -76,9 +76,9 @@ def _check_wide(target, types):
     if _jax.has_x64():
         return
     for index, kind in enumerate(types):
-        if kind is not None and _dtypes.of(kind[1]) in _dtypes.WIDE:
+        if kind is not None and _abi.dtype_name(kind[1]) in _abi.WIDE_DTYPES:
             raise TypeError(
-                f"{target}: the result {index} is {_dtypes.of(kind[1])}: jax has such arrays after jax.config.update('jax_enable_x64', True)"
+                f"{target}: the result {index} is {_abi.dtype_name(kind[1])}: jax has such arrays after jax.config.update('jax_enable_x64', True)"
             )
 
 

@@ -1,8 +1,10 @@
 """What a handler takes and gives, as Python shows it: its signature, its text for ``help``, the table of a library."""
 
 import inspect
+import keyword
+import unicodedata
 
-from . import _names, _revisions
+from . import _abi
 
 #: Attributes whose members nobody declares, and how a value without a declared default is shown.
 _NO_DEFAULT = inspect.Parameter.empty
@@ -78,7 +80,7 @@ def operand_names(spec):
     taken = {attr.name for attr in spec.attrs} | {"self", "options"}
     names = []
     for at, arg in enumerate(spec.args):
-        name = arg.name if _names.plain(arg.name) else f"operand{at}"
+        name = arg.name if is_plain_name(arg.name) else f"operand{at}"
         while name in taken:
             name += "_"
         taken.add(name)
@@ -90,7 +92,7 @@ def attributes(spec, options):
     """The attributes that can be given as keywords; ``attrs=`` takes those called like an option, and those that are no keywords."""
     known = [attr for attr in spec.attrs if attr.inside is None]
     taken = {*options, "options", "self"}
-    return [attr for attr in known if _names.plain(attr.name) and attr.name not in taken]
+    return [attr for attr in known if is_plain_name(attr.name) and attr.name not in taken]
 
 
 def python_type(kind):
@@ -152,7 +154,7 @@ def describe(spec):
 
 def needs(spec):
     """The oldest jaxlib that can do all of the handler's work, in words."""
-    first = _revisions.first_jaxlib(spec.floor)
+    first = _abi.first_jaxlib(spec.floor)
     return f"needs jaxlib {first} or newer" if first else "needs a newer jaxlib than this xla_ffi knows"
 
 
@@ -189,3 +191,9 @@ def table(library):
     lines = [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
     count = f"{len(short)} handler{'' if len(short) == 1 else 's'}"
     return printable("\n".join([f"<library {library.path}: {count}>", *lines]))
+
+
+def is_plain_name(name):
+    """Whether a name can be an attribute's or a parameter's: one that Python takes, as it is written."""
+    read = unicodedata.normalize("NFKC", name)
+    return name.isidentifier() and not keyword.iskeyword(name) and name != "__debug__" and read == name

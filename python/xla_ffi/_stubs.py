@@ -5,7 +5,7 @@ import math
 import os
 import re
 
-from . import _handler, _library, _manifest, _names, _signature
+from . import _handler, _library, _manifest, _signature
 from ._errors import LibraryError
 
 #: What an object of the library has besides its class's; a test compares them.
@@ -27,7 +27,7 @@ def of(path):
     # what Python makes of another handler's.
     own = {*dir(_library.Library), *_FIELDS}
     several = {name for name in names if names.count(name) > 1}
-    usable = lambda spec: spec.name not in several and _names.plain(spec.name) and spec.name not in own
+    usable = lambda spec: spec.name not in several and _signature.is_plain_name(spec.name) and spec.name not in own
     specs = [spec for spec in every if usable(spec)]
     left_out = [f"{spec.library}.{spec.name}" if spec.name in several else spec.name for spec in every if not usable(spec)]
     if not specs:

@@ -5,7 +5,7 @@ import os
 
 import tensorflow as tf
 
-from . import _revisions
+from . import _abi
 from ._errors import UnsupportedRuntimeError
 
 #: `xla::ffi::GetXlaFfiApi()`, as compilers write it.
@@ -89,9 +89,9 @@ class Host:
 
     def refusal(self, spec):
         """Why this XLA cannot take a handler, or None; `_handler.refusal` says when one is refused before it is registered."""
-        if _revisions.version(spec.floor) <= max(1, self.minor):
+        if _abi.minor_version(spec.floor) <= max(1, self.minor):
             return None
-        needs = f"an XLA as in jaxlib {_revisions.first_jaxlib(spec.floor)} or newer"
+        needs = f"an XLA as in jaxlib {_abi.first_jaxlib(spec.floor)} or newer"
         return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); {self.name} speaks XLA FFI 0.{self.minor}"
 
     def register(self, name, stages):

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 
-from . import _dtypes
+from . import _abi
 
 
 def check(value, dtype, name, strict=False):
@@ -66,13 +66,13 @@ def operand(value, only=None, name="its type"):
     if hasattr(value, "dtype"):
         result = _asarray(value)
         if result.dtype != value.dtype:
-            check(value, result.dtype, f"{_dtypes.of(result.dtype)}, which jax makes of it without jax_enable_x64")
+            check(value, result.dtype, f"{_abi.dtype_name(result.dtype)}, which jax makes of it without jax_enable_x64")
         return result
     if isinstance(value, range):
         value = list(value)
     if only is None:
         result = _asarray(value)
-        check(value, result.dtype, f"{_dtypes.of(result.dtype)}, which jax makes of it")
+        check(value, result.dtype, f"{_abi.dtype_name(result.dtype)}, which jax makes of it")
         return result
     if np.dtype(jax.dtypes.canonicalize_dtype(only)) != only:
         raise TypeError(f"{name} has 64 bits: jax has such arrays after jax.config.update('jax_enable_x64', True)")

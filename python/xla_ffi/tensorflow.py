@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
-from ._described import Described, Handlers, checked
+from . import _abi, _facts, _file, _manifest, _mlir, _related_handlers, _signature, _values
+from ._description import Described, Handlers, checked
 from ._errors import LibraryError, UnsupportedRuntimeError
 from ._tf_host import Host
 
@@ -71,7 +71,7 @@ class Library(Handlers):
         self.handlers: dict[str, Handler] = {spec.name: Handler(spec, path, refused[spec.name]) for spec in specs}
         for library in dict.fromkeys(spec.library for spec in specs):
             mine = {spec.name: self.handlers[spec.name] for spec in specs if spec.library == library}
-            _declared.resolve(path, mine)
+            _related_handlers.resolve(path, mine)
         #: Targets of the original custom calls: TensorFlow's XLA takes none from here.
         self.legacy: Mapping[str, Any] = {}
 
@@ -127,7 +127,7 @@ class Handler(Described):
         super().__init__(spec, path)
         self._refusal = refusal
         self.__signature__ = _signature.signature(spec, (), tf.Tensor)
-        # What `_declared.resolve` fills in; TensorFlow has nothing that would ask how a call is batched.
+        # What `_related_handlers.resolve` fills in; TensorFlow has nothing that would ask how a call is batched.
         self.batch = None
         self.gradient = None
 
@@ -227,7 +227,7 @@ class Handler(Described):
                 value = _values.of_numpy(value, tf.is_tensor)  # TensorFlow takes the bytes as they are
             except TypeError as error:
                 raise TypeError(f"{name} is to be an array: {error}") from error
-            only = _dtypes.to_numpy(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
+            only = _abi.numpy_dtype(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
             if only is not None and not hasattr(value, "dtype"):
                 # A Python number or list has no type of its own: it takes the only one that is accepted.
                 try:
@@ -240,12 +240,12 @@ class Handler(Described):
             value = tf.convert_to_tensor(given)
             if isinstance(given, (int, float, complex)) or _values.is_list_of_numbers(given):
                 made = _numpy(value.dtype)
-                _values.check(given, made, f"{_dtypes.of(made)}, which TensorFlow makes of it")
+                _values.check(given, made, f"{_abi.dtype_name(made)}, which TensorFlow makes of it")
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} is to be an array: {error}") from error
         shape, dtype = _static(name, value.shape), _numpy(value.dtype)
-        how = f"convert it with tf.cast({name}, {_dtypes.NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
-        checked(arg, name, shape, _dtypes.of(dtype), how, "tf.map_fn maps over leading dimensions")
+        how = f"convert it with tf.cast({name}, {_abi.DTYPE_NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
+        checked(arg, name, shape, _abi.dtype_name(dtype), how, "tf.map_fn maps over leading dimensions")
         return _Array(shape, dtype, value)
 
 
@@ -278,7 +278,7 @@ def _numpy(dtype):
         plain = np.dtype(dtype.as_numpy_dtype)
     except TypeError as error:
         raise TypeError(f"XLA has no arrays of {dtype.name}") from error
-    if _facts.ELEMENT_TYPES.get(_dtypes.of(plain), (None, 8))[1] in (2, 4):
+    if _facts.ELEMENT_TYPES.get(_abi.dtype_name(plain), (None, 8))[1] in (2, 4):
         raise TypeError(f"TensorFlow keeps {dtype.name} one element a byte, and XLA takes them packed: a handler would read others")
     return plain
 

@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 from forked import forked
-from xla_ffi import _dtypes, _facts, _mlir, _tf_host
+from xla_ffi import _abi, _facts, _mlir, _tf_host
 
 CODES = {
     tf.errors.CancelledError: "CANCELLED", tf.errors.UnknownError: "UNKNOWN", tf.errors.InvalidArgumentError: "INVALID_ARGUMENT",
@@ -115,7 +115,7 @@ def shape_of(spec):
     if spec.startswith("token"):
         raise Absent("TensorFlow has no tokens: they are no tensors of a function")
     name, dims = re.fullmatch(r"(\w+)\[([\d,]*)\](?:=.*)?", spec).groups()
-    dtype = _dtypes.to_numpy(name.upper())
+    dtype = _abi.numpy_dtype(name.upper())
     if _facts.ELEMENT_TYPES[name.upper()][1] in (2, 4):
         raise Absent(f"TensorFlow keeps {name} one element a byte, XLA's calls take them packed: the elements would be others")
     try:

@@ -21,7 +21,7 @@ import own  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, folder, raises  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
-from xla_ffi import _declared, _handler  # noqa: E402
+from xla_ffi import _handler, _related_handlers  # noqa: E402
 
 ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
 W = jnp.linspace(0.5, 1.5, 3)
@@ -87,7 +87,7 @@ def another_handler(lib):
     spec = lib.mean.spec
     thrice = dataclasses.replace(spec, attrs=tuple(dataclasses.replace(attr, default=3.0) for attr in spec.attrs))
     handler = _handler.Handler(thrice, lib.mean.target, lib.path, None)
-    handler.batch = _declared.Other(lib.means, thrice)
+    handler.batch = _related_handlers.Other(lib.means, thrice)
     close(jax.vmap(handler)(ROWS), 3 * ROWS.mean(1))
     # That handler has no `...`: it is batched one by one.
     close(jax.vmap(jax.vmap(lib.mean))(Z), Z.mean(2))

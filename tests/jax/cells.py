@@ -9,7 +9,7 @@ import xla_ffi
 from checks import skip
 
 # With the handlers come the rules of the primitive, for vmap and grad.
-from xla_ffi import _handler, _jax, _manifest, _primitive, _revisions
+from xla_ffi import _abi, _handler, _jax, _manifest, _primitive
 
 
 class Absent(Exception):
@@ -61,7 +61,7 @@ def lacks(text):
     """Whether an error is one by which a runtime says that it is too old for what is asked."""
     # A clear error names the first jaxlib that has what is missing; that must be a later one.
     named = re.findall(r"jaxlib\D{,30}?(\d+(?:\.\d+)+)", text)
-    later = any(_revisions._numbers(version) > _revisions._numbers(_jax.JAXLIB) for version in named)
+    later = any(_abi._numbers(version) > _abi._numbers(_jax.JAXLIB) for version in named)
     return later or any(sign in text for sign in RUNTIME_LACKS)
 
 
@@ -149,8 +149,8 @@ class Subject:
         """The handlers that a runtime of this revision refuses, since they answer a newer version."""
         if not self.has_manifest or revision == 0:
             return []
-        newest = max(1, _revisions.version(revision))
-        return [spec.name for spec in self._specs.values() if _revisions.version(spec.floor) > newest]
+        newest = max(1, _abi.minor_version(revision))
+        return [spec.name for spec in self._specs.values() if _abi.minor_version(spec.floor) > newest]
 
     def target(self, name):
         return f"{self.kind}.{name}"

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxlib.mlir import ir
 from own import ffi
-from xla_ffi import _dtypes, _jax, _primitive
+from xla_ffi import _abi, _jax, _primitive
 
 jax.config.update("jax_enable_x64", True)
 
@@ -26,7 +26,7 @@ PREFIX = "differential"
 
 
 def dtype(name):
-    return _dtypes.to_numpy(name.upper())
+    return _abi.numpy_dtype(name.upper())
 
 
 def operand(spec):
@@ -82,7 +82,7 @@ def python(attribute):
 def scalar(name):
     if name == "i1":
         return np.bool_
-    return np.dtype(_dtypes.ATTRIBUTES[name.replace("ui", "u")]).type
+    return np.dtype(_abi.ATTRIBUTE_DTYPES[name.replace("ui", "u")]).type
 
 
 class Handlers:

@@ -28,7 +28,7 @@ from cells import as_far_as_it_goes  # noqa: E402
 from checks import check, finish, skip  # noqa: E402
 from jax.interpreters import mlir  # noqa: E402
 from jaxlib.mlir import ir  # noqa: E402
-from xla_ffi import _dtypes, _jax  # noqa: E402
+from xla_ffi import _abi, _jax  # noqa: E402
 
 TOLERANCE = 1e-6
 # What f32 cannot do so closely, and why.
@@ -93,7 +93,7 @@ def parsed(spec):
     """The array of a SPEC, ``f32[2]=1,2``."""
     head, _, value = spec.partition("=")
     name, _, dims = head.rstrip("]").partition("[")
-    dtype = _dtypes.to_numpy(name.upper())
+    dtype = _abi.numpy_dtype(name.upper())
     shape = tuple(int(dim) for dim in dims.split(",")) if dims else ()
     if value in ("iota", "ones", "zeros"):
         size = int(np.prod(shape))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from cells import Absent, Subject, expect, expect_error, f32, not_in, typed
-from xla_ffi import _dtypes, _jax, _primitive
+from xla_ffi import _abi, _jax, _primitive
 
 FEATURES = {}
 
@@ -59,7 +59,7 @@ def attribute_bool(world):
 @feature
 def attribute_integers(world):
     """attribute: integers"""
-    kinds = {name: np.dtype(_dtypes.ATTRIBUTES[name]) for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
+    kinds = {name: np.dtype(_abi.ATTRIBUTE_DTYPES[name]) for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
     # jax itself cannot make an attribute above 2^63 - 1.
     for pick in (lambda i: i.min, lambda i: min(i.max, 2**63 - 1), lambda i: 7):
         attrs = {name: kind.type(pick(np.iinfo(kind))) for name, kind in kinds.items()}
@@ -84,7 +84,7 @@ def attribute_string(world):
 
 
 def arrays(world, handler, kinds):
-    attrs = {name: np.array([1, 2, 100 + i], _dtypes.ATTRIBUTES[name]) for i, name in enumerate(kinds)}
+    attrs = {name: np.array([1, 2, 100 + i], _abi.ATTRIBUTE_DTYPES[name]) for i, name in enumerate(kinds)}
     wanted = np.concatenate([attrs[name].astype(np.float64) for name in kinds])
     expect(world.library.call(handler, typed(np.float64, wanted.size), **attrs), wanted)
 
@@ -156,7 +156,7 @@ def zero_sized(world):
 def known_dtype(name):
     """The NumPy dtype; absent where jax takes no such arrays."""
     try:
-        dtype = _dtypes.to_numpy(name)
+        dtype = _abi.numpy_dtype(name)
         jax.dtypes.canonicalize_dtype(dtype)
         jax.eval_shape(lambda: jnp.zeros((1,), dtype))
     except (AttributeError, TypeError) as error:
@@ -220,7 +220,7 @@ WHOLE_DTYPES = (
 
 
 def copied(world, name):
-    dtype = _dtypes.to_numpy(name)
+    dtype = _abi.numpy_dtype(name)
     x = jax.device_put(np.array([[0, 1, 2], [3, 1, 0]]).astype(dtype))
     got = jax.jit(lambda x: world.library.call("copy", typed(dtype, 2, 3), x))(x)
     expect(np.asarray(got).view(np.uint8), np.asarray(x).view(np.uint8), name)

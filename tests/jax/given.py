@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _given, _jax, _manifest, _signature
+from xla_ffi import _attributes, _jax, _manifest, _signature, _user_signature
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
@@ -78,7 +78,7 @@ def read_back(paths):
         for handlers, _ in _manifest.read_all(path, required=False).values():
             for spec in handlers.values():
                 text = _signature.text(spec)
-                args, attrs, open_attrs, rets, shape = _given.parse(text)
+                args, attrs, open_attrs, rets, shape = _user_signature.parse(text)
                 again = dataclasses.replace(spec, args=args, attrs=attrs, open_attrs=open_attrs, rets=rets, shape=shape)
                 if _signature.text(again) != text:
                     raise AssertionError(f"{text}: {_signature.text(again)}")
@@ -98,7 +98,7 @@ def read_back(paths):
 
 
 def parses():
-    args, attrs, open_attrs, rets, shape = _given.parse(
+    args, attrs, open_attrs, rets, shape = _user_signature.parse(
         "(x: f32|bf16[b n], bias: f32[n] = None, *rest: f32[n], eps: f32 = 1e-5, name: str = 'a, b', o: {lo: f64, hi: i8 = 2}, w: [f32], **others) -> (y: f32[b n+1] column, done: token)"
     )
     if shape != "b n, n?, n* -> b n+1, token" or not open_attrs or rets[0].layout != "column" or not rets[1].token:
@@ -111,17 +111,17 @@ def parses():
     ]:  # fmt: skip
         raise AssertionError(attrs)
     for quoted in (":)", "(", "->", "a -> b", "\\'", '"', "]"):
-        attrs = _given.parse(f"(x: f32[n], *, s: str = {quoted!r}) -> y: f32[n]")[1]
+        attrs = _user_signature.parse(f"(x: f32[n], *, s: str = {quoted!r}) -> y: f32[n]")[1]
         if attrs[0].default != quoted:
             raise AssertionError(attrs)
-    if _given.parse("() -> ()") != ((), (), False, (), " -> ") or _given.parse("(x: f32) -> y: f32")[4] is not None:
+    if _user_signature.parse("() -> ()") != ((), (), False, (), " -> ") or _user_signature.parse("(x: f32) -> y: f32")[4] is not None:
         raise AssertionError("nothing, or no dimensions")
     for text in (
         "x: f32 -> y: f32", "(x: f32)", "(x) -> y: f32", "(x: f33) -> y: f32", "(x: f32[n) -> y: f32", "(x: f32, x: f32) -> ()", "(x: f32,, y: f32) -> ()",
         "(x: f32, eps: f32 = 1.0) -> ()", "(*, eps) -> ()", "(*, eps: f31) -> ()", "(*, eps: f32 = open()) -> ()", "(*, o: {a: {b: i8}}) -> ()",
         "(x: f32[n] layout(0 1)) -> ()", "(*, s: str = 'a) -> ()", "(inout x: f32[n]) -> x: f32[n]", "() -> **ys: f32", "(*, a: i8, a: i8) -> ()",
     ):  # fmt: skip
-        raises(ValueError, lambda text=text: _given.parse(text))
+        raises(ValueError, lambda text=text: _user_signature.parse(text))
 
 
 def plain(path):
@@ -164,7 +164,7 @@ def plain(path):
 
 def dictionaries():
     """A dictionary's members have defaults too."""
-    attrs = _given.parse("(x: f32[n], *, o: {lo: f64, hi: i8 = 2}, p: {q: f32 = 0.5} = None, k: u8 = 7) -> ()")[1]
+    attrs = _user_signature.parse("(x: f32[n], *, o: {lo: f64, hi: i8 = 2}, p: {q: f32 = 0.5} = None, k: u8 = 7) -> ()")[1]
     spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), attrs, False, None, 0, states_defaults=True)
     cast = _attributes.cast_all(spec, {"o": {"lo": 1}})
     if cast != {"o": {"lo": 1.0, "hi": 2}, "k": 7} or not isinstance(cast["o"]["hi"], np.int8) or not isinstance(cast["k"], np.uint8):
@@ -176,7 +176,7 @@ def dictionaries():
 def ranges():
     """The loader refuses attributes out of their range itself, in dictionaries and defaults too."""
     text = "(*, bins: i64 min 1 max 8, p: f32 max 0.1 = 0.1, w: [f32] min 0 = None, o: {k: u8 min 2} = None) -> ()"
-    attrs = _given.parse(text)[1]
+    attrs = _user_signature.parse(text)[1]
     if _manifest._attribute({"name": "bins", "type": "i64", "min": 1, "max": 8}) != attrs[0]:
         raise AssertionError(attrs[0])
     spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), attrs, False, None, 0, states_defaults=True)

@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
-from xla_ffi import _declared, _handler, _manifest  # noqa: E402
+from xla_ffi import _handler, _manifest, _related_handlers  # noqa: E402
 
 X = jnp.linspace(0.3, 1.7, 4)
 Y = jnp.linspace(-0.8, 0.9, 4)
@@ -47,7 +47,7 @@ def table(lib):
     one_way = _handler.Handler(
         dataclasses.replace(spec, gradient=dataclasses.replace(spec.gradient, transpose=None)), lib.gather.target, lib.path, None
     )
-    _declared.resolve(lib.path, {"gather": one_way})
+    _related_handlers.resolve(lib.path, {"gather": one_way})
     return [
         Row("vjp", lib.cube, lambda x: 2 * x**3, (X,), second=("rev-rev",)),
         Row("vjp with forward", lib.exponential, jnp.exp, (X,)),

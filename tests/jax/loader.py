@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _image, _jax, _manifest, _revisions, _signature
+from xla_ffi import _abi, _image, _jax, _manifest, _signature
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -164,9 +164,9 @@ def other_machines():
 def floors():
     """A handler that needs a newer runtime is refused in words, and only it."""
     versions = {"0.4.30": -1, "0.4.31": 0, "0.4.32": 1, "0.4.33": 1, "0.9.0.1": 7, "0.99.1": 10}
-    if any(_revisions.of(version) != revision for version, revision in versions.items()):
+    if any(_abi.revision_of(version) != revision for version, revision in versions.items()):
         raise AssertionError("revisions")
-    if [_revisions.version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
+    if [_abi.minor_version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
         raise AssertionError("versions")
     from xla_ffi import _handler
 
@@ -181,7 +181,7 @@ def floors():
 def before_first(path):
     """A jaxlib from before the first revision is refused by name, before anything of the library is loaded."""
     known = _jax.JAXLIB, _jax.REVISION
-    _jax.JAXLIB, _jax.REVISION = "0.4.30", _revisions.of("0.4.30")
+    _jax.JAXLIB, _jax.REVISION = "0.4.30", _abi.revision_of("0.4.30")
     try:
         load = lambda: xla_ffi.load(path, prefix="old")
         raises(xla_ffi.UnsupportedRuntimeError, load, "jaxlib 0.4.30", "before its first revision", "jaxlib 0.4.31")

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from checks import check, finish, raises
-from xla_ffi import _attributes, _dtypes, _handler, _legacy, _manifest
+from xla_ffi import _abi, _attributes, _handler, _legacy, _manifest
 
 #: What a type takes, and what it does not.
 OPERANDS = [
@@ -53,9 +53,9 @@ def table(rows, make, dtype_of):
 
 
 def operands():
-    table(OPERANDS, lambda name, value: operand(value, name), _dtypes.to_numpy)
+    table(OPERANDS, lambda name, value: operand(value, name), _abi.numpy_dtype)
     jax.config.update("jax_enable_x64", True)
-    table(WIDE, lambda name, value: operand(value, name), _dtypes.to_numpy)
+    table(WIDE, lambda name, value: operand(value, name), _abi.numpy_dtype)
     jax.config.update("jax_enable_x64", False)
     # What jax makes of 64-bit arrays without jax_enable_x64.
     for value, name in (np.array([2**40 + 5]), "S32"), (np.array([1e300]), "F32"):
@@ -63,7 +63,7 @@ def operands():
 
 
 def attributes():
-    table(ATTRIBUTES, attribute, lambda kind: _dtypes.ATTRIBUTES[kind.strip("[]")])
+    table(ATTRIBUTES, attribute, lambda kind: _abi.ATTRIBUTE_DTYPES[kind.strip("[]")])
 
 
 def arrays():

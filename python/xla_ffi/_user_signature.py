@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from . import _facts, _manifest, _signature, _values
+from ._abi import LEGACY_API_VERSIONS
 from ._errors import LibraryError
-from ._legacy_list import API_VERSIONS, LegacySpec
 
 _KIND = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
 _OPERAND = re.compile(r"(?P<kind>[\w|]+)\s*(\[(?P<dims>[^\]]*)\])?\s*(?P<layout>row|column|layout\([\d ]+\))?")
@@ -286,10 +286,10 @@ _LEGACY = re.compile(r"\s*(?P<kind>\w+)\s*(\((?P<args>[^)]*)\)\s*->\s*(?P<rets>.
 def _legacy(name, text):
     """``"cpu_status"`` or ``"cpu_status (f32[128], f32[2048]) -> f32[2048]"``."""
     found = _LEGACY.fullmatch(text)
-    if found is None or found["kind"] not in API_VERSIONS:
-        raise ValueError(f"a legacy target is one of {', '.join(API_VERSIONS)}, and may say '(f32[128]) -> f32[128]' behind it")
+    if found is None or found["kind"] not in LEGACY_API_VERSIONS:
+        raise ValueError(f"a legacy target is one of {', '.join(LEGACY_API_VERSIONS)}, and may say '(f32[128]) -> f32[128]' behind it")
     if found["args"] is None:
-        return LegacySpec(name, found["kind"], None, None)
+        return _manifest.LegacySpec(name, found["kind"], None, None)
 
     def shapes(side):
         side = side.strip()
@@ -303,5 +303,5 @@ def _legacy(name, text):
                 raise ValueError(f"{item!r} has no fixed shape: write f32[128 2]") from None
         return tuple(made)
 
-    return LegacySpec(name, found["kind"], shapes(found["args"]), shapes(found["rets"]))
+    return _manifest.LegacySpec(name, found["kind"], shapes(found["args"]), shapes(found["rets"]))
 

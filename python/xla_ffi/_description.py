@@ -5,7 +5,9 @@ import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import _attributes, _dtypes, _shapes, _signature, _values
+import numpy as np
+
+from . import _abi, _attributes, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError, no_handler
 
@@ -139,7 +141,7 @@ class Described(Single):
         if own_shapes is not None:
             operands = [getattr(arg, "shape", ()) for arg in args]
             try:
-                rets = _shapes.given(own_shapes, operands, _attributes.with_defaults(self.spec, cast), self.spec.rets)
+                rets = _given_shapes(own_shapes, operands, _attributes.with_defaults(self.spec, cast), self.spec.rets)
             except TypeError as error:
                 raise TypeError(f"{self.__qualname__}: {error}") from error
         elif variadic:
@@ -187,7 +189,7 @@ class Described(Single):
         if source is not None:
             return args[source].dtype
         if ret.dtypes is not None and len(ret.dtypes) == 1:
-            return _dtypes.to_numpy(ret.dtypes[0])
+            return _abi.numpy_dtype(ret.dtypes[0])
         # A generic handler: the result is of the type that the arguments of the same set have.
         for value, (arg, _name) in zip(args, bound):
             if not arg.token and arg.dtypes == ret.dtypes:
@@ -227,7 +229,7 @@ def checked(arg, name, shape, have, convert, more_dims):
     """Refuses an array that the handler would refuse; ``convert`` and ``more_dims`` say how it would be taken."""
     if arg.dtypes is not None and have not in arg.dtypes:
         raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(shape)}: {convert}")
-    if arg.dtypes is None and have not in _dtypes.NAMES:
+    if arg.dtypes is None and have not in _abi.DTYPE_NAMES:
         raise TypeError(f"{name} is an array of {have}, which XLA passes to no handler")
     if arg.rank is not None and len(shape) != arg.rank:
         how = more_dims
@@ -236,3 +238,52 @@ def checked(arg, name, shape, have, convert, more_dims):
         raise TypeError(f"{name} is to have {arg.rank} dimension{'s' if arg.rank != 1 else ''}, got shape {list(shape)}: {how}")
     if isinstance(arg.layout, tuple) and len(shape) != len(arg.layout):
         raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(shape)}")
+
+
+def _given_shapes(shapes, operands, attrs, rets):
+    """The results that come, out of the declared ``rets``, each with its shape; None where ``shapes``
+    leaves it to the contract, and for tokens, which ``shapes`` does not count.
+
+    ``shapes`` is a list with a shape for each result; for a handler with one result the shape alone;
+    or a function of the operands' shapes and of the attributes, a dict, that returns one of these.
+    """
+    if callable(shapes):
+        shapes = shapes(tuple(operands), dict(attrs))
+    if not isinstance(shapes, (list, tuple)):
+        raise TypeError(f"shapes= is to give a shape or a list of shapes, not {_values.plain(shapes)}")
+    buffers = [ret for ret in rets if not ret.token]
+    variadic = any(ret.variadic for ret in buffers)
+    if len(buffers) == 1 and not variadic and not _nested(shapes):
+        shapes = [shapes]
+    shapes = [None if shape is None else _checked_shape(shape) for shape in shapes]
+    required = sum(not (ret.optional or ret.variadic) for ret in buffers)
+    if len(shapes) < required or (len(shapes) > len(buffers) and not variadic):
+        raise TypeError(f"shapes= gives {len(shapes)} shapes, the handler has {', '.join(ret.name for ret in buffers) or 'no results'}")
+    left, results = list(shapes), []
+    for ret in rets:
+        if ret.token:
+            results.append((ret, None))
+        elif ret.variadic:
+            results += [(ret, left.pop(0)) for _ in range(len(left))]
+        elif left:
+            results.append((ret, left.pop(0)))
+    return results
+
+
+def _nested(shapes):
+    return any(shape is None or isinstance(shape, (list, tuple)) for shape in shapes)
+
+
+def _checked_shape(shape):
+    if not isinstance(shape, (list, tuple)):
+        raise TypeError(f"shapes= gives {_values.plain(shape)} where a shape is to be")
+    return tuple(_dim(dim, shape) for dim in shape)
+
+
+def _dim(dim, shape):
+    # A symbolic one of `jax.export` is a size too.
+    if type(dim).__module__.startswith("jax"):
+        return dim
+    if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim >= 0:
+        return int(dim)
+    raise TypeError(f"shapes= gives {_values.plain(shape)}, and {_values.plain(dim)} is no size")

@@ -9,6 +9,7 @@ from typing import Any
 from . import _attributes, _signature
 from ._errors import ManifestError
 
+
 @dataclasses.dataclass(frozen=True)
 class Other:
     """Batching by another handler, which takes all operands with one more leading dimension; ``spec`` is that of the

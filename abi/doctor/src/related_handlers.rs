@@ -1,0 +1,278 @@
+//! What a manifest says of other handlers of its library and cannot be: that they are there, and take and give what the
+//! derivatives and batches of the handler want. The loader judges the same (`python/xla_ffi/_related_handlers.py`).
+
+use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
+
+/// What is wrong, why, and how it is mended.
+pub(crate) type Told<'a> = dyn FnMut(String, String, &str) + 'a;
+
+/// What is needed of the handler of another name.
+struct Wanted<'a> {
+    args: Vec<&'a Operand>,
+    rets: Vec<&'a Operand>,
+    /// How many more dimensions its operands have.
+    deeper: u32,
+}
+
+pub(crate) fn judge(manifest: &Manifest, handler: &Handler, told: &mut Told<'_>) {
+    if let Some(Batch::Handler { handler: name }) = &handler.batch {
+        if let Some(other) = named(manifest, "batch", name, told) {
+            let wanted = Wanted {
+                args: handler.args.iter().collect(),
+                rets: handler.rets.iter().collect(),
+                deeper: 1,
+            };
+            fits("batch", handler, other, &wanted, true, told);
+        }
+    }
+    if let Some(gradient) = &handler.gradient {
+        judge_gradient(manifest, handler, gradient, told);
+    }
+}
+
+fn named<'a>(
+    manifest: &'a Manifest,
+    key: &str,
+    name: &str,
+    told: &mut Told<'_>,
+) -> Option<&'a Handler> {
+    let found = manifest.handlers.iter().find(|other| other.name == name);
+    if found.is_none() {
+        let names: Vec<_> = manifest.handlers.iter().map(|h| h.name.as_str()).collect();
+        told(
+            format!("its {key} is the handler '{name}', which its manifest does not have"),
+            format!(
+                "the library {} has {}; the loader refuses it",
+                manifest.library,
+                names.join(", ")
+            ),
+            "describe that handler in the same library, under the name that is called here",
+        );
+    }
+    found
+}
+
+fn judge_gradient(
+    manifest: &Manifest,
+    handler: &Handler,
+    gradient: &Gradient,
+    told: &mut Told<'_>,
+) {
+    let found: Vec<_> = gradient
+        .handlers()
+        .map(|(key, name)| (key, named(manifest, key, name, told)))
+        .collect();
+    let forward = found.iter().find(|(key, _)| *key == "forward");
+    // Which results a forward handler has that is not there is not known.
+    let forward = match forward {
+        None => None,
+        Some((_, None)) => return,
+        Some((_, Some(forward))) => Some(*forward),
+    };
+    let (args, rets) = (&handler.args, &handler.rets);
+    let more = forward.map_or(&[][..], |forward| {
+        forward.rets.get(rets.len()..).unwrap_or_default()
+    });
+    for (side, operands) in [("argument", args), ("result", rets)] {
+        if !operands.iter().any(may_vary) {
+            return told(
+                format!("it has a gradient, but no {side} of a float or complex type"),
+                "nothing can be differentiated; the loader refuses the library".to_owned(),
+                "leave the gradient out, or declare the operands' element types",
+            );
+        }
+    }
+    let Some(saved) = residuals(handler, gradient, more, told) else {
+        return;
+    };
+    let (linear_args, linear_rets) = (varying(args), varying(rets));
+    let certain = args.iter().chain(rets).all(is_certain);
+    for (key, other) in found {
+        let Some(other) = other else { continue };
+        let (args, rets): (Vec<&Operand>, Vec<&Operand>) = match key {
+            "forward" => (args.iter().collect(), rets.iter().chain(more).collect()),
+            "jvp" => (both(&saved, &linear_args), linear_rets.clone()),
+            _ => (both(&saved, &linear_rets), linear_args.clone()),
+        };
+        let wanted = Wanted {
+            args,
+            rets,
+            deeper: 0,
+        };
+        fits(
+            key,
+            handler,
+            other,
+            &wanted,
+            certain || key == "forward",
+            told,
+        );
+    }
+}
+
+/// The operands that the gradient's handlers get first; none where one is not there, which is told.
+fn residuals<'a>(
+    handler: &'a Handler,
+    gradient: &Gradient,
+    more: &'a [Operand],
+    told: &mut Told<'_>,
+) -> Option<Vec<&'a Operand>> {
+    let Some(names) = &gradient.residuals else {
+        let args = handler.args.iter();
+        let saved = args.filter(|arg| !gradient.linear || !may_vary(arg));
+        return Some(saved.collect());
+    };
+    // Of an argument and a result of one name, the argument.
+    let operands: Vec<_> = handler
+        .args
+        .iter()
+        .chain(&handler.rets)
+        .chain(more)
+        .collect();
+    let mut saved = Some(vec![]);
+    for name in names {
+        match operands.iter().find(|operand| operand.name == *name) {
+            Some(operand) => saved.iter_mut().for_each(|saved| saved.push(*operand)),
+            None => {
+                saved = None;
+                let known: Vec<_> = operands.iter().map(|o| o.name.as_str()).collect();
+                told(
+                    format!("its residual '{name}' is none of its operands"),
+                    format!(
+                        "they are {}; the loader refuses the library",
+                        known.join(", ")
+                    ),
+                    "residuals are arguments and results, by name",
+                );
+            }
+        }
+    }
+    saved
+}
+
+fn both<'a>(first: &[&'a Operand], second: &[&'a Operand]) -> Vec<&'a Operand> {
+    first.iter().chain(second).copied().collect()
+}
+
+fn varying(operands: &[Operand]) -> Vec<&Operand> {
+    operands.iter().filter(|one| may_vary(one)).collect()
+}
+
+fn is_float(dtype: &str) -> bool {
+    ["F", "BF", "C"].iter().any(|kind| dtype.starts_with(kind))
+}
+
+/// Whether an operand may be of a type that has tangents.
+fn may_vary(operand: &Operand) -> bool {
+    let dtypes = operand.dtypes.as_ref();
+    operand.kind != Kind::Token
+        && dtypes.is_none_or(|dtypes| dtypes.iter().any(|name| is_float(name)))
+}
+
+/// Whether the declaration alone says how many tangents belong to an operand.
+fn is_certain(operand: &Operand) -> bool {
+    if operand.variadic || operand.optional {
+        return false;
+    }
+    let mut kinds = operand.dtypes.iter().flatten().map(|name| is_float(name));
+    let first = kinds.next();
+    operand.kind == Kind::Token || first.is_some_and(|first| kinds.all(|other| other == first))
+}
+
+/// Tells why the handler that `key` names does not do what is wanted of it.
+fn fits(
+    key: &str,
+    handler: &Handler,
+    other: &Handler,
+    wanted: &Wanted<'_>,
+    has_known_operands: bool,
+    told: &mut Told<'_>,
+) {
+    let deeper = wanted.deeper;
+    let operands = || {
+        mismatch(&wanted.args, &other.args, "argument", deeper)
+            .or_else(|| mismatch(&wanted.rets, &other.rets, "result", deeper))
+    };
+    let attribute = missing(handler, other);
+    let problem = attribute.or_else(|| has_known_operands.then(operands).flatten());
+    if let Some(problem) = problem {
+        told(
+            format!("its {key} is the handler '{}', but {problem}", other.name),
+            "the loader refuses the library".to_owned(),
+            "docs/gradients.md has what the handlers of a gradient take and give; one for batches has the same \
+             operands, with a dimension more",
+        );
+    }
+}
+
+/// Why operands do not fit; the names are the author's business.
+fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> Option<String> {
+    let mut all = wanted.iter().copied().chain(given);
+    if all.any(|operand| operand.variadic || operand.optional) {
+        return None;
+    }
+    if wanted.len() != given.len() {
+        let names: Vec<_> = wanted.iter().map(|operand| operand.name.as_str()).collect();
+        let names = if names.is_empty() {
+            "none".to_owned()
+        } else {
+            names.join(", ")
+        };
+        return Some(format!(
+            "that has {} where {} {} due ({names})",
+            counted(given.len(), noun),
+            wanted.len(),
+            if wanted.len() == 1 { "is" } else { "are" }
+        ));
+    }
+    wanted.iter().zip(given).find_map(|(want, have)| {
+        let (name, due) = (&have.name, &want.name);
+        if (want.kind == Kind::Token) != (have.kind == Kind::Token) {
+            return Some(format!(
+                "its {noun} '{name}' is for '{due}', and only one of them is a token"
+            ));
+        }
+        if let (Some(wants), Some(has)) = (&want.dtypes, &have.dtypes) {
+            if !wants.iter().any(|dtype| has.contains(dtype)) {
+                let (has, wants) = (has.join("|"), wants.join("|"));
+                return Some(format!(
+                    "its {noun} '{name}' ({has}) is for '{due}' ({wants})"
+                ));
+            }
+        }
+        // No batch makes a token deeper.
+        let deeper = if want.kind == Kind::Token { 0 } else { deeper };
+        match (want.rank, have.rank) {
+            (Some(wants), Some(has)) if wants.saturating_add(deeper) != has => Some(format!(
+                "its {noun} '{name}' of rank {has} is for '{due}', here of rank {}",
+                wants.saturating_add(deeper)
+            )),
+            _ => None,
+        }
+    })
+}
+
+/// The attribute that the other handler needs and a call of this one does not have.
+fn missing(handler: &Handler, other: &Handler) -> Option<String> {
+    // A dictionary that is not listed is declared by its fields.
+    let place = |attr: &Attribute| attr.from.clone().unwrap_or_else(|| attr.name.clone());
+    let is_listed = |name: &str| {
+        let mut attrs = other.attrs.iter();
+        attrs.any(|attr| attr.from.is_none() && attr.name == name)
+    };
+    let is_mine = |name: &str| handler.attrs.iter().any(|attr| place(attr) == name);
+    let needed = other
+        .attrs
+        .iter()
+        .filter(|attr| !attr.optional && attr.from.as_deref().is_none_or(|from| !is_listed(from)))
+        .map(place)
+        .find(|name| !is_mine(name));
+    let needed = needed.filter(|_| !handler.open_attrs)?;
+    Some(format!(
+        "that needs the attribute '{needed}', which the call does not have"
+    ))
+}
+
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
