@@ -54,9 +54,9 @@ class Handler(Described):
         """Why the jaxlib of this process cannot take the handler, or None."""
         return self._refusal
 
-    def __reduce__(self):
-        # Another process loads the library when it unpickles one of its handlers.
-        return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}", self._given)
+    def _origin(self):
+        """What another process loads the handler by."""
+        return self._path, self._prefix, self._given, f"{self.spec.library}.{self.spec.name}"
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if not (self._can_be_compiled and _jax.is_plain_eager()):
@@ -258,12 +258,6 @@ def options():
     """The keywords that every handler takes besides its attributes."""
     parameters = inspect.signature(Handler._call).parameters.values()
     return tuple(each.name for each in parameters if each.kind == inspect.Parameter.KEYWORD_ONLY)
-
-
-def _restore(path, prefix, name, given):
-    from ._library import load
-
-    return load(path, prefix, **given)[name]
 
 
 def refusal(spec):

@@ -27,9 +27,9 @@ class LegacyTarget(Single):
         self._library = library
         self.__name__ = name
 
-    def __reduce__(self):
-        # Another process loads the library, as for a handler.
-        return _restore, (self.__name__, *self._library)
+    def _origin(self):
+        """What another process loads the target by."""
+        return *self._library, self.__name__
 
     def __repr__(self):
         return f"<legacy target {self.target} ({self.signature or 'of unknown signature'})>"
@@ -79,12 +79,6 @@ class LegacyTarget(Single):
             return value if _jax.is_token(value) else _values.operand(value, only, str(only))
         except TypeError as error:
             raise TypeError(f"{self.target}, operand {index}: {error}") from error
-
-
-def _restore(name, path, prefix, given):
-    from ._library import load
-
-    return load(path, prefix, **given).legacy[name]
 
 
 def _check_tuples(target, spec, results):

@@ -1,5 +1,6 @@
 """A loaded library."""
 
+import copyreg
 import ctypes
 import itertools
 import os
@@ -184,6 +185,19 @@ class Library(Handlers):
 
 def _restored(path, prefix, given):
     return load(path, prefix, **given)
+
+
+def _restored_handler(path, prefix, given, name):
+    return load(path, prefix, **given)[name]
+
+
+def _restored_legacy(path, prefix, given, name):
+    return load(path, prefix, **given).legacy[name]
+
+
+# Another process loads the library when it unpickles one of its handlers or targets.
+copyreg.pickle(_handler.Handler, lambda handler: (_restored_handler, handler._origin()))
+copyreg.pickle(_legacy.LegacyTarget, lambda target: (_restored_legacy, target._origin()))
 
 
 def _legacy_platform(platform):

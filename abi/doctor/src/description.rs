@@ -3,7 +3,7 @@
 
 use crate::finding::{Finding, Level, Problem, Weight};
 use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
-use crate::relations::{self, Told, counted};
+use crate::related_handlers::{self, Told, counted};
 use serde_json::Value;
 use xla_ffi_contract::{Clash, Contract, Declared, Entry};
 
@@ -19,7 +19,7 @@ pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
             defaults(handler, &mut told);
             ranges(&handler.attrs, &mut told);
             contract(handler, &mut told);
-            relations::judge(manifest, handler, &mut told);
+            related_handlers::judge(manifest, handler, &mut told);
         }
     }
 }

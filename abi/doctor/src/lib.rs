@@ -12,7 +12,7 @@ mod finding;
 pub mod library;
 mod link;
 pub mod manifest;
-mod relations;
+mod related_handlers;
 mod release;
 mod threads;
 mod verdict;

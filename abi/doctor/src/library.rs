@@ -1,14 +1,14 @@
 //! What a built library tells without running: symbols, the libraries and versions that it needs,
 //! search paths, flags of the dynamic linker.
 
+mod dependencies;
 mod format;
 mod machine;
 mod signature;
-mod surroundings;
 
+pub use dependencies::Surroundings;
 pub use machine::{Machine, Processor, System, here};
 pub use signature::Signature;
-pub use surroundings::Surroundings;
 
 use object::FileKind;
 use std::collections::BTreeSet;

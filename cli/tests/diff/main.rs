@@ -1,8 +1,7 @@
-//! `xla-ffi diff` on pairs of libraries built here: every kind of difference, what it asks of the version number,
+//! `xla-ffi diff` on pairs of libraries built here: every kind of difference, builds that do not load, version numbers,
 //! exit codes.
 
 mod edits;
-mod loading;
 
 use edits::{edit, edits, manifest};
 use serde_json::{Value, json};
@@ -212,4 +211,52 @@ fn answers_and_symbols_count_without_a_manifest() {
             .contains("neither library exports"),
         "{nowhere:#}"
     );
+}
+
+/// The handlers, and what keeps the library from loading.
+fn broken(folder: &Path, name: &str, how: &str) -> Option<PathBuf> {
+    let flags = ["-DMINOR=5", "-Wl,-z,now"];
+    let source = format!("{}\n{how}\n", HANDLERS);
+    with_manifest(folder, name, &source, Some(&manifest()), &flags)
+}
+
+#[test]
+fn a_build_that_does_not_load_breaks_every_call() {
+    let test = "a_build_that_does_not_load_breaks_every_call";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(old) = library(folder.path(), "old", Some(&manifest()), &[]) else {
+        return skip(test, "gcc is not there");
+    };
+    let ways = [
+        (
+            "undefined",
+            "extern int nowhere(void); int (*held)(void) = nowhere;",
+        ),
+        (
+            "hangs",
+            "__attribute__((constructor)) static void hangs(void) { for (;;) __asm__(\"\"); }",
+        ),
+    ];
+    for (name, how) in ways {
+        let new = broken(folder.path(), name, how).unwrap();
+        let arguments = ["--fail-on", "major", "--timeout", "1"];
+        let gate = |old: &Path, new: &Path, arguments: &[&str]| {
+            let told = told(old, new, arguments);
+            (told["exit"]["kind"].clone(), told["step"].clone())
+        };
+        assert_eq!(
+            gate(&old, &new, &arguments),
+            (json!("findings"), json!("major")),
+            "{name}"
+        );
+        // The other way around nothing that worked breaks.
+        assert_eq!(
+            gate(&new, &old, &arguments),
+            (json!("ok"), json!("minor")),
+            "{name}"
+        );
+        // Neither loads: a gate has nothing to judge by, and says so.
+        assert_eq!(gate(&new, &new, &arguments).0, "not-judged", "{name}");
+        assert_eq!(gate(&new, &new, &["--timeout", "1"]).0, "ok", "{name}");
+    }
 }

@@ -1,8 +1,7 @@
 //! `xla-ffi run` and `inspect`: what they print, and how they end.
 
-mod answers;
 mod device;
-mod ends;
+mod exit_status;
 mod files;
 
 use std::path::{Path, PathBuf};

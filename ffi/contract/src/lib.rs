@@ -16,11 +16,11 @@
 #![forbid(unsafe_code)]
 
 mod computed;
-mod form;
+mod entry;
 mod infer;
 
 pub use computed::{Computed, NoSize};
-pub use form::{Clash, Declared, Form};
+pub use entry::{Clash, Declared, Form};
 pub use infer::Misfit;
 
 use computed::Parts;

@@ -58,7 +58,8 @@ fn number(value: i128) -> Value {
     }
 }
 
-/// Answers the cases on standard input, a JSON list, with the contracts of the Python package, which is at this path.
+/// A program that answers the cases on standard input, a JSON list, with the contracts of the Python package. Its argument is
+/// the path of `_contract.py`.
 const ANSWERS: &str = r#"
 import importlib.util
 import json
@@ -106,7 +107,7 @@ fn python(cases: &[Case]) -> Option<Vec<Value>> {
     serde_json::to_writer(&input, &cases).expect("Python reads");
     drop(input);
     let output = child.wait_with_output().expect("Python ends");
-    assert!(output.status.success(), "python: {}", output.status);
+    assert!(output.status.success(), "Python: {}", output.status);
     Some(serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 

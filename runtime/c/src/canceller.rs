@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 /// `xffi_rt_canceller`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_canceller(Canceller);
+const _: () = crate::any_thread::<xffi_rt_canceller>();
 
 /// `xffi_rt_canceller_create`.
 ///

@@ -15,6 +15,7 @@ pub(crate) struct xffi_rt_client {
     version: (i32, i32),
     platform: CString,
 }
+const _: () = crate::any_thread::<xffi_rt_client>();
 
 /// `xffi_rt_client_open`.
 ///

@@ -26,6 +26,7 @@ pub(crate) struct xffi_rt_compiled {
     args: Vec<Shape>,
     rets: Vec<Shape>,
 }
+const _: () = crate::any_thread::<xffi_rt_compiled>();
 
 /// `xffi_rt_compile_options`.
 #[repr(C)]

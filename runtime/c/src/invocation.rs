@@ -1,12 +1,11 @@
 //! The runtime's own view of a call, for handlers that are linked with it.
 
 use crate::call::xffi_rt_call;
-use crate::carried::{Carried, Deleter};
 use crate::context::change;
-use crate::loaded::xffi_rt_array;
+use crate::plugin_executable::xffi_rt_array;
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
-use crate::status::{c_text, status_or_null, xffi_rt_status};
+use crate::status::{Carried, Deleter, c_text, status_or_null, xffi_rt_status};
 use crate::{give, hand_over, null, object, take_back};
 use host::internal::Invocation;
 use host::{Code, DeviceAllocator, Error, Result, Stream};
@@ -22,9 +21,11 @@ pub(crate) struct xffi_rt_invocation(());
 /// `xffi_rt_device_stream`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_device_stream(Stream);
+const _: () = crate::any_thread::<xffi_rt_device_stream>();
 
 /// `xffi_rt_allocator`.
 pub(crate) struct xffi_rt_allocator(Arc<dyn DeviceAllocator>);
+const _: () = crate::any_thread::<xffi_rt_allocator>();
 
 /// Where this image begins, as the linker says: a symbol that each image has of its own.
 fn own_image() -> *const c_void {

@@ -5,40 +5,24 @@
 mod builder;
 mod call;
 mod canceller;
-mod carried;
 mod client;
 mod compiled;
 mod context;
 mod custom_call;
 mod invocation;
 mod library;
-mod loaded;
-mod operations;
+mod monitoring;
+mod plugin_executable;
 mod program;
 mod runtime;
 mod status;
 mod stream;
-mod user_data;
 
 use host::{Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 
-// The headers let any thread use these, several at once.
-const _: () = {
-    const fn any_thread<T: Send + Sync>() {}
-    any_thread::<status::xffi_rt_status>();
-    any_thread::<runtime::xffi_rt>();
-    any_thread::<canceller::xffi_rt_canceller>();
-    any_thread::<library::xffi_rt_library>();
-    any_thread::<stream::xffi_rt_stream>();
-    any_thread::<program::xffi_rt_program>();
-    any_thread::<compiled::xffi_rt_compiled>();
-    any_thread::<client::xffi_rt_client>();
-    any_thread::<loaded::xffi_rt_loaded>();
-    any_thread::<loaded::xffi_rt_results>();
-    any_thread::<invocation::xffi_rt_allocator>();
-    any_thread::<invocation::xffi_rt_device_stream>();
-};
+/// Asserts that any thread may use a type, several at once, as the headers promise.
+const fn any_thread<T: Send + Sync>() {}
 
 /// Calls a deleter of the program's, which an exception may leave: that is told, and goes no further.
 ///

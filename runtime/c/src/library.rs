@@ -12,6 +12,7 @@ pub(crate) struct xffi_rt_library {
     runtime: Runtime,
     pub(crate) library: Library,
 }
+const _: () = crate::any_thread::<xffi_rt_library>();
 
 /// `xffi_rt_library_load`.
 ///

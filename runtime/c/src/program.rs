@@ -9,6 +9,7 @@ use xla_ffi_programs::Program;
 /// `xffi_rt_program`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_program(pub(crate) Program);
+const _: () = crate::any_thread::<xffi_rt_program>();
 
 /// Hands a text to the caller.
 ///

@@ -33,6 +33,7 @@ const _: () = {
 /// `xffi_rt`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt(pub(crate) Runtime);
+const _: () = crate::any_thread::<xffi_rt>();
 
 /// `XLA_FFI_GetApi`: the table of the program's own runtime.
 #[unsafe(no_mangle)]

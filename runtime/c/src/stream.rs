@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 /// `xffi_rt_stream`.
 pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
+const _: () = crate::any_thread::<xffi_rt_stream>();
 
 /// The stream of a device that is a thread, or one that the caller looks after.
 ///

@@ -117,24 +117,23 @@ fn across_images_it_is_refused() {
     let test = "across_images_it_is_refused";
     let archive = libraries().join("libxla_ffi_runtime.a");
     let archive = archive.to_str().unwrap();
-    let object = |name: &str| {
-        let source = format!("runtime/c/tests/programs/{name}.cc");
+    let object = |name: &str, more: &[&str]| {
         let flags = [
             "-DXLA_FFI_ABSEIL=0",
             "-fPIC",
             "-fvisibility=hidden",
             "-c",
-            &source,
+            "runtime/c/tests/programs/internal_boundary.cc",
         ];
         program(
             test,
             "g++",
             &format!("{name}.o"),
-            &[&WARNINGS[..], &flags].concat(),
+            &[&WARNINGS[..], &flags, more].concat(),
         )
     };
-    let (Some(library), Some(boundary)) = (object("internal_library"), object("internal_boundary"))
-    else {
+    let library = object("internal_library", &["-DLIBRARY"]);
+    let (Some(library), Some(boundary)) = (library, object("internal_boundary", &[])) else {
         return;
     };
     let link = |name: &str, object: &Path, flags: &[&str]| {

@@ -85,18 +85,13 @@ fn open_calls_in_c() {
 }
 
 #[test]
-fn late_programs_in_cxx() {
-    is_clean("late.cc", "done\n");
+fn results_of_programs_in_cxx() {
+    is_clean("results.cc", "done\n");
 }
 
 #[test]
 fn unwritten_results_in_c() {
     is_clean("unwritten.c", "done\n");
-}
-
-#[test]
-fn unwritten_results_in_cxx() {
-    is_clean("unwritten.cc", "done\n");
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Building programs: instructions go in one after the other, and everything is verified at the end.
 
 use super::custom_call::Config;
+use super::custom_call::Op;
 use super::diagnostic::{Diagnostic, ProgramError, Rule};
 use super::instruction::{Instruction, Kind};
-use super::names::Names;
-use super::op::Op;
 use super::{ArrayShape, CustomCall, MAX_DEPTH, MAX_NODES, Program, ValueShape, verify};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use xla_ffi_runtime::{Attributes, DType, Tensor, Tree};
 
@@ -219,7 +219,7 @@ impl Builder {
                 message,
             });
         };
-        if let Some(why) = super::names::illegal(&self.name) {
+        if let Some(why) = illegal(&self.name) {
             tell(
                 "",
                 Rule::Name,
@@ -229,7 +229,7 @@ impl Builder {
         let mut names = Names::default();
         for draft in &self.instructions {
             let Some(name) = &draft.name else { continue };
-            if let Some(why) = super::names::illegal(name) {
+            if let Some(why) = illegal(name) {
                 tell(name, Rule::Name, format!("this is not a name: {why}"));
             } else if !names.reserve(name) {
                 let message = "another instruction has this name".to_owned();
@@ -334,4 +334,42 @@ fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
         return Ok(Attributes::new());
     }
     Attributes::parse(text).map_err(|error| error.to_string())
+}
+
+/// Why HLO's parser would not take this name; `None` where it does.
+fn illegal(name: &str) -> Option<&'static str> {
+    let word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        return Some("names begin with an ASCII letter or '_'");
+    }
+    if !name.chars().all(word) {
+        return Some("names are made of ASCII letters, digits, '_', '-' and '.'");
+    }
+    let is_type = DType::all().any(|dtype| dtype.name() == name);
+    if is_type || matches!(name, "opaque" | "tuple_type" | "true" | "false") {
+        return Some("the word means something else in HLO; append '_'");
+    }
+    None
+}
+
+/// The names that are taken.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    /// Takes a name; `false` when it is taken.
+    pub(super) fn reserve(&mut self, name: &str) -> bool {
+        self.taken.insert(name.to_owned())
+    }
+
+    /// Takes `wanted` or, where that is taken, a longer name.
+    pub(super) fn unique(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        while !self.reserve(&name) {
+            name.push('_');
+        }
+        name
+    }
 }

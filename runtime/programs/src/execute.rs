@@ -7,12 +7,12 @@ use self::values::{
 };
 use super::custom_call::Config;
 use super::instruction::Kind;
-use super::live::live;
+use super::instruction::live;
 use super::on_plugin::OnPlugin;
-use super::relayout::lay_out;
 use super::{Called, CustomCall, Options, Program, ValueShape};
 use std::ffi::c_void;
 use std::sync::Arc;
+use values::lay_out;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{

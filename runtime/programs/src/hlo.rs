@@ -2,7 +2,7 @@
 
 use super::custom_call::Config;
 use super::instruction::{Instruction, Kind};
-use super::{ApiVersion, CustomCall, Program, Schedule, attribute, literal};
+use super::{ApiVersion, CustomCall, Program, Schedule, literal};
 use std::fmt::Write;
 use xla_ffi_runtime::__programs::Indices;
 use xla_ffi_runtime::{Code, Error, Result};
@@ -167,7 +167,7 @@ impl Program {
                 attributes.push(format!("backend_config={}", quoted(opaque)));
             }
             Config::Attributes(dictionary) => {
-                let text = attribute::dictionary(dictionary)
+                let text = literal::mlir_dictionary(dictionary)
                     .map_err(|why| unprintable("HLO", &instruction.name, &why))?;
                 attributes.push(format!("backend_config={text}"));
             }

@@ -1,5 +1,6 @@
 //! The instructions of a program.
 
+use super::Program;
 use super::{CustomCall, ValueShape};
 use xla_ffi_runtime::Tensor;
 
@@ -41,6 +42,68 @@ impl Kind {
             Self::Tuple(operands) => operands,
             Self::GetTupleElement { operand, .. } => std::slice::from_ref(operand),
             Self::CustomCall(call) => &call.operands,
+        }
+    }
+}
+
+/// What the passes leave: calls that nobody reads are dropped unless they have side effects, and an
+/// array without elements is a constant, whoever would have computed it.
+///
+/// Measured on jaxlib 0.12.0's CPU compiler: a call whose results are all unread or empty never runs
+/// unless it has side effects.
+pub(super) fn live(program: &Program) -> Vec<bool> {
+    let instructions = &program.inner.instructions;
+    let mut live = vec![false; instructions.len()];
+    let mut wanted: Vec<(usize, Vec<usize>)> = vec![];
+    // The result is taken apart into its arrays, as StableHLO has it.
+    leaves(program.result(), &mut vec![], &mut |path| {
+        wanted.push((program.inner.root, path.to_vec()));
+    });
+    for (index, instruction) in instructions.iter().enumerate() {
+        if let Kind::CustomCall(call) = &instruction.kind {
+            if call.side_effect {
+                live[index] = true;
+                wanted.extend(call.operands.iter().map(|&operand| (operand, vec![])));
+            }
+        }
+    }
+    while let Some((index, path)) = wanted.pop() {
+        let instruction = &instructions[index];
+        if let Some(ValueShape::Leaf(leaf)) = instruction.shape.get(&path) {
+            if leaf.is_empty() {
+                continue;
+            }
+        }
+        match &instruction.kind {
+            Kind::Parameter(_) | Kind::Constant(_) | Kind::Token => live[index] = true,
+            Kind::Tuple(operands) => match path.split_first() {
+                Some((&element, rest)) => wanted.push((operands[element], rest.to_vec())),
+                None => wanted.extend(operands.iter().map(|&operand| (operand, vec![]))),
+            },
+            Kind::GetTupleElement { operand, element } => {
+                let path = [&[*element], path.as_slice()].concat();
+                wanted.push((*operand, path));
+            }
+            Kind::CustomCall(call) => {
+                if !std::mem::replace(&mut live[index], true) {
+                    wanted.extend(call.operands.iter().map(|&operand| (operand, vec![])));
+                }
+            }
+        }
+    }
+    live
+}
+
+/// Calls `f` with the path of each leaf.
+pub(super) fn leaves(shape: &ValueShape, path: &mut Vec<usize>, f: &mut impl FnMut(&[usize])) {
+    match shape {
+        ValueShape::Leaf(_) => f(path),
+        ValueShape::Tuple(elements) => {
+            for (index, element) in elements.iter().enumerate() {
+                path.push(index);
+                leaves(element, path, f);
+                path.pop();
+            }
         }
     }
 }

@@ -48,7 +48,6 @@
 #[doc = include_str!("../../../docs/programs.md")]
 mod chapter {}
 
-mod attribute;
 mod builder;
 mod custom_call;
 mod diagnostic;
@@ -59,21 +58,17 @@ mod hlo_literal;
 mod hlo_text;
 mod instruction;
 mod literal;
-mod live;
-mod names;
 mod on_plugin;
-mod op;
 mod options;
 pub mod pjrt;
-mod relayout;
 mod stablehlo;
 mod verify;
 
 pub use builder::Builder;
+pub use custom_call::Op;
 pub use custom_call::{Alias, Config, CustomCall, Schedule};
 pub use diagnostic::{Diagnostic, ProgramError, Rule};
 pub use execute::Compiled;
-pub use op::Op;
 pub use options::{Called, Options};
 pub use xla_ffi_runtime::legacy::ApiVersion;
 pub use xla_ffi_runtime::{ArrayShape, MAX_DEPTH, MAX_NODES, ValueShape};
@@ -184,7 +179,11 @@ impl Program {
     /// All computations that this one calls, directly or not, each before those that call it, with
     /// names of their own; `main` is left to the entry.
     fn computations(&self) -> Vec<(Self, String)> {
-        fn visit(program: &Program, found: &mut Vec<(Program, String)>, names: &mut names::Names) {
+        fn visit(
+            program: &Program,
+            found: &mut Vec<(Program, String)>,
+            names: &mut builder::Names,
+        ) {
             for instruction in &program.inner.instructions {
                 let Kind::CustomCall(call) = &instruction.kind else {
                     continue;
@@ -197,7 +196,7 @@ impl Program {
                 }
             }
         }
-        let (mut found, mut names) = (vec![], names::Names::default());
+        let (mut found, mut names) = (vec![], builder::Names::default());
         names.reserve("main");
         visit(self, &mut found, &mut names);
         found

@@ -1,8 +1,8 @@
 //! Programs on a real XLA: compiled by a plugin's client, with the handlers that a runtime knows.
 
 use super::custom_call::Config;
+use super::instruction::live;
 use super::instruction::{Instruction, Kind};
-use super::live::live;
 use super::pjrt::legacy::{Bridged, Ticket, target};
 use super::pjrt::{Client, Loaded};
 use super::{ApiVersion, CustomCall, Options, Program};

@@ -1,11 +1,12 @@
 //! Programs as StableHLO, for compilers that take MLIR.
 
+use super::builder::Names;
 use super::custom_call::Config;
 use super::hlo::unprintable;
+use super::instruction::leaves;
 use super::instruction::{Instruction, Kind};
-use super::live::leaves;
-use super::names::Names;
-use super::{ArrayShape, CustomCall, Program, Schedule, ValueShape, attribute, literal};
+use super::literal::{self, mlir_dictionary, mlir_string};
+use super::{ArrayShape, CustomCall, Program, Schedule, ValueShape};
 use std::fmt::Write;
 use xla_ffi_runtime::{Result, Tree};
 
@@ -255,7 +256,7 @@ impl Printer<'_> {
                     let why = "a call with a schedule takes and gives no tokens there";
                     return Err(unprintable("StableHLO", &instruction.name, why));
                 }
-                let target = attribute::string(call.target.as_bytes());
+                let target = mlir_string(call.target.as_bytes());
                 self.line(&format!(
                     "{value} = {dialect}.custom_call @{target}({}) {{{}}} : ({}) -> {kind}",
                     operands.join(", "),
@@ -275,9 +276,9 @@ impl Printer<'_> {
         let refuse = |why: &str| unprintable("StableHLO", &instruction.name, why);
         let mut attributes = vec![format!("api_version = {} : i32", call.api_version as i32)];
         attributes.push(match &call.config {
-            Config::Opaque(opaque) => format!("backend_config = {}", attribute::string(opaque)),
+            Config::Opaque(opaque) => format!("backend_config = {}", mlir_string(opaque)),
             Config::Attributes(dictionary) => {
-                let text = attribute::dictionary(dictionary).map_err(|why| refuse(&why))?;
+                let text = mlir_dictionary(dictionary).map_err(|why| refuse(&why))?;
                 format!("backend_config = {text}")
             }
         });

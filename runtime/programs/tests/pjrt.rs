@@ -6,7 +6,7 @@ use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{
     Attributes, Bundle, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
-use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::headers;
 use xla_ffi_testing::plugin::plugin;
 use xla_ffi_testing::{root, skip};
@@ -87,17 +87,33 @@ fn plugins_that_are_refused() {
     }
 }
 
+/// A stand-in for a PJRT plugin whose only function throws.
+const THROWING: &str = r#"
+#include <cstddef>
+#include <stdexcept>
+
+static void* Throw(void*) { throw std::runtime_error("thrown on purpose"); }
+
+static struct {
+  std::size_t size;
+  void* extensions;
+  std::size_t version_size;
+  void* version_extensions;
+  int major, minor;
+  void* (*functions[4])(void*);
+} table = {72, nullptr, 24, nullptr, 0, 81, {nullptr, nullptr, nullptr, Throw}};
+
+extern "C" __attribute__((visibility("default"))) const void* GetPjrtApi() { return &table; }
+"#;
+
 /// A C++ exception ends no program.
 #[test]
 fn a_plugin_that_throws() {
     let test = "a_plugin_that_throws";
-    let Some(path) = build(
-        test,
-        "runtime/programs/tests/plugins/throwing.cc",
-        "throwing",
-        &[],
-    ) else {
-        return;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let Some(path) = library_of_text(&folder, "throwing", "c++", THROWING, &[]) else {
+        return skip(test, "no C++ compiler");
     };
     if !xla_ffi_runtime::CONTAINS_CXX_EXCEPTIONS {
         skip(test, "the runtime was built without a C++ compiler");

@@ -1,15 +1,13 @@
 //! One call while it runs.
 
 use crate::call::{Call, Context, Data, End, Operand, Outcome, State};
-use crate::file::{ARGS, CALL, DONE, RETS, STATE};
+use crate::file::{ARGS, CALL, DONE, RETS, STATE, Writer};
 use crate::frame::{self, Place};
 use crate::hooks;
 use crate::host::Host;
 use crate::session::{Session, lock};
-use crate::trampoline::Slot;
-use crate::write::Writer;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Result;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -20,6 +18,19 @@ use xla_ffi_sys::{
 thread_local! {
     /// The calls that this thread is in, the innermost last.
     static CALLS: RefCell<Vec<Arc<Running>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A stage of a handler. Exceptions may leave it: what becomes of them is for the host to say.
+pub(crate) type Handler =
+    unsafe extern "C-unwind" fn(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+/// The stage of a handler that a trampoline stands before.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) function: Handler,
+    pub(crate) library: String,
+    pub(crate) handler: String,
+    pub(crate) stages: BTreeMap<String, String>,
 }
 
 /// A call that has begun.

@@ -2,29 +2,16 @@
 //!
 //! There are as many as [`SLOTS`], made when this crate is compiled; each knows its number alone.
 
+use crate::running::{Handler, Slot};
 use crate::session::lock;
 use crate::{running, session};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
-/// A stage of a handler. Exceptions may leave it: what becomes of them is for the host to say.
-pub(crate) type Handler =
-    unsafe extern "C-unwind" fn(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-
 /// How many stages of handlers can be interposed in one process.
 pub(crate) const SLOTS: usize = 64 * 16;
-
-/// The stage of a handler that a trampoline stands before.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    pub(crate) function: Handler,
-    pub(crate) library: String,
-    pub(crate) handler: String,
-    pub(crate) stages: BTreeMap<String, String>,
-}
 
 /// The slots that are taken, which live as long as the process.
 static TAKEN: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];

@@ -1,13 +1,16 @@
-// Cancellation as C++ handlers see it, and the log, on the embedded runtime.
+// Cancellation as C++ handlers see it, the log, and exceptions that leave deleters of the program: the log has each, and the
+// program goes on.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/invocation.h"
 #include "xla_ffi/runtime.h"
 
 namespace ffi = xla::ffi;
@@ -80,6 +83,47 @@ static xffi_rt_call* CallOf(xffi_rt* runtime, XLA_FFI_Handler* handler, const ch
   return call;
 }
 
+static int object, kind;
+static std::atomic<int> told{0};
+
+static void ThrowsError(void*) { throw std::runtime_error("thrown on purpose"); }
+
+static void Listen(void*, int, const char* text) {
+  CHECK(std::strstr(text, "C++ exception") != nullptr);
+  ++told;
+}
+
+static XLA_FFI_Error* Raises(XLA_FFI_CallFrame* frame) {
+  if (frame->extension_start != nullptr && frame->extension_start->type == XLA_FFI_Extension_Metadata) {
+    auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start);
+    metadata->metadata->api_version.major_version = 0;
+    metadata->metadata->api_version.minor_version = 3;
+    return nullptr;
+  }
+  return xffi_rt_raise(XLA_FFI_Error_Code_INTERNAL, "raised", 6, nullptr, 0, &kind, &object, ThrowsError);
+}
+
+// What a deleter throws ends neither the program nor what others have to do.
+static void DeletersMayThrow() {
+  CHECK(xffi_rt_set_logger(Listen, nullptr) == nullptr);
+  xffi_rt* rt = nullptr;
+  CHECK(xffi_rt_create(-1, &rt) == nullptr);
+  XLA_FFI_Handler_Bundle bundle{};
+  bundle.execute = Raises;
+  CHECK(xffi_rt_register(rt, "raises", "Host", &bundle, 0) == nullptr);
+  xffi_rt_call* call = nullptr;
+  CHECK(xffi_rt_call_create(rt, "raises", "Host", nullptr, &call) == nullptr);
+  CHECK(xffi_rt_call_set_called_computation(call, &kind, &object, ThrowsError) == nullptr);
+  CHECK(xffi_rt_call_set_called_computation(call, &kind, &object, Throws) == nullptr);
+  CHECK(told == 1);
+  Is(xffi_rt_call_run(call), XLA_FFI_Error_Code_INTERNAL, "raised");
+  CHECK(told == 2);
+  xffi_rt_call_destroy(call);
+  CHECK(told == 3);
+  xffi_rt_destroy(rt);
+  CHECK(xffi_rt_set_logger(nullptr, nullptr) == nullptr);
+}
+
 int main() {
   std::string log;
   auto told = [](void* user, int level, const char* text) {
@@ -121,6 +165,7 @@ int main() {
   for (int i = 0; i < 5000 && log.find("left a thread-pool task") == std::string::npos; ++i) Nap();
   CHECK(xffi_rt_set_logger(nullptr, nullptr) == nullptr);
   CHECK(log.find("left a thread-pool task") != std::string::npos);
+  DeletersMayThrow();
   std::puts("all ended");
   return 0;
 }

@@ -4,8 +4,11 @@ use super::raw::{
     Args, Counted, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension,
 };
 use std::ffi::{c_int, c_void};
+use std::path::PathBuf;
 use std::ptr::NonNull;
-use xla_ffi_runtime::{__programs::call_pointer, Code, Error, Hazard, Result};
+use std::sync::{Mutex, PoisonError};
+use xla_ffi_runtime::__programs::call_pointer;
+use xla_ffi_runtime::{Code, Error, Hazard, Result};
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
 /// The oldest version whose table has today's order.
@@ -199,5 +202,17 @@ impl Api {
         // SAFETY: the error is ours to free, once.
         let _leaked_if_absent = unsafe { self.call_void(&mut freed) };
         Err(Error::new(code, message))
+    }
+}
+
+/// Tables that are initialised, which a plugin wants once a process, and the files that they came from.
+pub(super) static INITIALISED: Mutex<Vec<(Api, PathBuf)>> = Mutex::new(Vec::new());
+
+/// The error with the name of the plugin.
+pub(super) fn named(api: Api, error: Error) -> Error {
+    let initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
+    match initialised.iter().find(|(known, _)| *known == api) {
+        Some((_, path)) => error.within(format_args!("PJRT plugin {}", path.display())),
+        None => error,
     }
 }

@@ -1,8 +1,8 @@
 //! The way to the function table of the XLA copy in a plugin: a handler of ours, called once for
 //! each job, which hands the table of its call frame to the job.
 
-use super::client::Client;
 use super::executable::Loaded;
+use super::extension::Extension;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -187,20 +187,11 @@ fn jobs() -> std::sync::MutexGuard<'static, BTreeMap<u64, Job>> {
     JOBS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `job` inside a call of [`bootstrap`] and gives what it answers.
+/// Runs `job` inside a call of [`bootstrap`], which `program` makes, and gives what it answers.
 pub(super) fn inside<R: Send + 'static>(
-    client: &Client,
+    program: &Loaded,
     job: impl FnOnce(Table) -> Result<R> + Send + 'static,
 ) -> Result<R> {
-    let program = match client.bootstrap().get() {
-        Some(program) => program,
-        None => {
-            let made = program(client).map_err(|error| {
-                error.within("the handler of this program by which others are registered")
-            })?;
-            client.bootstrap().get_or_init(|| made)
-        }
-    };
     let (sender, answer) = mpsc::channel();
     let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
     let job = move |table| {
@@ -220,7 +211,7 @@ pub(super) fn inside<R: Send + 'static>(
 }
 
 /// Refuses platforms whose operands lie in a device's memory: the ticket would be read from there.
-fn check_platform(platform: &str) -> Result<()> {
+pub(super) fn check_platform(platform: &str) -> Result<()> {
     if platform == "cpu" {
         return Ok(());
     }
@@ -233,24 +224,17 @@ fn check_platform(platform: &str) -> Result<()> {
     ))
 }
 
-/// The compiled call of [`bootstrap`].
-fn program(client: &Client) -> Result<Loaded> {
-    check_platform(client.platform())?;
+/// Registers [`bootstrap`] and gives a program, as StableHLO, that calls it.
+pub(super) fn register(extension: &Extension, platform: &str) -> Result<String> {
     // Another copy of this crate in the process has a function, and so a name, of its own.
     let name = format!("xla_ffi_bootstrap_{:x}", bootstrap as *const () as usize);
-    let platform = client.platform();
     // SAFETY: a handler of this image, which holds the running code and stays.
-    unsafe {
-        client
-            .extension()?
-            .register_handler(&name, platform, bootstrap)
-    }?;
-    let text = format!(
+    unsafe { extension.register_handler(&name, platform, bootstrap) }?;
+    Ok(format!(
         "func.func @main(%ticket: tensor<ui64>) -> tensor<ui64> {{\n  \
          %0 = stablehlo.custom_call @{name}(%ticket) {{api_version = 4 : i32, has_side_effect = true}} \
          : (tensor<ui64>) -> tensor<ui64>\n  return %0 : tensor<ui64>\n}}\n"
-    );
-    client.compile(text)
+    ))
 }
 
 /// The extension that makes a call one that asks for metadata.

@@ -1,15 +1,13 @@
 //! Arrays on a device, and the way there and back.
 
-use super::event::Event;
+use super::handles::{Event, Shared};
 use super::raw::{
     BufferDestroy, BufferDimensions, BufferElementType, BufferFromHost, BufferToHost, Counted,
     IMMUTABLE_ONLY_DURING_CALL, LAYOUT_TILED, MemoryLayout, RawBuffer, TiledLayout,
 };
-use super::shared::Shared;
 use std::ffi::c_int;
 use std::sync::Arc;
-use xla_ffi_runtime::scalar_codec;
-use xla_ffi_runtime::{Code, DType, Error, Result, Shape, Tensor};
+use xla_ffi_runtime::{Code, DType, Error, Result, Shape, Tensor, scalar_codec};
 
 /// PJRT's numbers of the element types, as far as they are told by a header.
 pub(super) const TYPES: [(DType, c_int); 29] = [

@@ -18,6 +18,13 @@ pub struct Call {
     limit: Option<Duration>,
 }
 
+impl Client {
+    /// A call of the handler registered as `target`, to be filled with operands.
+    pub fn call(&self, target: impl Into<String>) -> Call {
+        Call::new(self.clone(), target.into())
+    }
+}
+
 impl Call {
     pub(super) fn new(client: Client, target: String) -> Self {
         Self {

@@ -1,21 +1,22 @@
 //! A client: devices, what is compiled for them, and the registries of the XLA copy behind it.
 
-use super::api::Api;
+use super::api::{Api, named};
 use super::bootstrap::{self, Table};
 use super::buffer::Buffer;
-use super::call::Call;
-use super::described;
 use super::executable::Loaded;
 use super::extension::Extension;
-use super::initialised::named;
+use super::handles::Shared;
 use super::raw::{
     ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, Counted, RawProgram,
 };
-use super::shared::Shared;
+use object::{BinaryFormat, Object, ObjectSection};
+use serde_json::Value;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use xla_ffi_runtime::{
     Bundle, Code, Error, Library, Result, Stage, Tensor, TypeInfo, canonical_platform,
 };
+use xla_ffi_sys::manifest::{Record, SECTION, SECTION_MACH_O, SECTION_PE};
 
 /// `CompileOptionsProto` as its wire bytes: one replica, one partition, no device chosen (-1).
 const COMPILE_OPTIONS: [u8; 17] = [
@@ -71,10 +72,6 @@ impl Client {
         })
     }
 
-    pub(super) fn bootstrap(&self) -> &OnceLock<Loaded> {
-        &self.bootstrap
-    }
-
     pub(super) fn extension(&self) -> Result<Extension> {
         Extension::find(self.shared.api)
     }
@@ -105,11 +102,6 @@ impl Client {
         unsafe { self.shared.api.call(&mut args) }?;
         // SAFETY: the executable is new and ours.
         unsafe { Loaded::new(self.shared.clone(), args.executable) }
-    }
-
-    /// A call of the handler registered as `target`, to be filled with operands.
-    pub fn call(&self, target: impl Into<String>) -> Call {
-        Call::new(self.clone(), target.into())
     }
 
     /// Copies an array to the device.
@@ -171,7 +163,7 @@ impl Client {
     fn register_described(&self, library: &Library) -> Result<()> {
         let path = library.path().display();
         let none = |why: String| Err(Error::new(Code::NotFound, format!("{path} {why}")));
-        let described = described::read(library.path())?;
+        let described = read_described(library.path())?;
         if described.is_empty() {
             return none(
                 "neither exports `xla_ffi_register` nor describes its handlers: C needs XFFI_LIBRARY(…), C++ \
@@ -257,13 +249,29 @@ impl Client {
         })
     }
 
+    /// Registers the handler of this program, and compiles its call.
+    fn bootstrap_program(&self) -> Result<Loaded> {
+        bootstrap::check_platform(self.platform())?;
+        let extension = self.extension()?;
+        self.compile(bootstrap::register(&extension, self.platform())?)
+    }
+
     /// Runs `job` with the XLA copy's function table, inside a call of a handler of ours.
     fn inside<R: Send + 'static>(
         &self,
         job: impl FnOnce(Table, &str) -> Result<R> + Send + 'static,
     ) -> Result<R> {
         let platform = self.shared.platform.clone();
-        bootstrap::inside(self, move |table| job(table, &platform))
+        let program = match self.bootstrap.get() {
+            Some(program) => program,
+            None => {
+                let made = self.bootstrap_program().map_err(|error| {
+                    error.within("the handler of this program by which others are registered")
+                })?;
+                self.bootstrap.get_or_init(|| made)
+            }
+        };
+        bootstrap::inside(program, move |table| job(table, &platform))
     }
 }
 
@@ -273,4 +281,67 @@ impl std::fmt::Debug for Client {
             .field("platform", &self.shared.platform)
             .finish_non_exhaustive()
     }
+}
+
+/// A handler, as the manifest has it.
+struct Described {
+    pub(super) name: String,
+    pub(super) stages: Vec<(Stage, String)>,
+    platforms: Vec<String>,
+}
+
+impl Described {
+    /// Whether it is one of a platform.
+    fn is_for(&self, platform: &str) -> bool {
+        let is = |own: &String| canonical_platform(own) == canonical_platform(platform);
+        self.platforms.iter().any(is)
+    }
+}
+
+/// The handlers that the records of a file describe; none where it has no record.
+fn read_described(path: &Path) -> Result<Vec<Described>> {
+    let fail = |code, why: String| Error::new(code, format!("{}: {why}", path.display()));
+    let file = std::fs::read(path).map_err(|error| fail(Code::NotFound, error.to_string()))?;
+    let wrong = |why: &str| fail(Code::InvalidArgument, format!("its manifest {why}"));
+    let object = object::File::parse(&*file)
+        .map_err(|error| fail(Code::InvalidArgument, error.to_string()))?;
+    let section = object.section_by_name(match object.format() {
+        BinaryFormat::MachO => SECTION_MACH_O,
+        BinaryFormat::Pe => SECTION_PE,
+        _ => SECTION,
+    });
+    let Some(section) = section else {
+        return Ok(Vec::new());
+    };
+    let mut rest = section.data().map_err(|error| wrong(&error.to_string()))?;
+    let mut handlers = Vec::new();
+    // Between the records lies what aligns them.
+    while let Some(start) = rest.iter().position(|byte| *byte != 0) {
+        let record = Record::read(&rest[start..]).map_err(|_| wrong("cannot be read"))?;
+        let told: Value =
+            serde_json::from_slice(record.payload).map_err(|error| wrong(&error.to_string()))?;
+        for handler in told["handlers"].as_array().into_iter().flatten() {
+            let one = described(handler);
+            handlers.push(one.ok_or_else(|| wrong(&format!("has no handler in {handler}")))?);
+        }
+        rest = record.rest;
+    }
+    Ok(handlers)
+}
+
+/// A handler with a name, platforms, and the symbol of each stage.
+fn described(handler: &Value) -> Option<Described> {
+    let platforms = handler["platforms"].as_array()?.iter();
+    let stages = handler["stages"].as_object()?.iter();
+    let stages = stages.map(|(stage, symbol)| {
+        let symbol = symbol.as_str()?.to_owned();
+        Some((Stage::from_name(stage)?, symbol))
+    });
+    Some(Described {
+        name: handler["name"].as_str()?.to_owned(),
+        stages: stages.collect::<Option<_>>()?,
+        platforms: platforms
+            .map(|name| name.as_str().map(str::to_owned))
+            .collect::<Option<_>>()?,
+    })
 }

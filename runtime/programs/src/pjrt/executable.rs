@@ -1,13 +1,12 @@
 //! What is compiled, and its executions.
 
 use super::buffer::Buffer;
-use super::event::Event;
 use super::extension::Extension;
+use super::handles::{Event, Shared};
 use super::raw::{
     ContextCreate, ContextDestroy, Counted, ExecutableDestroy, ExecutableNumOutputs, Execute,
     ExecuteOptions, LoadedDestroy, LoadedGetExecutable, RawBuffer, RawContext, RawLoaded,
 };
-use super::shared::Shared;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, mpsc};

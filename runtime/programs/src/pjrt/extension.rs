@@ -5,8 +5,7 @@
 //! middle (60 → 52 bytes). A plugin that wants more bytes than it gets says so and does nothing,
 //! so the smaller form is tried first.
 
-use super::api::Api;
-use super::initialised::named;
+use super::api::{Api, named};
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;

@@ -31,6 +31,14 @@
 //! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
 //! [`Client::register`] need the FFI extension with a register function.
 
+use api::{Api, INITIALISED};
+use raw::{Counted, PluginInitialize, RawApi};
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+use xla_ffi_runtime::__programs::load_for_good;
+use xla_ffi_runtime::{Error, Result};
+
 /// The book's chapter, whose code compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/pjrt.md")]
@@ -41,20 +49,133 @@ mod bootstrap;
 mod buffer;
 mod call;
 mod client;
-mod described;
-mod event;
 mod executable;
 mod extension;
-mod initialised;
+mod handles;
 pub(crate) mod legacy;
-mod plugin;
 mod raw;
-mod shared;
-#[doc(hidden)]
-pub mod unguarded;
 
 pub use buffer::Buffer;
 pub use call::Call;
 pub use client::Client;
 pub use executable::{Launch, Loaded};
-pub use plugin::Plugin;
+
+/// A PJRT plugin. It stays loaded until the program ends.
+///
+/// ```
+/// use xla_ffi_programs::pjrt::Plugin;
+///
+/// let missing = Plugin::load("no/such/plugin.so").err().unwrap();
+/// assert!(missing.to_string().contains("no/such/plugin.so"), "{missing}");
+/// ```
+#[derive(Clone)]
+pub struct Plugin {
+    path: PathBuf,
+    api: Api,
+}
+
+impl Plugin {
+    /// Loads a plugin and initialises it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library or no plugin,
+    /// `FAILED_PRECONDITION` for a PJRT older than 0.57, and what the plugin itself answers.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let within = |error: Error| error.within(format_args!("PJRT plugin {}", path.display()));
+        let library = load_for_good(path).map_err(within)?;
+        // SAFETY: only the address is taken.
+        let entry = unsafe { library.get::<*mut c_void>(b"GetPjrtApi") };
+        let entry = entry
+            .map(|symbol| symbol.into_raw())
+            .ok()
+            .filter(|address| !address.is_null())
+            .ok_or_else(|| {
+                within(Error::invalid(
+                    "it exports no GetPjrtApi, so it is not a PJRT plugin (nor is a jaxlib; \
+                     xla_cpu_pjrt.so of the wheel xla-cpu-pjrt is one)",
+                ))
+            })?;
+        // SAFETY: the function of this name has this type.
+        let entry = unsafe {
+            std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const RawApi>(entry)
+        };
+        // SAFETY: it takes nothing, and the library stays loaded.
+        let table = unsafe { entry() };
+        // SAFETY: a plugin's table lives as long as its library, which stays loaded.
+        let api = unsafe { Api::new(table) }.map_err(within)?;
+        let mut initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !initialised.iter().any(|(known, _)| *known == api) {
+            // SAFETY: the arguments are empty.
+            unsafe { api.call(&mut PluginInitialize::new()) }.map_err(within)?;
+            initialised.push((api, path.to_owned()));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            api,
+        })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Major and minor version of PJRT that it speaks.
+    #[must_use]
+    pub fn version(&self) -> (i32, i32) {
+        self.api.version()
+    }
+
+    /// A client with the plugin's default options; its first device is the one that programs run on.
+    ///
+    /// # Errors
+    /// What the plugin answers, a machine without its device for instance.
+    pub fn client(&self) -> Result<Client> {
+        Client::new(self.api)
+            .map_err(|error| error.within(format_args!("PJRT plugin {}", self.path.display())))
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin")
+            .field("path", &self.path)
+            .field("version", &self.version())
+            .finish()
+    }
+}
+
+#[doc(hidden)]
+pub mod unguarded {
+    //! What a plugin does where this module does not guard against it: for the check that says which plugin does what
+    //! (`tests/hosts`), and for stand-ins. No part of the interface.
+
+    use super::{Client, Loaded};
+    use xla_ffi_runtime::Result;
+    use xla_ffi_sys::XLA_FFI_Handler;
+
+    /// Registers an execute stage by the plugin's own function, which calls it inside of that, and may answer success
+    /// where XLA refused it.
+    ///
+    /// # Safety
+    /// The function is a handler and stays loaded.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    pub unsafe fn register(client: &Client, name: &str, handler: XLA_FFI_Handler) -> Result<()> {
+        let extension = client.extension()?;
+        // SAFETY: the caller's promise.
+        unsafe { extension.register_handler(name, client.platform(), handler) }
+    }
+
+    /// Runs a program without arguments in an execution that has no context: where a handler asks for user data there,
+    /// some plugins crash.
+    ///
+    /// # Errors
+    /// What the plugin answers.
+    pub fn run_without_context(program: &Loaded) -> Result<()> {
+        program.launch().without_context().run().map(|_| ())
+    }
+}

@@ -24,15 +24,15 @@ use xla_ffi_sys::{
     XlaCustomCallStatus,
 };
 
-fn f32s(dims: &[i64]) -> ValueShape {
+pub(crate) fn f32s(dims: &[i64]) -> ValueShape {
     ValueShape::array(DType::F32, dims).unwrap()
 }
 
-fn leaf(values: &[f32]) -> Tree<Tensor> {
+pub(crate) fn leaf(values: &[f32]) -> Tree<Tensor> {
     Tree::Leaf(Tensor::from_slice([values.len() as i64], values).unwrap())
 }
 
-fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
+pub(crate) fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
     value
         .leaves()
         .map(|leaf| leaf.to_vec::<f32>().unwrap())
@@ -40,7 +40,7 @@ fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
 }
 
 /// A program of one parameter `x` of two numbers.
-fn program(
+pub(crate) fn program(
     make: impl FnOnce(&mut Builder, xla_ffi_programs::Op) -> xla_ffi_programs::Op,
 ) -> Program {
     let mut b = Builder::new("p");
@@ -49,7 +49,7 @@ fn program(
     b.build(root).unwrap()
 }
 
-fn legacy(
+pub(crate) fn legacy(
     target: &str,
     operands: impl IntoIterator<Item = xla_ffi_programs::Op>,
     shape: ValueShape,
@@ -58,7 +58,7 @@ fn legacy(
 }
 
 /// Adds 1 to each of two numbers.
-unsafe extern "C" fn increment(
+pub(crate) unsafe extern "C" fn increment(
     out: *mut c_void,
     ins: *mut *const c_void,
     _status: *mut XlaCustomCallStatus,
@@ -82,7 +82,7 @@ unsafe extern "C" fn counted(
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
+pub(crate) fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
     let runtime = Runtime::default();
     for (name, function) in targets {
         runtime.register_legacy(name, "Host", *function).unwrap();
@@ -131,7 +131,7 @@ pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
 }
 
 // The status functions as a library has them are hidden in it: here the object's head is used.
-unsafe extern "C" fn fail(
+pub(crate) unsafe extern "C" fn fail(
     _out: *mut c_void,
     _ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
@@ -224,60 +224,6 @@ fn calls_that_nobody_reads_do_not_run() {
     assert_eq!(generate::take_called(), [1, 2, 3]);
     assert!(numbers(&result)[0].is_empty());
     assert_eq!(numbers(&result)[2], [1.0, 2.0]);
-}
-
-/// Whether operand and result have the same memory; then adds 1 to what is there.
-unsafe extern "C" fn in_place(
-    out: *mut c_void,
-    ins: *mut *const c_void,
-    status: *mut XlaCustomCallStatus,
-) {
-    // SAFETY: one operand.
-    if unsafe { *ins } != out.cast_const() {
-        // SAFETY: the arguments are handed on.
-        unsafe { fail(out, ins, status) };
-    }
-    // SAFETY: as promised by the host.
-    unsafe { increment(out, ins, status) };
-}
-
-#[test]
-fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
-    // SAFETY: called as it is declared.
-    let runtime = with_legacy(&[("in_place", unsafe { Function::cpu_status(in_place) })]);
-    let program = program(|b, x| {
-        let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
-        let twice = b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []));
-        b.tuple([x, once, twice])
-    });
-    let compiled = program.compile(&runtime).unwrap();
-    let argument = leaf(&[1.0, 2.0]);
-    let result = compiled.run([argument.clone()]).unwrap();
-    assert_eq!(
-        numbers(&result),
-        [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]],
-        "every reader sees the value that it reads"
-    );
-    assert_eq!(
-        numbers(&argument),
-        [[1.0, 2.0]],
-        "what the caller holds is as it was"
-    );
-
-    // Donated memory goes through the whole chain.
-    let program = self::program(|b, x| {
-        let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
-        // Nobody reads these tuples: they are no readers.
-        let unread = b.tuple([x, once]);
-        b.get_tuple_element(unread, 0);
-        b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))
-    });
-    let compiled = program.compile(&runtime).unwrap();
-    let argument = leaf(&[1.0, 2.0]);
-    let before = argument.leaf().unwrap().bytes().as_ptr();
-    let result = compiled.run([argument]).unwrap();
-    assert_eq!(numbers(&result), [[3.0, 4.0]]);
-    assert_eq!(result.leaf().unwrap().bytes().as_ptr(), before);
 }
 
 /// Reads and writes tuples by their roots: `out = ((a + b), scratch)` of `in = (a, (b))`.
@@ -426,43 +372,6 @@ fn called_computations_and_literals_reach_handlers() {
     assert_eq!(numbers(&result), [[102.0]]);
 }
 
-/// The six numbers as they lie in memory, twice: as a result, and in the operand's place.
-unsafe extern "C" fn as_they_lie(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: a host's frame.
-    if unsafe { metadata(frame) } {
-        return std::ptr::null_mut();
-    }
-    // SAFETY: one operand of six numbers.
-    let x = unsafe { data::<[f32; 6]>((*frame).args.args, 0).read() };
-    // SAFETY: two results of six numbers.
-    unsafe { data::<[f32; 6]>((*frame).rets.rets, 0).write(x) };
-    // SAFETY: as above.
-    unsafe { data::<[f32; 6]>((*frame).rets.rets, 1).write([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) };
-    std::ptr::null_mut()
-}
-
-#[test]
-fn layouts_change_bytes_and_no_values() {
-    let runtime = Runtime::default();
-    register(&runtime, "as_they_lie", as_they_lie);
-    let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
-    let mut b = Builder::new("layouts");
-    let x = b.parameter(0, f32s(&[2, 3]), "x");
-    let result = Tree::tuple([f32s(&[6]), column.clone()]);
-    let call = CustomCall::ffi("as_they_lie", [x], result);
-    let root = b.custom_call(call.operand_layouts([column]).alias([1], 0, []));
-    let compiled = b.build(root).unwrap().compile(&runtime).unwrap();
-    let x = Tensor::from_slice([2, 3], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
-    let result = compiled.run([Tree::Leaf(x)]).unwrap();
-    assert_eq!(
-        numbers(&result),
-        [
-            [0.0, 3.0, 1.0, 4.0, 2.0, 5.0],
-            [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]
-        ]
-    );
-}
-
 #[test]
 fn what_does_not_fit_is_told_by_name() {
     let runtime = Runtime::default();
@@ -585,30 +494,4 @@ fn handlers_of_a_loaded_library() {
         result.unwrap().leaf().unwrap().bytes().to_vec()
     });
     assert_eq!(results[0], results[1]);
-}
-
-/// Before r5 elements that share bytes lie in them the other way round, so that no call can write them in place.
-#[test]
-fn packed_results_are_given_whatever_the_host_makes_of_them() {
-    unsafe extern "C" fn writes(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        // SAFETY: the frame is a host's, with a result of two bytes.
-        unsafe {
-            if !metadata(frame) {
-                data::<[u8; 2]>((*frame).rets.rets, 0).write([0x12, 0x34]);
-            }
-        }
-        std::ptr::null_mut()
-    }
-    for (revision, wanted) in [(Revision::R4, [0x21, 0x43]), (Revision::R5, [0x12, 0x34])] {
-        let runtime = Runtime::new(revision);
-        register(&runtime, "writes", writes);
-        let mut b = Builder::new("p");
-        let shape = ValueShape::array(DType::S4, [4]).unwrap();
-        let root = b.custom_call(CustomCall::ffi("writes", [], shape));
-        let compiled = b.build(root).unwrap().compile(&runtime).unwrap();
-        let shape = xla_ffi_runtime::Shape::new(DType::S4, [4]).unwrap();
-        let place = Tensor::zeros(shape).unwrap();
-        let result = compiled.run_into([], [Some(place)]).unwrap();
-        assert_eq!(result.leaf().unwrap().bytes(), wanted, "{revision}");
-    }
 }

@@ -13,10 +13,12 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// `xffi_rt_loaded`.
 #[derive(Clone, Debug)]
 pub(crate) struct xffi_rt_loaded(Loaded, xla_ffi_programs::pjrt::Client);
+const _: () = crate::any_thread::<xffi_rt_loaded>();
 
 /// `xffi_rt_results`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_results(Vec<Tensor>);
+const _: () = crate::any_thread::<xffi_rt_results>();
 
 /// `xffi_rt_array`.
 #[repr(C)]

@@ -1,0 +1,89 @@
+//! A client of the plugin, as all that is made with it holds it.
+
+use super::api::Api;
+use super::raw::{
+    ClientDestroy, Counted, EventAwait, EventDestroy, RawClient, RawDevice, RawEvent,
+};
+use xla_ffi_runtime::Result;
+
+/// What a client and all that is made with it share.
+///
+/// Invariant: `client` is a client of the plugin and `device` one of its devices, until this is
+/// dropped.
+pub(super) struct Shared {
+    pub(super) api: Api,
+    pub(super) client: *mut RawClient,
+    pub(super) device: *mut RawDevice,
+    pub(super) platform: String,
+}
+
+// SAFETY: PJRT's functions may be called from any thread.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    pub(super) fn api(&self) -> Api {
+        self.api
+    }
+
+    pub(super) fn client(&self) -> *mut RawClient {
+        self.client
+    }
+
+    pub(super) fn device(&self) -> *mut RawDevice {
+        self.device
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let mut freed = ClientDestroy::new();
+        freed.client = self.client;
+        // SAFETY: nothing made with the client is left: all of it holds this. An error would leave
+        // nothing to do.
+        let _nothing_to_do = unsafe { self.api.call(&mut freed) };
+    }
+}
+
+/// An event that is ours to free.
+///
+/// Invariant: the pointer is null (nothing to wait for) or an event of this plugin.
+pub(super) struct Event {
+    api: Api,
+    event: *mut RawEvent,
+}
+
+impl Event {
+    /// # Safety
+    /// `event` is null or an event of this plugin that nobody else frees.
+    pub(super) unsafe fn new(api: Api, event: *mut RawEvent) -> Self {
+        Self { api, event }
+    }
+
+    /// Waits until it has happened.
+    ///
+    /// # Errors
+    /// The event's own error.
+    pub(super) fn wait(&self) -> Result<()> {
+        if self.event.is_null() {
+            return Ok(());
+        }
+        let mut asked = EventAwait::new();
+        asked.event = self.event;
+        // SAFETY: the invariant.
+        unsafe { self.api.call(&mut asked) }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.event.is_null() {
+            return;
+        }
+        let mut freed = EventDestroy::new();
+        freed.event = self.event;
+        // SAFETY: the invariant; freed once. An error would leave nothing to do.
+        let _nothing_to_do = unsafe { self.api.call(&mut freed) };
+    }
+}
