@@ -208,7 +208,7 @@ STATEFUL = {"stateful": xla_ffi.Signature("(x: f32[n]) -> y: f32[n]", stages={"i
 def state_types(folder):
     """The state of a handler built with upstream's headers, those of this jaxlib."""
     headers = _jax._ffi.include_dir()
-    source = f"{ROOT}/testing/fixtures/upstream/verdicts.cc"
+    source = f"{ROOT}/tests/fixtures/upstream/verdicts.cc"
     path = compiled(source, os.path.join(folder, "libstate.so"), "-I", headers, f"-DREVISION={_jax.REVISION}")
     load = lambda prefix, types: xla_ffi.load(path, prefix, handlers=STATEFUL, types=types)
     functions = "factor_type_id, factor_type_info" if _jax.TYPES_HAVE_INFO else "factor_type_id"
