@@ -1,13 +1,13 @@
 //! Recorded calls: what is written reads back, and what is damaged is told.
 
-mod toy;
+mod test_host;
 
 use proptest::prelude::*;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Mutex;
-use toy::{increment, interposed};
+use test_host::{increment, interposed};
 use xla_ffi_record::{Data, Outcome, ReadError, Recorded, Value, head};
 use xla_ffi_record::{XlaFfiRecordCounts, xla_ffi_record_start, xla_ffi_record_stop};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
@@ -15,7 +15,7 @@ use xla_ffi_testing::damage::{apply, cases, damage, runner};
 /// Calls the increment through its trampoline, from a host that has no functions.
 fn call(x: &mut [f32; 3]) -> Vec<f32> {
     let function = interposed(increment, "incre/ment", "execute=increment");
-    toy::call(function, ptr::null(), x, |_, _| ())
+    test_host::call(function, ptr::null(), x, |_, _| ())
 }
 
 /// Records what `work` does; the files in order. One recording at a time.
@@ -108,7 +108,7 @@ fn a_function_under_other_stages_is_another() {
     let (_, _folder, files) = record(1 << 20, || {
         for stages in ["execute=old", "execute=new,instantiate=made", "execute=old"] {
             let function = interposed(increment, "renamed", stages);
-            toy::call(function, ptr::null(), &mut [1.0], |_, _| ());
+            test_host::call(function, ptr::null(), &mut [1.0], |_, _| ());
         }
     });
     let stages = |file: &PathBuf| read(file).call.stages.into_iter().collect::<Vec<_>>();

@@ -1,6 +1,6 @@
 //! Asynchronous calls: the one future that the handler returns ends the record, whatever others it makes.
 
-mod toy;
+mod test_host;
 
 use std::ffi::CString;
 use std::mem::{offset_of, zeroed};
@@ -101,7 +101,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     // SAFETY: the frame is the toy host's.
     let host = Host(unsafe { (*frame).api });
     // SAFETY: the frame is the toy host's.
-    let (x, _, _) = unsafe { toy::operands(frame) };
+    let (x, _, _) = unsafe { test_host::operands(frame) };
     // SAFETY: one element at least.
     let what = unsafe { x.read() };
     let helper = host.create();
@@ -113,7 +113,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     }
     if what == does::NOTHING {
         // SAFETY: the frame is the toy host's.
-        return unsafe { toy::increment(frame) };
+        return unsafe { test_host::increment(frame) };
     }
     if what == does::SAME_ADDRESS {
         NEXT.store(helper, Ordering::Relaxed);
@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     let future = host.create();
     if [does::COMPLETE, does::FAILED, does::COMPLETE_ELSEWHERE].contains(&what) {
         // SAFETY: the frame is the toy host's.
-        unsafe { toy::increment(frame) };
+        unsafe { test_host::increment(frame) };
     }
     if what == does::COMPLETE {
         host.available(future);
@@ -146,7 +146,7 @@ fn the_future_that_is_returned_ends_the_call() {
     table.XLA_FFI_Future_SetAvailable = Some(available);
     table.XLA_FFI_Future_SetError = Some(error);
     let host = Host(Box::leak(Box::new(table)));
-    let handler = toy::interposed(handler, "handler", "execute=handler");
+    let handler = test_host::interposed(handler, "handler", "execute=handler");
     let folder = tempfile::tempdir().unwrap();
     let path = CString::new(folder.path().to_str().unwrap()).unwrap();
     // SAFETY: texts that are there.
@@ -164,7 +164,7 @@ fn the_future_that_is_returned_ends_the_call() {
         does::NOTHING,
     ];
     for what in all {
-        toy::call(handler, host.0, &mut [what, 10.0], |future, y| {
+        test_host::call(handler, host.0, &mut [what, 10.0], |future, y| {
             if what == does::HELPER_LATER {
                 host.available(HELPER.load(Ordering::Relaxed));
             }

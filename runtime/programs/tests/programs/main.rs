@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use xla_ffi_programs::{Program, ValueShape};
 use xla_ffi_runtime::{Revision, Runtime, Tensor, Tree};
 
+mod client_option;
 mod execution;
 mod generate;
 mod hlo;
 mod in_jaxlib;
-mod one_option;
+
 mod operand_memory;
 mod rules;
 

@@ -80,8 +80,8 @@ fn is_clean(file: &str, said: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn open_calls_in_c() {
-    is_clean("open.c", "done\n");
+fn unfinished_calls_in_c() {
+    is_clean("unfinished_calls.c", "done\n");
 }
 
 #[test]
