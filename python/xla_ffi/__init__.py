@@ -51,13 +51,13 @@ _MODULES = {
     "_check": ("Line", "Report", "check"),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),
     "_export": ("Model", "export", "load_exported"),
-    "_user_signature": ("Signature",),
     "_handler": ("Handler",),
     "_inline": ("load_inline",),
+    "_installation": ("include",),
     "_library": ("Library", "load"),
     "_needs": ("Need", "needs"),
-    "_installation": ("include",),
     "_record": ("Recording", "record"),
+    "_user_signature": ("Signature",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
