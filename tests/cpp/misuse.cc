@@ -108,7 +108,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(aligned, Aligned,
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
 // User data, and state that the source named, of a type that inherits its id: it would be the other type's object. User data
-// of one does not compile (tests/cpp_state.rs).
+// of one does not compile (tests/cpp/state.rs).
 struct Plain {
   static ffi::TypeId id;
   int64_t value = 0;

@@ -1,4 +1,4 @@
-"""Runs cases of tests/cpp in this process's jaxlib, for tests/cpp_headers.rs, which judges what came out.
+"""Runs cases of tests/cpp in this process's jaxlib, for tests/cpp/suite_in_jax.rs, which judges what came out.
 
 usage: cpp_suite.py CASES
 

@@ -97,13 +97,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     let material = shared.material.wait();
     let mut built = vec![];
     tally.wide("build of the tests", |log| {
-        let mut command = cargo(root);
-        command.args(["test", "--workspace"]);
-        if !all {
-            command.args(["--lib", "--bin", "xla-ffi", "--bin", "xtask"]);
-            command.args(binaries::PLAIN.iter().flat_map(|name| ["--test", name]));
-        }
-        binaries::build(command, &mut built, log)
+        binaries::build(root, all, &mut built, log)
     });
     tally.wide("examples in C and C++", |_| {
         shared.rust.wait();

@@ -10,54 +10,60 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The integration tests that run without `--all`, besides the unit tests: each covers one part of the project in little
-/// time.
-pub(super) const PLAIN: [&str; 15] = [
+/// time. `TARGET::MODULE` is one module of a test program of the root package.
+const PLAIN: [&str; 14] = [
     "rust_api",
     "executor",
     "async_crates",
     "registry",
     "rules",
     "misuse",
-    "before_r0",
     "inspect",
     "run",
-    "c_functions",
-    "c_examples",
+    "book::readme",
+    "c::examples",
+    "c::functions",
     "examples",
-    "types",
-    "readme",
-    "architecture",
+    "languages::before_r0",
+    "languages::type_ids",
 ];
 
+/// The package whose test programs have a step for each module: programs hold many tests, and a step is what runs beside
+/// others.
+const SPLIT: &str = "xla-ffi-tests";
+
 /// Programs that take long. They start first, because what is left at the end runs alone.
-const LONG: [&str; 16] = [
+const LONG: [&str; 17] = [
     "xla-ffi-cli verdicts",
     "xla-ffi-embedding-example programs",
     "xla-ffi-programs pjrt",
     "xla-ffi ui",
     "xla-ffi-cli new",
-    "xla-ffi-tests cpp_build",
-    "xla-ffi-tests cpp_defects",
-    "xla-ffi-tests cpp_headers",
-    "xla-ffi-tests cpp_coverage",
-    "xla-ffi-tests cpp_install",
-    "xla-ffi-tests pjrt",
-    "xla-ffi-tests refused_builds",
+    "xla-ffi-tests cpp::compilation",
+    "xla-ffi-tests cpp::compile_errors",
+    "xla-ffi-tests cpp::suite",
+    "xla-ffi-tests cpp::programs",
+    "xla-ffi-tests cpp::install",
+    "xla-ffi-tests pjrt::behaviours",
+    "xla-ffi-tests pjrt::conformance",
+    "xla-ffi-tests languages::build_errors",
     "xla-ffi-cli run",
     "xla-ffi-abi mutations",
     "xla-ffi-cuda-examples emulated",
     "xla-ffi-tests races",
 ];
 
-/// One test program.
-#[derive(Debug)]
+/// One test program, or some of its tests.
+#[derive(Clone, Debug)]
 pub(super) struct Binary {
-    /// Package and target.
+    /// Package and target, and perhaps a module.
     name: String,
     package: String,
     program: PathBuf,
     /// The package's folder, in which its tests run.
     folder: PathBuf,
+    /// The tests that run; empty for all.
+    tests: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -80,13 +86,20 @@ struct Profile {
     test: bool,
 }
 
-/// Builds test programs with `cargo test --no-run`, adds them to `built`, and counts the build as one check.
-pub(super) fn build(mut command: Command, built: &mut Vec<Binary>, log: &mut Log) -> Outcome {
+/// Builds the test programs of `all` or of the plain tests, adds them to `built`, and counts the build as one check.
+pub(super) fn build(root: &Path, all: bool, built: &mut Vec<Binary>, log: &mut Log) -> Outcome {
+    let mut command = cargo(root);
+    command.args(["test", "--workspace"]);
+    if !all {
+        command.args(["--lib", "--bin", "xla-ffi", "--bin", "xtask"]);
+        command.args(PLAIN.iter().flat_map(|name| ["--test", target(name)]));
+    }
     command.args(["--no-run", "--message-format=json-render-diagnostics"]);
     let mut said = Log::new();
     let outcome = tally::run("cargo test --no-run", &mut command, &mut said);
     for line in said.lines() {
         match binary(line) {
+            Some(binary) if binary.package == SPLIT => built.extend(binary.by_module(root)?),
             Some(binary) => built.push(binary),
             None if line.starts_with('{') => {}
             None => log.extend([line, "\n"]),
@@ -94,11 +107,24 @@ pub(super) fn build(mut command: Command, built: &mut Vec<Binary>, log: &mut Log
     }
     outcome?;
     ensure!(!built.is_empty(), "cargo built no test");
+    let modules = PLAIN.iter().filter(|name| name.contains("::"));
+    for name in modules.chain(LONG.iter().filter(|_| all)) {
+        let is_there = built.iter().any(|binary| binary.name.ends_with(name));
+        ensure!(is_there, "there are no tests of the name {name}");
+    }
+    if !all {
+        built.retain(Binary::is_plain);
+    }
     built.sort_by_key(|binary| {
         let rank = LONG.iter().position(|long| *long == binary.name);
         (rank.unwrap_or(LONG.len()), binary.name.clone())
     });
     Ok(vec![])
+}
+
+/// The test target of a name in [`PLAIN`].
+fn target(name: &str) -> &str {
+    name.split("::").next().unwrap_or(name)
 }
 
 /// The test program that a line of cargo's tells of.
@@ -122,6 +148,7 @@ fn binary(line: &str) -> Option<Binary> {
         package,
         program,
         folder,
+        tests: vec![],
     })
 }
 
@@ -183,6 +210,43 @@ fn libraries(root: &Path) -> Result<PathBuf> {
 }
 
 impl Binary {
+    /// The program's tests, a binary for each module; those outside of modules are one as well.
+    fn by_module(&self, root: &Path) -> Result<Vec<Self>> {
+        let output = self
+            .command(root)?
+            .args(["--list", "--format", "terse"])
+            .output()
+            .with_context(|| format!("listing the tests of {}", self.name))?;
+        ensure!(output.status.success(), "{} lists no tests", self.name);
+        let listed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut parts: Vec<Self> = vec![];
+        for test in listed
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+        {
+            let name = match test.split_once("::") {
+                Some((module, _)) => format!("{}::{module}", self.name),
+                None => self.name.clone(),
+            };
+            match parts.iter_mut().find(|part| part.name == name) {
+                Some(part) => part.tests.push(test.to_owned()),
+                None => parts.push(Self {
+                    name,
+                    tests: vec![test.to_owned()],
+                    ..self.clone()
+                }),
+            }
+        }
+        ensure!(!parts.is_empty(), "{} has no tests", self.name);
+        Ok(parts)
+    }
+
+    /// Whether it runs without `--all`. Cargo has built whole programs, of which some modules do not.
+    fn is_plain(&self) -> bool {
+        let name = self.name.strip_prefix(SPLIT).map(str::trim_start);
+        name.is_none_or(|name| PLAIN.contains(&name) || PLAIN.contains(&target(name)))
+    }
+
     /// As cargo would run it, but for the order of its tests.
     fn command(&self, root: &Path) -> Result<Command> {
         let mut command = Command::new(&self.program);
@@ -195,6 +259,8 @@ impl Binary {
         }
         command
             .arg("--test-threads=1")
+            .args((!self.tests.is_empty()).then_some("--exact"))
+            .args(&self.tests)
             .current_dir(&self.folder)
             .env("CARGO", cargo.get_program())
             .env("CARGO_MANIFEST_DIR", &self.folder)

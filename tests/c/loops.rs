@@ -15,7 +15,7 @@ fn libraries(test: &str) -> Vec<PathBuf> {
     let folder = target_folder().join("tmp/loops");
     let sources = [("loops.c", "loops_c"), ("loops.cc", "loops_cpp")];
     let built = sources.map(|(source, name)| {
-        let source = root().join("tests").join(source);
+        let source = root().join("tests/c").join(source);
         compiler::shared_library(&folder, test, &source, name, &flags)
     });
     built.into_iter().flatten().collect()

@@ -1,9 +1,7 @@
 //! The cases of `tests/cpp`, with our headers, in jaxlib: the newest listed one and the oldest. What JAX has no way to
-//! give is told, and left to the embedded runtime (`cpp_headers.rs`).
+//! give is told, and left to the embedded runtime (`suite.rs`).
 
-mod cpp_support;
-
-use cpp_support::{Case, Failure, For, Headers, build, cases, check, sources};
+use crate::cases::{Case, Failure, For, Headers, build, cases, check, sources};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! The headers on systems that are not here: C under MSVC's rules, and a compile error where there is no jaxlib.
 //! What zig builds for other machines is in `cli/tests/platforms.rs`.
 
+mod flags;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::compiler::works;

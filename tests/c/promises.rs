@@ -22,7 +22,7 @@ fn library(test: &str) -> Option<PathBuf> {
         "-pthread".to_owned(),
     ];
     let folder = xla_ffi_testing::target_folder().join("tmp/c-promises");
-    let source = root().join("tests/c_promises.c");
+    let source = root().join("tests/c/promises.c");
     compiler::shared_library(&folder, test, &source, "c_promises", &flags)
 }
 
@@ -87,7 +87,7 @@ fn promises_are_kept() {
 fn what_a_handler_throws_is_its_error() {
     let test = "what_a_handler_throws_is_its_error";
     let folder = xla_ffi_testing::target_folder().join("tmp/c-promises");
-    let source = root().join("tests/c_throws.cc");
+    let source = root().join("tests/c/throws.cc");
     let include = root().join("include").display().to_string();
     let flags = ["-I".to_owned(), include, "-pthread".to_owned()];
     let Some(library) = compiler::shared_library(&folder, test, &source, "c_throws", &flags) else {

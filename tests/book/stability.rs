@@ -1,6 +1,6 @@
 //! What `docs/stability.md` promises to keep, as it was written down: a change of it is made on purpose.
 //!
-//! After such a change: `XLA_FFI_STABILITY=overwrite cargo test --test stability`, and an entry in CHANGELOG.
+//! After such a change: `XLA_FFI_STABILITY=overwrite cargo test --test book`, and an entry in CHANGELOG.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ fn compare(name: &str, now: &BTreeSet<String>) {
     assert!(
         told.is_empty(),
         "{told}docs/stability.md says what is kept. If this is meant: XLA_FFI_STABILITY=overwrite cargo test \
-         --test stability, and an entry in CHANGELOG"
+         --test book, and an entry in CHANGELOG"
     );
 }
 

@@ -1,6 +1,6 @@
 //! The features: what each asks of a library.
 
-use crate::subject::{
+use super::subject::{
     Check, Failure, Subject, copied, expect, f32s, gives, number, packed, refused, run, scalar,
     tells, values,
 };

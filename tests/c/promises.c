@@ -1,4 +1,4 @@
-/* Handlers that return a promise: tests/c_promises.rs calls them. */
+/* Handlers that return a promise: tests/c/promises.rs calls them. */
 #define _DEFAULT_SOURCE /* usleep */
 #include <pthread.h>
 #include <unistd.h>

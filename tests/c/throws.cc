@@ -1,4 +1,4 @@
-// Handlers of the C headers in C++ that throw: tests/c_promises.rs calls them.
+// Handlers of the C headers in C++ that throw: tests/c/promises.rs calls them.
 #include <stdexcept>
 #include <string>
 

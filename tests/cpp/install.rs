@@ -1,7 +1,5 @@
 //! `cargo xtask install`, and a project that finds the headers with CMake and one with pkg-config.
 
-mod cpp_support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};

@@ -1,9 +1,6 @@
 //! The device's conventions in C and C++, bare and adapted, on streams that are threads.
 
-#[expect(dead_code, reason = "the targets in host memory are another test's")]
-mod legacy_support;
-
-use legacy_support::Example;
+use crate::Example;
 use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,7 +31,7 @@ unsafe extern "C" fn enqueue(stream: *mut c_void, task: Task, data: *mut c_void)
 
 /// `device.c` as C and as C++.
 fn libraries(test: &str) -> Vec<(&'static str, PathBuf)> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/legacy_support/device.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/legacy/device.c");
     let mut built = vec![];
     for (language, compiler, flags, file) in [
         (

@@ -16,7 +16,7 @@ fn library(test: &str) -> Option<PathBuf> {
         "-fvisibility=hidden".to_owned(),
     ];
     let folder = xla_ffi_testing::target_folder().join("tmp/c-functions");
-    let source = root().join("tests/c_functions.c");
+    let source = root().join("tests/c/functions.c");
     compiler::shared_library(&folder, test, &source, "c_functions", &flags)
 }
 

@@ -1,4 +1,8 @@
-//! The documents' example, A[i] = B[i % 128] + C[i], and the libraries that have it.
+//! The original custom calls, and the documents' example, A[i] = B[i % 128] + C[i], in the libraries that have it.
+
+mod adapters;
+mod device;
+mod host;
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,7 @@
 //! The C++ headers: handler sources compiled with ours and with XLA's own give the same results, and
 //! ours give them on every revision.
 
-mod cpp_support;
-
-use cpp_support::{For, Headers, build, cases, check, sources, traits};
+use crate::cases::{For, Headers, build, cases, check, sources, traits};
 use std::path::Path;
 use xla_ffi_runtime::{Code, Error, Revision, Runtime, Stage};
 use xla_ffi_testing::{compiler::cpp_compilers, headers};

@@ -1,4 +1,4 @@
-/* Handlers that call what examples in C have no use for: tests/c_functions.rs calls them. */
+/* Handlers that call what examples in C have no use for: tests/c/functions.rs calls them. */
 #include <math.h>
 
 #include "xla_ffi/handler.h"

@@ -1,9 +1,7 @@
 //! The original custom calls in C, C++ and Rust: the documents' example in every convention, the same
 //! functions adapted to XLA FFI on every revision, failures and their messages.
 
-mod legacy_support;
-
-use legacy_support::{Example, languages};
+use crate::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
 use xla_ffi_runtime::{Code, Hazard, Revision, Runtime, Stage, Tree};
 use xla_ffi_testing::skip;
@@ -291,7 +289,7 @@ fn foreign_statuses_are_left_alone() {
 fn a_hosts_own_functions_are_called_and_ours_are_hidden() {
     let test = "a_hosts_own_functions_are_called_and_ours_are_hidden";
     let host = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("status-host");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/legacy_support/host.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/legacy/host.c");
     let built = std::process::Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-rdynamic", source, "-ldl", "-o"])
         .arg(&host)

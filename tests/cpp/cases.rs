@@ -1,5 +1,4 @@
 //! Cases that stand beside the C++ handlers of `tests/cpp`, and libraries built from them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

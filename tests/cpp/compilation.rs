@@ -1,9 +1,7 @@
 //! How the headers compile: without a warning, without exceptions, hidden, and never mixed by
 //! accident.
 
-mod cpp_support;
-
-use cpp_support::{Headers, folder, sources};
+use crate::cases::{Headers, folder, sources};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::examples::rust_examples;
@@ -405,7 +403,7 @@ fn handlers_of_every_kind_in_one_process() {
     let mixed = runtime.open(&library).expect("it loads");
     let rust = rust_examples().join("libconformance.so");
     let rust = runtime.open(&rust).expect("it loads");
-    cpp_support::register(&mixed, "theirs").expect("the type that theirs needs");
+    crate::cases::register(&mixed, "theirs").expect("the type that theirs needs");
     let stateful = |kind: &str| {
         let (make, name) = (format!("make_{kind}"), format!("scale_{kind}"));
         let stages = [

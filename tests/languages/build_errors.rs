@@ -1,8 +1,5 @@
 //! Libraries that do not build, though each of their lines is well: the words say what to do.
 
-mod cpp_support;
-
-use cpp_support::Headers;
 use std::path::Path;
 use std::process::{Command, Output};
 use xla_ffi_testing::{compiler::cpp_compilers, once};
@@ -68,8 +65,8 @@ fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
     let try_one = |compiler: &&str| {
         let mut all: Vec<String> = vec!["-std=c++17".to_owned()];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        all.extend(Headers::Ours.flags());
-        let head = once::precompiled(compiler, &all, HEAD, &[Headers::Ours.folder()]);
+        all.push(format!("-I{}", env!("SDK_INCLUDE_DIR")));
+        let head = once::precompiled(compiler, &all, HEAD, &[Path::new(env!("SDK_INCLUDE_DIR"))]);
         let source = folder.join(format!("{test}.cc"));
         std::fs::write(&source, text).expect("the target folder");
         let mut command = Command::new(compiler);

@@ -1,8 +1,12 @@
 //! Handlers in Rust, C and C++ that declare the same take the same calls: those that the declaration allows, of calls by
 //! chance.
 
+mod before_r0;
+mod build_errors;
 mod contracts;
+mod revisions;
 mod signatures;
+mod type_ids;
 
 use std::result::Result;
 use xla_ffi::prelude::{Out, TokenOut};

@@ -1,0 +1,6 @@
+//! Handlers in C on the embedded runtime.
+
+mod examples;
+mod functions;
+mod loops;
+mod promises;
