@@ -1,0 +1,123 @@
+//! Attributes: their types, defaults and bounds.
+
+/// Types of attributes.
+mod derive_attribute {
+    use xla_ffi::Attribute;
+
+    #[derive(Attribute)]
+    struct Tuple(i64);
+
+    #[derive(Attribute)]
+    struct Generic<T> {
+        value: T,
+    }
+
+    #[derive(Attribute)]
+    enum Empty {}
+
+    #[derive(Attribute)]
+    enum Mixed {
+        A,
+        B(i64),
+    }
+
+    #[derive(Attribute)]
+    #[attr(string)]
+    enum Misspelt {
+        A,
+    }
+
+    #[derive(Attribute)]
+    struct Field {
+        value: std::time::Duration,
+    }
+
+    #[derive(Attribute)]
+    union Union {
+        a: i64,
+    }
+
+    #[derive(Attribute)]
+    struct Question {
+        #[attr(default = limit()?)]
+        limit: i64,
+    }
+
+    fn limit() -> Option<i64> {
+        None
+    }
+}
+
+/// Only numbers are narrowed.
+mod narrow {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(#[attr(narrow)] _name: &str) {}
+
+    #[xla_ffi::handler]
+    fn g(#[attr(narrow)] _options: Dictionary) {}
+
+    #[xla_ffi::handler]
+    fn h(#[attr(narrow)] _flag: bool) {}
+
+    #[xla_ffi::handler]
+    fn below(#[attr(min = 1, default = 0)] _n: i64) {}
+
+    #[xla_ffi::handler]
+    fn empty(#[attr(min = 2, max = 1)] _n: i64) {}
+
+    #[derive(xla_ffi::Attribute)]
+    struct Above {
+        #[attr(max = 0.5, default = 1)]
+        a: f32,
+    }
+
+    #[xla_ffi::handler]
+    fn of_text(#[attr(min = 1)] _text: &str) {}
+
+    #[xla_ffi::handler]
+    fn of_integers(#[attr(min = 0.5)] _n: i64) {}
+
+    #[xla_ffi::handler]
+    fn of_words(#[attr(min = "1")] _n: i64) {}
+}
+
+/// A default of another type.
+mod default_type {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(#[attr(default = "one")] n: i64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// `#[attr]` on what is no attribute.
+mod attr_on_operand {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(#[attr(narrow)] x: Buffer<f32>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Names are unique.
+mod duplicate_names {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(x: f32, #[attr(name = "x")] y: f32) -> Result<()> {
+        Ok(())
+    }
+
+    #[derive(xla_ffi::Attribute)]
+    struct S {
+        a: i64,
+        #[attr(name = "a")]
+        b: i64,
+    }
+}
+
+fn main() {}

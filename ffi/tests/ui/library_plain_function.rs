@@ -1,6 +1,0 @@
-//! What is no handler.
-fn f() {}
-
-xla_ffi::library! { f }
-
-fn main() {}

@@ -1,0 +1,122 @@
+//! What may be kept, moved and written: operands end with their call.
+
+/// Operands end with the call.
+mod escaping_operand {
+    use std::sync::Mutex;
+    use xla_ffi::prelude::*;
+
+    static KEPT: Mutex<Vec<&'static [f32]>> = Mutex::new(Vec::new());
+
+    #[xla_ffi::handler]
+    fn f(x: Buffer<f32>) -> Result<()> {
+        KEPT.lock().unwrap().push(x.as_slice());
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn g(x: Buffer<f32>, pool: ThreadPool) -> Result<()> {
+        pool.spawn(move || drop(x.len()))
+    }
+
+    #[xla_ffi::handler]
+    async fn h(x: Buffer<f32>) -> Result<()> {
+        std::thread::spawn(move || x.len());
+        Ok(())
+    }
+}
+
+/// No operand lives for ever, in no handler.
+mod static_operand {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(x: Buffer<'static, f32>) -> Result<()> {
+        std::thread::spawn(move || x.len());
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    async fn g(x: Buffer<'static, f32>, name: &'static str) -> Result<()> {
+        std::thread::spawn(move || (x.len(), name));
+        Ok(())
+    }
+
+    #[derive(xla_ffi::Attribute)]
+    struct Options {
+        name: &'static str,
+    }
+}
+
+/// A result is one value.
+mod result_twice {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(y: AnyOut) -> Result<()> {
+        let a = y.typed::<f32, 1>()?;
+        let b = y.typed::<f32, 1>()?;
+        drop((a, b));
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn g(mut y: Out<f32>) -> Result<()> {
+        let a = y.as_uninit();
+        let b = y.as_uninit();
+        a[0].write(1.0);
+        b[0].write(1.0);
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn h(y: Out<f32>) -> Result<()> {
+        let read: f32 = y[0];
+        Ok(())
+    }
+}
+
+/// Device memory has no slices on the host.
+mod device_slice {
+    use xla_ffi::{AnyDeviceBuffer, DeviceBuffer, DeviceOut, prelude::*};
+
+    #[xla_ffi::handler(platforms = ["cuda"])]
+    fn reads(x: DeviceBuffer<f32>, mut y: DeviceOut<f32>) -> Result<()> {
+        for (x, y) in x.as_slice().iter().zip(y.as_uninit()) {
+            y.write(*x);
+        }
+        Ok(())
+    }
+
+    #[xla_ffi::handler(platforms = ["cuda"])]
+    fn indexes(x: DeviceBuffer<f32>, any: AnyDeviceBuffer, mut y: DeviceOut<f32>) -> Result<()> {
+        y.write_with(|i| x[i]);
+        let _ = any.as_bytes();
+        Ok(())
+    }
+}
+
+/// What ends with the call cannot be kept by an async handler.
+mod async_context {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    async fn f(x: Buffer<'_, f32>, pool: ThreadPool<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The body of an async handler moves between threads.
+mod async_not_send {
+    use std::rc::Rc;
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    async fn f(mut y: Out<f32>) -> Result<()> {
+        let number = Rc::new(1.0);
+        std::future::ready(()).await;
+        y.fill(*number);
+        Ok(())
+    }
+}
+
+fn main() {}

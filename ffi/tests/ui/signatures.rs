@@ -1,0 +1,154 @@
+//! What a handler takes and returns.
+
+/// A handler is one function.
+mod generic {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f<T: xla_ffi::Element>(x: Buffer<T>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Methods are stages.
+mod parameter_self {
+    use xla_ffi::prelude::*;
+
+    struct S;
+
+    impl S {
+        #[xla_ffi::handler]
+        fn f(&self, x: Buffer<f32>) -> Result<()> {
+            Ok(())
+        }
+    }
+}
+
+/// Operands are taken by value.
+mod parameter_reference {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(x: &Buffer<f32>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A type that is no operand, no attribute and no part of the context.
+mod parameter_type {
+    use xla_ffi::prelude::*;
+
+    struct Mine;
+
+    #[xla_ffi::handler]
+    fn f(x: Buffer<f32>, mine: Mine) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Attributes have a fixed size.
+mod parameter_usize {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(n: usize) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Elements of buffers.
+mod element_type {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(x: Buffer<bool>, y: Out<usize>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What a handler returns.
+mod return_type {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(x: Buffer<f32>) -> f32 {
+        0.0
+    }
+
+    #[xla_ffi::handler]
+    fn g(x: Buffer<f32>) -> impl Copy {
+        0.0
+    }
+
+    struct Mine;
+
+    #[xla_ffi::handler]
+    fn h(x: Buffer<f32>) -> std::result::Result<(), Mine> {
+        Err(Mine)
+    }
+
+    #[xla_ffi::handler]
+    async fn later(x: Buffer<f32>) -> f32 {
+        0.0
+    }
+}
+
+/// What may be absent comes last.
+mod operand_order {
+    use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler]
+    fn f(x: Option<Buffer<f32>>, y: Buffer<f32>) -> Result<()> {
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn g(xs: RemainingArgs, ys: RemainingArgs) -> Result<()> {
+        Ok(())
+    }
+
+    xla_ffi::library! { f, g }
+}
+
+/// Remaining operands are taken once, behind all others: a further one behind them would be the same.
+mod remaining_optional {
+    use xla_ffi::{Bind, prelude::*};
+
+    #[xla_ffi::handler]
+    fn over(rest: Option<RemainingArgs>, mut y: Out<f32, 1>) -> Result<()> {
+        y.fill(rest.map_or(0.0, |rest| rest.len() as f32));
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn twice(all: Option<RemainingRets>, last: Option<Out<f32, 1>>) -> Result<()> {
+        let _ = (all, last);
+        Ok(())
+    }
+
+    #[derive(Bind)]
+    #[bind(from = Option<RemainingArgs<'f>>)]
+    struct Count(usize);
+
+    impl<'f> TryFrom<Option<RemainingArgs<'f>>> for Count {
+        type Error = Error;
+
+        fn try_from(rest: Option<RemainingArgs<'f>>) -> Result<Self> {
+            Ok(Self(rest.map_or(0, |rest| rest.len())))
+        }
+    }
+
+    #[xla_ffi::handler]
+    fn counted(count: Count, mut y: Out<f32, 1>) -> Result<()> {
+        y.fill(count.0 as f32);
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn absurd(x: Buffer<f32, { usize::MAX - 1 }>) -> Result<()> {
+        let _ = x;
+        Ok(())
+    }
+}
+
+fn main() {}

@@ -1,0 +1,174 @@
+//! State, user data and types of one's own.
+
+/// Blocks of stages.
+mod stateful {
+    use xla_ffi::prelude::*;
+
+    struct NoExecute;
+
+    #[xla_ffi::stateful]
+    impl NoExecute {
+        fn instantiate() -> Self {
+            Self
+        }
+    }
+
+    struct NoState;
+
+    #[xla_ffi::stateful]
+    impl NoState {
+        fn execute(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Early;
+
+    #[xla_ffi::stateful]
+    impl Early {
+        fn instantiate(&self) -> Self {
+            Self
+        }
+
+        fn execute(&self) {}
+    }
+
+    struct Mutable;
+
+    #[xla_ffi::stateful]
+    impl Mutable {
+        fn instantiate() -> Self {
+            Self
+        }
+
+        fn execute(&mut self) {}
+    }
+}
+
+/// Only the execute stage may go on after it has returned.
+mod later_stages {
+    use xla_ffi::{Later, prelude::*};
+
+    struct Early;
+
+    #[xla_ffi::stateful]
+    impl Early {
+        fn instantiate(later: Later) -> Result<Self> {
+            let _ = later.promise(());
+            Ok(Self)
+        }
+
+        fn execute(&self, later: Option<Later>) {
+            drop(later);
+        }
+    }
+
+    xla_ffi::library! { Early }
+}
+
+/// State is shared between threads.
+mod state_not_sync {
+    use std::cell::Cell;
+    use xla_ffi::prelude::*;
+
+    struct Counter(Cell<i64>);
+
+    #[xla_ffi::stateful]
+    impl Counter {
+        fn instantiate() -> Self {
+            Self(Cell::new(0))
+        }
+
+        fn execute(&self) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[derive(xla_ffi::UserType)]
+    struct Raw(*mut u8);
+}
+
+/// User data.
+mod user_type {
+    use xla_ffi::prelude::*;
+
+    #[derive(xla_ffi::UserType)]
+    #[user_type(unsafe(name = "x", id = 0))]
+    struct Zero;
+
+    #[derive(xla_ffi::UserType)]
+    #[user_type(named = "x")]
+    struct Misspelt;
+
+    #[derive(xla_ffi::UserType)]
+    struct Generic<T>(T);
+
+    #[derive(xla_ffi::UserType)]
+    #[user_type(name = "x")]
+    struct Shared;
+
+    #[derive(xla_ffi::UserType)]
+    #[user_type(unsafe())]
+    struct Nothing;
+
+    struct Plain;
+
+    impl xla_ffi::UserType for Plain2 {
+        fn host_type() -> &'static xla_ffi::HostType<Self> {
+            static TYPE: xla_ffi::HostType<Plain2> = xla_ffi::HostType::user_data("x");
+            &TYPE
+        }
+    }
+
+    struct Plain2;
+
+    #[xla_ffi::handler]
+    fn f(data: UserData<Plain>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// `#[derive(Bind)]` wants to know from what, and that is read only.
+mod derive_bind {
+    use xla_ffi::{Bind, prelude::*};
+
+    #[derive(Bind)]
+    struct Nothing;
+
+    #[derive(Bind)]
+    #[bind(from = Buffer<'f, f32>)]
+    struct NoTryFrom<'f>(&'f [f32]);
+
+    #[derive(Bind)]
+    #[bind(from = Out<'f, f32>)]
+    struct Written<'f>(Out<'f, f32>);
+
+    impl<'f> From<Out<'f, f32>> for Written<'f> {
+        fn from(out: Out<'f, f32>) -> Self {
+            Self(out)
+        }
+    }
+
+    #[xla_ffi::handler]
+    fn f(y: Written) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A name that others share is `unsafe`, which a crate may forbid.
+mod user_type_forbidden {
+    #![forbid(unsafe_code)]
+
+    #[derive(xla_ffi::UserType)]
+    struct Ours(u64);
+
+    #[derive(xla_ffi::UserType)]
+    #[user_type(unsafe(name = "x"))]
+    struct Shared(u64);
+
+    #[derive(xla_ffi::UserType)]
+    #[user_type(unsafe(name = "x", id = 4242))]
+    struct Numbered(u64);
+}
+
+fn main() {}
