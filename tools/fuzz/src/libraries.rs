@@ -1,0 +1,172 @@
+//! Libraries and wheels, and the layouts of an ABI in debug information, headers and snapshots.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use xla_ffi_abi::dwarf;
+use xla_ffi_abi::header::Source;
+use xla_ffi_abi::model::Header;
+use xla_ffi_abi::snapshot::{parse, render};
+use xla_ffi_doctor::Examination;
+use xla_ffi_doctor::library::{self, System};
+use xla_ffi_doctor::manifest::{self, Manifest};
+use xla_ffi_doctor::wheel::{Inside, Wheel};
+use xla_ffi_testing::wheel::Wheel as Packed;
+
+/// Libraries as `inspect` and `doctor` read them: symbols, what they need, their manifests; of those for other systems all that
+/// the doctor judges without running. What ELF files need lies around on the machine, and is no input.
+pub(crate) fn library(input: &[u8]) {
+    let path = Path::new("fuzzed.so");
+    match library::read(path, input) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(facts) => {
+            assert!(facts.functions.is_subset(&facts.exports));
+            if facts.machine.system != System::Linux {
+                // Parts of a fat file that nobody has asked for so far may not be libraries.
+                let told = Examination::of_bytes(path, input);
+                assert!(told.is_ok_and(|told| told.facts == facts) || !facts.others.is_empty());
+            }
+        }
+    }
+    if let Err(error) = manifest::read(input) {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+/// Manifests. The first byte of an input says whether a payload follows or a whole section, and where
+/// that lies.
+pub(crate) fn manifest(input: &[u8]) {
+    let Some((&first, bytes)) = input.split_first() else {
+        return;
+    };
+    let found = match first {
+        b'p' => manifest::parse(bytes).map(|one| vec![one]),
+        address => manifest::read_section(bytes, address.into()),
+    };
+    match found {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(manifests) => {
+            assert!(!manifests.is_empty());
+            manifests.iter().for_each(check_manifest);
+        }
+    }
+}
+
+/// What a loader may rely on.
+fn check_manifest(manifest: &Manifest) {
+    let mut names = BTreeSet::new();
+    for handler in &manifest.handlers {
+        assert!(!handler.name.is_empty() && names.insert(&handler.name));
+        // One that is newer than this program is known by its number alone.
+        let _ = handler.floor_revision();
+        for (stage, symbol) in handler.stages.iter() {
+            assert!(!stage.is_empty() && !symbol.is_empty() && symbol.is_ascii());
+            assert!(!symbol.contains(|c: char| c.is_control() || c.is_whitespace()));
+        }
+    }
+}
+
+/// A tag of every system, one that names none, and one for every machine of a system.
+const TAGS: [&str; 6] = [
+    "manylinux_2_17_x86_64",
+    "macosx_11_0_arm64",
+    "macosx_10_14_universal2",
+    "win_amd64",
+    "linux_aarch64",
+    "any",
+];
+
+/// Wheels of these tags, and the place of a library that is each one's.
+struct Wheels {
+    folder: tempfile::TempDir,
+    wheels: Vec<Wheel>,
+}
+
+impl Wheels {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let wheels = TAGS.map(|tag| {
+            let packed = Packed::named(&format!("mine-1.0-py3-none-{tag}"));
+            let packed = packed.member("mine/libmine.so", b"").pack(folder.path());
+            Wheel::open(&packed).expect("a wheel")
+        });
+        Self {
+            wheels: wheels.into(),
+            folder,
+        }
+    }
+
+    fn place(&self) -> PathBuf {
+        self.folder.path().join("libmine.so")
+    }
+}
+
+thread_local! {
+    static WHEELS: Wheels = Wheels::new();
+}
+
+/// A library in a wheel, as `doctor --wheel` judges it: beside the tag, which the first byte chooses. The archive itself is
+/// damaged by `doctor`'s own tests.
+pub(crate) fn wheel(input: &[u8]) {
+    WHEELS.with(|all| {
+        let Some((tag, library)) = input.split_first() else {
+            return;
+        };
+        let place = all.place();
+        std::fs::write(&place, library).expect("the folder");
+        let inside = Inside {
+            member: "mine/libmine.so".to_owned(),
+            place,
+            foreign: None,
+        };
+        let wheel = &all.wheels[usize::from(*tag) % all.wheels.len()];
+        let found = wheel.findings(&[inside]);
+        assert!(found.iter().all(|finding| !finding.what.is_empty()));
+    });
+}
+
+/// Debug information of a library.
+pub(crate) fn debug_information(input: &[u8]) {
+    match dwarf::read_library(input) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(found) => assert!(found.iter().all(|abi| !abi.structs.is_empty())),
+    }
+}
+
+/// The text of headers: what we make of it before a compiler sees it.
+pub(crate) fn header(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let unit = Source::from_text(Path::new("fuzzed.h"), text.into_owned()).unit();
+    let (includes, rest): (Vec<&str>, Vec<&str>) = unit
+        .lines()
+        .partition(|line| line.starts_with("#include \""));
+    assert_eq!(includes.len(), 2, "the names and the header");
+    // Nothing of the header stands there but names: three lines a macro.
+    for macros in rest.chunks(3) {
+        let name = macros[0].strip_prefix("#ifdef ").expect("a macro");
+        assert!(
+            name.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'),
+            "{name:?}"
+        );
+        assert!(
+            macros[1].contains(&format!("= ({name}) ")),
+            "{:?}",
+            macros[1]
+        );
+        assert_eq!(macros[2], "#endif");
+    }
+}
+
+/// Snapshots of ABIs, as `abi import` proposes them and `abi check` reads them.
+pub(crate) fn snapshot(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    match parse("name", text) {
+        Err(broken) => assert!(!broken.to_string().is_empty()),
+        Ok(abi) => {
+            let again = render("name", Header::Main, "0.4.31", None, &abi);
+            assert_eq!(parse("name", &again).expect("what is written is read"), abi);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Values that a command line names: attributes, SPECs, NumPy files.
+
+use crate::{check_error, text};
+use xla_ffi_runtime::spec::{Spec, parse_result};
+use xla_ffi_runtime::{Attributes, DType, ValueShape, npy};
+
+/// The text of attributes, `--attrs` of the command line.
+pub(crate) fn attributes(input: &[u8]) {
+    let Some(text) = text(input) else { return };
+    if has_large_splat(text) {
+        return;
+    }
+    match Attributes::parse(text) {
+        Err(error) => check_error(text, &error),
+        Ok(attributes) => {
+            let printed = attributes.to_string();
+            let again = Attributes::parse(&printed);
+            let again =
+                again.unwrap_or_else(|error| panic!("{printed} does not read back: {error}"));
+            assert_eq!(again, attributes, "as it was printed: {printed}");
+            assert_eq!(again.to_string(), printed);
+        }
+    }
+}
+
+/// `dense<0> : tensor<1000000xi8>` means a million elements: its memory is what it asks for.
+fn has_large_splat(text: &str) -> bool {
+    text.split("tensor<").skip(1).any(|rest| {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == 'x' || c.is_whitespace()));
+        let dims = rest[..end.unwrap_or(rest.len())].split('x');
+        let sizes = dims.filter_map(|dim| dim.trim().parse::<usize>().ok());
+        sizes.fold(1_usize, usize::saturating_mul) > 1 << 12
+    })
+}
+
+/// Arrays that are made: a short text may ask for gigabytes.
+const LARGEST: usize = 1 << 12;
+
+/// SPECs, `--arg` and `--ret` of the command line, and the shapes of programs.
+pub(crate) fn spec(input: &[u8]) {
+    let Some(text) = text(input) else { return };
+    match Spec::parse(text) {
+        Err(error) => check_error(text, &error),
+        Ok(spec) => argument(text, &spec),
+    }
+    match parse_result(text) {
+        Err(error) => check_error(text, &error),
+        Ok(shape) => assert_eq!(parse_result(&shape.to_string()), Ok(shape)),
+    }
+    match ValueShape::parse(text) {
+        Err(error) => check_error(text, &error),
+        Ok(shape) => assert_eq!(ValueShape::parse(&shape.to_string()), Ok(shape)),
+    }
+}
+
+fn argument(text: &str, spec: &Spec) {
+    let shape = spec.shape();
+    if shape.dtype() == DType::Token {
+        return;
+    }
+    // It is the result with a value behind it.
+    let (alone, value) = text.split_once('=').expect("an argument has a value");
+    assert_eq!(parse_result(alone).as_ref(), Ok(shape));
+    if value.trim_start().starts_with('@') || shape.bytes() > LARGEST || shape.elements() > LARGEST
+    {
+        return;
+    }
+    let tensor = spec.tensor().expect("a small array fits");
+    assert_eq!(tensor.shape(), shape);
+    assert!(tensor.to_string().starts_with(&shape.to_string()));
+    // Each element as it is printed is the same element again.
+    let values: Vec<String> = (0..shape.elements())
+        .map(|index| tensor.text(index).expect("an element"))
+        .collect();
+    let printed = format!("{shape}={}", values.join(","));
+    let again = Spec::parse(&printed).unwrap_or_else(|error| panic!("does not read back: {error}"));
+    let again = again.tensor().expect("a small array fits");
+    let same = (0..shape.elements()).all(|index| again.text(index) == tensor.text(index));
+    assert!(same, "{again} is not {tensor}, from {printed}");
+}
+
+/// NumPy's files. An input is a SPEC of a result, a line break, and the file.
+pub(crate) fn npy(input: &[u8]) {
+    let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
+        return;
+    };
+    let (line, file) = (&input[..end], &input[end + 1..]);
+    let Ok(shape) = std::str::from_utf8(line)
+        .map_err(drop)
+        .and_then(|line| parse_result(line).map_err(drop))
+    else {
+        return;
+    };
+    match npy::decode(file, shape.clone()) {
+        Err(error) => assert!(!error.to_string().is_empty()),
+        Ok(tensor) => {
+            assert_eq!(tensor.shape(), &shape);
+            let written = npy::encode(&tensor).expect("what was read can be written");
+            let again = npy::decode(&written[..], shape).expect("what was written can be read");
+            assert_eq!(again.bytes(), tensor.bytes());
+        }
+    }
+}
