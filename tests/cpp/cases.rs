@@ -254,7 +254,7 @@ impl Case {
         })
     }
 
-    /// The case as `tests/jax/cpp_suite.py` takes it; else what JAX has no way to give.
+    /// The case as `tests/jax/differential.py` takes it; else what JAX has no way to give.
     pub(crate) fn in_jax(
         &self,
         library: &Path,

@@ -85,7 +85,7 @@ fn in_jax(test: &str, variable: &str) {
     std::fs::write(&file, lines).expect("the target folder");
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = Command::new(python)
-        .arg(root.join("tests/jax/cpp_suite.py"))
+        .arg(root.join("tests/jax/differential.py"))
         .arg(file)
         .env("PYTHONPATH", root.join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -20,7 +20,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 import tensorflow as tf
-from forked import forked
+from checks import forked
 from xla_ffi import _abi, _facts, _mlir, _tf_host
 
 CODES = {

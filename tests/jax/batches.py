@@ -17,8 +17,8 @@ jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-import own  # noqa: E402
 import xla_ffi  # noqa: E402
+from cells import shard_map  # noqa: E402
 from checks import check, finish, folder, raises  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 from xla_ffi import _handler, _related_handlers  # noqa: E402
@@ -152,7 +152,7 @@ def no_results(_lib):
         ran(times, jax.jit(lambda x: jax.lax.cond(x.sum() > 0, noted, lambda x: x, x)), x)
     mesh, rows = Mesh(np.array(jax.devices()), ("d",)), PartitionSpec("d")
     x = jax.device_put(ROWS, NamedSharding(mesh, rows))
-    apart = own.shard_map(noted, mesh=mesh, in_specs=rows, out_specs=rows)
+    apart = shard_map(noted, mesh=mesh, in_specs=rows, out_specs=rows)
     for function in (apart, jax.grad(lambda x: jnp.sum(apart(x)))):
         ran(2, jax.jit(function), x)
     raises(NotImplementedError, lambda: jax.jit(noted)(x), lib.note.target + ": XLA takes no call without results", "jax.shard_map")

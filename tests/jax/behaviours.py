@@ -17,9 +17,8 @@ jax.config.update("jax_enable_x64", True)
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-import own  # noqa: E402
 import xla_ffi  # noqa: E402
-from cells import as_far_as_it_goes, expect, f32, typed  # noqa: E402
+from cells import as_far_as_it_goes, enable_x64, expect, f32, ffi_call, typed  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
 from xla_ffi import _handler, _manifest  # noqa: E402
 
@@ -28,7 +27,7 @@ X = jnp.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
 def plain(handler, results, **options):
     """A handler without the loader's help."""
-    return own.ffi_call(handler.target, results, **options)
+    return ffi_call(handler.target, results, **options)
 
 
 def lowered(function, *args):
@@ -259,7 +258,7 @@ def x64(lib, matmul):
     for value in (echo(), jax.jit(echo)()):
         expect(value, np.int64(1))
     has(lowered(echo), "tensor<i64>")
-    with own.enable_x64(False):
+    with enable_x64(False):
         for call in (echo, jax.jit(lambda: echo()), lambda: lib.echo_floats(f32=1, f64=2, result_shape_dtypes=typed(np.float64, 2))):
             raises(TypeError, call, "the result 0 is", "jax_enable_x64")
         with warnings.catch_warnings():

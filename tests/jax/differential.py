@@ -1,14 +1,21 @@
-"""Runs rows of runtime/tests/behaviours.txt in this process's jaxlib, for runtime/tests/differential.rs.
+"""Runs rows of runtime/tests/behaviours.txt in this process's jaxlib, for runtime/tests/differential.rs, or cases of tests/cpp,
+for tests/cpp/suite_in_jax.rs.
 
 usage: differential.py TABLE LIBRARY RULES [FIRST]
+       differential.py CASES
 
 Prints a line of JSON when a row begins, {"row": LINE}, and one when it is over: {"row": LINE, "code",
 "message", "results": [{"dtype", "dims", "bytes"}]}. A row is named by its line in the table; row 0 is
 the handler `rules` of the library RULES. A process that dies took the row along that it had begun:
 the caller starts another behind it, with FIRST.
+
+CASES is a file with a line of JSON for each case: {"library", "target", "stages": {STAGE: SYMBOL}, "attributes", "args",
+"rets", "calls"}, the latter four as a `RUN` line has them. Prints a line of JSON for each: {"code", "message", "values"},
+the values a list of numbers for each result.
 """
 
 import ctypes
+import functools
 import json
 import re
 import sys
@@ -17,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxlib.mlir import ir
-from own import ffi
+from cells import ffi
 from xla_ffi import _abi, _jax, _primitive
 
 jax.config.update("jax_enable_x64", True)
@@ -163,18 +170,54 @@ def say(**line):
     print(json.dumps(line), flush=True)
 
 
-def attempt(row, work):
-    say(row=row)
+def answer(work, results):
+    """What ``work`` gives under the key ``results``, or its error."""
     try:
-        say(row=row, code="OK", message="", results=work())
+        return {"code": "OK", "message": "", results: work()}
     except Exception as error:
         code, _, message = str(error).partition(": ")
         if not re.fullmatch(r"[A-Z_]+", code):
             code, message = "", f"{type(error).__name__}: {error}"
-        say(row=row, code=code, message=message, results=[])
+        return {"code": code, "message": message, results: []}
 
 
-def main(table, library, rules, first="0"):
+def attempt(row, work):
+    say(row=row)
+    say(row=row, **answer(work, "results"))
+
+
+@functools.cache
+def register_case(library, target, stages):
+    image = ctypes.CDLL(library)
+    addresses = {stage: ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value for stage, symbol in stages}
+    _jax.register(target, addresses, "cpu")
+
+
+def run_case(case):
+    """The results of a case of tests/cpp, a list of numbers for each."""
+    register_case(case["library"], case["target"], tuple(case["stages"].items()))
+    with ir.Context():
+        attrs = python(ir.Attribute.parse(case["attributes"]))
+    args, rets = case["args"], case["rets"]
+    aliases = {int(ret.partition(":")[2]): number for number, ret in enumerate(rets) if ret.startswith("alias:")}
+    # A result that is an argument is as that is; tokens do not leave a program, but are made and dropped inside.
+    rets = [args[int(ret[6:])].partition("=")[0] if ret.startswith("alias:") else ret for ret in rets]
+    kinds = [result(ret.partition("=")[0]) for ret in rets]
+
+    def call(arrays):
+        arrays = iter(arrays)
+        operands = [jax.lax.create_token() if spec.startswith("token") else next(arrays) for spec in args]
+        out = _primitive.call(case["target"], kinds, operands, attrs, aliases=aliases or None, has_side_effect=True)
+        return [jnp.zeros(0) if ret.startswith("token") else value for ret, value in zip(rets, out)]
+
+    arrays = [operand(spec) for spec in args if not spec.startswith("token")]
+    program = jax.jit(call).lower(arrays).compile()
+    for _ in range(case["calls"]):
+        out = jax.block_until_ready(program(arrays))
+    return [np.asarray(value, np.float64).ravel().tolist() for value in out]
+
+
+def rows(table, library, rules, first="0"):
     first = int(first)
     handlers = Handlers(library)
     if first == 0:
@@ -188,5 +231,11 @@ def main(table, library, rules, first="0"):
             attempt(number, lambda: handlers.run(*columns[2:6]))
 
 
+def cases(file):
+    with open(file, encoding="utf-8") as lines:
+        for case in map(json.loads, lines):
+            say(**answer(lambda: run_case(case), "values"))
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (rows if len(sys.argv) > 2 else cases)(*sys.argv[1:])

@@ -21,11 +21,9 @@ jax.config.update("jax_enable_x64", True)  # the examples have f64 too
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
-import own  # noqa: E402
 import xla_ffi  # noqa: E402
-from built import built, table  # noqa: E402
-from cells import as_far_as_it_goes  # noqa: E402
-from checks import check, finish, skip  # noqa: E402
+from cells import as_far_as_it_goes, ffi, ffi_call  # noqa: E402
+from checks import built, check, finish, skip, table  # noqa: E402
 from jax.interpreters import mlir  # noqa: E402
 from jaxlib.mlir import ir  # noqa: E402
 from xla_ffi import _abi, _jax  # noqa: E402
@@ -44,7 +42,7 @@ LOOSER = {
 def plain(target, results, *args, aliases=None, effect=False, vmap_method=None, **attrs):
     """A call with ``jax.ffi`` alone; one result."""
     aliases = dict(aliases or {}) or None
-    function = own.ffi_call(
+    function = ffi_call(
         target, results, has_side_effect=effect, vmap_method=vmap_method, input_output_aliases=aliases
     )
     return function(*args, **attrs)
@@ -77,8 +75,8 @@ class Symbols:
         target = f"{self.prefix}.{name}"
         if target not in self.known:
             symbols = {"execute": name, **{stage: f"{name}_{stage}" for stage in stages}}
-            capsules = {stage: own.ffi.pycapsule(getattr(self.image, symbol)) for stage, symbol in symbols.items()}
-            own.ffi.register_ffi_target(target, capsules if stages else capsules["execute"], platform="cpu")
+            capsules = {stage: ffi.pycapsule(getattr(self.image, symbol)) for stage, symbol in symbols.items()}
+            ffi.register_ffi_target(target, capsules if stages else capsules["execute"], platform="cpu")
             self.known.add(target)
         return target
 
@@ -346,9 +344,9 @@ def legacy(library):
     for version, symbol in ((1, "tiled_add_cpu"), (2, "tiled_add_status")):
         # The loader registers the names of the list itself.
         target = f"{library.prefix}.{symbol}.symbol"
-        address = own.ffi.pycapsule(getattr(library.image, symbol))
-        own.ffi.register_ffi_target(target, address, platform="cpu", api_version=0)
-        old = own.ffi_call(target, like(c), custom_call_api_version=version, legacy_backend_config="")
+        address = ffi.pycapsule(getattr(library.image, symbol))
+        ffi.register_ffi_target(target, address, platform="cpu", api_version=0)
+        old = ffi_call(target, like(c), custom_call_api_version=version, legacy_backend_config="")
         worst = max(worst, difference(jax.jit(old)(jnp.abs(b), c), jnp.tile(jnp.abs(b), 16) + c))
     return worst
 

@@ -13,7 +13,7 @@ import tempfile
 
 import jax
 import jax.numpy as jnp
-import given
+import python_signatures
 import numpy as np
 from checks import check, finish, raises, skip
 
@@ -163,7 +163,7 @@ SCALE = "(x: f32[... n], *, by: f32 = 3.0) -> y: f32[... n]"
 def described_by_callers(folder):
     """What a library does not say of itself goes with the model: signatures, other stages, who batches."""
     wanted()
-    place = given.compiled_text(SOURCE, folder, "exported")
+    place = python_signatures.compiled_text(SOURCE, folder, "exported")
     for prefix, handlers in {
         "words": {"Scale": SCALE},
         "more": {"Scale": xla_ffi.Signature(SCALE, stages={"execute": "Scale"}, platforms=("cpu",), batch="sequential", gradient={"linear": True})},
@@ -187,7 +187,7 @@ def symbolic(folder):
     """Sizes that are known when the model is called."""
     wanted()
     lib = xla_ffi.load(
-        given.compiled_text(SOURCE, folder, "symbolic"),
+        python_signatures.compiled_text(SOURCE, folder, "symbolic"),
         handlers={"Scale": SCALE, "Shorter": "(x: f32[n]) -> y: f32[n-2]", "Half": "(x: f32[n]) -> y: f32[n/2]"},
     )
     b, n = jax_export.symbolic_shape("b, n")

@@ -26,7 +26,7 @@ jax.config.update("jax_enable_x64", True)
 import features  # noqa: E402
 import legacy  # noqa: E402, F401 (its features enter the table)
 from cells import verdict  # noqa: E402
-from forked import forked  # noqa: E402
+from checks import forked  # noqa: E402
 
 
 def child(kind, path, twin, bootstrap, original, feature):

@@ -12,7 +12,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
-import given
+import python_signatures
 from checks import check, finish
 from exports import SCALE, SOURCE, X, serve, wanted
 
@@ -23,7 +23,7 @@ def build(folder, name, by):
     """A library whose handler multiplies by a number of its own, in a folder of its own."""
     os.makedirs(os.path.join(folder, name))
     text = SOURCE.replace("x.typed_data()[i] * by", f"x.typed_data()[i] * by * {by}")
-    return given.compiled_text(text, os.path.join(folder, name), "k")
+    return python_signatures.compiled_text(text, os.path.join(folder, name), "k")
 
 
 def copied(path, *folders):
@@ -134,7 +134,7 @@ def platforms(path, folder):
     if status == 0 or "calls placed.rms_norm for cpu, and the loaded library" not in text:
         raise AssertionError(text)
     # Of what jax chooses from, each is for its own platform.
-    source = given.compiled_text(SOURCE, folder, "chosen")
+    source = python_signatures.compiled_text(SOURCE, folder, "chosen")
     here = xla_ffi.load(source, prefix="here", handlers={"Scale": SCALE})
     there = xla_ffi.load(source, prefix="there", handlers={"Scale": xla_ffi.Signature(SCALE, platforms=("cuda",))})
     chosen = lambda x: jax.lax.platform_dependent(x, cpu=lambda x: here.Scale(x), cuda=lambda x: there.Scale(x))

@@ -11,9 +11,8 @@ import threading
 import jax
 import jax.numpy as jnp
 import numpy as np
-from built import built
 from cells import Absent, Subject, typed
-from checks import check, finish, folder
+from checks import built, check, finish, folder
 
 THREADS = 64
 

@@ -22,9 +22,8 @@ jax.config.update("jax_enable_x64", True)  # the examples have f64 too
 import examples  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import xla_ffi  # noqa: E402
-from built import built  # noqa: E402
 from cells import as_far_as_it_goes  # noqa: E402
-from checks import Skip, check, finish, folder, raises  # noqa: E402
+from checks import Skip, built, check, finish, folder, raises  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLI = os.environ.get("XLA_FFI_CLI") or os.fspath(ROOT / "target/debug/xla-ffi")

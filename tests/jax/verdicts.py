@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from cells import REFUSALS, f32
-from forked import forked
+from checks import forked
 from jaxlib import xla_client
 from xla_ffi import _jax, _primitive
 

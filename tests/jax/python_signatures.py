@@ -1,6 +1,6 @@
 """Libraries that do not describe themselves: their signatures are given in Python.
 
-usage: given.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: python_signatures.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 """
 
 import copy

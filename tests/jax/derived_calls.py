@@ -1,7 +1,7 @@
 """Handlers that are called in the place of another (`batch_with`, `forward`, the parts of a gradient) get what that one's
 caller said: aliases, types, defaults, how it is batched. And what a batch makes of aliases and tokens.
 
-usage: standins.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
+usage: derived_calls.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 """
 
 import dataclasses
