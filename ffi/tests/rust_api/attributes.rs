@@ -1,6 +1,6 @@
 //! Attributes of every kind.
 
-use crate::kit::{call, first, load, refused, shape};
+use crate::{call, first, load, refused, shape};
 use num_complex::Complex;
 use std::borrow::Cow;
 use xla_ffi::{AttrType, AttrValue, Attribute, Pointer, Pred, prelude::*};
@@ -16,7 +16,7 @@ pub(crate) fn wrong(call: Call) -> String {
 
 /// A call with attributes that have no text.
 pub(crate) fn with<H: xla_ffi::__private::Handler>(attributes: &Attributes) -> Call {
-    crate::kit::handler::<H>(&Runtime::default())
+    crate::handler::<H>(&Runtime::default())
         .instantiate_any(attributes)
         .unwrap()
         .call()
@@ -157,10 +157,10 @@ fn arrays_of_every_type() {
         );
     let lens = [1.0, 2.0, 3.0, 4.0, 0.0, 6.0, 7.0, 8.0, 9.0, 2.0, 2.0];
     assert_eq!(answer(with::<arrays>(&attributes), 11), lens);
-    let call = crate::kit::call::<owned_arrays>("{v = array<i32: 1, 2>, a = array<f32: 0.5, 1.5>}");
+    let call = crate::call::<owned_arrays>("{v = array<i32: 1, 2>, a = array<f32: 0.5, 1.5>}");
     assert_eq!(answer(call, 4), [1.0, 2.0, 0.5, 1.5]);
     assert_eq!(
-        wrong(crate::kit::call::<owned_arrays>(
+        wrong(crate::call::<owned_arrays>(
             "{v = array<i64: 1>, a = array<f32: 0.5>}"
         )),
         "owned_arrays (execute): 2 problems\n  attribute `v`: expected an array of S32, got an array of \

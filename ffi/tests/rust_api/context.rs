@@ -1,6 +1,6 @@
 //! What handlers take from the context, on every revision.
 
-use crate::kit::{bundle, call, failed, first, handler, load, on, ret, shape, vector};
+use crate::{bundle, call, failed, first, handler, load, on, ret, shape, vector};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,6 @@
 //! Shape contracts.
 
-use crate::kit::{array, call, refused, shape};
+use crate::{array, call, refused, shape};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Call, DType, Tensor};
 

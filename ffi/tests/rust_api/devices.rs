@@ -1,7 +1,7 @@
 //! What device handlers take from the call besides operands: recorders, collectives, scratch arrays, and
 //! the promise of handlers that are replayed. The device is a thread, the recorder keeps notes.
 
-use crate::kit::{call, failed, on, shape, vector};
+use crate::{call, failed, on, shape, vector};
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock, Weak};
 use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;

@@ -1,6 +1,6 @@
 //! What a call that is refused, fails or panics tells its host.
 
-use crate::kit::{array, call, failed, on, refused, shape, vector};
+use crate::{array, call, failed, on, refused, shape, vector};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Code, DType, Revision};
 

@@ -388,7 +388,7 @@ fn status() -> std::result::Result<(), xla_ffi::internal::Status> {
 fn a_status_reaches_other_hosts_as_their_own_error() {
     let result = Spoilt::new(vec![], vec![]).call::<status>();
     assert_eq!(result, Err((15, "of the runtime".to_owned())));
-    let (code, text) = crate::kit::failed(crate::kit::call::<status>("{}"));
+    let (code, text) = crate::failed(crate::call::<status>("{}"));
     assert_eq!(code, xla_ffi_runtime::Code::DataLoss);
     assert_eq!(text, "of the runtime");
 }

@@ -1,8 +1,8 @@
 //! Operands that are read and written in place.
 
-use crate::kit::{call, refused, ret, shape, vector};
 use crate::operands::double;
 use crate::remaining::spread;
+use crate::{call, refused, ret, shape, vector};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::DType;
 
@@ -82,7 +82,7 @@ fn undeclared_overlap_is_refused() {
         "double (execute): result `y` overlaps argument `x`; if the caller meant it \
          (input_output_aliases), declare it: `InOut<T>`"
     );
-    let rest = crate::kit::call::<spread>("{}")
+    let rest = crate::call::<spread>("{}")
         .arg(vector(&[1.0_f32]))
         .ret_alias(0);
     assert_eq!(

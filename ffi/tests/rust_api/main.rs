@@ -8,16 +8,88 @@ mod contracts;
 mod devices;
 mod errors;
 mod frames;
+mod hygiene;
 mod in_out;
-mod kit;
 mod metadata;
-mod names;
 mod narrowing;
 mod operands;
-mod own_types;
 mod packed;
 mod remaining;
 mod sizes;
 mod stages;
-mod statics;
 mod structs;
+mod user_types;
+
+use xla_ffi::__private::Handler;
+use xla_ffi_runtime::{
+    Attributes, Call, Code, DType, Element, Executable, Outcome, Result, Revision, Runtime, Shape,
+    Tensor,
+};
+
+use xla_ffi::internal::bundle;
+
+/// The handler on a runtime.
+fn handler<H: Handler>(runtime: &Runtime) -> xla_ffi_runtime::Handler {
+    runtime.handler(H::INFO.name, bundle::<H>()).unwrap()
+}
+
+/// The handler as an executable of a runtime.
+fn load<H: Handler>(runtime: &Runtime, attrs: &str) -> Result<Executable> {
+    let attributes = Attributes::parse(attrs).unwrap();
+    handler::<H>(runtime).instantiate(&attributes)
+}
+
+/// A call of the handler on a revision.
+fn on<H: Handler>(revision: Revision, attrs: &str) -> Call {
+    load::<H>(&Runtime::new(revision), attrs).unwrap().call()
+}
+
+/// A call of the handler on the newest revision.
+fn call<H: Handler>(attrs: &str) -> Call {
+    on::<H>(Revision::NEWEST, attrs)
+}
+
+/// An array.
+fn array<T: Element>(dims: &[i64], elements: &[T]) -> Tensor {
+    Tensor::from_slice(dims, elements).unwrap()
+}
+
+/// A vector.
+fn vector<T: Element>(elements: &[T]) -> Tensor {
+    array(&[elements.len() as i64], elements)
+}
+
+/// A shape.
+fn shape(dtype: DType, dims: &[i64]) -> Shape {
+    Shape::new(dtype, dims).unwrap()
+}
+
+/// The elements of a result.
+fn ret<T: Element>(outcome: &Outcome, index: usize) -> Vec<T> {
+    outcome.rets[index].to_vec().unwrap()
+}
+
+/// The first result of a call that works.
+fn first<T: Element>(call: Call) -> Vec<T> {
+    ret(&call.run().unwrap(), 0)
+}
+
+/// The text of a call that fails with `INVALID_ARGUMENT`.
+fn refused(call: Call) -> String {
+    let error = call.run().unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    assert_eq!(error.findings(), []);
+    error.message().to_owned()
+}
+
+/// The code and the text of a call that fails.
+fn failed(call: Call) -> (Code, String) {
+    let error = call.run().unwrap_err();
+    assert_eq!(error.findings(), []);
+    (error.code(), error.message().to_owned())
+}
+
+/// Every element type.
+fn every_dtype() -> impl Iterator<Item = DType> {
+    (1..64).filter_map(|number| DType::from_raw(xla_ffi::DataType(number)))
+}

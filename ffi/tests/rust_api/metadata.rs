@@ -1,6 +1,6 @@
 //! What handlers answer when hosts ask about them, and what hosts make of it.
 
-use crate::kit::{bundle, handler};
+use crate::{bundle, handler};
 use xla_ffi::__private::Handler;
 use xla_ffi::{Extension, prelude::*};
 use xla_ffi_runtime::{Code, Revision, Runtime};

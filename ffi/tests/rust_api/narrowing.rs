@@ -1,7 +1,7 @@
 //! Integers and floats that are narrower than what was sent.
 
 use crate::attributes::{answer, wrong};
-use crate::kit::call;
+use crate::call;
 use xla_ffi::prelude::*;
 
 #[xla_ffi::handler]

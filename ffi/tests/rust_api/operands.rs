@@ -1,6 +1,6 @@
 //! Operands of every kind.
 
-use crate::kit::{array, call, every_dtype, first, on, refused, ret, shape, vector};
+use crate::{array, call, every_dtype, first, on, refused, ret, shape, vector};
 use half::{bf16, f16};
 use num_complex::Complex;
 use xla_ffi::{F8E4M3FN, F8E8M0FNU, OneOf, OneOfOut, Pred, prelude::*};
@@ -90,7 +90,7 @@ fn results_are_written_or_not() {
         ("iter", "2 of 3 elements of the result were written"),
         ("writer", "1 of 3 elements of the result were written"),
     ] {
-        let call = crate::kit::call::<half_written>(&format!("{{how = \"{how}\"}}"))
+        let call = crate::call::<half_written>(&format!("{{how = \"{how}\"}}"))
             .ret(shape(DType::S32, &[3]));
         assert_eq!(refused(call), text);
     }
@@ -318,7 +318,7 @@ fn operands_as_ndarray_views() {
         .ret(shape(DType::F64, &[1, 1]));
     assert_eq!(first::<f64>(call), [11.0]);
     let x = array(&[2, 2], &[1, 2, 3, 4]);
-    let outcome = crate::kit::call::<zero_diagonal>("{}")
+    let outcome = crate::call::<zero_diagonal>("{}")
         .arg(x)
         .ret_alias(0)
         .run()

@@ -1,7 +1,7 @@
 //! Elements that share bytes, and one byte each.
 
-use crate::kit::{call, failed, on, shape};
 use crate::operands::any;
+use crate::{call, failed, on, shape};
 use xla_ffi::{Packed, PackedOut, Pred, S4, U2, prelude::*};
 use xla_ffi_runtime::{Code, DType, Revision, Shape, Tensor};
 

@@ -1,6 +1,6 @@
 //! The rest of the arguments and results, and those that may be missing.
 
-use crate::kit::{array, call, first, refused, ret, shape, vector};
+use crate::{array, call, first, refused, ret, shape, vector};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{DType, Tensor};
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::kit::{array, call, refused, shape};
+use crate::{array, call, refused, shape};
 use xla_ffi::{Attribute, prelude::*};
 use xla_ffi_runtime::{Call, DType, Tensor};
 

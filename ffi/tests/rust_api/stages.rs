@@ -1,6 +1,6 @@
 //! Stages, state and its end.
 
-use crate::kit::{bundle, failed, handler, load, ret, shape};
+use crate::{bundle, failed, handler, load, ret, shape};
 use std::sync::atomic::{AtomicI64, Ordering};
 use xla_ffi::{Initialized, Prepared, State, prelude::*};
 use xla_ffi_runtime::{Attributes, Bundle, Code, DType, Hazard, Revision, Runtime, Stage, Stages};

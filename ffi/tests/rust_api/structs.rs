@@ -1,7 +1,7 @@
 //! Attributes as structs, enumerations and dictionaries.
 
 use crate::attributes::{answer, wrong};
-use crate::kit::{call, shape};
+use crate::{call, shape};
 use xla_ffi::{Attribute, prelude::*};
 use xla_ffi_runtime::DType;
 
@@ -50,7 +50,7 @@ fn dictionaries() {
     );
     let missing = call::<dictionary>("{d = {x = 0.5}}").ret(shape(DType::F64, &[1]));
     assert_eq!(
-        crate::kit::failed(missing),
+        crate::failed(missing),
         (
             xla_ffi_runtime::Code::NotFound,
             "no entry `inner`".to_owned()

@@ -1,7 +1,7 @@
 //! Handlers that are `async fn`.
 
 use super::f32s;
-use crate::kit::{array, call, failed, first, load, on, ret, shape};
+use crate::{array, call, failed, first, load, on, ret, shape};
 use std::future::Future as StdFuture;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

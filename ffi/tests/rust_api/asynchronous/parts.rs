@@ -1,7 +1,7 @@
 //! Calls whose work is done in parts.
 
 use super::f32s;
-use crate::kit::{array, call, failed, ret, shape, vector};
+use crate::{array, call, failed, ret, shape, vector};
 use std::thread;
 use xla_ffi::{Future, Later, prelude::*};
 use xla_ffi_runtime::{Call, Code, DType};

@@ -1,6 +1,6 @@
 //! Names that could get into the macros' way, and what stands in odd places.
 
-use crate::kit::{call, first, refused, shape, vector};
+use crate::{call, first, refused, shape, vector};
 use xla_ffi::__private::Handler;
 use xla_ffi_runtime::DType;
 

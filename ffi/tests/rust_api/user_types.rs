@@ -1,6 +1,6 @@
 //! Parameters of users' own types.
 
-use crate::kit::{array, call, first, refused, shape, vector};
+use crate::{array, call, first, refused, shape, vector};
 use xla_ffi::{At, Bind, Frame, OutlivesCall, Param, Problems, prelude::*};
 use xla_ffi_runtime::DType;
 
