@@ -5,8 +5,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{rust_examples, skip};
 
 /// Handlers without a manifest, y = x + 1 over floats, each wrong in its own way.
 const SOURCE: &str = r#"

@@ -3,8 +3,7 @@
 use serde_json::Value;
 use std::process::Command;
 use xla_ffi_testing::compiler::library_of_text;
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::{root, skip};
+use xla_ffi_testing::{root, rust_examples, skip};
 
 fn inspect(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))

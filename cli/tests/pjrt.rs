@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use xla_ffi_testing::compiler::shared_library;
-use xla_ffi_testing::plugin::plugin;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{plugin, skip};
 
 /// A C example or fixture as a library, or `None`, told, where there is no C compiler.
 fn example(test: &str, name: &str) -> Option<PathBuf> {

@@ -5,8 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::book::{Block, blocks, page};
-use xla_ffi_testing::{compiler, root, skip};
+use xla_ffi_testing::{Block, blocks, compiler, page, root, skip};
 
 /// A newcomer in a folder.
 struct Newcomer {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use xla_ffi_runtime::{Attributes, Bundle, Code, Error, Revision, Runtime, Shape, Tensor};
-use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::rust_examples;
 
 const LIMIT: Duration = Duration::from_secs(20);
 

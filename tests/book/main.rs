@@ -1,4 +1,98 @@
-//! What the pages say is so: code of the README, links, and what `docs/stability.md` promises to keep.
+//! The README shows code that is tested: its handler is the one in `examples/02_rms_norm.rs`,
+//! in a library of its own. Links of the pages lead somewhere. What `docs/stability.md` promises is kept.
 
-mod readme;
 mod stability;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn read(relative: impl AsRef<Path>) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(relative);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The first code block of a language.
+fn block<'a>(text: &'a str, language: &str) -> &'a str {
+    let start = format!("```{language}\n");
+    let after = text.split_once(&start).expect("a code block").1;
+    after.split_once("```").expect("its end").0
+}
+
+#[test]
+fn the_handler_is_the_example() {
+    let example = read("examples/02_rms_norm.rs");
+    let region = example
+        .split("// [handler]\n")
+        .nth(1)
+        .expect("the marked region");
+    // The first screen leaves the gradient's handler away.
+    let library = "xla_ffi::library! { rms_norm, rms_norm_backward }\n";
+    let comment = "// The handler behind its gradient stands in examples/02_rms_norm.rs.\n";
+    assert_eq!(
+        block(&read("README.md"), "rust"),
+        format!("{region}\n{comment}{library}")
+    );
+    assert!(example.ends_with(library));
+}
+
+/// The pages of the book and what they link to: files that are there, and headings.
+#[test]
+fn links_lead_somewhere() {
+    let mut waiting = vec![PathBuf::from("README.md"), PathBuf::from("docs/README.md")];
+    let mut known = BTreeSet::new();
+    while let Some(page) = waiting.pop() {
+        for target in links(&read(&page)) {
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let file = match file {
+                "" => page.clone(),
+                _ => page.with_file_name(file),
+            };
+            let at = format!("{}: {target}", page.display());
+            assert!(
+                Path::new(env!("CARGO_MANIFEST_DIR")).join(&file).exists(),
+                "{at}"
+            );
+            if file.extension().is_some_and(|it| it == "md") {
+                assert!(
+                    anchor.is_empty() || anchors(&read(&file)).contains(anchor),
+                    "{at}"
+                );
+                let full = Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join(&file)
+                    .canonicalize()
+                    .unwrap();
+                if known.insert(full) {
+                    waiting.push(file);
+                }
+            }
+        }
+    }
+    assert!(known.len() > 20, "{known:?}");
+}
+
+/// The text outside of code blocks.
+fn prose(text: &str) -> impl Iterator<Item = &str> {
+    let mut parts = text.split("```").step_by(2);
+    std::iter::from_fn(move || parts.next()).flat_map(str::lines)
+}
+
+/// What a page links to within the checkout.
+fn links(text: &str) -> Vec<String> {
+    let all = prose(text).flat_map(|line| line.split("](").skip(1));
+    let targets = all.map(|rest| rest.split([')', ' ']).next().unwrap_or_default());
+    let own = targets.filter(|target| !target.contains("://") && !target.starts_with("mailto:"));
+    own.map(str::to_owned).collect()
+}
+
+/// The anchors of a page's headings, as GitHub makes them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let headings = prose(text).filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = words
+            .chars()
+            .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}

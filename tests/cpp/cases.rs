@@ -1,92 +1,12 @@
-//! Cases that stand beside the C++ handlers of `tests/cpp`, and libraries built from them.
+//! Cases that stand beside the C++ handlers of `tests/cpp`, and what they give.
 
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use xla_ffi_runtime::{
     Attribute, Attributes, DType, Error, HostAllocator, Library, Result, Revision, Stage, Stages,
     Stream, Tensor, UserData, spec,
 };
-use xla_ffi_testing::once;
-
-/// The folder of the handler sources.
-pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpp")
-}
-
-/// The handler sources, by name.
-pub(crate) fn sources() -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
-        .expect("tests/cpp")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|is| is == "cc"))
-        .collect();
-    found.sort();
-    assert!(!found.is_empty());
-    found
-}
-
-/// Whose headers a library is built from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Headers {
-    /// This SDK's.
-    Ours,
-    /// XLA's own, at that place.
-    Upstream(PathBuf),
-}
-
-impl Headers {
-    /// The folder for `-I`.
-    pub(crate) fn folder(&self) -> &Path {
-        match self {
-            Self::Ours => Path::new(env!("SDK_INCLUDE_DIR")),
-            Self::Upstream(path) => path,
-        }
-    }
-
-    /// The compiler flags that select them.
-    pub(crate) fn flags(&self) -> Vec<String> {
-        match self {
-            Self::Ours => vec![format!("-I{}", env!("SDK_INCLUDE_DIR"))],
-            Self::Upstream(path) => vec!["-isystem".to_owned(), path.display().to_string()],
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Upstream(_) => "upstream",
-        }
-    }
-}
-
-/// Builds a source into a shared library.
-pub(crate) fn build(compiler: &str, source: &Path, headers: &Headers, flags: &[&str]) -> PathBuf {
-    let stem = source.file_stem().expect("a file").to_string_lossy();
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("cpp")
-        .join(format!("{compiler}-{}", headers.name()));
-    std::fs::create_dir_all(&out).expect("the target folder");
-    let library = out.join(format!("lib{stem}{}.so", flags.concat()));
-    let mut command = Command::new(compiler);
-    command
-        .args([
-            "-std=c++17",
-            "-O0",
-            "-g0",
-            "-shared",
-            "-fPIC",
-            "-w",
-            "-pthread",
-        ])
-        .args(flags)
-        .args(headers.flags())
-        .arg(source);
-    let inputs = [source, &folder(), headers.folder()];
-    once::compile(&mut command, &inputs, Some(&library)).unwrap_or_else(|error| panic!("{error}"));
-    library
-}
 
 /// What a case expects.
 #[derive(Clone, Debug)]

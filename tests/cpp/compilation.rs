@@ -1,11 +1,10 @@
 //! How the headers compile: without a warning, without exceptions, hidden, and never mixed by
 //! accident.
 
-use crate::cases::{Headers, folder, sources};
+use crate::{Headers, folder, sources};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers, once};
+use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers, once, rust_examples};
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
@@ -176,7 +175,7 @@ fn headers_are_clean_under_stricter_warnings() {
     for compiler in cpp_compilers("headers_are_clean_under_stricter_warnings") {
         for source in [
             "tests/cpp/async.cc",
-            "tests/cpp/declared.cc",
+            "tests/cpp/declarations.cc",
             "c_examples/attributes.cc",
             "c_examples/legacy.cc",
         ] {

@@ -1,6 +1,6 @@
 //! Mistakes that the C++ headers report when a source is compiled.
 
-use crate::cases::Headers;
+use crate::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{compiler::cpp_compilers, once};

@@ -1,7 +1,7 @@
 //! What a library exports where its author hides nothing: two that have a struct of one name, with other fields, may be
 //! loaded into one process and share what both export.
 
-use crate::cases::{Headers, build};
+use crate::{Headers, build};
 use std::path::Path;
 use std::process::Command;
 use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, skip};

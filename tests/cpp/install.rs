@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
-use xla_ffi_testing::{book, compiler::works, skip};
+use xla_ffi_testing::{blocks, compiler::works, page, skip};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -268,7 +268,7 @@ fn the_chapter_on_cpp() {
     if !works("pkg-config") || !works("c++") {
         return skip(test, "no pkg-config or no C++ compiler");
     }
-    let blocks = book::blocks(&book::page("cpp.md"));
+    let blocks = blocks(&page("cpp.md"));
     let of = |language: &str| -> Vec<&str> {
         let found = blocks.iter().filter(|block| block.language == language);
         found.map(|block| block.text.as_str()).collect()

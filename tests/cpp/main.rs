@@ -1,4 +1,4 @@
-//! The C++ headers.
+//! The C++ headers: how they compile, what they refuse, and that handlers work as with XLA's own.
 
 mod cases;
 mod compilation;
@@ -10,3 +10,85 @@ mod programs;
 mod state;
 mod suite;
 mod suite_in_jax;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xla_ffi_testing::once;
+
+/// The folder of the handler sources.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpp")
+}
+
+/// The handler sources, by name.
+fn sources() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
+        .expect("tests/cpp")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|is| is == "cc"))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Whose headers a library is built from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Headers {
+    /// This SDK's.
+    Ours,
+    /// XLA's own, at that place.
+    Upstream(PathBuf),
+}
+
+impl Headers {
+    /// The folder for `-I`.
+    fn folder(&self) -> &Path {
+        match self {
+            Self::Ours => Path::new(env!("SDK_INCLUDE_DIR")),
+            Self::Upstream(path) => path,
+        }
+    }
+
+    /// The compiler flags that select them.
+    fn flags(&self) -> Vec<String> {
+        match self {
+            Self::Ours => vec![format!("-I{}", env!("SDK_INCLUDE_DIR"))],
+            Self::Upstream(path) => vec!["-isystem".to_owned(), path.display().to_string()],
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Upstream(_) => "upstream",
+        }
+    }
+}
+
+/// Builds a source into a shared library.
+fn build(compiler: &str, source: &Path, headers: &Headers, flags: &[&str]) -> PathBuf {
+    let stem = source.file_stem().expect("a file").to_string_lossy();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cpp")
+        .join(format!("{compiler}-{}", headers.name()));
+    std::fs::create_dir_all(&out).expect("the target folder");
+    let library = out.join(format!("lib{stem}{}.so", flags.concat()));
+    let mut command = Command::new(compiler);
+    command
+        .args([
+            "-std=c++17",
+            "-O0",
+            "-g0",
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-pthread",
+        ])
+        .args(flags)
+        .args(headers.flags())
+        .arg(source);
+    let inputs = [source, &folder(), headers.folder()];
+    once::compile(&mut command, &inputs, Some(&library)).unwrap_or_else(|error| panic!("{error}"));
+    library
+}

@@ -1,6 +1,6 @@
 //! What surrounds the C++ headers in a source of somebody's: macros of other headers, warnings that are errors.
 
-use crate::cases::Headers;
+use crate::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{compiler::cpp_compilers, headers as jaxlib, root};

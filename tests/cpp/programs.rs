@@ -1,6 +1,6 @@
 //! Two forms of C++ sources that need a program of their own, built with our headers and with XLA's.
 
-use crate::cases::Headers;
+use crate::Headers;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::{compiler::cpp_compilers, headers};

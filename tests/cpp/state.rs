@@ -1,6 +1,6 @@
 //! State in C++ goes between the files of a library, with exceptions and without.
 
-use crate::cases::Headers;
+use crate::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage};

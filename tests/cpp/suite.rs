@@ -1,7 +1,8 @@
 //! The C++ headers: handler sources compiled with ours and with XLA's own give the same results, and
 //! ours give them on every revision.
 
-use crate::cases::{For, Headers, build, cases, check, sources, traits};
+use crate::cases::{For, cases, check, traits};
+use crate::{Headers, build, sources};
 use std::path::Path;
 use xla_ffi_runtime::{Code, Error, Revision, Runtime, Stage};
 use xla_ffi_testing::{compiler::cpp_compilers, headers};

@@ -1,7 +1,8 @@
 //! The cases of `tests/cpp`, with our headers, in jaxlib: the newest listed one and the oldest. What JAX has no way to
 //! give is told, and left to the embedded runtime (`suite.rs`).
 
-use crate::cases::{Case, Failure, For, Headers, build, cases, check, sources};
+use crate::cases::{Case, Failure, For, cases, check};
+use crate::{Headers, build, sources};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -10,8 +10,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, Bundle, Library, Result, Shape, Stage, Tensor};
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{rust_examples, skip};
 
 const LANGUAGES: [&str; 3] = ["Rust", "C++", "C"];
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

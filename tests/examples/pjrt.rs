@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{DType, Result, Revision, Runtime, Tensor};
-use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::plugin;
 
 /// The results of as many executions of one executable.
 fn embedded(runtime: &Runtime, path: &Path, call: &Value, times: usize) -> Result<Vec<Tensor>> {

@@ -1,6 +1,6 @@
 """Libraries in C and C++ that describe themselves: ``xla_ffi.load`` needs no word of Python.
 
-usage: declared.py
+usage: self_describing.py
 """
 
 import inspect

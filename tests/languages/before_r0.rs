@@ -5,8 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::*;
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{rust_examples, skip};
 
 /// Where in a table from before r0 each function lies.
 const ERROR_CREATE: usize = Revision::BEFORE_R0_TABLE_HEAD;

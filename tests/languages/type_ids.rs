@@ -10,8 +10,7 @@ use xla_ffi_runtime::{
     UserData as Objects,
 };
 use xla_ffi_sys::XLA_FFI_Handler;
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{rust_examples, skip};
 
 /// The counter in every language that can be built here.
 fn counters() -> Vec<PathBuf> {
@@ -297,6 +296,6 @@ fn types_are_told_apart_by_what_they_are() {
         Same::host_type().name()
     }
     assert_ne!(a(), b());
-    let path = "types::types_are_told_apart_by_what_they_are::a::Same@";
+    let path = "type_ids::types_are_told_apart_by_what_they_are::a::Same@";
     assert!(a().contains(path), "{}", a());
 }

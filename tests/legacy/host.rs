@@ -285,13 +285,50 @@ fn foreign_statuses_are_left_alone() {
     }
 }
 
+/// A host as XLA was when it exported the functions of a status: it loads a library and calls its target with a status of its
+/// own.
+const HOST: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef void target(void* out, const void** in, void* status);
+
+/* Not one of the SDK's, and at a multiple of their alignment. */
+static _Alignas(65536) int own[16384] = {7};
+
+void XlaCustomCallStatusSetSuccess(int* status) { printf("%d: success\n", *status); }
+void XlaCustomCallStatusSetFailure(int* status, const char* message, size_t length) {
+  printf("%d: %.*s\n", *status, (int)length, message);
+}
+
+int main(int count, char** arguments) {
+  static float b[128] = {-1}, c[2048], a[2048];
+  const void* in[2] = {b, c};
+  void* library = dlopen(arguments[count - 1], RTLD_NOW | RTLD_LOCAL);
+  target* call = library != NULL ? (target*)dlsym(library, "tiled_add_status") : NULL;
+  int plain = 8;
+  if (call == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
+  call(a, in, own);
+  call(a, in, &plain);
+  fflush(stdout);
+  _Exit(0);
+}
+"#;
+
 #[test]
 fn a_hosts_own_functions_are_called_and_ours_are_hidden() {
     let test = "a_hosts_own_functions_are_called_and_ours_are_hidden";
     let host = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("status-host");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/legacy/host.c");
+    let source = host.with_extension("c");
+    std::fs::write(&source, HOST).expect("the target folder");
     let built = std::process::Command::new("cc")
-        .args(["-std=gnu11", "-Wall", "-rdynamic", source, "-ldl", "-o"])
+        .args(["-std=gnu11", "-Wall", "-rdynamic"])
+        .arg(&source)
+        .args(["-ldl", "-o"])
         .arg(&host)
         .output();
     let Ok(built) = built else {

@@ -8,8 +8,7 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{Attributes, Error, Handler, Result, Stream, Tensor, Tree, spec};
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{rust_examples, skip};
 
 /// The library of each language, as far as there are compilers.
 pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {

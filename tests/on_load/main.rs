@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_runtime::{Attributes, Revision, Runtime, Shape, Tensor};
 use xla_ffi_sys::XLA_FFI_Api;
 use xla_ffi_testing::compiler::shared_library;
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{rust_examples, skip};
 
 /// The host: a library that gives the table it was told of. Loaded as Python loads, for itself alone.
 fn host(test: &str, table: *const XLA_FFI_Api) -> Option<libloading::Library> {

@@ -7,7 +7,7 @@ use xla_ffi::{Future, Later, prelude::*};
 use xla_ffi_programs::pjrt::{self, Client, Plugin};
 use xla_ffi_programs::{Builder, CustomCall, ValueShape};
 use xla_ffi_runtime::{Bundle, Code, DType, Shape, Stage, Tensor};
-use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::plugin;
 
 #[derive(xla_ffi::UserType)]
 struct Store {

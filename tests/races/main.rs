@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use xla_ffi_testing::compiler::{compiler, works};
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::{once, root, skip, target_folder};
+use xla_ffi_testing::{once, root, rust_examples, skip, target_folder};
 
 fn folder() -> PathBuf {
     let folder = target_folder().join("tmp/races");

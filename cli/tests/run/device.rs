@@ -3,9 +3,8 @@
 
 use super::{library, tmp, xla_ffi};
 use std::process::Command;
-use xla_ffi_testing::cuda_driver::stand_in;
-use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::compiler::cuda_driver;
+use xla_ffi_testing::{rust_examples, skip};
 
 const ADD_ONE: [&str; 6] = [
     "--handler",
@@ -44,7 +43,7 @@ fn without_a_driver_libcuda_is_named() {
 fn calls_on_a_device_are_checked_as_on_the_host() {
     const TEST: &str = "calls_on_a_device_are_checked_as_on_the_host";
     let folder = tmp().join("driver");
-    let (Some(lib), Some(_)) = (library(TEST), stand_in(&folder, TEST)) else {
+    let (Some(lib), Some(_)) = (library(TEST), cuda_driver(&folder, TEST)) else {
         return;
     };
     let run = |args: &[&str]| {
@@ -111,7 +110,7 @@ fn calls_on_a_device_are_checked_as_on_the_host() {
 #[test]
 fn the_authors_platforms_are_kept_to() {
     let folder = tmp().join("driver");
-    if stand_in(&folder, "the_authors_platforms_are_kept_to").is_none() {
+    if cuda_driver(&folder, "the_authors_platforms_are_kept_to").is_none() {
         return;
     }
     let lib = rust_examples().join("librms_norm.so");

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xla_ffi_runtime::{Attributes, Executable, HostAllocator, Runtime, Stage, Stream};
-use xla_ffi_testing::cuda_driver::stand_in;
+use xla_ffi_testing::compiler::cuda_driver;
 use xla_ffi_testing::skip;
 
 /// The stand-in, loaded into this process under the driver's name.
@@ -27,7 +27,7 @@ impl Driver {
     }
 
     fn build(test: &str) -> Option<Self> {
-        let library = stand_in(Path::new(env!("CARGO_TARGET_TMPDIR")), test)?;
+        let library = cuda_driver(Path::new(env!("CARGO_TARGET_TMPDIR")), test)?;
         // SAFETY: our own library, without constructors.
         let library = unsafe { libloading::Library::new(library) }.expect("the stand-in loads");
         Some(Self { library })

@@ -89,7 +89,7 @@ json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
 
 /// What the Python package says; `None` where there is no Python.
 fn python(cases: &[Case]) -> Option<Vec<Value>> {
-    let root = xla_ffi_testing::repository::root();
+    let root = xla_ffi_testing::root();
     let python = std::env::var_os("XLA_FFI_PYTHON").unwrap_or_else(|| "python3".into());
     let child = Command::new(python)
         .args(["-c", ANSWERS])
@@ -122,7 +122,7 @@ fn agree(cases: &[Case], answers: &[Value]) {
 
 #[test]
 fn the_table() {
-    let path = xla_ffi_testing::repository::root().join("tests/fixtures/contracts.json");
+    let path = xla_ffi_testing::root().join("tests/fixtures/contracts.json");
     let table = std::fs::read_to_string(path).expect("the table");
     let table: Vec<Value> = serde_json::from_str(&table).expect("JSON");
     let (mut cases, mut answers) = (vec![], vec![]);

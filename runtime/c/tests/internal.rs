@@ -73,7 +73,7 @@ fn handlers_get_the_runtimes_own_objects() {
     let Some(program) = linked(test, "g++", "internal-plain", BINDINGS, &flags) else {
         return;
     };
-    let plugin: Vec<PathBuf> = xla_ffi_testing::plugin::plugin(test).into_iter().collect();
+    let plugin: Vec<PathBuf> = xla_ffi_testing::plugin(test).into_iter().collect();
     assert_eq!(said(&program, &plugin), "done, plain\n");
     if Command::new("valgrind").arg("--version").output().is_err() {
         return skip(test, "no valgrind");

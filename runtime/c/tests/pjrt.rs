@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, repository, run, skip};
 use xla_ffi_testing::compiler::shared_library;
-use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::plugin;
 
 /// A library of C's for a test; `None`, told, without a compiler.
 fn library(test: &str, source: &str, name: &str) -> Option<PathBuf> {

@@ -7,9 +7,7 @@ use xla_ffi_runtime::{
     Attributes, Bundle, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
-use xla_ffi_testing::headers;
-use xla_ffi_testing::plugin::plugin;
-use xla_ffi_testing::{root, skip};
+use xla_ffi_testing::{headers, plugin, root, skip};
 
 /// A library of the tests, or `None`, told, without a compiler.
 fn build(test: &str, source: &str, name: &str, flags: &[String]) -> Option<PathBuf> {

@@ -1,6 +1,6 @@
 //! C and C++ compilers, and other programs that a machine may lack.
 
-use crate::{once, skip};
+use crate::{once, root, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -76,7 +76,7 @@ pub fn library_of_text(
         // Libraries among them count behind what needs them.
         .args(flags)
         .arg("-idirafter")
-        .arg(crate::root().join("include"))
+        .arg(root().join("include"))
         .arg("-o")
         .arg(&library)
         // What a compiler writes beside the library belongs there.
@@ -125,7 +125,39 @@ pub fn shared_library(
         ])
         .args(flags)
         .arg(source);
-    let include = crate::root().join("include");
+    let include = root().join("include");
     once::compile(&mut command, &[include.as_path(), source], Some(&out)).expect("it builds");
     Some(out)
+}
+
+/// Builds a stand-in for NVIDIA's driver, which runs the kernels of the GPU examples on the host, as `libcuda.so` in `folder`,
+/// once; `None`, told as a skip, where there is no C++ compiler.
+///
+/// # Panics
+/// Where it does not compile.
+#[must_use]
+pub fn cuda_driver(folder: &Path, test: &str) -> Option<PathBuf> {
+    let compiler = compiler(true, test)?;
+    let (kernels, emulator) = (root().join("cuda_examples"), root().join("tests/cuda"));
+    std::fs::create_dir_all(folder).expect("the target folder");
+    let library = folder.join("libcuda.so");
+    let mut command = Command::new(compiler);
+    command
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+        ])
+        .args(["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
+        .arg("-I")
+        .arg(&emulator)
+        .arg("-I")
+        .arg(&kernels)
+        .arg(emulator.join("driver.cc"))
+        .args(["-Wl,-soname,libcuda.so", "-pthread"]);
+    let built = once::compile(&mut command, &[&emulator, &kernels], Some(&library));
+    built.unwrap_or_else(|said| panic!("the stand-in for the driver does not compile:\n{said}"));
+    Some(library)
 }

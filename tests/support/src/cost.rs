@@ -1,5 +1,6 @@
-//! What a command costs, by the clock and in time of processors.
+//! Costs: a command's by the clock and in time of processors, and a function's in allocations.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -73,4 +74,30 @@ fn is_loaded() -> bool {
     let load = load.and_then(|load| load.parse::<f64>().ok());
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     load.is_some_and(|load| load > processors as f64)
+}
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, which counts: a test makes it its `#[global_allocator]`.
+pub struct Counting;
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+/// Allocations while a function ran, those of other threads included.
+pub fn allocations(run: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    run();
+    ALLOCATIONS.load(Ordering::Relaxed) - before
 }

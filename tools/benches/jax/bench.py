@@ -1,9 +1,9 @@
 """What one call costs in a real XLA, beside what a user would pick instead; `cargo xtask bench --jax` runs it.
 
-    bench.py OUT RUST C OURS UPSTREAM TVM LOOPS EMBEDDED
+    bench.py OUT RUST C OURS UPSTREAM TVM EMBEDDED
 
 writes JSON to OUT. The libraries have `copy_1` and `copy_8`; RUST has `rms_norm`, `softmax`, and the loops `scale` and
-`newton` on one thread, on the host's pool and on rayon's, too. C and LOOPS, which is C++, have those on the host's pool.
+`newton` on one thread, on the host's pool and on rayon's, too. C and OURS, which is C++ with our headers, have those on the host's pool.
 EMBEDDED is a program that calls RUST's on the embedded runtime and prints nanoseconds.
 
 Inside a compiled loop each iteration consumes the results of the one before it, and the loop's length is an argument: its
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-OUT, RUST, C, OURS, UPSTREAM, TVM, LOOPS, EMBEDDED = sys.argv[1:]
+OUT, RUST, C, OURS, UPSTREAM, TVM, EMBEDDED = sys.argv[1:]
 SIZES = {16: 2000, 1 << 20: 40}
 ROUNDS = 15
 
@@ -125,7 +125,7 @@ def threads():
         "one thread": (RUST, "one"),
         "for_each_chunk": (RUST, "host"),
         "xffi_for_each_range": (C, "host"),
-        "ForEachRange": (LOOPS, "host"),
+        "ForEachRange": (OURS, "host"),
         "rayon": (RUST, "rayon"),
     }
     formulas = {"scale": lambda x: 2 * x + 1, "newton": newton}

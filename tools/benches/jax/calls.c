@@ -1,4 +1,32 @@
-/* The copies of calls.rs in C, and its two loops over elements on the host's thread pool. */
+/* The copies of calls.rs in C, and its two loops over elements on the host's thread pool. With TVM defined the copies are packed
+ * functions of TVM's FFI, which jax-tvm-ffi calls. */
+#ifdef TVM
+#include <stdint.h>
+#include <string.h>
+#include <tvm/ffi/c_api.h>
+
+static int copies(const TVMFFIAny* args, int32_t count) {
+  for (int32_t i = 0; i < count / 2; ++i) {
+    const DLTensor* x = args[i].v_ptr;
+    const DLTensor* y = args[count / 2 + i].v_ptr;
+    memcpy((char*)y->data + y->byte_offset, (const char*)x->data + x->byte_offset,
+           (size_t)x->shape[0] * sizeof(float));
+  }
+  return 0;
+}
+
+TVM_FFI_DLL_EXPORT int __tvm_ffi_copy_1(void* self, const TVMFFIAny* args, int32_t count,
+                                        TVMFFIAny* result) {
+  (void)self, (void)result;
+  return copies(args, count);
+}
+
+TVM_FFI_DLL_EXPORT int __tvm_ffi_copy_8(void* self, const TVMFFIAny* args, int32_t count,
+                                        TVMFFIAny* result) {
+  (void)self, (void)result;
+  return copies(args, count);
+}
+#else
 #include <string.h>
 
 #include "xla_ffi/handler.h"
@@ -62,3 +90,4 @@ static XLA_FFI_Error* newton_impl(xffi_call* call) { return loop(call, newton); 
 
 XFFI_HOST_HANDLER(scale_host, scale_impl);
 XFFI_HOST_HANDLER(newton_host, newton_impl);
+#endif

@@ -31,7 +31,7 @@ pub(crate) struct Handler<'a> {
 type Outcome = std::result::Result<Option<bool>, (XLA_FFI_Error_Code, String)>;
 
 fn call(handler: Call, frame: *mut XLA_FFI_CallFrame) -> Outcome {
-    // SAFETY: a frame of a live host; where it is spoilt, it is so that handlers can find out.
+    // SAFETY: a frame of a live host; where it is malformed, it is so that handlers can find out.
     let error = unsafe { handler(frame) };
     // SAFETY: the frame of the call that has returned.
     let future = unsafe { host::take_future(frame) };
@@ -78,8 +78,8 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
     }
     let checked = || handlers.iter().filter(|it| it.checks != Checks::Some);
     let mut wrong = Vec::new();
-    let spoilt = cases::spoilt(case, host);
-    for (what, frame) in &spoilt {
+    let malformed = cases::malformed(case, host);
+    for (what, frame) in &malformed {
         let mut first = None;
         for handler in checked() {
             let name = handler.name;
@@ -105,5 +105,5 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
         }
     }
     ensure!(wrong.is_empty(), "{}:\n{}", case.name, wrong.join("\n"));
-    Ok(spoilt.len())
+    Ok(malformed.len())
 }

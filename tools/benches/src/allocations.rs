@@ -5,16 +5,15 @@
 
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod cases;
-#[macro_use]
-mod exported;
 mod frame;
 #[expect(dead_code, reason = "the handlers are called through what they export")]
 mod handlers;
+#[macro_use]
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod host;
 
 use xla_ffi_sys::XLA_FFI_CallFrame;
-use xla_ffi_testing::allocations::{Counting, during};
+use xla_ffi_testing::cost::{Counting, allocations};
 
 use cases::{CASES, Kind};
 
@@ -36,7 +35,7 @@ fn count(handler: host::Call, frame: *mut XLA_FFI_CallFrame) -> usize {
         }
     };
     call();
-    during(|| (0..100).for_each(|_| call()))
+    allocations(|| (0..100).for_each(|_| call()))
 }
 
 #[test]

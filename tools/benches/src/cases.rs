@@ -1,4 +1,4 @@
-//! What is measured, and the spoilt frames that show that everybody checks the same.
+//! What is measured, and the malformed frames that show that everybody checks the same.
 
 use crate::frame::{Attrs, Frame, Host, frame};
 use xla_ffi_sys::*;
@@ -171,7 +171,7 @@ fn dims(dims: [i64; 2]) -> *mut i64 {
 }
 
 /// Frames of a case, each with one thing wrong, which careful handlers refuse.
-pub(crate) fn spoilt(case: &Case, host: &Host) -> Vec<(String, Frame)> {
+pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     let mut all = Vec::new();
     let good = (case.frame)(host);
     let mut add = |what: &str, spoil: &dyn Fn(&mut XLA_FFI_CallFrame)| {

@@ -1,4 +1,4 @@
-//! The handlers of the benchmark in Rust. `c/decode.c` and `c/decode.cc` have the same ones, `c/scale.c` and `c/scale.cc` the
+//! The handlers of the benchmark in Rust. `c/decode.c` and `c/decode.cc` have the same ones, `c/header.c` and `c/scale.cc` the
 //! last five.
 
 use std::sync::LazyLock;

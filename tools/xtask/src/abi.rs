@@ -1,7 +1,7 @@
 //! `cargo xtask abi import --jaxlib X.Y.Z`: what a new jaxlib does to the ABI. The daily job of
 //! whoever maintains this.
 
-use crate::{jaxlibs, uv};
+use crate::{folders, uv};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let out = args
         .out
         .clone()
-        .unwrap_or_else(|| jaxlibs::root().join("abi/snapshots"));
+        .unwrap_or_else(|| folders::checkout().join("abi/snapshots"));
     let mut proposed = Vec::new();
     for Outcome { text, file } in import(&args.jaxlib, &include, &out)? {
         println!("{text}");

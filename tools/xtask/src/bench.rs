@@ -3,12 +3,11 @@
 
 mod budget;
 mod embedded;
-mod jax;
 mod scale;
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::{jaxlibs, python, ui, uv};
+use crate::{folders, python, tally, uv, venv};
 use anyhow::{Context, Result, bail, ensure};
 use budget::{COLUMNS, Judged, Row, print};
 use serde_json::Value;
@@ -48,11 +47,11 @@ const TRIES: u64 = 3;
 const LIBRARY_BYTES: u64 = 358_992;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let out = root.join("target/bench");
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
     if args.jax {
-        return jax::run(&root, &out, UPSTREAM);
+        return in_jax(&root, &out, UPSTREAM);
     }
     let check = args.check || args.guard;
     let mut misses = vec![];
@@ -111,12 +110,12 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
             .flat_map(Row::judge)
             .collect();
         if let Some(closest) = judged.iter().min_by(|a, b| a.room().total_cmp(&b.room())) {
-            ui::note(format_args!(
+            tally::note(format_args!(
                 "order {seed}, closest to its limit: {closest}"
             ));
         }
         for judged in judged.iter().filter(|judged| judged.is_behind()) {
-            ui::note(format_args!("not at its goal yet: {judged}"));
+            tally::note(format_args!("not at its goal yet: {judged}"));
         }
         let most = if whole { OTHER_MACHINES } else { 1.0 };
         let over = judged
@@ -147,7 +146,7 @@ fn report(command: &mut Command) -> Result<Value> {
 fn save(out: &Path, name: &str, report: &Value) -> Result<()> {
     let path = out.join(name);
     fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
-    ui::note(format_args!("as numbers: {}", path.display()));
+    tally::note(format_args!("as numbers: {}", path.display()));
     Ok(())
 }
 
@@ -169,7 +168,7 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     let ours = root.join("include");
     let upstream = uv::headers(UPSTREAM);
     if let Err(error) = &upstream {
-        ui::note(format_args!("no headers of jaxlib {UPSTREAM}: {error:#}"));
+        tally::note(format_args!("no headers of jaxlib {UPSTREAM}: {error:#}"));
     }
     let languages = [
         ("c", "decode.c", Some(&ours)),
@@ -209,7 +208,7 @@ fn compile(
     let library = out.join(file_name(name));
     let is_c = source.extension().is_some_and(|it| it == "c");
     if !works(compiler) {
-        ui::note(format_args!("{name}: {compiler} is not installed"));
+        tally::note(format_args!("{name}: {compiler} is not installed"));
         return Ok(None);
     }
     let mut command = Command::new(compiler);
@@ -224,6 +223,26 @@ fn compile(
     python::output(&mut command, compiler)?;
     Ok(Some(library))
 }
+
+/// The library of one handler whose size and building time are measured.
+const ONE_HANDLER: &str = "\
+use xla_ffi::prelude::*;
+
+/// y = x / sqrt(mean(x²) + eps), over the last dimension.
+#[xla_ffi::handler(shape = \"... n -> ... n\")]
+fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, #[attr(default = 1e-5)] eps: f32) -> Result<()> {
+    for (x, y) in x.rows().zip(y.rows_uninit()) {
+        let mean_square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
+        let scale = 1.0 / (mean_square + eps).sqrt();
+        for (x, y) in x.iter().zip(y) {
+            y.write(x * scale);
+        }
+    }
+    Ok(())
+}
+
+xla_ffi::library! { rms_norm }
+";
 
 /// Builds a library of one handler as a user does, from clean; whether it is over budget.
 fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
@@ -244,10 +263,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
         profile = profile.context("the template of a project has no profile")?,
     );
     fs::write(place.join("Cargo.toml"), manifest)?;
-    fs::copy(
-        root.join("tools/benches/one_handler.rs"),
-        place.join("lib.rs"),
-    )?;
+    fs::write(place.join("lib.rs"), ONE_HANDLER)?;
     // The versions that the project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     python::output(cargo(place).arg("fetch"), "cargo fetch")?;
@@ -269,7 +285,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let bytes = fs::metadata(place.join("target/release").join(file_name("one_handler")))?.len();
     println!(
         "a library of one handler: {bytes} bytes stripped, built from clean in {}",
-        ui::seconds(took)
+        tally::seconds(took)
     );
     let report = serde_json::json!({ "bytes": bytes, "seconds": took.as_secs_f64() });
     save(out, "library.json", &report)?;
@@ -278,4 +294,52 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
         .then_some(miss)
         .into_iter()
         .collect())
+}
+
+/// Who calls functions of TVM's FFI from JAX, and compiles Python to C functions, with what they want.
+const PACKAGES: [&str; 6] = [
+    "apache-tvm-ffi==0.1.15.post2",
+    "jax-tvm-ffi==0.1.3",
+    "llvmlite==0.50.0",
+    "numba==0.68.1",
+    "typing-extensions==4.15.0",
+    "--no-deps",
+];
+
+/// `--jax`: what one call costs in a real XLA, beside what a user would pick instead. The work is done by
+/// `tools/benches/jax/bench.py`; this builds and fetches what it needs. `version` is the jaxlib.
+fn in_jax(root: &Path, out: &Path, version: &str) -> Result<()> {
+    let mut build = cargo(root);
+    build
+        .args(["build", "--release", "-p", "xla-ffi-benches"])
+        .args(["--example", "jax_calls"]);
+    python::output(&mut build, "cargo build")?;
+    let release = self::build(root, "xla-ffi-benches-embedded")?;
+    let environment = venv::exactly(version)?;
+    let packages = environment.packages(&PACKAGES, "tvm_ffi/include")?;
+    let tvm = packages.join("tvm_ffi/include");
+    let sources = root.join("tools/benches/jax");
+    let build = |name: &str, compiler: &str, source: &str, include: &Path, flags: &[&str]| {
+        let library = compile(out, name, compiler, &sources.join(source), include, flags)?;
+        library.with_context(|| format!("{compiler} is not installed"))
+    };
+    let include = root.join("include");
+    let c = build("jax_c", "gcc", "calls.c", &include, &[])?;
+    let ours = build("jax_ours", "g++", "calls.cc", &include, &[])?;
+    let upstream = uv::headers(version)?;
+    let upstream = build("jax_upstream", "g++", "calls.cc", &upstream, &[])?;
+    let tvm = build("jax_tvm", "gcc", "calls.c", &tvm, &["-DTVM"])?;
+    let report = out.join("jax.json");
+    let status = python::keep_bytecode(&mut Command::new(&environment.python))
+        .env("PYTHONPATH", packages)
+        .env("JAX_PLATFORMS", "cpu")
+        .arg(sources.join("bench.py"))
+        .arg(&report)
+        .arg(release.join("examples").join(file_name("jax_calls")))
+        .args([c, ours, upstream, tvm])
+        .arg(release.join("embedded"))
+        .status()?;
+    ensure!(status.success(), "tools/benches/jax/bench.py failed");
+    print!("{}", fs::read_to_string(&report)?);
+    Ok(())
 }

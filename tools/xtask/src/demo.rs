@@ -2,13 +2,13 @@
 
 use crate::cargo::{cargo, python_driver};
 use crate::examples::{self, Built, Call, Language};
-use crate::{jaxlibs, libraries, venv};
+use crate::{folders, libraries, venv};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 pub(crate) fn run() -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     // Debug builds, which share most of what they need with this program.
     let mut command = cargo(&root);
     command.args(["build", "--package", "xla-ffi-examples", "--examples"]);

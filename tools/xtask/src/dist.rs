@@ -4,7 +4,7 @@
 use crate::cargo::{Package, cargo, metadata};
 use crate::libraries::file_name;
 use crate::python::{self, Python};
-use crate::{install, jaxlibs, ui, uv};
+use crate::{folders, install, tally, uv};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const PLATFORM: &str = "manylinux_2_17_x86_64.manylinux2014_x86_64";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let dist = make(&root, args.crates)?;
     let mut files = Vec::new();
     for entry in fs::read_dir(&dist).with_context(|| dist.display().to_string())? {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     files.sort();
     for (name, bytes) in files {
-        ui::note(format_args!("{:>10}  {}", bytes, name.display()));
+        tally::note(format_args!("{:>10}  {}", bytes, name.display()));
     }
     Ok(())
 }

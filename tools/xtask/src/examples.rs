@@ -2,7 +2,7 @@
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
-use crate::{python, ui};
+use crate::{python, tally};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -112,7 +112,7 @@ impl Built {
                 command.arg(built.native.join(Self::file(&example.library, language)));
                 command.args(["-lm", "-pthread"]);
                 if let Err(error) = libraries::compile(&mut command, &source, language.name()) {
-                    ui::note(format_args!("{error:#}"));
+                    tally::note(format_args!("{error:#}"));
                 }
             }
         }

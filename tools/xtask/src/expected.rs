@@ -10,7 +10,7 @@
 //! `jaxlib X.Y.Z` in place of a revision, `on HOST [X.Y.Z]` for another host, or nothing for everywhere. The first rule that holds decides; where
 //! none does, the cell is `ok`. What is absent says so in these words: another lack is another cell.
 
-use crate::jaxlibs;
+use crate::uv;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use xla_ffi_sys::Revision;
@@ -77,7 +77,7 @@ pub(crate) struct Runtime {
 impl Runtime {
     /// The runtime of a jaxlib version.
     pub(crate) fn of(version: &str) -> Result<Self> {
-        let numbers = jaxlibs::parts(version)?;
+        let numbers = uv::version_numbers(version)?;
         let revision = Revision::of_jaxlib(version).with_context(|| {
             let oldest = Revision::ALL[0].first_jaxlib();
             format!("jaxlib {version} is older than {oldest}, the first with this ABI")
@@ -159,7 +159,7 @@ impl Rule {
             _ => bail!("{:?} is not understood", self.place),
         };
         let number = |text: &str| match in_jaxlibs {
-            true => jaxlibs::parts(text),
+            true => uv::version_numbers(text),
             false => {
                 let revision = Revision::from_name(text);
                 let revision = revision.with_context(|| format!("{text:?} is no revision"))?;

@@ -5,7 +5,7 @@
 
 mod pack;
 
-use crate::{jaxlibs, venv};
+use crate::{folders, venv};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,7 +51,7 @@ enum Platform {
 }
 
 pub(crate) fn test(args: &TestArgs) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     if let Some(folder) = &args.build_only {
         pack::build(&root, folder)?;
         println!(
@@ -64,7 +64,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<()> {
 }
 
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     // What a CPU gives is no result.
     let out = match (&args.out, args.common.platform) {
         (Some(out), _) => out.clone(),

@@ -3,7 +3,7 @@
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::{jaxlibs, ui};
+use crate::{folders, tally};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn numbered(name: &str, number: &str) -> String {
 const INCLUDE_FROM_CMAKE: &str = "../../../include";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let built = match args.runtime {
         true => Some(build(&root)?),
         false => None,
@@ -97,7 +97,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
             .replace("@INCLUDE_FROM_CMAKE@", INCLUDE_FROM_CMAKE);
         write(&prefix.join(folder).join(name), text.as_bytes())?;
     }
-    ui::note(format_args!(
+    tally::note(format_args!(
         "{} headers, {} package files and {} under {}",
         files.len(),
         templates.len(),

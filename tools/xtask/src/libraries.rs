@@ -1,7 +1,7 @@
 //! The Rust libraries that run in JAX, and what the tests need in C and C++ besides the examples.
 
 use crate::cargo::{build_examples, cargo};
-use crate::{jaxlibs, ui, uv};
+use crate::{tally, uv, venv};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,10 +44,15 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     library(root, source, Compiler::C, &flags, &root.join("include"))
 }
 
-/// Compiles a C++ source against upstream's headers of the newest listed jaxlib, which are not written for our warnings.
-pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
-    let newest = jaxlibs::listed().pop().context("no jaxlib is listed")?;
-    let flags = ["-std=c++17", "-O2", "-w"];
+/// Compiles the conformance handlers in C++ against upstream's headers of the newest listed jaxlib, which are not written for
+/// our warnings; with `-DTWIN` the second library.
+pub(crate) fn upstream(root: &Path, define: Option<&str>) -> Result<PathBuf> {
+    let newest = venv::listed().pop().context("no jaxlib is listed")?;
+    let flags: Vec<&str> = ["-std=c++17", "-O2", "-w"]
+        .into_iter()
+        .chain(define)
+        .collect();
+    let source = "tests/fixtures/upstream/conformance.cc";
     library(root, source, Compiler::Cpp, &flags, &uv::headers(&newest)?)
 }
 
@@ -60,7 +65,12 @@ fn library(
 ) -> Result<PathBuf> {
     let folder = root.join("target/xtask/c");
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let out = folder.join(file_name(&source.replace(['/', '.'], "_")));
+    let twin = if flags.contains(&"-DTWIN") {
+        "_twin"
+    } else {
+        ""
+    };
+    let out = folder.join(file_name(&(source.replace(['/', '.'], "_") + twin)));
     let mut command = compiler.command();
     command.args(flags).args(["-shared", "-fPIC", "-I"]);
     command.arg(include).arg(root.join(source)).arg("-o");
@@ -119,6 +129,6 @@ pub(crate) fn run(command: &mut Command, what: &str) -> Result<()> {
     if !status.success() {
         bail!("{what} failed");
     }
-    ui::note(format_args!("{what}: {}", ui::seconds(start.elapsed())));
+    tally::note(format_args!("{what}: {}", tally::seconds(start.elapsed())));
     Ok(())
 }

@@ -3,30 +3,24 @@
 
 mod abi;
 mod bench;
-mod cache;
 mod cargo;
-mod cuda;
 mod demo;
 mod dist;
 mod examples;
 mod expected;
-mod features;
-mod fetch;
+mod folders;
 mod gpu;
 mod headers;
 mod install;
-mod jaxlibs;
 mod libraries;
+mod material;
 mod matrix;
-#[cfg(test)]
-mod oldest_rust;
 mod python;
 mod ship;
 mod showcase;
 mod soak;
 mod tally;
 mod test;
-mod ui;
 mod uv;
 mod venv;
 mod verdicts;
@@ -72,7 +66,7 @@ enum Task {
     /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
     Verdicts(verdicts::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
-    Fetch(fetch::Args),
+    Fetch(material::FetchArgs),
 }
 
 fn main() -> ExitCode {
@@ -91,7 +85,7 @@ fn main() -> ExitCode {
         Task::Showcase(args) => showcase::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Verdicts(args) => verdicts::run(&args),
-        Task::Fetch(args) => fetch::run(&args),
+        Task::Fetch(args) => material::fetch(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

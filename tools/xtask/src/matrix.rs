@@ -8,7 +8,7 @@ use crate::examples::{Built, Language};
 use crate::expected::{Cell, Expected, Runtime};
 use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
-use crate::{jaxlibs, libraries, ui};
+use crate::{folders, libraries, tally};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,11 +42,11 @@ const LIBRARIES: [(&str, &str); 4] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let versions = if args.all {
         venv::published()?
     } else if args.jaxlib.is_empty() && args.host.is_empty() {
-        jaxlibs::listed()
+        venv::listed()
     } else {
         args.jaxlib.clone()
     };
@@ -146,16 +146,12 @@ impl Subjects {
                 ("cpp", native(Language::Cpp)?),
             ])
         };
-        let upstream = |name: &str| {
-            let source = format!("tests/fixtures/upstream/{name}.cc");
-            anyhow::Ok(("upstream", libraries::upstream(root, &source)?))
-        };
         let [mut libraries, mut twins] = [
             named("conformance", "conformance")?,
             named("conformance_twin", "conformance_twin")?,
         ];
-        libraries.push(upstream("conformance")?);
-        twins.push(upstream("conformance_twin")?);
+        libraries.push(("upstream", libraries::upstream(root, None)?));
+        twins.push(("upstream", libraries::upstream(root, Some("-DTWIN"))?));
         Ok(Self {
             libraries,
             legacy: named("legacy", "legacy")?,
@@ -182,12 +178,12 @@ fn columns(root: &Path, runtimes: &[Runtime], subjects: &Subjects) -> Result<Vec
                     let start = Instant::now();
                     let (host, version) = (&runtime.host, &runtime.version);
                     let revision = runtime.revision;
-                    ui::note(format_args!("{host} {version} ({revision}): started"));
+                    tally::note(format_args!("{host} {version} ({revision}): started"));
                     let column = column(root, runtime, subjects);
-                    ui::note(format_args!(
+                    tally::note(format_args!(
                         "{host} {version} ({revision}): {}, {}",
                         column.brief(),
-                        ui::seconds(start.elapsed())
+                        tally::seconds(start.elapsed())
                     ));
                     if let Ok(mut done) = done.lock() {
                         done.insert(index, column);

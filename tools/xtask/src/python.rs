@@ -1,6 +1,6 @@
 //! The Pythons of this machine, from `PATH` and from pyenv.
 
-use crate::jaxlibs;
+use crate::folders;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ impl Python {
 pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
     command.env_remove("PYTHONDONTWRITEBYTECODE").env(
         "PYTHONPYCACHEPREFIX",
-        jaxlibs::root().join("target/pycache"),
+        folders::checkout().join("target/pycache"),
     )
 }
 

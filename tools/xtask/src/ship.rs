@@ -3,7 +3,7 @@
 //! read meanwhile.
 
 use crate::python::{self, Python};
-use crate::{dist, jaxlibs, ui, uv};
+use crate::{dist, folders, tally, uv, venv};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
         "the packages are tried on Linux on x86-64, for which they are made"
     );
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let packages = match args.made {
         true => root.join("target/dist"),
         false => dist::make(&root, false)?,
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         all: args.all,
     };
     if !ship.hides {
-        ui::note("unshare --mount is not allowed here: the checkout stays readable");
+        tally::note("unshare --mount is not allowed here: the checkout stays readable");
     }
     ship.unpack(&packages)?;
     let pythons = python::all()?;
@@ -153,8 +153,8 @@ impl Ship {
         fs::create_dir_all(work)?;
         let mut begun = Instant::now();
         let mut told = |what: &str| {
-            let (minor, took) = (python.minor, ui::seconds(begun.elapsed()));
-            ui::note(format_args!("Python 3.{minor}, {what}: {took}"));
+            let (minor, took) = (python.minor, tally::seconds(begun.elapsed()));
+            tally::note(format_args!("Python 3.{minor}, {what}: {took}"));
             begun = Instant::now();
         };
         let packages = [
@@ -316,7 +316,7 @@ impl Ship {
 /// The oldest and the newest listed jaxlib that a Python can have.
 fn ends(python: &Python) -> Result<Vec<String>> {
     let published = uv::published(python)?;
-    let mut listed = jaxlibs::listed();
+    let mut listed = venv::listed();
     listed.retain(|version| published.contains(version));
     let oldest_and_newest = listed.first().into_iter().chain(listed.last());
     let mut ends: Vec<String> = oldest_and_newest.cloned().collect();

@@ -5,7 +5,7 @@
 use crate::cargo::cargo;
 use crate::python::{self, Python};
 use crate::tally::{self, Log, Outcome, Tally};
-use crate::{jaxlibs, libraries, matrix, uv, venv};
+use crate::{folders, libraries, matrix, uv, venv};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     } else if args.quick {
         chosen.truncate(QUICK);
     }
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let target = root.join("target/showcase");
     let place = Place {
         cli: libraries::build_cli(&root)?,

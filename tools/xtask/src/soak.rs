@@ -2,7 +2,7 @@
 //! goes on.
 
 use crate::cargo::cargo;
-use crate::jaxlibs;
+use crate::folders;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +28,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let mut known: Vec<String> = vec![];
     for entry in std::fs::read_dir(root.join("tools/fuzz/corpus")).context("tools/fuzz/corpus")? {
         known.push(entry?.file_name().to_string_lossy().into_owned());

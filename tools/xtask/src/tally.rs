@@ -1,8 +1,8 @@
 //! Steps side by side: each is timed, what it skips is listed, and its output is shown if it fails.
 
-use crate::ui;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -144,16 +144,16 @@ impl Tally {
 
     /// As [`Tally::work`], for work that waits for others or asks for processors itself.
     pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
-        ui::note(format_args!("{name}: started"));
+        note(format_args!("{name}: started"));
         let start = Instant::now();
         let mut log = Log::new();
         let outcome = work(&mut log);
         let took = start.elapsed();
         match &outcome {
-            Ok(_) => println!("== {name}: ok, {}", ui::seconds(took)),
+            Ok(_) => println!("== {name}: ok, {}", seconds(took)),
             Err(error) => println!(
                 "{log}error: {error:#}\n== {name}: FAILED, {}",
-                ui::seconds(took)
+                seconds(took)
             ),
         }
         let mut steps = lock(&self.steps);
@@ -172,9 +172,9 @@ impl Tally {
         let steps = lock(&self.steps);
         let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
         for (name, _, took) in &*steps {
-            println!("{name:width$}  {:>10}", ui::seconds(*took));
+            println!("{name:width$}  {:>10}", seconds(*took));
         }
-        println!("by the clock: {}", ui::seconds(self.start.elapsed()));
+        println!("by the clock: {}", seconds(self.start.elapsed()));
         if !self.passed.is_empty() {
             println!("left out: {} steps that passed before", self.passed.len());
         }
@@ -237,6 +237,21 @@ pub(crate) fn drive(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
         bail!("{of} reported no test");
     }
     Ok(skips)
+}
+
+/// Prints a line of progress, on standard error so that logs stay readable.
+pub(crate) fn note(text: impl Display) {
+    eprintln!("   {text}");
+}
+
+/// Seconds, for a reader.
+pub(crate) fn seconds(duration: Duration) -> String {
+    let whole = duration.as_secs();
+    if whole < 100 {
+        format!("{:.1} s", duration.as_secs_f64())
+    } else {
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,13 @@
 
 mod binaries;
 mod jax;
-mod material;
 
-use crate::cargo::{build_examples, cargo};
+use crate::cargo::{build_examples, cargo, metadata};
 use crate::examples::Built;
-use crate::tally::{self, Tally};
-use crate::{cuda, features, gpu, jaxlibs, libraries, matrix, python};
+use crate::material::Material;
+use crate::tally::{self, Log, Outcome, Tally};
+use crate::{folders, gpu, libraries, matrix, python, uv};
 use anyhow::{Context, Result};
-use material::Material;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -40,7 +39,7 @@ struct Shared {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = &jaxlibs::root();
+    let root = &folders::checkout();
     let shared = &Shared::default();
     let tally = match args.jaxlib.is_empty() {
         true => Tally::noting(root, args.all),
@@ -87,7 +86,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     });
     if all {
         old_python(root, tally);
-        tally.work("features", |log| features::check(root, log));
+        tally.work("features", |log| each_feature_alone(root, log));
         let mut doc = cargo(root);
         doc.args(["doc", "--quiet", "--workspace", "--no-deps"]);
         doc.env("RUSTDOCFLAGS", "-D warnings");
@@ -130,10 +129,10 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     optimised
         .args(["test", "--release", "--no-fail-fast"])
         .args(["-p", "xla-ffi-benches", "-p", "xla-ffi-benches-embedded"])
-        .args(["--test", "allocations", "--test", "embedded"]);
+        .args(["--test", "allocations", "--lib"]);
     tally.step("optimised tests", &mut optimised);
     shared.material.wait();
-    if cuda::at_hand().is_none() {
+    if uv::nvcc_at_hand().is_none() {
         tally.work("GPU dry run", |_| {
             Ok(vec!["GPU dry run: no nvcc".to_owned()])
         });
@@ -171,6 +170,26 @@ fn old_python(root: &Path, tally: &Tally) {
             .arg(root.join("python"));
         tally::run(NAME, &mut command, log)
     });
+}
+
+/// Compiles each package that has features, with none and with each alone: users turn on one, the workspace's own builds all of them. Tests stay out: their own dependencies
+/// would turn features on.
+fn each_feature_alone(root: &Path, log: &mut Log) -> Outcome {
+    for package in metadata(root)?.packages {
+        let features = package.features.keys().filter(|name| *name != "default");
+        let features: Vec<&str> = features.map(String::as_str).collect();
+        if features.is_empty() {
+            continue;
+        }
+        for feature in [&[""], &*features].concat() {
+            let mut command = cargo(root);
+            command.args(["check", "--quiet", "--package", &package.name]);
+            command.args(["--no-default-features", "--features", feature]);
+            let of = format!("{} with feature {feature:?} alone", package.name);
+            tally::run(&of, &mut command, log)?;
+        }
+    }
+    Ok(vec![])
 }
 
 /// Every order in which threads can meet at our locks and atomics. The flag would rebuild everything, so loom has a

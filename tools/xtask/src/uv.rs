@@ -3,15 +3,14 @@
 //! uv is itself a package, which pip installs into the cache. It installs for the interpreters of this machine and never
 //! downloads one.
 
-use crate::cache;
-use crate::jaxlibs;
+use crate::folders;
 use crate::python::{self, Python};
-use crate::ui;
-use crate::venv::Venv;
+use crate::tally;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_abi::declared::parse_version;
 
 const UV: &str = "uv==0.13.9";
 
@@ -44,8 +43,8 @@ fn uv() -> Result<(PathBuf, PathBuf)> {
         let own = place.join("pip/bin/python");
         if own.exists() { own } else { base.clone() }
     };
-    let place = cache::once("tools/uv-0.13.9", "bin/uv", |place| {
-        ui::note("installing uv");
+    let place = folders::once("tools/uv-0.13.9", "bin/uv", |place| {
+        tally::note("installing uv");
         // An environment has a pip of its own, which a distribution's Python may lack.
         let mut venv = Python::command(&base);
         let _ = venv.args(["-m", "venv"]).arg(place.join("pip")).output();
@@ -67,7 +66,7 @@ pub(crate) fn command() -> Result<Command> {
     let (place, pip) = uv()?;
     let mut command = Python::command(&place.join("bin/uv"));
     command
-        .env("UV_CACHE_DIR", cache::root()?.join("packages"))
+        .env("UV_CACHE_DIR", folders::cache()?.join("packages"))
         .env("UV_INDEX_STRATEGY", "unsafe-best-match")
         .args(["--no-python-downloads", "--no-progress"]);
     let mut list = Python::command(&pip);
@@ -120,7 +119,7 @@ pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str
     let mut uv = command()?;
     let names = requirements.iter().filter(|name| !name.starts_with("--"));
     let named = names.copied().collect::<Vec<_>>().join(" ");
-    ui::note(format_args!("installing {named}"));
+    tally::note(format_args!("installing {named}"));
     uv.args(["pip", "install", "--no-build", "--python"])
         .arg(python)
         .args(requirements);
@@ -138,19 +137,15 @@ pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str
     Ok(())
 }
 
-/// A folder of the cache with packages for the interpreter of an environment. It holds `file`.
-pub(crate) fn beside(venv: &Venv, requirements: &[&str], file: &str) -> Result<PathBuf> {
-    folder(&venv.base()?, requirements, file)
-}
-
-fn folder(python: &Python, requirements: &[&str], file: &str) -> Result<PathBuf> {
+/// A folder of the cache with packages for an interpreter. It holds `file`.
+pub(crate) fn folder(python: &Python, requirements: &[&str], file: &str) -> Result<PathBuf> {
     let names = requirements.iter().filter(|name| !name.starts_with("--"));
     let name = names
         .map(|name| name.replace("==", "-"))
         .collect::<Vec<_>>()
         .join("-");
     let minor = python.minor;
-    cache::once(&format!("tools/cp3{minor}-{name}"), file, |place| {
+    folders::once(&format!("tools/cp3{minor}-{name}"), file, |place| {
         install(&python.exe, Some(place), requirements)
     })
 }
@@ -160,13 +155,22 @@ pub(crate) fn file(requirement: &str, path: &str) -> Result<PathBuf> {
     Ok(folder(&python::all()?[0], &[requirement, "--no-deps"], path)?.join(path))
 }
 
+/// A jaxlib version as numbers, for comparing: `0.9.0.1` is `[0, 9, 0, 1]`.
+pub(crate) fn version_numbers(version: &str) -> Result<Vec<u32>> {
+    parse_version(version)
+        .filter(|numbers| numbers.len() <= 4)
+        .with_context(|| {
+            format!("{version:?} is no jaxlib version: expected something like 0.12.0")
+        })
+}
+
 /// The folder with the header files of one jaxlib: the include path of a compiler.
 ///
 /// Its parent, `CACHE/include`, is what `XLA_FFI_JAXLIB_HEADERS` names.
 pub(crate) fn headers(version: &str) -> Result<PathBuf> {
-    jaxlibs::parts(version)?;
+    version_numbers(version)?;
     let name = format!("include/{version}");
-    cache::once(&name, "xla/ffi/api/c_api.h", |place| {
+    folders::once(&name, "xla/ffi/api/c_api.h", |place| {
         let whole = place.join("whole");
         let requirement = format!("jaxlib=={version}");
         let mut last = None;
@@ -219,7 +223,7 @@ pub(crate) fn go() -> Result<PathBuf> {
 }
 
 /// nvcc, made of NVIDIA's wheels, if `fetch` is set or it is in the cache already.
-pub(crate) fn nvcc(fetch: bool) -> Result<Option<PathBuf>> {
+fn nvcc_of_wheels(fetch: bool) -> Result<Option<PathBuf>> {
     // One release: older drivers refuse the PTX of a newer one.
     const WHEELS: [&str; 6] = [
         "nvidia-cuda-nvcc==13.0.88",
@@ -231,10 +235,10 @@ pub(crate) fn nvcc(fetch: bool) -> Result<Option<PathBuf>> {
     ];
     let (name, program) = ("tools/cuda-13.0.88", "nvidia/cu13/bin/nvcc");
     let place = match fetch {
-        true => Some(cache::once(name, program, |place| {
+        true => Some(folders::once(name, program, |place| {
             install(&python::all()?[0].exe, Some(place), &WHEELS)
         })?),
-        false => cache::find(name, program),
+        false => folders::find(name, program),
     };
     Ok(place.map(|place| place.join(program)))
 }
@@ -273,6 +277,44 @@ pub(crate) fn published(python: &Python) -> Result<Vec<String>> {
 fn versions(errors: &str) -> Option<Vec<String>> {
     let listed = errors.split("(from versions: ").nth(1)?.split(')').next()?;
     (listed != "none").then(|| listed.split(", ").map(str::to_owned).collect())
+}
+
+/// nvcc: what `XLA_FFI_NVCC` names, that of `CUDA_HOME`, the first on `PATH`, or that of the wheels.
+///
+/// # Errors
+/// The wheels are not available.
+pub(crate) fn nvcc() -> Result<PathBuf> {
+    match installed_nvcc() {
+        Some(nvcc) => Ok(nvcc),
+        None => nvcc_of_wheels(true)?.context("no nvcc"),
+    }
+}
+
+/// The same, unless it would have to be fetched.
+pub(crate) fn nvcc_at_hand() -> Option<PathBuf> {
+    installed_nvcc().or_else(|| nvcc_of_wheels(false).ok()?)
+}
+
+fn installed_nvcc() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(nvcc) = named("XLA_FFI_NVCC") {
+        return Some(nvcc.into());
+    }
+    let home = named("CUDA_HOME").map(|home| Path::new(&home).join("bin"));
+    let path = named("PATH").unwrap_or_default();
+    home.into_iter()
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join("nvcc"))
+        .find(|nvcc| nvcc.is_file())
+}
+
+/// The folder of `libcudart_static.a`, for an nvcc that does not know it itself.
+pub(crate) fn cudart(nvcc: &Path) -> Option<PathBuf> {
+    let root = nvcc.parent()?.parent()?;
+    ["lib64", "lib"]
+        .map(|folder| root.join(folder))
+        .into_iter()
+        .find(|folder| folder.join("libcudart_static.a").is_file())
 }
 
 #[cfg(test)]

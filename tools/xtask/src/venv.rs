@@ -1,11 +1,12 @@
-//! Virtual environments: one per Python and jaxlib, or other framework.
+//! The project's one list of jaxlib releases, which `ffi-sys` has, and virtual environments: one per Python and jaxlib, or
+//! other framework.
 
-use crate::cache;
-use crate::jaxlibs;
+use crate::folders;
 use crate::python::{self, Python};
 use crate::uv::{self, NoWheel};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use xla_ffi_sys::JAXLIBS;
 
 /// The package that an environment is made for.
 pub(crate) const JAXLIB: &str = "jaxlib";
@@ -39,6 +40,11 @@ impl Venv {
             .with_context(|| format!("no Python 3.{}", self.minor))
     }
 
+    /// A folder of the cache with packages for the interpreter. It holds `file`.
+    pub(crate) fn packages(&self, requirements: &[&str], file: &str) -> Result<PathBuf> {
+        uv::folder(&self.base()?, requirements, file)
+    }
+
     /// The tags of the package's wheel, which name the oldest glibc that it runs on.
     pub(crate) fn tags(&self) -> Result<String> {
         let Self {
@@ -53,10 +59,47 @@ impl Venv {
     }
 }
 
+/// Every listed version, oldest first.
+pub(crate) fn listed() -> Vec<String> {
+    JAXLIBS.iter().copied().map(str::to_owned).collect()
+}
+
+/// What a command line asks for: each version as it is, the whole list for `all`.
+pub(crate) fn expand(asked: &[String]) -> Result<Vec<String>> {
+    let mut versions = Vec::new();
+    for version in asked {
+        if version == "all" {
+            versions.extend(listed())
+        } else {
+            versions.push(version.clone())
+        }
+    }
+    Ok(versions)
+}
+
+/// The releases among `versions` that have this ABI, each once, oldest first.
+///
+/// # Errors
+/// A listed one is missing: then the index was not asked, or not understood.
+pub(crate) fn with_abi(mut versions: Vec<String>) -> Result<Vec<String>> {
+    let oldest = uv::version_numbers(xla_ffi_sys::Revision::ALL[0].first_jaxlib())?;
+    // What is no plain release (a candidate, a nightly build) has no numbers.
+    versions.retain(|version| uv::version_numbers(version).is_ok_and(|numbers| numbers >= oldest));
+    versions.sort_by_cached_key(|version| uv::version_numbers(version).unwrap_or_default());
+    versions.dedup();
+    if let Some(missing) = listed().iter().find(|listed| !versions.contains(listed)) {
+        bail!(
+            "the package index does not list jaxlib {missing}, which is listed: \
+             is a Python missing here, or does the index keep a part only?"
+        );
+    }
+    Ok(versions)
+}
+
 /// The newest listed jaxlib that a Python of this machine can install.
 pub(crate) fn newest() -> Result<Venv> {
     let mut last = None;
-    for version in jaxlibs::listed().iter().rev() {
+    for version in listed().iter().rev() {
         match exactly(version) {
             Err(error) if error.is::<NoWheel>() => last = Some(error),
             other => return other,
@@ -71,7 +114,7 @@ pub(crate) fn published() -> Result<Vec<String>> {
     for python in &python::all()? {
         found.extend(uv::published(python)?);
     }
-    jaxlibs::with_abi(found)
+    with_abi(found)
 }
 
 /// An environment with exactly this jaxlib.
@@ -79,13 +122,13 @@ pub(crate) fn published() -> Result<Vec<String>> {
 /// # Errors
 /// [`NoWheel`] if none of the machine's Pythons has a wheel of it.
 pub(crate) fn exactly(version: &str) -> Result<Venv> {
-    jaxlibs::parts(version)?;
+    uv::version_numbers(version)?;
     prepare(python::all()?, JAXLIB, version)
 }
 
 /// An environment with exactly this jaxlib, for one Python, such as `3.12`.
 pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
-    jaxlibs::parts(version)?;
+    uv::version_numbers(version)?;
     let mut pythons = python::all()?;
     pythons.retain(|known| format!("3.{}", known.minor) == python);
     if pythons.is_empty() {
@@ -106,9 +149,9 @@ fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Ven
     const PYTHON: &str = "bin/python";
     let name = |python: &Python| format!("venvs/cp3{}-{package}-{version}", python.minor);
     // An environment that exists goes first: a warm cache needs no index.
-    pythons.sort_by_key(|python| cache::find(&name(python), PYTHON).is_none());
+    pythons.sort_by_key(|python| folders::find(&name(python), PYTHON).is_none());
     for python in &pythons {
-        let made = cache::once(&name(python), PYTHON, |place| {
+        let made = folders::once(&name(python), PYTHON, |place| {
             uv::environment(python, place)?;
             fill(python, &place.join(PYTHON), package, version)
         });
@@ -137,7 +180,7 @@ fn fill(python: &Python, exe: &Path, package: &str, version: &str) -> Result<()>
         return uv::install(exe, None, &[&exact]);
     }
     uv::install(exe, None, &[&exact, "--no-deps"])?;
-    let numbers = jaxlibs::parts(version)?;
+    let numbers = uv::version_numbers(version)?;
     // Later releases of numpy and scipy lack names that these releases of jax use.
     let fitting: &[&str] = match (numbers < vec![0, 13], python.minor) {
         (true, ..14) => &["numpy==2.2.6", "scipy==1.15.3", "ml_dtypes<0.7"],
@@ -157,4 +200,18 @@ fn fill(python: &Python, exe: &Path, package: &str, version: &str) -> Result<()>
     }
     // The wheel of jaxlib exists: callers must not treat this as a missing wheel.
     bail!("no jax fits jaxlib {version} on Python 3.{}", python.minor)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn published_releases_are_those_with_the_abi_in_order() {
+        let mut index = super::listed();
+        index.extend(["0.4.30", "0.9.0.1", "0.4.32", "0.4.32", "0.13.0rc1"].map(str::to_owned));
+        let found = super::with_abi(index).unwrap();
+        assert_eq!(&found[..3], &["0.4.31", "0.4.32", "0.4.33"]);
+        assert!(found.contains(&"0.9.0.1".to_owned()));
+        assert_eq!(found.len(), super::listed().len() + 2);
+        assert!(super::with_abi(vec!["0.4.31".to_owned()]).is_err());
+    }
 }

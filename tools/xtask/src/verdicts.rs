@@ -2,7 +2,7 @@
 //! with which the doctor is compared. It takes half an hour and is run by hand.
 
 use crate::cargo::python_driver;
-use crate::{jaxlibs, python, ui, uv, venv};
+use crate::{folders, python, tally, uv, venv};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let root = jaxlibs::root();
+    let root = folders::checkout();
     let libraries = libraries(&root)?;
     let mut table = if args.jaxlib.is_empty() {
         let jaxlibs = venv::published()?;
@@ -38,10 +38,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for version in &wanted {
         let start = Instant::now();
         let cells = measure(&root, version, &libraries)?;
-        ui::note(format_args!(
+        tally::note(format_args!(
             "jaxlib {version}: {} cells, {}",
             cells.len(),
-            ui::seconds(start.elapsed())
+            tally::seconds(start.elapsed())
         ));
         let at = table.jaxlibs.iter().position(|known| known == version);
         let at = at.with_context(|| format!("the table has no jaxlib {version}: measure all"))?;

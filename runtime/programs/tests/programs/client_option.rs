@@ -6,7 +6,7 @@ use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Options, Program, ValueShape};
 use xla_ffi_runtime::legacy::Function;
 use xla_ffi_runtime::{Bundle, Code, CpuDevice, DType, Runtime, Tensor, Tree, Unwritten};
-use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::plugin;
 
 fn client(test: &str) -> Option<Client> {
     Some(Plugin::load(plugin(test)?).unwrap().client().unwrap())

@@ -1,12 +1,13 @@
 //! What calls on the embedded runtime cost on one thread and beside another one, as a line of JSON: ns a call, the
-//! least of many rounds. `cargo xtask bench` runs it, prints it and knows the limits.
+//! least of many rounds. `cargo xtask bench` runs it, prints it and knows the limits. With a library, the copies of
+//! `tools/benches/jax/calls.rs`, nanoseconds of one prepared call, by handler and number of elements.
 
 use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use xla_ffi::internal::{
-    Attributes, Bundle, CallFrame, DType, PreparedCall, Revision, Runtime, Shape,
+    Attributes, Bundle, CallFrame, DType, PreparedCall, Revision, Runtime, Shape, Stage, Tensor,
 };
 use xla_ffi::sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler, XLA_FFI_Metadata_Extension};
 use xla_ffi_benches_embedded::{KINDS, parts, prepared};
@@ -106,7 +107,33 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
     serde_json::json!({ "prepared": prepared - direct, "build": build, "update": update })
 }
 
+/// The copies of a library, of few and of many elements.
+fn copies(library: &str) -> Result<serde_json::Value, xla_ffi::internal::Error> {
+    let runtime = Runtime::new(Revision::NEWEST);
+    let library = runtime.open(library)?;
+    let mut report = serde_json::Map::new();
+    for (name, operands) in [("copy_1", 1), ("copy_8", 8)] {
+        let handler = library.handler(name, &[(Stage::Execute, name)])?;
+        let executable = handler.instantiate(&Attributes::new())?;
+        for (elements, calls) in [(16_usize, 5_000), (1 << 20, 20)] {
+            let mut call = executable.call();
+            for _ in 0..operands {
+                let x = Tensor::from_slice([elements as i64], &vec![1.0_f32; elements])?;
+                call = call.arg(x).ret(Shape::new(DType::F32, [elements as i64])?);
+            }
+            let mut call = call.prepare()?;
+            let best = least(calls, || call.invoke().expect("it runs"));
+            report.insert(format!("{name}, {elements}"), best.into());
+        }
+    }
+    Ok(serde_json::Value::Object(report))
+}
+
 fn main() {
+    if let Some(library) = std::env::args().nth(1) {
+        println!("{}", copies(&library).expect("it has the copies"));
+        return;
+    }
     let runtime = Runtime::new(Revision::NEWEST);
     let mut report = serde_json::Map::new();
     for kind in KINDS {

@@ -18,8 +18,8 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     let rust = release.join(file_name("xla_ffi_bench_handlers"));
     let mut libraries = vec![format!("rust={}", rust.display())];
     for (column, compiler, source) in [
-        ("c_gcc", "gcc", "scale.c"),
-        ("c_clang", "clang", "scale.c"),
+        ("c_gcc", "gcc", "header.c"),
+        ("c_clang", "clang", "header.c"),
         ("cpp_gcc", "g++", "scale.cc"),
         ("cpp_clang", "clang++", "scale.cc"),
     ] {

@@ -3,13 +3,13 @@
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
-use crate::{cuda, python, uv};
+use crate::{python, uv};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xla_ffi_testing::cuda_driver;
+use xla_ffi_testing::compiler::cuda_driver;
 
 /// The jaxlib whose header the C++ handler of the comparison is built with: old enough for the JAX that
 /// GPU machines have.
@@ -46,7 +46,7 @@ pub(super) fn build(root: &Path, folder: &Path) -> Result<()> {
     let mut pack = Pack {
         root,
         folder,
-        nvcc: cuda::nvcc()?,
+        nvcc: uv::nvcc()?,
         list: String::new(),
     };
     for sub in ["lib", "cpu", "bin"] {
@@ -126,7 +126,7 @@ impl Pack<'_> {
             let file = format!("lib/libcpp_{name}.so");
             let mut nvcc = Command::new(&self.nvcc);
             nvcc.args(NVCC.split(' ')).arg("-I").arg(&include);
-            if let Some(libraries) = cuda::libraries(&self.nvcc) {
+            if let Some(libraries) = uv::cudart(&self.nvcc) {
                 nvcc.arg("-L").arg(libraries);
             }
             nvcc.arg(examples.join(&source)).arg("-o");
@@ -175,7 +175,7 @@ impl Pack<'_> {
 
     /// What stands in for a GPU.
     fn stand_ins(&self) -> Result<()> {
-        let driver = cuda_driver::stand_in(&xla_ffi_testing::target_folder().join("gpu"), "gpu")
+        let driver = cuda_driver(&xla_ffi_testing::target_folder().join("gpu"), "gpu")
             .context("a C++ compiler, for the stand-in of the driver")?;
         self.copy(&driver, "cpu/libcuda.so")?;
         let flags = "-std=c11 -O1 -shared -fPIC -fvisibility=hidden";

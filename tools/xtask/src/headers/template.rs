@@ -1,6 +1,6 @@
 //! The headers as text, from the reflection data of ffi-sys and what stands beside it in the source.
 
-use super::source::Entries;
+use super::Entries;
 use std::fmt::Write;
 use xla_ffi_abi::declared::EDITIONS;
 use xla_ffi_abi::model::{Abi, Header};

@@ -1,7 +1,7 @@
 //! Test programs: built by one cargo, run side by side, each test of a program after the other.
 
-use super::material::Material;
 use crate::cargo::cargo;
+use crate::material::Material;
 use crate::tally::{self, Log, Outcome, Tally};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The integration tests that run without `--all`, besides the unit tests: each covers one part of the project in little
 /// time. `TARGET::MODULE` is one module of a test program of the root package.
-const PLAIN: [&str; 14] = [
+const PLAIN: [&str; 15] = [
     "rust_api",
     "executor",
     "async_crates",
@@ -20,7 +20,8 @@ const PLAIN: [&str; 14] = [
     "misuse",
     "inspect",
     "run",
-    "book::readme",
+    "book",
+    "c::context",
     "c::examples",
     "c::functions",
     "examples",
@@ -45,7 +46,7 @@ const LONG: [&str; 17] = [
     "xla-ffi-tests cpp::programs",
     "xla-ffi-tests cpp::install",
     "xla-ffi-tests pjrt::behaviours",
-    "xla-ffi-tests pjrt::conformance",
+    "xla-ffi-tests pjrt",
     "xla-ffi-tests languages::build_errors",
     "xla-ffi-cli run",
     "xla-ffi-abi mutations",

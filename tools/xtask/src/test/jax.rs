@@ -6,7 +6,7 @@ use crate::examples::Built;
 use crate::tally::{self, Log, Outcome, Tally};
 use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
-use crate::{jaxlibs, libraries, matrix, ui};
+use crate::{libraries, matrix};
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const PLAIN: [&str; 5] = [
 /// The other drivers, which run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
 const OTHERS: [&str; 13] = [
     CHECK,
-    "declared.py",
+    "self_describing.py",
     "exports.py",
     "models.py",
     "inline.py",
@@ -60,8 +60,8 @@ const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
 
 /// Every driver on each of these jaxlibs, and nothing else.
 pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Result<()> {
-    let versions = jaxlibs::expand(&args.jaxlib)?;
-    ui::note(format_args!(
+    let versions = venv::expand(&args.jaxlib)?;
+    tally::note(format_args!(
         "the drivers alone, on {}",
         versions.join(", ")
     ));
@@ -117,7 +117,7 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
             tally,
         );
     };
-    let listed = jaxlibs::listed();
+    let listed = venv::listed();
     let (oldest, newest_jaxlib) = (&listed[0], &listed[listed.len() - 1]);
     let drivers = PLAIN.into_iter().chain(OTHERS);
     std::thread::scope(|scope| {

@@ -1,9 +1,8 @@
-//! What the tests read that is not in the checkout.
+//! What the tests read that is not in the checkout, and `cargo xtask fetch`, which fills the cache with it.
 
-use crate::cache;
 use crate::tally::Log;
 use crate::venv::{self, Venv};
-use crate::{cuda, uv};
+use crate::{folders, uv};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,8 +10,8 @@ use xla_ffi_sys::JAXLIBS;
 
 /// What the tests read that is not in the checkout.
 #[derive(Debug, Default)]
-pub(super) struct Material {
-    pub(super) venv: Option<Venv>,
+pub(crate) struct Material {
+    pub(crate) venv: Option<Venv>,
     /// Where it lies, as the tests ask for it.
     variables: Vec<(&'static str, PathBuf)>,
 }
@@ -22,12 +21,12 @@ const EXPORT: &str = "XLA_FFI_EXPORT_PACKAGES";
 
 impl Material {
     /// Fetches what the plain tests need, or `all`. What is in the cache needs no network.
-    pub(super) fn fetch(all: bool, log: &mut Log) -> Result<Self> {
+    pub(crate) fn fetch(all: bool, log: &mut Log) -> Result<Self> {
         let venv = venv::newest()?;
         log.push_str(&format!("JAX tests use {venv}\n"));
         uv::headers(JAXLIBS.last().context("no jaxlib is listed")?)?;
         let mut variables = vec![
-            ("XLA_FFI_JAXLIB_HEADERS", cache::root()?.join("include")),
+            ("XLA_FFI_JAXLIB_HEADERS", folders::cache()?.join("include")),
             ("LIBCLANG_PATH", uv::libclang()?),
             ("XLA_FFI_PYTHON", venv.python.clone()),
         ];
@@ -36,18 +35,18 @@ impl Material {
             Ok(path) => variables.push((variable, path)),
             Err(error) => log.push_str(&format!("no {variable}: {error:#}\n")),
         };
-        optional(EXPORT, uv::beside(&venv, &uv::FOR_EXPORT, "absl"));
+        optional(EXPORT, venv.packages(&uv::FOR_EXPORT, "absl"));
         if all {
             let before = xla_ffi_abi::declared::Edition::BEFORE_R0.last_jaxlib;
             let witnesses = xla_ffi_abi::declared::witnesses(&JAXLIBS);
             for version in before.into_iter().chain(witnesses) {
                 uv::headers(version)?;
             }
-            optional("XLA_FFI_NVCC", cuda::nvcc());
+            optional("XLA_FFI_NVCC", uv::nvcc());
             optional("XLA_FFI_PJRT_PLUGIN", uv::pjrt_plugin());
             optional("XLA_FFI_ZIG", uv::zig());
             optional("XLA_FFI_GO", uv::go());
-            let checkers = uv::beside(&venv, &uv::CHECKERS, "mypy");
+            let checkers = venv.packages(&uv::CHECKERS, "mypy");
             optional("XLA_FFI_TYPE_CHECKERS", checkers);
             let oldest = venv::exactly(JAXLIBS[0]);
             optional("XLA_FFI_OLDEST_PYTHON", oldest.map(|venv| venv.python));
@@ -62,7 +61,7 @@ impl Material {
     }
 
     /// Names what a driver on an older jaxlib needs.
-    pub(super) fn for_older(&self, command: &mut Command) {
+    pub(crate) fn for_older(&self, command: &mut Command) {
         command.envs(
             self.variables
                 .iter()
@@ -72,7 +71,7 @@ impl Material {
     }
 
     /// Names it in a command's environment.
-    pub(super) fn name_in(&self, command: &mut Command) {
+    pub(crate) fn name_in(&self, command: &mut Command) {
         command.envs(self.variables.iter().cloned());
     }
 }
@@ -89,4 +88,49 @@ fn with_cmake() -> Option<Result<PathBuf>> {
         let folders = std::env::split_paths(&path).chain(folder);
         Ok(std::env::join_paths(folders)?.into())
     }))
+}
+
+/// Command line of `fetch`.
+#[derive(clap::Args)]
+pub(crate) struct FetchArgs {
+    /// Headers of these jaxlibs, `all` for the whole list.
+    #[arg(long, value_name = "X.Y.Z")]
+    headers: Vec<String>,
+    /// Environments with these jaxlibs, `all` for the whole list, `newest` for the one that tests use.
+    #[arg(long, value_name = "X.Y.Z")]
+    venv: Vec<String>,
+    /// libclang.
+    #[arg(long)]
+    libclang: bool,
+    /// The PJRT plugin that tests run.
+    #[arg(long)]
+    pjrt: bool,
+    /// nvcc, which compiles the GPU examples without a GPU.
+    #[arg(long)]
+    nvcc: bool,
+}
+
+/// `cargo xtask fetch`: fills the cache ahead of time, and prints where things are.
+pub(crate) fn fetch(args: &FetchArgs) -> Result<()> {
+    println!("cache: {}", folders::cache()?.display());
+    for version in venv::expand(&args.headers)? {
+        println!("headers {version}: {}", uv::headers(&version)?.display());
+    }
+    if args.libclang {
+        println!("libclang: {}", uv::libclang()?.display());
+    }
+    if args.pjrt {
+        println!("PJRT plugin: {}", uv::pjrt_plugin()?.display());
+    }
+    if args.nvcc {
+        println!("nvcc: {}", uv::nvcc()?.display());
+    }
+    for version in venv::expand(&args.venv)? {
+        let venv = match version.as_str() {
+            "newest" => venv::newest()?,
+            version => venv::exactly(version)?,
+        };
+        println!("{venv}: {}", venv.python.display());
+    }
+    Ok(())
 }

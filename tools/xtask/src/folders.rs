@@ -1,4 +1,4 @@
-//! The cache folder of the user, outside the checkout: packages, environments and headers.
+//! The checkout, and the cache folder of the user outside of it: packages, environments and headers.
 //!
 //! | folder | content |
 //! |---|---|
@@ -18,8 +18,14 @@ const MOVED_BY: &str = "XLA_FFI_CACHE";
 /// File in a folder that was made completely.
 const COMPLETE: &str = ".complete";
 
+/// The checkout.
+pub(crate) fn checkout() -> PathBuf {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).map(PathBuf::from).unwrap_or(own)
+}
+
 /// The cache folder.
-pub(crate) fn root() -> Result<PathBuf> {
+pub(crate) fn cache() -> Result<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(moved) = named(MOVED_BY) {
         return Ok(std::path::absolute(moved)?);
@@ -34,7 +40,7 @@ pub(crate) fn root() -> Result<PathBuf> {
 
 /// Returns the folder `name` of the cache if it was made completely and still holds `file`.
 pub(crate) fn find(name: &str, file: &str) -> Option<PathBuf> {
-    let place = root().ok()?.join(name);
+    let place = cache().ok()?.join(name);
     (place.join(COMPLETE).is_file() && place.join(file).exists()).then_some(place)
 }
 
@@ -50,7 +56,7 @@ pub(crate) fn once(
     if let Some(place) = find(name, file) {
         return Ok(place);
     }
-    let root = root()?;
+    let root = cache()?;
     let advice = || {
         let root = root.display();
         format!("cannot write to {root}: free some space, or set {MOVED_BY} to another folder")
@@ -59,7 +65,7 @@ pub(crate) fn once(
     fs::create_dir_all(&locks).with_context(advice)?;
     let lock = File::create(locks.join(name.replace('/', "-"))).with_context(advice)?;
     if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        crate::ui::note(format_args!("waiting for another xtask to prepare {name}"));
+        crate::tally::note(format_args!("waiting for another xtask to prepare {name}"));
     }
     lock.lock().with_context(advice)?;
     if let Some(place) = find(name, file) {

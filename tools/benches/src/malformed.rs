@@ -4,10 +4,9 @@
 mod agreement;
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod cases;
-#[macro_use]
-mod exported;
 mod frame;
 mod handlers;
+#[macro_use]
 mod host;
 
 use agreement::{Checks, Handler};
@@ -19,14 +18,14 @@ use std::process::Command;
 use xla_ffi_testing::compiler::{compiler, file_name};
 use xla_ffi_testing::{once, root, target_folder};
 
-exported!("spoilt__");
+exported!("malformed__");
 
 /// One of the benchmark's sources as a library; `None`, told, where there is no compiler.
 fn open(source: &str, test: &str) -> Option<Library> {
     let is_cpp = source.ends_with(".cc");
     let include = root().join("include");
     let path = root().join("tools/benches/c").join(source);
-    let folder = target_folder().join("tmp/spoilt");
+    let folder = target_folder().join("tmp/malformed");
     std::fs::create_dir_all(&folder).expect("the target folder");
     let out = folder.join(file_name(&source.replace('.', "_")));
     let mut command = Command::new(compiler(is_cpp, test)?);
@@ -46,7 +45,7 @@ fn symbol<T: Copy>(library: &Library, name: &str) -> T {
 
 /// The handlers of operands and attributes in any number: Rust's, C's and C++'s.
 fn of_many(name: &str, test: &str) -> Option<[(&'static str, Call); 3]> {
-    let [Some(c), Some(cpp)] = ["scale.c", "scale.cc"].map(|source| open(source, test)) else {
+    let [Some(c), Some(cpp)] = ["header.c", "scale.cc"].map(|source| open(source, test)) else {
         return None;
     };
     // They stay loaded.
@@ -168,6 +167,6 @@ fn the_same_frames_are_refused_with_the_same_codes() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{frames} spoilt frames");
-    assert!(frames > 500, "only {frames} spoilt frames");
+    println!("{frames} malformed frames");
+    assert!(frames > 500, "only {frames} malformed frames");
 }

@@ -1,9 +1,12 @@
-// As loops.c, in C++; and loops of which ranges throw.
+// The loop of threads.c in C++, loops of which ranges throw, and handlers of the C headers in C++ that throw: tests/c/threads.rs
+// calls them.
 #include <atomic>
 #include <stdexcept>
 #include <string>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/handler.h"
+#include "xla_ffi/legacy.h"
 
 namespace ffi = xla::ffi;
 
@@ -36,7 +39,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cover, Cover,
                                   .Attr<int64_t>("grain"));
 
 // Every range from `first` on throws; y is how many ranges were still at work when that came out.
-static ffi::Error Throw(ffi::ThreadPool pool, ffi::ResultBufferR0<ffi::S64> y, int64_t first) {
+static ffi::Error RangesThrow(ffi::ThreadPool pool, ffi::ResultBufferR0<ffi::S64> y, int64_t first) {
   std::atomic<int64_t> inside{0};
   std::string said;
   try {
@@ -54,8 +57,28 @@ static ffi::Error Throw(ffi::ThreadPool pool, ffi::ResultBufferR0<ffi::S64> y, i
   *y->typed_data() = inside;
   return said.empty() ? ffi::Error::Success() : ffi::Error::Internal(said);
 }
-XLA_FFI_DEFINE_HANDLER_SYMBOL(throws, Throw,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ranges_throw, RangesThrow,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::ThreadPool>()
                                   .Ret<ffi::BufferR0<ffi::S64>>("y")
                                   .Attr<int64_t>("first"));
+
+// What a handler of the C headers throws: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 that there is no memory, 5 an exception before
+// xffi_decoded.
+static XLA_FFI_Error* Throw(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
+  const int32_t what = xffi_attr_i32(call, "what");
+  if (what == 5) throw std::runtime_error("early");
+  if (XLA_FFI_Error* error = xffi_decoded(call)) return error;
+  *static_cast<int32_t*>(y.data) = 7;
+  if (what == 1) throw std::runtime_error("too " + std::string("bad"));
+  if (what == 2) throw 1;
+  if (what == 3) throw "words";
+  if (what == 4) throw std::bad_alloc();
+  return nullptr;
+}
+XFFI_HANDLER(throws, Throw);
+
+// A function of the original custom calls that throws the same.
+static void Legacy(void*, const void**) { throw "words"; }
+XFFI_ADAPT_CPU(words_legacy, Legacy);
