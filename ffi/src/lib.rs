@@ -50,7 +50,7 @@
 #[cfg(panic = "abort")]
 compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
 
-// From the top down: a module uses those below it, never one above (tests/architecture).
+// From the top down: a module uses those below it, never one above (tests/book/architecture.rs).
 #[cfg(feature = "internal")]
 pub mod internal;
 

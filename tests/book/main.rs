@@ -1,6 +1,7 @@
-//! The README shows code that is tested: its handler is the one in `examples/02_rms_norm.rs`,
+//! The README shows code that is tested: its handler is the one in `examples/rms_norm.rs`,
 //! in a library of its own. Links of the pages lead somewhere. What `docs/stability.md` promises is kept.
 
+mod architecture;
 mod stability;
 
 use std::collections::BTreeSet;
@@ -20,14 +21,14 @@ fn block<'a>(text: &'a str, language: &str) -> &'a str {
 
 #[test]
 fn the_handler_is_the_example() {
-    let example = read("examples/02_rms_norm.rs");
+    let example = read("examples/rms_norm.rs");
     let region = example
         .split("// [handler]\n")
         .nth(1)
         .expect("the marked region");
     // The first screen leaves the gradient's handler away.
     let library = "xla_ffi::library! { rms_norm, rms_norm_backward }\n";
-    let comment = "// The handler behind its gradient stands in examples/02_rms_norm.rs.\n";
+    let comment = "// The handler behind its gradient stands in examples/rms_norm.rs.\n";
     assert_eq!(
         block(&read("README.md"), "rust"),
         format!("{region}\n{comment}{library}")

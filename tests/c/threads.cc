@@ -6,7 +6,7 @@
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/handler.h"
-#include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy/adapt.h"
 
 namespace ffi = xla::ffi;
 

@@ -245,8 +245,8 @@ fn adapted_functions() {
     let runtime = Runtime::new(Revision::R7);
     let mut paths = vec![rust_examples().join("liblegacy.so")];
     for (file, compiler) in [
-        ("lib11_legacy.so", option_env!("C_COMPILER")),
-        ("lib11_legacy_cpp.so", option_env!("CPP_COMPILER")),
+        ("liblegacy.so", option_env!("C_COMPILER")),
+        ("liblegacy_cpp.so", option_env!("CPP_COMPILER")),
     ] {
         paths.extend(c_example(test, file, compiler));
     }

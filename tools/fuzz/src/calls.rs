@@ -1,8 +1,8 @@
 //! Calls: shape contracts, shapes in opaque bytes, recorded calls.
 
 use std::ffi::c_void;
-use xla_ffi_legacy::ShapeProto;
 use xla_ffi_contract::Contract;
+use xla_ffi_legacy::ShapeProto;
 use xla_ffi_record::{Call, Data, Operand, Recorded};
 
 /// What the attribute `k` is.

@@ -1,5 +1,5 @@
 //! The folders of `xla-ffi` and of the runtime form layers: each uses those below it, never one above.
-//! `cargo test --test architecture -- --nocapture` lists who uses whom; docs/architecture.md says what each is.
+//! `cargo test --test book architecture -- --nocapture` lists who uses whom; docs/architecture.md says what each is.
 
 use std::collections::BTreeSet;
 use std::fs;
