@@ -291,7 +291,7 @@ impl From<UserData> for Arc<xla_ffi_runtime::UserData> {
 }
 
 /// Registers a handler that is linked into the program, for
-/// [`Runtime::register_static`](super::Runtime::register_static): its name and platform for custom
+/// [`Runtime::register_static`]: its name and platform for custom
 /// calls, and the function or the type with its stages.
 ///
 /// ```

@@ -46,7 +46,7 @@ pub use target::{Shapes, register};
 /// The function is a handler, which stays safe code: what it returns, and its panics, go into the
 /// status; where the convention has none, to standard error. Calls carry no sizes, so they are
 /// declared: element types and dimensions of all operands, or `shapes = unsafe FUNCTION` from the opaque
-/// bytes to [`Shapes`](crate::Shapes), which vouches that no operand has fewer elements. A program that calls the target with other sizes than declared
+/// bytes to [`Shapes`], which vouches that no operand has fewer elements. A program that calls the target with other sizes than declared
 /// breaks its memory, as with every target of these conventions. For several results the function of
 /// the CPU forms gets the array of pointers that today's XLA gives.
 ///
@@ -60,9 +60,9 @@ pub use target::{Shapes, register};
 /// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer an operand and one for the result, a tuple's to an array of its elements' | every node: operands' tuples are read, results' are written |
 ///
 /// An array that would lie at null or at an odd address is an error. Device targets by roots name a
-/// `static` [`Staging`](crate::Staging): `pool = TUPLES`. It writes the tuples of the result behind what the
+/// `static` [`Staging`]: `pool = TUPLES`. It writes the tuples of the result behind what the
 /// handler put on the stream, and finds the leaves of operands whose nodes are null by
-/// [`Device::resolve`](crate::Device::resolve). With `shapes = unsafe FUNCTION` the tuples are told by
+/// [`Device::resolve`]. With `shapes = unsafe FUNCTION` the tuples are told by
 /// `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
 ///
 /// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
