@@ -7,7 +7,7 @@
 //! | 12– | sections |
 //!
 //! A section is four letters ([`Kind`]), the length of its content as `u64`, the content, and the CRC-32 of
-//! all that as `u32`; numbers are little-endian. `CALL` comes first: JSON, the [`Call`](crate::Call). Then
+//! all that as `u32`; numbers are little-endian. `CALL` comes first: JSON, the [`Call`]. Then
 //! an `ARGS` for each argument whose bytes are kept: its index as `u64`, then the bytes. All of this is
 //! written before the handler runs. `STAT` follows when the handler asks for the state that an
 //! instantiation left: JSON, a [`State`](crate::State). When the call is over a `RETS` comes for each

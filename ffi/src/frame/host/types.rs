@@ -127,41 +127,6 @@ fn taken_number(name: &str, refusal: &str) -> Option<i64> {
         .filter(|id| *id > 0)
 }
 
-#[cfg(test)]
-#[cfg(test)]
-mod tests {
-    use super::taken_number;
-
-    #[test]
-    fn a_refusal_tells_the_number_of_a_name() {
-        // The words of 0.6.2 and later, of 0.4.31 to 0.5.3, and of the embedded runtime.
-        let taken = |text| taken_number("a::B", text);
-        assert_eq!(
-            taken("Type name a::B already registered with type id 12"),
-            Some(12)
-        );
-        assert_eq!(
-            taken("Type id 7 already registered for type name a::B"),
-            Some(7)
-        );
-        assert_eq!(
-            taken("Type_Register: Type name a::B already registered with type id 3 vs 4)"),
-            Some(3)
-        );
-        for other in [
-            "Type name a::Bc already registered with type id 12",
-            "Type id 7 already registered for type name a::Bc",
-            "Type id 7 already registered for type name ba::B",
-            "Type name a::B already registered with type id 0",
-            "Type name a::B already registered with type id ",
-            "Type name a::B already registered with type id 99999999999999999999",
-            "no",
-        ] {
-            assert_eq!(taken(other), None, "{other}");
-        }
-    }
-}
-
 impl Host {
     /// Fails where there is no state: r0 has the functions, but they crash.
     pub(crate) fn needs_state(self) -> Result<()> {
@@ -294,5 +259,39 @@ impl Host {
         // SAFETY: the struct is the same in every revision.
         unsafe { self.call(Slot::InvokeContextGet, Feature::UserData, &mut args) }?;
         Ok(args.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::taken_number;
+
+    #[test]
+    fn a_refusal_tells_the_number_of_a_name() {
+        // The words of 0.6.2 and later, of 0.4.31 to 0.5.3, and of the embedded runtime.
+        let taken = |text| taken_number("a::B", text);
+        assert_eq!(
+            taken("Type name a::B already registered with type id 12"),
+            Some(12)
+        );
+        assert_eq!(
+            taken("Type id 7 already registered for type name a::B"),
+            Some(7)
+        );
+        assert_eq!(
+            taken("Type_Register: Type name a::B already registered with type id 3 vs 4)"),
+            Some(3)
+        );
+        for other in [
+            "Type name a::Bc already registered with type id 12",
+            "Type id 7 already registered for type name a::Bc",
+            "Type id 7 already registered for type name ba::B",
+            "Type name a::B already registered with type id 0",
+            "Type name a::B already registered with type id ",
+            "Type name a::B already registered with type id 99999999999999999999",
+            "no",
+        ] {
+            assert_eq!(taken(other), None, "{other}");
+        }
     }
 }
