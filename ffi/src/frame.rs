@@ -58,8 +58,7 @@ pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 ///
 /// #[xla_ffi::handler]
 /// fn summary(_x: Buffer<f32>, summary: Summary, mut y: Out<i64, 1>) -> Result<()> {
-///     y.copy_from(&[summary.0 as i64, summary.1 as i64, summary.2.into()])?;
-///     Ok(())
+///     y.copy_from(&[summary.0 as i64, summary.1 as i64, summary.2.into()])
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

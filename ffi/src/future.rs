@@ -14,8 +14,6 @@ pub(crate) mod outlives;
 pub(crate) mod split;
 pub(crate) mod task;
 
-use std::marker::PhantomData;
-
 use crate::error::Result;
 use crate::error::problems::Problems;
 use crate::frame::Frame;
@@ -25,42 +23,13 @@ use crate::param::bind::At;
 use crate::param::bind::Bind;
 use xla_ffi_sys::Revision;
 
-/// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)
-/// returning it waits for the completion instead.
-///
-/// ```
-/// use xla_ffi::{Future, Later, prelude::*};
-///
-/// #[xla_ffi::handler]
-/// fn unlucky(later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise(());
-///     std::thread::spawn(move || promise.complete(Err(Error::unavailable("not today"))));
-///     Ok(future)
-/// }
-///
-/// # use xla_ffi::internal;
-/// let error = internal::call::<unlucky>("{}")?.run().unwrap_err();
-/// assert_eq!(error.message(), "not today");
-/// # Ok::<(), internal::Error>(())
-/// ```
-///
-/// It only says so: a handler that has made a promise is under way whatever it returns. An error
-/// that it returns after that reaches the host when the promise is completed or dropped, in the
-/// place of the promise's own outcome.
-#[derive(Debug)]
-#[must_use = "return it from the handler"]
-pub struct Future {
-    // Belongs to its call, so to its thread.
-    _here: PhantomData<*const ()>,
-}
-
 /// Operands that can outlive the handler: what their data pointers name stays until the call is
 /// completed, everything else is copied. [`Buffer`](crate::Buffer), [`Out`](crate::Out),
 /// [`InOut`](crate::InOut), [`AnyBuffer`](crate::AnyBuffer) and [`AnyOut`](crate::AnyOut) implement
 /// it, and tuples of up to eight.
 ///
 /// ```
-/// use xla_ffi::{Detach, Frame, Future, Kept, Later, prelude::*};
+/// use xla_ffi::{Detach, Frame, Kept, Later, prelude::*};
 ///
 /// /// A matrix and the vector that it is applied to.
 /// struct Product<'f> {
@@ -91,16 +60,15 @@ pub struct Future {
 /// }
 ///
 /// #[xla_ffi::handler(shape = "n m, m -> n")]
-/// fn apply(matrix: Buffer<f32, 2>, vector: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise((Product { matrix, vector }, y));
+/// fn apply(matrix: Buffer<f32, 2>, vector: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<()> {
+///     let promise = later.promise((Product { matrix, vector }, y));
 ///     std::thread::spawn(move || {
 ///         promise.complete_with(|(product, mut y)| {
 ///             let dot = |row: &[f32]| row.iter().zip(&*product.vector).map(|(a, b)| a * b).sum();
-///             y.write_iter(product.matrix.rows().map(dot))?;
-///             Ok(())
+///             y.write_iter(product.matrix.rows().map(dot))
 ///         });
 ///     });
-///     Ok(future)
+///     Ok(())
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
@@ -138,8 +106,7 @@ pub unsafe trait Detach {
 /// fn copy(operands: &mut (KeptBuffer<f32, 1>, KeptOut<f32, 1>)) -> xla_ffi::Result<()> {
 ///     let (x, mut y) = operands.at();
 ///     assert_eq!(x.dims(), y.dims());
-///     y.copy_from(&x)?;
-///     Ok(())
+///     y.copy_from(&x)
 /// }
 /// ```
 pub trait Kept: Send + 'static {
@@ -153,18 +120,17 @@ pub trait Kept: Send + 'static {
 /// The right to return before the call is complete, taken as a parameter of the execute stage: no other one may.
 ///
 /// ```
-/// use xla_ffi::{Future, Later, prelude::*};
+/// use xla_ffi::{Later, prelude::*};
 ///
 /// #[xla_ffi::handler]
-/// fn add_one(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise((x, y));
+/// fn add_one(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<()> {
+///     let promise = later.promise((x, y));
 ///     std::thread::spawn(move || {
 ///         promise.complete_with(|(x, mut y)| {
-///             y.write_iter(x.iter().map(|x| x + 1.0))?;
-///             Ok(())
+///             y.write_iter(x.iter().map(|x| x + 1.0))
 ///         });
 ///     });
-///     Ok(future)
+///     Ok(())
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
@@ -175,7 +141,22 @@ pub trait Kept: Send + 'static {
 /// # Ok::<(), internal::Error>(())
 /// ```
 ///
-/// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits where the handler returns,
+/// ```
+/// use xla_ffi::{Later, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn unlucky(later: Later) {
+///     let promise = later.promise(());
+///     std::thread::spawn(move || promise.complete(Err(Error::unavailable("not today"))));
+/// }
+///
+/// # use xla_ffi::internal;
+/// let error = internal::call::<unlucky>("{}")?.run().unwrap_err();
+/// assert_eq!(error.message(), "not today");
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
+/// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits when the handler returns,
 /// so a handler needs no other code there.
 pub struct Later<'f> {
     frame: Frame<'f>,
@@ -215,24 +196,24 @@ impl Later<'_> {
         self.frame.host().has_futures()
     }
 
-    /// A promise that owns the operands it may touch, and the future to return.
+    /// Returns a promise that owns the operands it may touch. From here on the call is pending, whatever the handler
+    /// returns: an error that it returns reaches the host when the promise is completed or dropped, instead of the
+    /// promise's own outcome.
     ///
-    /// The host's future is made when the handler returns, if the call is still under way then.
+    /// The host's future is made when the handler returns, if the call is still pending then.
     ///
     /// # Panics
     /// Where an operand is another call's, which a promise of that call lends.
     #[inline]
-    pub fn promise<T: Detach>(self, operands: T) -> (Promise<T::Kept>, Future) {
+    pub fn promise<T: Detach>(self, operands: T) -> Promise<T::Kept> {
         // SAFETY: the call is pending from here on, and the promise drops the operands before it completes the call.
         let operands = unsafe { operands.detach(&self.frame) };
         let (completion, call) = pair();
         self.pending.set(call);
-        let promise = Promise {
+        Promise {
             operands,
             completion,
-        };
-        let future = Future { _here: PhantomData };
-        (promise, future)
+        }
     }
 }
 
@@ -260,11 +241,11 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 ///
 /// ```
 /// use std::thread;
-/// use xla_ffi::{Future, Later, prelude::*};
+/// use xla_ffi::{Later, prelude::*};
 ///
 /// #[xla_ffi::handler(shape = "n -> n")]
-/// fn checked_roots(x: Buffer<f64, 1>, y: Out<f64, 1>, later: Later) -> Result<Future> {
-///     let (mut promise, future) = later.promise((x, y));
+/// fn checked_roots(x: Buffer<f64, 1>, y: Out<f64, 1>, later: Later) -> Result<()> {
+///     let mut promise = later.promise((x, y));
 ///     // The operands can be worked on before the end …
 ///     let negative = promise.with(|(x, _)| x.iter().any(|x| *x < 0.0));
 ///     thread::spawn(move || {
@@ -274,11 +255,10 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 ///         }
 ///         // … and at the end.
 ///         promise.complete_with(|(x, mut y)| {
-///             y.write_iter(x.iter().map(|x| x.sqrt()))?;
-///             Ok(())
+///             y.write_iter(x.iter().map(|x| x.sqrt()))
 ///         });
 ///     });
-///     Ok(future)
+///     Ok(())
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

@@ -127,7 +127,7 @@ pub use frame::host_type::{HostType, State, UserType};
 pub use future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use future::outlives::OutlivesCall;
 pub use future::split::{Divide, Part};
-pub use future::{Detach, Future, Kept, Later, Promise};
+pub use future::{Detach, Kept, Later, Promise};
 pub use operand::buffer::Buffer;
 pub use operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 pub use operand::inout::InOut;

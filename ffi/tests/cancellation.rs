@@ -9,7 +9,7 @@ use xla_ffi::internal::{
     self, Attributes, Bundle, Call, Canceller, Code, DType, Revision, Runtime, Shape, bundle,
 };
 use xla_ffi::prelude::*;
-use xla_ffi::{Cancellation, Future, Later};
+use xla_ffi::{Cancellation, Later};
 
 /// How many handlers below are at work. The tests wait for it, one after the other.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
@@ -40,14 +40,14 @@ fn endless(cancellation: Cancellation) -> Result<()> {
 }
 
 #[xla_ffi::handler]
-fn late(cancellation: Cancellation, later: Later) -> Result<Future> {
-    let (promise, future) = later.promise(());
+fn late(cancellation: Cancellation, later: Later) -> Result<()> {
+    let promise = later.promise(());
     std::thread::spawn(move || {
         let error = work(|| cancellation.clone().is_cancelled());
         drop(OPEN.lock());
         promise.complete(Err(error));
     });
-    Ok(future)
+    Ok(())
 }
 
 #[xla_ffi::handler]

@@ -3,7 +3,7 @@
 
 use xla_ffi::internal::{self, Call, DType, Error as HostError, Runtime, Shape, Tensor};
 use xla_ffi::prelude::*;
-use xla_ffi::{AnyOut, Future, KeptOut, Later, OneOfOut, PackedOut, Promise, U4};
+use xla_ffi::{AnyOut, KeptOut, Later, OneOfOut, PackedOut, Promise, U4};
 
 /// What the handlers do with the result `z`; `y` is always written.
 const FORGET: i32 = 0;
@@ -85,13 +85,13 @@ fn work(mode: i32, job: Job) {
 
 /// Completed by another thread, after the return.
 #[xla_ffi::handler]
-fn later(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> {
-    let (job, future) = later.promise((y, z));
+fn later(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<()> {
+    let job = later.promise((y, z));
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(20));
         work(mode, job);
     });
-    Ok(future)
+    Ok(())
 }
 
 struct Stateful;

@@ -7,7 +7,7 @@ use xla_ffi::internal::programs::{Builder, CustomCall};
 use xla_ffi::internal::{
     self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor, Tree, ValueShape,
 };
-use xla_ffi::{Cancellation, Future, Later, prelude::*};
+use xla_ffi::{Cancellation, Later, prelude::*};
 
 /// What the program hands to its handlers.
 #[derive(xla_ffi::UserType)]
@@ -34,13 +34,13 @@ static IMPATIENT: Barrier = Barrier::new(2);
 
 /// One that is done after its caller's patience.
 #[xla_ffi::handler]
-fn late(later: Later) -> Result<Future> {
-    let (promise, future) = later.promise(());
+fn late(later: Later) -> Result<()> {
+    let promise = later.promise(());
     std::thread::spawn(move || {
         IMPATIENT.wait();
         promise.complete(Ok(()));
     });
-    Ok(future)
+    Ok(())
 }
 internal::register_handler!("my_server.late", "Host", late);
 

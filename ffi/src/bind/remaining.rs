@@ -31,8 +31,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// #[xla_ffi::handler]
 /// fn by_position(terms: RemainingArgs, mut y: Out<u8>) -> Result<()> {
 ///     let factor = terms.get::<u8, 0>(1)?; // an error when it is not there
-///     y.write_iter(terms.any(0)?.bytes().iter().map(|x| x * factor[0]))?;
-///     Ok(())
+///     y.write_iter(terms.any(0)?.bytes().iter().map(|x| x * factor[0]))
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

@@ -55,7 +55,7 @@ impl ThreadPool<'_> {
     ///
     /// #[xla_ffi::handler]
     /// fn sorted(x: Buffer<f32, 1>, mut y: Out<f32, 1>, pool: ThreadPool) -> Result<()> {
-    ///     let y = y.copy_from(&x)?;
+    ///     let y = y.write_with(|i| x[i]);
     ///     pool.rayon(|| y.par_sort_unstable_by(f32::total_cmp))
     /// }
     ///

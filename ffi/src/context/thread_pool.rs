@@ -132,8 +132,7 @@ impl ThreadPool<'_> {
     ///     pool.for_each_range(x.len(), 100, |range| {
     ///         ranges.fetch_add(x[range].iter().sum(), Ordering::Relaxed);
     ///     });
-    ///     y.copy_from(&[each.into_inner(), ranges.into_inner()])?;
-    ///     Ok(())
+    ///     y.copy_from(&[each.into_inner(), ranges.into_inner()])
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

@@ -21,8 +21,7 @@ use xla_ffi_sys::{Feature, Revision};
 ///
 /// #[xla_ffi::handler]
 /// fn scaled(x: Buffer<f32>, store: UserData<Store>, mut y: Out<f32>) -> Result<()> {
-///     y.write_iter(x.iter().map(|x| x * store.scale))?;
-///     Ok(())
+///     y.write_iter(x.iter().map(|x| x * store.scale))
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Runtime, Shape, Tensor};

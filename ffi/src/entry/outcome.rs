@@ -5,14 +5,11 @@ use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::host_type::State;
 use crate::frame::pending::Flow;
-use crate::future::Future;
 
-/// The return type of the execute stage: nothing, a `Result` whose error becomes an [`Error`], or
-/// a [`Future`].
+/// The return type of the execute stage: nothing, or a `Result` whose error becomes an [`Error`].
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
-    note = "return `Result<()>`, a result whose error converts into `xla_ffi::Error`, a `Future`, or \
-            nothing"
+    note = "return `Result<()>`, a result whose error converts into `xla_ffi::Error`, or nothing"
 )]
 pub trait Outcome {
     /// How the call went.
@@ -26,19 +23,11 @@ impl Outcome for () {
     }
 }
 
-impl Outcome for Future {
-    #[inline(always)]
-    fn flow(self) -> Flow {
-        // The promise that came with it has left word of itself.
-        Flow::Done
-    }
-}
-
-impl<T: Outcome, E: Failure> Outcome for Result<T, E> {
+impl<E: Failure> Outcome for Result<(), E> {
     #[inline(always)]
     fn flow(self) -> Flow {
         match self {
-            Ok(outcome) => outcome.flow(),
+            Ok(()) => Flow::Done,
             Err(error) => error.flow(),
         }
     }

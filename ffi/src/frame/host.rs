@@ -24,8 +24,7 @@ use xla_ffi_sys::*;
 ///     // Before r5 the version says less than the table: ask for the function.
 ///     let has_run_id = host.has(Slot::RunIdGet);
 ///     assert_eq!(has_run_id, host.revision() >= Revision::R4);
-///     y.copy_from(&[major, minor])?;
-///     Ok(())
+///     y.copy_from(&[major, minor])
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Runtime, Shape};

@@ -302,8 +302,7 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
 ///     }
 ///
 ///     fn execute(&self, x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-///         y.write_iter(x.iter().map(|x| x * self.0))?;
-///         Ok(())
+///         y.write_iter(x.iter().map(|x| x * self.0))
 ///     }
 /// }
 ///

@@ -147,23 +147,22 @@ macro_rules! divide_result {
 
 detach! {
     /// ```
-    /// use xla_ffi::{Future, KeptBuffer, KeptOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{KeptBuffer, KeptOut, Later, Promise, prelude::*};
     ///
     /// /// What a worker is sent: both operands, and the duty to complete the call.
     /// type Job = Promise<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>;
     ///
     /// fn work(job: Job) {
     ///     job.complete_with(|(x, mut y)| {
-    ///         y.write_iter(x.iter().map(|x| x.exp()))?;
-    ///         Ok(())
+    ///         y.write_iter(x.iter().map(|x| x.exp()))
     ///     });
     /// }
     ///
     /// #[xla_ffi::handler(shape = "n -> n")]
-    /// fn exponential(x: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<Future> {
-    ///     let (job, future) = later.promise((x, y));
+    /// fn exponential(x: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<()> {
+    ///     let job = later.promise((x, y));
     ///     std::thread::spawn(move || work(job));
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
@@ -178,17 +177,17 @@ detach! {
 detach! {
     /// ```
     /// use std::sync::Mutex;
-    /// use xla_ffi::{Future, KeptOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{KeptOut, Later, Promise, prelude::*};
     ///
     /// /// Calls that wait for somebody to answer them.
     /// static WAITING: Mutex<Vec<Promise<KeptOut<i64, 0>>>> = Mutex::new(Vec::new());
     ///
     /// #[xla_ffi::handler]
-    /// fn ask(y: Out<i64, 0>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(y);
+    /// fn ask(y: Out<i64, 0>, later: Later) -> Result<()> {
+    ///     let promise = later.promise(y);
     ///     WAITING.lock().unwrap().push(promise);
     ///     std::thread::spawn(|| answer(42));
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// fn answer(value: i64) {
@@ -209,7 +208,7 @@ detach! {
 }
 detach! {
     /// ```
-    /// use xla_ffi::{Future, KeptInOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{KeptInOut, Later, Promise, prelude::*};
     ///
     /// fn increment(promise: Promise<KeptInOut<i32, 1>>) {
     ///     promise.complete_with(|mut x| {
@@ -219,10 +218,10 @@ detach! {
     /// }
     ///
     /// #[xla_ffi::handler]
-    /// fn next(x: InOut<i32, 1>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(x);
+    /// fn next(x: InOut<i32, 1>, later: Later) -> Result<()> {
+    ///     let promise = later.promise(x);
     ///     std::thread::spawn(move || increment(promise));
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// # use xla_ffi::internal::{self, Tensor};
@@ -353,20 +352,19 @@ macro_rules! detach_any {
 
 detach_any! {
     /// ```
-    /// use xla_ffi::{Future, KeptAnyBuffer, KeptAnyOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{KeptAnyBuffer, KeptAnyOut, Later, Promise, prelude::*};
     ///
     /// fn copy(promise: Promise<(KeptAnyBuffer, KeptAnyOut)>) {
     ///     promise.complete_with(|(x, mut y)| {
-    ///         y.copy_from_bytes(x.bytes())?;
-    ///         Ok(())
+    ///         y.copy_from_bytes(x.bytes())
     ///     });
     /// }
     ///
     /// #[xla_ffi::handler]
-    /// fn slow_copy(x: AnyBuffer, y: AnyOut, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise((x, y));
+    /// fn slow_copy(x: AnyBuffer, y: AnyOut, later: Later) -> Result<()> {
+    ///     let promise = later.promise((x, y));
     ///     std::thread::spawn(move || copy(promise));
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
@@ -380,7 +378,7 @@ detach_any! {
 }
 detach_any! {
     /// ```
-    /// use xla_ffi::{Future, KeptAnyOut, Later, Part, prelude::*};
+    /// use xla_ffi::{KeptAnyOut, Later, Part, prelude::*};
     ///
     /// fn clear(part: Part<KeptAnyOut>) {
     ///     part.complete_with(|mut y| {
@@ -390,12 +388,12 @@ detach_any! {
     /// }
     ///
     /// #[xla_ffi::handler]
-    /// fn zeros(y: AnyOut, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(y);
+    /// fn zeros(y: AnyOut, later: Later) -> Result<()> {
+    ///     let promise = later.promise(y);
     ///     for part in promise.count_down(2)? {
     ///         std::thread::spawn(move || clear(part));
     ///     }
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape};

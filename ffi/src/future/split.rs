@@ -136,7 +136,7 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 /// nothing reaches an operand afterwards.
 ///
 /// ```
-/// use xla_ffi::{Future, KeptOut, Later, Part, prelude::*};
+/// use xla_ffi::{KeptOut, Later, Part, prelude::*};
 ///
 /// fn fill(mut part: Part<KeptOut<u64, 1>>) {
 ///     let rows = part.rows();
@@ -145,18 +145,17 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 ///         return part.complete(Err(Error::invalid_argument("nothing to fill")));
 ///     }
 ///     part.complete_with(|mut y| {
-///         y.write_iter(rows.map(|row| row as u64))?;
-///         Ok(())
+///         y.write_iter(rows.map(|row| row as u64))
 ///     });
 /// }
 ///
 /// #[xla_ffi::handler]
-/// fn iota(y: Out<u64, 1>, later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise(y);
+/// fn iota(y: Out<u64, 1>, later: Later) -> Result<()> {
+///     let promise = later.promise(y);
 ///     for part in promise.count_down(3)? {
 ///         std::thread::spawn(move || fill(part));
 ///     }
-///     Ok(future)
+///     Ok(())
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape};
@@ -235,23 +234,22 @@ impl<K: Divide> Promise<K> {
     /// dimension is cut into ranges as long as each other, give or take one.
     ///
     /// ```
-    /// use xla_ffi::{Future, Later, prelude::*};
+    /// use xla_ffi::{Later, prelude::*};
     ///
     /// /// Sums along rows.
     /// #[xla_ffi::handler(shape = "n m -> n")]
-    /// fn row_sums(x: Buffer<f32, 2>, y: Out<f32, 1>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise((x, y));
+    /// fn row_sums(x: Buffer<f32, 2>, y: Out<f32, 1>, later: Later) -> Result<()> {
+    ///     let promise = later.promise((x, y));
     ///     for part in promise.count_down(2)? {
     ///         std::thread::spawn(move || {
     ///             let rows = part.rows();
     ///             part.complete_with(|(x, mut y)| {
     ///                 let x = x.rows().skip(rows.start); // all of `x`, some of `y`
-    ///                 y.write_iter(x.map(|row| row.iter().sum()))?;
-    ///                 Ok(())
+    ///                 y.write_iter(x.map(|row| row.iter().sum()))
     ///             });
     ///         });
     ///     }
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
@@ -323,12 +321,12 @@ impl<K: Divide> Promise<K> {
     /// of the parts. If a part fails, the call fails with its error instead.
     ///
     /// ```
-    /// use xla_ffi::{Future, Later, prelude::*};
+    /// use xla_ffi::{Later, prelude::*};
     ///
     /// #[xla_ffi::handler(shape = "n -> ()")]
-    /// fn total(x: Buffer<f64, 1>, y: Out<f64, 0>, later: Later) -> Result<Future> {
+    /// fn total(x: Buffer<f64, 1>, y: Out<f64, 0>, later: Later) -> Result<()> {
     ///     const PARTS: usize = 4;
-    ///     let (promise, future) = later.promise((x, y));
+    ///     let promise = later.promise((x, y));
     ///     let parts = promise.gather(PARTS, |(_, mut y), sums: Vec<f64>| {
     ///         y.fill(sums.iter().sum());
     ///         Ok(())
@@ -343,7 +341,7 @@ impl<K: Divide> Promise<K> {
     ///             });
     ///         });
     ///     }
-    ///     Ok(future)
+    ///     Ok(())
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

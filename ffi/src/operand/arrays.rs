@@ -36,8 +36,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     /// #[xla_ffi::handler(shape = "n k, k m -> n m")]
     /// fn product(a: Buffer<f64, 2>, b: Buffer<f64, 2>, mut y: Out<f64, 2>) -> Result<()> {
     ///     let product = a.view()?.dot(&b.view()?);
-    ///     y.write_iter(product)?;
-    ///     Ok(())
+    ///     y.write_iter(product)
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

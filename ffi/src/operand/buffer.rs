@@ -91,8 +91,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     ///
     /// #[xla_ffi::handler(shape = "... n -> ...")]
     /// fn largest(x: Buffer<i32>, mut y: Out<i32>) -> Result<()> {
-    ///     y.write_iter(x.rows().map(|row| row.iter().copied().max().unwrap_or(i32::MIN)))?;
-    ///     Ok(())
+    ///     y.write_iter(x.rows().map(|row| row.iter().copied().max().unwrap_or(i32::MIN)))
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

@@ -25,7 +25,7 @@ use crate::param::{Kind, Param};
 ///
 /// #[xla_ffi::handler]
 /// fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-///     let y = y.copy_from(&x)?; // from here on a slice that is written
+///     let y = y.write_with(|i| x[i]); // from here on a slice that is written
 ///     y.iter_mut().for_each(|v| *v *= 2.0);
 ///     Ok(())
 /// }
@@ -33,9 +33,10 @@ use crate::param::{Kind, Param};
 /// #[xla_ffi::handler(shape = "n m -> n m, n, n")]
 /// fn means(x: Buffer<f32, 2>, mut y: Out<f32, 2>, mut sums: Out<f32>, mut ones: Out<f32>) -> Result<()> {
 ///     let [_, columns] = y.shape();
-///     let means = sums.write_iter(x.rows().map(|row| row.iter().sum::<f32>() / columns as f32))?;
-///     for (row, mean) in y.rows_uninit().zip(means.iter()) {
-///         row.fill(std::mem::MaybeUninit::new(*mean));
+///     let mean = |row: &[f32]| row.iter().sum::<f32>() / columns as f32;
+///     sums.write_iter(x.rows().map(mean))?;
+///     for (row, mean) in y.rows_uninit().zip(x.rows().map(mean)) {
+///         row.fill(std::mem::MaybeUninit::new(mean));
 ///     }
 ///     ones.fill(1.0);
 ///     Ok(())
@@ -191,12 +192,12 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         unsafe { uninit::written(elements) }
     }
 
-    /// Copies all elements.
+    /// Copies all elements. To go on with the written slice, use [`write_with`](Self::write_with).
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of
     /// elements differ.
-    pub fn copy_from(&mut self, source: &[T]) -> Result<&mut [T]> {
+    pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
         if source.len() != self.view.len {
             return Err(Error::invalid_argument(format!(
                 "{} elements cannot fill a result of {}",
@@ -204,22 +205,23 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
                 self.view.len
             )));
         }
-        Ok(uninit::copy(self.as_uninit(), source))
+        uninit::copy(self.as_uninit(), source);
+        Ok(())
     }
 
-    /// Writes what the iterator gives.
+    /// Writes the elements of an iterator.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it gives fewer
     /// elements than the result has; what it gives beyond them is not asked for.
-    pub fn write_iter(&mut self, elements: impl IntoIterator<Item = T>) -> Result<&mut [T]> {
+    pub fn write_iter(&mut self, elements: impl IntoIterator<Item = T>) -> Result<()> {
         // One more may be another result's, or one to wait for.
         let elements = elements.into_iter().take(self.view.len);
         let mut writer = self.writer();
         for element in elements {
             writer.push(element)?;
         }
-        writer.finish()
+        writer.finish().map(|_| ())
     }
 
     /// A writer that takes one element after the other and can tell whether all were written.

@@ -113,8 +113,7 @@ const fn mask(bits: usize) -> u8 {
 ///     assert_eq!(x.dims(), [x.len()]);
 ///     assert_eq!(x.bytes().len(), x.len().div_ceil(2)); // two to a byte
 ///     assert_eq!(x.get(x.len()), None);
-///     y.write_iter(x.iter())?;
-///     Ok(())
+///     y.write_iter(x.iter())
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

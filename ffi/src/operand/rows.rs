@@ -110,8 +110,7 @@ rows! {
     /// fn palindromic(x: Buffer<f32, 2>, mut y: Out<f32, 1>) -> Result<()> {
     ///     let rows: xla_ffi::Rows<f32> = x.rows();
     ///     let pairs = rows.clone().zip(rows.rev());
-    ///     y.write_iter(pairs.map(|(row, other)| row.iter().zip(other).map(|(a, b)| a * b).sum()))?;
-    ///     Ok(())
+    ///     y.write_iter(pairs.map(|(row, other)| row.iter().zip(other).map(|(a, b)| a * b).sum()))
     /// }
     ///
     /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

@@ -264,7 +264,7 @@ impl<'f> AnyOut<'f> {
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of bytes
     /// differ.
-    pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<&mut [u8]> {
+    pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<()> {
         if source.len() != self.bytes {
             return Err(Error::invalid_argument(format!(
                 "{} bytes cannot fill a result of {}",
@@ -272,7 +272,8 @@ impl<'f> AnyOut<'f> {
                 self.bytes
             )));
         }
-        Ok(uninit::copy(self.bytes_uninit(), source))
+        uninit::copy(self.bytes_uninit(), source);
+        Ok(())
     }
 
     /// The result with elements of type `T` and, where it is fixed, rank `RANK`, in the place of this

@@ -39,8 +39,7 @@ use crate::param::{Kind, Param};
 ///
 /// #[xla_ffi::handler]
 /// fn sums(x: Pairs, mut y: Out<f32, 1>) -> Result<()> {
-///     y.write_iter(x.0.chunks(2).map(|pair| pair[0] + pair[1]))?;
-///     Ok(())
+///     y.write_iter(x.0.chunks(2).map(|pair| pair[0] + pair[1]))
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};

@@ -70,8 +70,7 @@ fn complex(
     w: Complex<f64>,
     zs: &[Complex<f32>],
 ) -> Result<()> {
-    y.copy_from(&[z.re.into(), z.im.into(), w.re, w.im, zs[1].im.into()])?;
-    Ok(())
+    y.copy_from(&[z.re.into(), z.im.into(), w.re, w.im, zs[1].im.into()])
 }
 
 #[test]
@@ -133,8 +132,7 @@ fn arrays(
 
 #[xla_ffi::handler]
 fn owned_arrays(mut y: Out<f64, 1>, v: Vec<i32>, a: [f32; 2]) -> Result<()> {
-    y.write_iter(v.into_iter().map(f64::from).chain(a.map(f64::from)))?;
-    Ok(())
+    y.write_iter(v.into_iter().map(f64::from).chain(a.map(f64::from)))
 }
 
 /// ArrayAttr: ten element types, and booleans, which no text has.
@@ -170,8 +168,7 @@ fn arrays_of_every_type() {
 
 #[xla_ffi::handler]
 fn strings(mut y: Out<f64, 1>, a: &str, b: String, c: Cow<'_, str>) -> Result<()> {
-    y.copy_from(&[a.len() as f64, b.len() as f64, c.len() as f64])?;
-    Ok(())
+    y.copy_from(&[a.len() as f64, b.len() as f64, c.len() as f64])
 }
 
 #[test]
@@ -197,8 +194,7 @@ fn optional(
     #[attr(name = "d")] dictionary: Option<Dictionary>,
 ) -> Result<()> {
     let size = dictionary.map_or(-1.0, |d| d.len() as f64);
-    y.copy_from(&[n.map_or(-1.0, |n| n as f64), x, s.len() as f64, size])?;
-    Ok(())
+    y.copy_from(&[n.map_or(-1.0, |n| n as f64), x, s.len() as f64, size])
 }
 
 #[test]

@@ -12,8 +12,7 @@ fn narrowing(
     #[attr(narrow)] c: f32,
     #[attr(narrow)] d: f64,
 ) -> Result<()> {
-    y.copy_from(&[a.into(), b.into(), c.into(), d])?;
-    Ok(())
+    y.copy_from(&[a.into(), b.into(), c.into(), d])
 }
 
 /// Python's integers are i64 and its floats f64: allowed where they fit.
@@ -28,8 +27,7 @@ fn narrowed_arrays(
     let all = a.iter().map(|a| f64::from(*a));
     let all = all.chain(b.iter().map(|b| f64::from(*b)));
     let all = all.chain(c.unwrap_or_default().into_iter().map(|c| c as f64));
-    y.write_iter(all.chain(d.unwrap_or_default().iter().map(|d| f64::from(*d))))?;
-    Ok(())
+    y.write_iter(all.chain(d.unwrap_or_default().iter().map(|d| f64::from(*d))))
 }
 
 /// Arrays are narrowed element by element, where the type owns its elements.

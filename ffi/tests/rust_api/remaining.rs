@@ -121,8 +121,7 @@ fn optional_args(
     mut y: Out<i64, 1>,
 ) -> Result<()> {
     let told = [true, b.is_some(), c.is_some()].map(i64::from);
-    y.copy_from(&[told[0], told[1], told[2], rest.len() as i64, a.len() as i64])?;
-    Ok(())
+    y.copy_from(&[told[0], told[1], told[2], rest.len() as i64, a.len() as i64])
 }
 
 /// OptionalArgs: single, two, after required, before remaining.

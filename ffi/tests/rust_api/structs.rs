@@ -93,14 +93,12 @@ impl Range<'_> {
 
 #[xla_ffi::handler]
 fn from_dictionary(mut y: Out<f64, 1>, range: Range) -> Result<()> {
-    y.copy_from(&range.told())?;
-    Ok(())
+    y.copy_from(&range.told())
 }
 
 #[xla_ffi::handler]
 fn from_attributes(mut y: Out<f64, 1>, #[attr(flatten)] range: Range, scale: f64) -> Result<()> {
-    y.write_iter(range.told().map(|told| told * scale))?;
-    Ok(())
+    y.write_iter(range.told().map(|told| told * scale))
 }
 
 /// StructAttr, AttrsAsStruct, AutoBindingStructs.
@@ -184,8 +182,7 @@ fn enums(
         Word::VeryDown => -1.0,
     };
     let modes = [mode, other].map(|mode| f64::from(mode as i32));
-    y.copy_from(&[modes[0], f64::from(plain as u8), word, either, modes[1]])?;
-    Ok(())
+    y.copy_from(&[modes[0], f64::from(plain as u8), word, either, modes[1]])
 }
 
 /// EnumAttr, WrongEnumAttrType, VariantAttrDecoding.

@@ -65,8 +65,8 @@ fn trace(x: Square, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<(
 fn copied(x: Option<Square>, mut y: Out<f32>) -> Result<()> {
     match x {
         Some(x) => y.copy_from(x.elements)?,
-        None => y.fill(0.0),
-    };
+        None => _ = y.fill(0.0),
+    }
     Ok(())
 }
 

@@ -89,7 +89,8 @@ impl SolveJvp {
             let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, x.dims())?;
             let (x, dvalues) = (slice::<T>("x", x)?, slice::<T>("dvalues", dvalues)?);
             let mut dx = dx.typed::<T>()?;
-            let dx = dx.copy_from(slice("db", db)?)?;
+            let db = slice::<T>("db", db)?;
+            let dx = dx.write_with(|i| db[i]);
             a.entries(|value, row, column| dx[row] -= dvalues[value] * x[column]);
             self.0.solve(&a, dx, false, pool)
         })
@@ -123,7 +124,8 @@ impl SolveVjp {
         with_type!(values, {
             let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, x.dims())?;
             let (mut dvalues, mut db) = (dvalues.typed::<T>()?, db.typed::<T>()?);
-            let (x, db) = (slice::<T>("x", x)?, db.copy_from(slice("g", g)?)?);
+            let (x, g) = (slice::<T>("x", x)?, slice::<T>("g", g)?);
+            let db = db.write_with(|i| g[i]);
             self.0.solve(&a, db, true, pool)?;
             let dvalues = dvalues.fill(T::default());
             a.entries(|value, row, column| dvalues[value] -= db[row] * x[column]);

@@ -3,12 +3,12 @@
 use super::f32s;
 use crate::{array, call, failed, ret, shape, vector};
 use std::thread;
-use xla_ffi::{Future, Later, prelude::*};
+use xla_ffi::{Later, prelude::*};
 use xla_ffi_runtime::{Call, Code, DType};
 
 #[xla_ffi::handler]
-fn in_parts(later: Later, parts: i64, how: &str) -> Result<Future> {
-    let (promise, future) = later.promise(());
+fn in_parts(later: Later, parts: i64, how: &str) -> Result<()> {
+    let promise = later.promise(());
     let threads = how == "threads";
     for (index, part) in promise.count_down(parts as usize)?.into_iter().enumerate() {
         let outcome = match how {
@@ -25,7 +25,7 @@ fn in_parts(later: Later, parts: i64, how: &str) -> Result<Future> {
             part.complete(outcome);
         }
     }
-    Ok(future)
+    Ok(())
 }
 
 /// CountDownSuccess, CountDownError, CountDownSuccessFromThreadPool, CountDownErrorFromThreadPool.
@@ -66,8 +66,8 @@ fn divided(
     z: InOut<i32>,
     parts: i64,
     later: Later,
-) -> Result<Future> {
-    let (promise, future) = later.promise((x, factor, y, any, z));
+) -> Result<()> {
+    let promise = later.promise((x, factor, y, any, z));
     for mut part in promise.count_down(parts as usize)? {
         let (rows, index) = (part.rows(), part.index());
         assert_eq!(part.with(|(_, _, y, _, _)| y.shape()), [rows.len(), 2]);
@@ -89,7 +89,7 @@ fn divided(
             });
         });
     }
-    Ok(future)
+    Ok(())
 }
 
 fn run_divided(rows: i64, parts: i64) -> Call {
@@ -131,10 +131,10 @@ fn parts_own_rows_of_the_results() {
 
 /// Results that cannot be divided; the handler does not even say so.
 #[xla_ffi::handler]
-fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<Future> {
-    let (promise, future) = later.promise((a, b));
+fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<()> {
+    let promise = later.promise((a, b));
     let _ = promise.count_down(2);
-    Ok(future)
+    Ok(())
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn gathered(
     parts: i64,
     how: &str,
     later: Later,
-) -> Result<Future> {
+) -> Result<()> {
     let parts = parts as usize;
     let fails = how == "finish";
-    let (promise, future) = later.promise((x, (sum, largest)));
+    let promise = later.promise((x, (sum, largest)));
     let shares = promise.gather(
         parts,
         move |(x, (mut sum, mut largest)), shares: Vec<i64>| {
@@ -198,7 +198,7 @@ fn gathered(
             }
         });
     }
-    Ok(future)
+    Ok(())
 }
 
 #[test]
