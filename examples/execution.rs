@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use xla_ffi::{Future, Later, prelude::*};
+use xla_ffi::{Later, prelude::*};
 
 // State: made when a program is compiled, kept between its executions, dropped with it.
 
@@ -47,9 +47,9 @@ fn delay(ms: i64) -> Result<Duration> {
 
 /// y = 2 x, written by another thread. The promise owns the operands until it is completed.
 #[xla_ffi::handler(shape = "... -> ...")]
-fn double_later(x: Buffer<f32>, y: Out<f32>, delay_ms: i64, later: Later) -> Result<Future> {
+fn double_later(x: Buffer<f32>, y: Out<f32>, delay_ms: i64, later: Later) -> Result<()> {
     let delay = delay(delay_ms)?;
-    let (promise, future) = later.promise((x, y));
+    let promise = later.promise((x, y));
     thread::spawn(move || {
         thread::sleep(delay);
         promise.complete_with(|(x, mut y)| {
@@ -57,7 +57,7 @@ fn double_later(x: Buffer<f32>, y: Out<f32>, delay_ms: i64, later: Later) -> Res
             Ok(())
         });
     });
-    Ok(future)
+    Ok(())
 }
 
 /// The same, awaiting any Rust future.

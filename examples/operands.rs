@@ -16,8 +16,7 @@ fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result
             "`b` is empty: there is nothing to repeat",
         ));
     }
-    a.write_iter(c.iter().zip(b.iter().cycle()).map(|(c, b)| b + c))?;
-    Ok(())
+    a.write_iter(c.iter().zip(b.iter().cycle()).map(|(c, b)| b + c))
 }
 
 // An operand that is argument and result at once: written in place, without a copy.
@@ -132,8 +131,7 @@ where
 fn dequantize(q: Packed<S4, 2>, scale: Buffer<f32, 1>, mut w: Out<f32, 2>) -> Result<()> {
     let columns = w.shape()[1].max(1);
     let values = q.iter().enumerate();
-    w.write_iter(values.map(|(i, q)| scale[i / columns] * f32::from(q)))?;
-    Ok(())
+    w.write_iter(values.map(|(i, q)| scale[i / columns] * f32::from(q)))
 }
 
 xla_ffi::library! { tiled_add, axpy, matmul, matmul_backward, dequantize }

@@ -40,7 +40,7 @@ use crate::entry::outcome::Failure;
 use crate::error;
 use crate::error::problems::Problems;
 use crate::frame::Frame;
-use crate::frame::host_type::UserType;
+use crate::frame::host_type::HostType;
 use crate::frame::pending::Flow;
 use crate::param::bind::{At, Bind};
 use crate::param::{INTERNAL, Param};
@@ -227,7 +227,7 @@ impl Failure for Status {
 /// ```
 /// use xla_ffi::{internal::{self, DType, Runtime, Shape}, prelude::*};
 ///
-/// #[derive(xla_ffi::UserType)]
+/// #[derive(xla_ffi::HostType)]
 /// struct Seed(i64);
 ///
 /// #[xla_ffi::handler]
@@ -260,18 +260,18 @@ impl UserData {
     /// # Errors
     /// `ALREADY_EXISTS` for a second object of one type, `FAILED_PRECONDITION` when there are clones
     /// already or the runtime is gone. The value is dropped.
-    pub fn with<T: UserType>(mut self, value: T) -> Result<Self, Error> {
+    pub fn with<T: HostType>(mut self, value: T) -> Result<Self, Error> {
         let objects = Arc::get_mut(&mut self.0).ok_or_else(|| {
             Error::new(
                 Code::FailedPrecondition,
                 "user data that has clones does not change: add every object first",
             )
         })?;
-        let known = T::host_type().erased();
+        let known = T::registration().erased();
         match known.chosen() {
-            // SAFETY: the number stands for `T` alone, by the invariant of its `HostType`.
+            // SAFETY: the number stands for `T` alone, by the invariant of its `Registration`.
             Some(number) => unsafe { objects.insert_numbered(known.name(), number, value) },
-            // SAFETY: the name stands for `T` alone, by the invariant of its `HostType`.
+            // SAFETY: the name stands for `T` alone, by the invariant of its `Registration`.
             None => unsafe { objects.insert(known.name(), value) },
         }?;
         Ok(self)
@@ -279,7 +279,7 @@ impl UserData {
 
     /// The object of this type.
     #[must_use]
-    pub fn get<T: UserType>(&self) -> Option<&T> {
+    pub fn get<T: HostType>(&self) -> Option<&T> {
         self.0.get()
     }
 }

@@ -38,7 +38,7 @@
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Cancellation`], [`Later`], [`RawCall`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`State`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Cancellation`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
 //! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
@@ -108,9 +108,9 @@ pub use bind::one_of::{Elements, OneOf, OneOfOut};
 pub use bind::remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
 pub use context::launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use context::{
-    Cancellation, Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group,
-    Initialized, KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch,
-    ScratchBuffer, StateRef, Stream, ThreadPool, UserData, Window,
+    Cancellation, Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialize,
+    Instantiate, KernelSource, MemoryRegion, Prepare, RawCall, Recorder, RunId, Scratch,
+    ScratchBuffer, State, Stream, ThreadPool, UserData, Window,
 };
 pub use declare::shape;
 pub use error::problems::Problems;
@@ -123,7 +123,7 @@ pub use frame::element::{
 pub use frame::host::Host;
 #[doc(hidden)]
 pub use frame::host_type::KnownType;
-pub use frame::host_type::{HostType, State, UserType};
+pub use frame::host_type::{HostType, Registration};
 pub use future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use future::outlives::OutlivesCall;
 pub use future::split::{Divide, Part};
@@ -225,52 +225,25 @@ pub use xla_ffi_macros::Attribute;
 pub use xla_ffi_macros::Bind;
 /// # Example
 /// ```
-/// use xla_ffi::{Prepared, State, prelude::*};
-///
-/// #[derive(State)]
-/// struct Plan(i64);
-///
-/// struct Solver;
-///
-/// #[xla_ffi::stateful]
-/// impl Solver {
-///     fn prepare(n: i64) -> Plan {
-///         Plan(2 * n)
-///     }
-///
-///     fn execute(plan: Prepared<Plan>, mut y: Out<i64, 0>) -> Result<()> {
-///         y.fill(plan.0);
-///         Ok(())
-///     }
-/// }
-///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<Solver>("{n = 3 : i64}")?.ret(Shape::new(DType::S64, [])?);
-/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6_i64]));
-/// # Ok::<(), internal::Error>(())
-/// ```
-pub use xla_ffi_macros::State;
-/// # Example
-/// ```
-/// use xla_ffi::UserType;
+/// use xla_ffi::HostType;
 ///
 /// /// Known within this program or library only.
-/// #[derive(UserType)]
+/// #[derive(HostType)]
 /// struct Store(Vec<f32>);
 ///
 /// /// Known under a name, with a number that the program has chosen. Safe while everything in the
 /// /// process that uses the name or the number means two u64.
-/// #[derive(UserType)]
-/// #[user_type(unsafe(name = "my.cache.v1", id = 0x4d79_0000_0001))]
+/// #[derive(HostType)]
+/// #[host_type(unsafe(name = "my.cache.v1", id = 0x4d79_0000_0001))]
 /// #[repr(C)]
 /// struct Cache([u64; 2]);
 ///
-/// assert!(Store::host_type().name().contains("::Store@"));
-/// assert_eq!(Cache::host_type().name(), "my.cache.v1");
+/// assert!(Store::registration().name().contains("::Store@"));
+/// assert_eq!(Cache::registration().name(), "my.cache.v1");
 /// ```
 ///
-/// [`UserData`] shows a handler that takes one.
-pub use xla_ffi_macros::UserType;
+/// [`UserData`] and [`State`] show handlers that take them.
+pub use xla_ffi_macros::HostType;
 /// # Example
 /// ```
 /// use xla_ffi::prelude::*;
@@ -382,8 +355,8 @@ struct GpuChapter;
 pub mod prelude {
     pub use crate::{
         ANY_RANK, AnyBuffer, AnyOut, Buffer, CustomOptions, DeviceOrdinal, Dictionary, Error,
-        ErrorCode, InOut, Out, RemainingArgs, RemainingRets, Result, RunId, Scratch, StateRef,
-        Stream, ThreadPool, Token, TokenOut, UserData,
+        ErrorCode, InOut, Out, RemainingArgs, RemainingRets, Result, RunId, Scratch, State, Stream,
+        ThreadPool, Token, TokenOut, UserData,
     };
 }
 

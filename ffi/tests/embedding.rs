@@ -11,7 +11,7 @@ use xla_ffi::internal::{
 };
 use xla_ffi::prelude::*;
 
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Store {
     scale: i64,
     dropped: Arc<AtomicUsize>,

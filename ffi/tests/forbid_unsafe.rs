@@ -3,7 +3,7 @@
 #![deny(warnings, missing_docs, unreachable_pub, unused, clippy::all)]
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use xla_ffi::{Attribute, Bind, Initialized, Later, Prepared, State, UserType, prelude::*};
+use xla_ffi::{Attribute, Bind, HostType, Initialize, Later, Prepare, prelude::*};
 
 /// A matrix with as many rows as columns.
 #[derive(Bind)]
@@ -39,7 +39,7 @@ pub enum Mode {
 }
 
 /// A store.
-#[derive(UserType)]
+#[derive(HostType)]
 pub struct Store(i64);
 
 /// Every kind of parameter.
@@ -83,7 +83,7 @@ pub async fn asynchronous(x: Buffer<f32>, mut y: Out<f32>, name: &str) -> Result
 }
 
 /// What prepare leaves.
-#[derive(State)]
+#[derive(HostType)]
 pub struct Plan(i64);
 
 /// A handler with state.
@@ -99,11 +99,11 @@ impl Counter {
         Ok(Plan(1))
     }
 
-    fn initialize(plan: Prepared<Plan>) -> Result<Plan> {
+    fn initialize(plan: State<Plan, Prepare>) -> Result<Plan> {
         Ok(Plan(plan.0))
     }
 
-    fn execute(&self, plan: Initialized<Plan>, mut y: Out<i64, 0>) -> Result<()> {
+    fn execute(&self, plan: State<Plan, Initialize>, mut y: Out<i64, 0>) -> Result<()> {
         y.fill(self.0.fetch_add(plan.0, Ordering::Relaxed));
         Ok(())
     }

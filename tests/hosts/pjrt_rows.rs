@@ -324,7 +324,7 @@ fn optional_parts(world: &World) -> Done {
     }
 }
 
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Store {
     value: i64,
 }
@@ -356,7 +356,7 @@ fn user_data(world: &World) -> Done {
     register_stored(world)?;
     let id = world
         .client
-        .type_id(<Store as xla_ffi::UserType>::host_type().name())?;
+        .type_id(<Store as xla_ffi::HostType>::registration().name())?;
     let object = Store { value: 9 };
     let call = world.client.call("rows.stored").ret(shape("s64[]")?);
     // SAFETY: the object outlives the call.

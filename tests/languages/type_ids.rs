@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
-use xla_ffi::{Prepared, State, UserType, internal::bundle, prelude::*};
+use xla_ffi::{HostType, Prepare, internal::bundle, prelude::*};
 use xla_ffi_runtime::{
     Attributes, Bundle, DType, Handler, Revision, Runtime, Shape, Stage, TypeInfo,
     UserData as Objects,
@@ -82,9 +82,9 @@ macro_rules! library {
         mod $name {
             use xla_ffi::prelude::*;
 
-            #[derive(xla_ffi::UserType)]
+            #[derive(xla_ffi::HostType)]
             // SAFETY: every type of that name here is laid out alike.
-            #[user_type(unsafe(name = "tests.Shared.v1"))]
+            #[host_type(unsafe(name = "tests.Shared.v1"))]
             #[repr(C)]
             pub(super) struct Shared(i64);
 
@@ -234,10 +234,10 @@ fn libraries_share_the_number_of_a_type() {
     }
 }
 
-#[derive(State)]
+#[derive(HostType)]
 struct Left(#[expect(dead_code, reason = "only its type counts")] i64);
 
-#[derive(State)]
+#[derive(HostType)]
 struct Asked;
 
 struct Stages;
@@ -248,7 +248,7 @@ impl Stages {
         Ok(Left(1))
     }
 
-    fn execute(state: Option<Prepared<Asked>>, mut y: Out<i64, 0>) -> Result<()> {
+    fn execute(state: Option<State<Asked, Prepare>>, mut y: Out<i64, 0>) -> Result<()> {
         y.fill(if state.is_some() { 1 } else { -1 });
         Ok(())
     }
@@ -262,7 +262,7 @@ impl Mixed {
         Ok(Asked)
     }
 
-    fn execute(state: Option<Prepared<Asked>>, mut y: Out<i64, 0>) -> Result<()> {
+    fn execute(state: Option<State<Asked, Prepare>>, mut y: Out<i64, 0>) -> Result<()> {
         y.fill(if state.is_some() { 1 } else { -1 });
         Ok(())
     }
@@ -286,14 +286,14 @@ fn state_of_another_type_is_no_absent_state() {
 #[test]
 fn types_are_told_apart_by_what_they_are() {
     fn a() -> &'static str {
-        #[derive(UserType)]
+        #[derive(HostType)]
         struct Same(#[expect(dead_code, reason = "only its type counts")] u64);
-        Same::host_type().name()
+        Same::registration().name()
     }
     fn b() -> &'static str {
-        #[derive(UserType)]
+        #[derive(HostType)]
         struct Same(#[expect(dead_code, reason = "only its type counts")] u64);
-        Same::host_type().name()
+        Same::registration().name()
     }
     assert_ne!(a(), b());
     let path = "type_ids::types_are_told_apart_by_what_they_are::a::Same@";

@@ -9,14 +9,14 @@ use xla_ffi_programs::{Builder, CustomCall, ValueShape};
 use xla_ffi_runtime::{Bundle, Code, DType, Shape, Stage, Tensor};
 use xla_ffi_testing::plugin;
 
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Store {
     value: i64,
 }
 
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 // SAFETY: no other type of these tests has the name or the number.
-#[user_type(unsafe(name = "pjrt.chosen", id = 4242))]
+#[host_type(unsafe(name = "pjrt.chosen", id = 4242))]
 struct Chosen(i64);
 
 #[xla_ffi::handler]
@@ -119,7 +119,7 @@ fn user_data() {
     assert_eq!(rets[0].to_vec::<i64>().unwrap(), [11]);
 
     let stored = registered::<stored>(&client, "stored");
-    let name = <Store as xla_ffi::UserType>::host_type().name();
+    let name = <Store as xla_ffi::HostType>::registration().name();
     let id = client.type_id(name).unwrap();
     assert_eq!(client.type_id(name).unwrap(), id);
     let object = Store { value: 9 };

@@ -10,7 +10,7 @@ use xla_ffi::internal::{
 use xla_ffi::{Cancellation, Later, prelude::*};
 
 /// What the program hands to its handlers.
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Factor(f32);
 
 /// y = factor * x

@@ -28,7 +28,7 @@ fn normalise(x: Buffer<f32>, mut y: Out<f32>, served: UserData<Served>) -> Resul
 internal::register_handler!("my_server.normalise", "Host", normalise);
 
 /// How many calls there were, in all connections.
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Served(AtomicU64);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

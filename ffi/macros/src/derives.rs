@@ -1,4 +1,4 @@
-//! `#[derive(State)]`, `#[derive(UserType)]` and `#[derive(Bind)]`.
+//! `#[derive(HostType)]` and `#[derive(Bind)]`.
 
 use crate::parameter::{ours, place};
 use proc_macro2::{Span, TokenStream};
@@ -8,26 +8,16 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, LitInt, LitStr, Type};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    State,
-    UserType,
-}
-
 /// The implementation by which hosts know a state as `name`.
 pub(crate) fn state(ty: &TokenStream, name: &TokenStream) -> TokenStream {
-    implementation(
-        &quote!(::xla_ffi::State),
-        ty,
-        &quote!(::xla_ffi::HostType::state(#name)),
-    )
+    implementation(ty, &quote!(::xla_ffi::Registration::state(#name)))
 }
 
-fn implementation(implemented: &TokenStream, ty: &TokenStream, made: &TokenStream) -> TokenStream {
+fn implementation(ty: &TokenStream, made: &TokenStream) -> TokenStream {
     quote! {
-        impl #implemented for #ty {
-            fn host_type() -> &'static ::xla_ffi::HostType<Self> {
-                static TYPE: ::xla_ffi::HostType<#ty> = #made;
+        impl ::xla_ffi::HostType for #ty {
+            fn registration() -> &'static ::xla_ffi::Registration<Self> {
+                static TYPE: ::xla_ffi::Registration<#ty> = #made;
                 &TYPE
             }
         }
@@ -43,15 +33,15 @@ struct Shared {
     id: Option<LitInt>,
 }
 
-const EXPECTED: &str = "expected #[user_type(unsafe(name = \"…\"))] or \
-                        #[user_type(unsafe(name = \"…\", id = 4242))]";
+const EXPECTED: &str = "expected #[host_type(unsafe(name = \"…\"))] or \
+                        #[host_type(unsafe(name = \"…\", id = 4242))]";
 
 impl Shared {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         if meta.path.is_ident("name") || meta.path.is_ident("id") {
             return Err(meta.error(
                 "whoever hands out objects under this name or number has to mean the same type: say so \
-                 with #[user_type(unsafe(name = \"…\"))], or leave it out and use the type in one library alone",
+                 with #[host_type(unsafe(name = \"…\"))], or leave it out and use the type in one library alone",
             ));
         }
         if !meta.path.is_ident("unsafe") {
@@ -71,7 +61,7 @@ impl Shared {
     }
 }
 
-pub(crate) fn host_type(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> {
+pub(crate) fn host_type(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
     if !input.generics.params.is_empty() {
         return Err(syn::Error::new_spanned(
@@ -82,36 +72,29 @@ pub(crate) fn host_type(item: TokenStream, kind: Kind) -> syn::Result<TokenStrea
     let ident = &input.ident;
     let text = ident.unraw().to_string();
     let path = quote!(::core::concat!(::core::module_path!(), "::", #text));
-    if kind == Kind::State {
-        return Ok(state(&quote!(#ident), &path));
-    }
     let mut shared = Shared::default();
     for attr in input
         .attrs
         .iter()
-        .filter(|attr| attr.path().is_ident("user_type"))
+        .filter(|attr| attr.path().is_ident("host_type"))
     {
         attr.parse_nested_meta(|meta| shared.read(&meta))?;
     }
     let made = match (shared.span, &shared.name, &shared.id) {
-        (None, ..) => quote!(::xla_ffi::HostType::own()),
+        (None, ..) => quote!(::xla_ffi::Registration::own()),
         // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
         (Some(span), Some(name), None) => {
             // SAFETY: the author's promise.
-            quote_spanned!(span=> unsafe { ::xla_ffi::HostType::user_data(#name) })
+            quote_spanned!(span=> unsafe { ::xla_ffi::Registration::user_data(#name) })
         }
         (Some(span), name, Some(id)) => {
             let name = name.as_ref().map_or(path, |name| quote!(#name));
             // SAFETY: the author's promise.
-            quote_spanned!(span=> unsafe { ::xla_ffi::HostType::user_data_with_id(#name, #id) })
+            quote_spanned!(span=> unsafe { ::xla_ffi::Registration::user_data_with_id(#name, #id) })
         }
         (Some(span), None, None) => return Err(syn::Error::new(span, EXPECTED)),
     };
-    Ok(implementation(
-        &quote!(::xla_ffi::UserType),
-        &quote!(#ident),
-        &made,
-    ))
+    Ok(implementation(&quote!(#ident), &made))
 }
 
 pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {

@@ -112,7 +112,7 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
         let state = quote! {
             ::xla_ffi::__private::StateInfo {
                 name: #known_as,
-                host_type: || <#owner as ::xla_ffi::State>::host_type().erased(),
+                host_type: || <#owner as ::xla_ffi::HostType>::registration().erased(),
             }
         };
         let implementation = crate::derives::state(&tokens, &known_as);

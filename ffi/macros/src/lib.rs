@@ -82,7 +82,7 @@ pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `instantiate` makes the state, `Self`, once for each call site when the program is compiled;
 /// the later stages get it as `&self`. The host drops it with the executable. `prepare` and
 /// `initialize` may return state of their own, of a type that derives
-/// [`State`](../xla_ffi/trait.State.html).
+/// [`HostType`](../xla_ffi/trait.HostType.html).
 ///
 /// The options are those of [`macro@handler`]; the name is that of the type without one. Every stage
 /// gets all attributes of the call; one that any stage declares is known to all.
@@ -189,23 +189,17 @@ pub fn derive_bind(item: TokenStream) -> TokenStream {
     expanded(derives::bind(item.into()))
 }
 
-/// Makes a type the state that a prepare or initialize stage leaves. No library but its own can
-/// read it.
-#[proc_macro_derive(State)]
-pub fn derive_state(item: TokenStream) -> TokenStream {
-    expanded(derives::host_type(item.into(), derives::Kind::State))
-}
-
-/// Makes a type user data: an object that the program which embeds XLA hands to handlers.
+/// Makes a type one that hosts carry: the state that a prepare or initialize stage leaves, or user data, which the
+/// program that embeds XLA hands to handlers.
 ///
 /// The type is known within one image: the program, or one shared library. A program that links its handlers
 /// needs nothing more.
 ///
-/// To share the type between images, name it: `#[user_type(unsafe(name = "…"))]`, with `#[repr(C)]` and a
+/// To share the type between images, name it: `#[host_type(unsafe(name = "…"))]`, with `#[repr(C)]` and a
 /// version in the name, or give the number that the program has registered it with:
-/// `#[user_type(unsafe(name = "…", id = 4242))]`. `unsafe`, because every object of that name is read as this
+/// `#[host_type(unsafe(name = "…", id = 4242))]`. `unsafe`, because every object of that name is read as this
 /// type: all images must mean the same layout, including that of the types inside.
-#[proc_macro_derive(UserType, attributes(user_type))]
-pub fn derive_user_type(item: TokenStream) -> TokenStream {
-    expanded(derives::host_type(item.into(), derives::Kind::UserType))
+#[proc_macro_derive(HostType, attributes(host_type))]
+pub fn derive_host_type(item: TokenStream) -> TokenStream {
+    expanded(derives::host_type(item.into()))
 }

@@ -22,7 +22,7 @@ pub use ids::{DeviceOrdinal, RunId};
 pub use record::{Command, KernelSource, Recorder};
 pub use scratch::{Scratch, ScratchBuffer};
 pub(crate) use state::store_state;
-pub use state::{Initialized, Prepared, StateRef, load_state};
+pub use state::{Initialize, Instantiate, Prepare, State, load_state};
 pub use stream::Stream;
 pub use thread_pool::ThreadPool;
 pub use user_data::UserData;
@@ -89,7 +89,5 @@ crate::future::outlives::outlives! {
     {} DeviceOrdinal;
     {} Cancellation;
     {T} UserData<'_, T>;
-    {T} StateRef<'_, T>;
-    {T} Prepared<'_, T>;
-    {T} Initialized<'_, T>;
+    {T, S} State<'_, T, S>;
 }

@@ -1,11 +1,12 @@
 //! State that stages leave for later ones.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use super::{Context, context};
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::frame::host_type::State;
+use crate::frame::host_type::HostType;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
 const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
@@ -13,10 +14,10 @@ const PREPARE: u32 = XLA_FFI_ExecutionStage::PREPARE.0;
 const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 
 /// Hands a state to the host.
-pub(crate) fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
+pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
     host.needs_state()?;
-    let host_type = T::host_type().erased();
+    let host_type = T::registration().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
     // SAFETY: the frame's own context; the deleter drops a box of T.
@@ -55,14 +56,14 @@ impl From<Missing> for Error {
 /// For the macros: the state that `stage` left.
 #[doc(hidden)]
 #[inline]
-pub fn load_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
+pub fn load_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
     Ok(find_state(frame, stage)?)
 }
 
-fn find_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, Missing> {
+fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, Missing> {
     let host = frame.host();
     host.needs_state().map_err(Missing::Absent)?;
-    let host_type = T::host_type().erased();
+    let host_type = T::registration().erased();
     let id = host_type.id(host).map_err(Missing::Wrong)?;
     if stage != INSTANTIATE && !host_type.was_stored(host, stage, has_stream(frame)) {
         host.has_stage_state().map_err(Missing::Absent)?;
@@ -91,144 +92,103 @@ fn find_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, Miss
     })
 }
 
-macro_rules! state_of {
-    ($(#[$meta:meta])* $name:ident $stage:ident $text:literal $since:ident) => {
+/// The state that an earlier stage left, of the stage `S`. Stages of a [`stateful`](macro@crate::stateful) type have that of
+/// instantiate as `&self`; this is the same, for an `async fn` or where it may be absent.
+///
+/// | type | left by | lives until | since |
+/// |---|---|---|---|
+/// | `State<T>` | `instantiate`, once per call site when the program is compiled | the executable is dropped | r1 (jaxlib 0.4.33) |
+/// | `State<T, Prepare>` | `prepare` | the execution ends | r8 (jaxlib 0.9.1) |
+/// | `State<T, Initialize>` | `initialize` | the execution ends | r8 (jaxlib 0.9.1) |
+///
+/// XLA runs the last two stages on GPUs only. If a stage did not run, the call is refused.
+///
+/// ```
+/// use xla_ffi::{HostType, Initialize, Prepare, prelude::*};
+///
+/// #[derive(HostType)]
+/// struct Plan(i64);
+///
+/// struct Solver(i64);
+///
+/// #[xla_ffi::stateful]
+/// impl Solver {
+///     fn instantiate(n: i64) -> Self {
+///         Self(n)
+///     }
+///
+///     fn prepare(&self) -> Plan {
+///         Plan(self.0 + 1)
+///     }
+///
+///     fn initialize(plan: State<Plan, Prepare>) -> Plan {
+///         Plan(10 * plan.0)
+///     }
+///
+///     fn execute(own: State<Solver>, plan: State<Plan, Initialize>, mut y: Out<i64, 0>) {
+///         y.fill(own.0 + plan.0);
+///     }
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi_runtime::Stages;
+/// let call = || internal::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
+/// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![76_i64]));
+/// let error = call()?.stages(Stages::Cpu).run().unwrap_err();
+/// assert!(error.message().contains("the initialize stage did not run"));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct State<'f, T, S = Instantiate>(&'f T, PhantomData<S>);
+
+impl<T, S> Clone for State<'_, T, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, S> Copy for State<'_, T, S> {}
+
+impl<T, S> Deref for State<'_, T, S> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+macro_rules! stages {
+    ($($(#[$meta:meta])* $name:ident $stage:ident $text:literal $since:ident;)*) => {$(
         $(#[$meta])*
-        #[derive(Debug)]
-        pub struct $name<'f, T>(&'f T);
+        #[derive(Clone, Copy, Debug)]
+        pub enum $name {}
 
-        impl<T> Clone for $name<'_, T> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl<T> Copy for $name<'_, T> {}
-
-        impl<T> Deref for $name<'_, T> {
-            type Target = T;
-
-            fn deref(&self) -> &T {
-                self.0
-            }
-        }
-
-        impl<'f, T: State> Context<'f> for $name<'f, T> {
+        impl<'f, T: HostType> Context<'f> for State<'f, T, $name> {
             const NAME: &'static str = $text;
             const SINCE: Revision = Feature::$since.since();
 
             fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-                load_state(frame, $stage).map(Self)
+                load_state(frame, $stage).map(|state| Self(state, PhantomData))
             }
 
             fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
                 match find_state(frame, $stage) {
-                    Ok(state) => Ok(Some(Self(state))),
+                    Ok(state) => Ok(Some(Self(state, PhantomData))),
                     Err(Missing::Absent(_)) => Ok(None),
                     Err(Missing::Wrong(error)) => Err(error),
                 }
             }
         }
 
-        context!({T: State} $name<'f, T>);
-    };
+        context!({T: HostType} State<'f, T, $name>);
+    )*};
 }
 
-state_of! {
-    /// The state that the instantiate stage left: made once for each call site when the program is
-    /// compiled, dropped with the executable. Since r1 (jaxlib 0.4.33). Stages of a
-    /// [`stateful`](macro@crate::stateful) type have it as `&self`; this is the same, for a stage
-    /// that wants to keep it in an `async fn` or to look at it as at any other parameter.
-    ///
-    /// ```
-    /// use xla_ffi::prelude::*;
-    ///
-    /// struct Steps(i64);
-    ///
-    /// #[xla_ffi::stateful]
-    /// impl Steps {
-    ///     fn instantiate(steps: i64) -> Result<Self> {
-    ///         Ok(Self(2 * steps))
-    ///     }
-    ///
-    ///     fn execute(state: StateRef<Steps>, mut y: Out<i64, 0>) -> Result<()> {
-    ///         y.fill(state.0);
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<Steps>("{steps = 3 : i64}")?.ret(Shape::new(DType::S64, [])?);
-    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6_i64]));
-    /// # Ok::<(), internal::Error>(())
-    /// ```
-    StateRef INSTANTIATE "state" State
-}
-state_of! {
-    /// The state that the prepare stage left, dropped when the execution ends. Since r8
-    /// (jaxlib 0.9.1). XLA runs that stage on GPUs alone; where it did not run, the call is refused.
-    ///
-    /// ```
-    /// use xla_ffi::{Prepared, State, prelude::*};
-    ///
-    /// #[derive(State)]
-    /// struct Plan(i64);
-    ///
-    /// struct Solver;
-    ///
-    /// #[xla_ffi::stateful]
-    /// impl Solver {
-    ///     fn prepare(n: i64) -> Result<Plan> {
-    ///         Ok(Plan(n + 1))
-    ///     }
-    ///
-    ///     fn execute(state: Prepared<Plan>, mut y: Out<i64, 0>) -> Result<()> {
-    ///         y.fill(state.0);
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// # use xla_ffi_runtime::Stages;
-    /// let call = || internal::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
-    /// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![7_i64]));
-    /// let error = call()?.stages(Stages::Cpu).run().unwrap_err();
-    /// assert!(error.message().contains("the prepare stage did not run"));
-    /// # Ok::<(), internal::Error>(())
-    /// ```
-    Prepared PREPARE "prepared_state" StageState
-}
-state_of! {
-    /// The state that the initialize stage left, dropped when the execution ends. Since r8
-    /// (jaxlib 0.9.1). XLA runs that stage on GPUs alone; where it did not run, the call is refused.
-    ///
-    /// ```
-    /// use xla_ffi::{Initialized, State, prelude::*};
-    ///
-    /// #[derive(State)]
-    /// struct Tables(i64);
-    ///
-    /// struct Solver;
-    ///
-    /// #[xla_ffi::stateful]
-    /// impl Solver {
-    ///     fn initialize(n: i64) -> Result<Tables> {
-    ///         Ok(Tables(n + 1))
-    ///     }
-    ///
-    ///     fn execute(state: Initialized<Tables>, mut y: Out<i64, 0>) -> Result<()> {
-    ///         y.fill(state.0);
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// # use xla_ffi_runtime::Stages;
-    /// let call = || internal::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
-    /// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![7_i64]));
-    /// let error = call()?.stages(Stages::Cpu).run().unwrap_err();
-    /// assert!(error.message().contains("the initialize stage did not run"));
-    /// # Ok::<(), internal::Error>(())
-    /// ```
-    Initialized INITIALIZE "initialized_state" StageState
+stages! {
+    /// The stage whose [`State`] lives as long as the executable.
+    Instantiate INSTANTIATE "state" State;
+    /// The first stage of an execution; see [`State`].
+    Prepare PREPARE "prepared_state" StageState;
+    /// The second stage of an execution; see [`State`].
+    Initialize INITIALIZE "initialized_state" StageState;
 }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use super::{Context, context};
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::frame::host_type::{KnownType, UserType};
+use crate::frame::host_type::{HostType, KnownType};
 use xla_ffi_sys::{Feature, Revision};
 
 /// An object that the program which embeds XLA hands to its handlers. JAX has no way to give one;
@@ -14,7 +14,7 @@ use xla_ffi_sys::{Feature, Revision};
 /// ```
 /// use xla_ffi::prelude::*;
 ///
-/// #[derive(xla_ffi::UserType)]
+/// #[derive(xla_ffi::HostType)]
 /// struct Store {
 ///     scale: f32,
 /// }
@@ -57,20 +57,20 @@ impl<T> Deref for UserData<'_, T> {
     }
 }
 
-impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
+impl<'f, T: HostType> Context<'f> for UserData<'f, T> {
     const NAME: &'static str = "user_data";
     const SINCE: Revision = Feature::UserData.since();
-    const TYPE: Option<fn() -> &'static KnownType> = Some(|| T::host_type().erased());
+    const TYPE: Option<fn() -> &'static KnownType> = Some(|| T::registration().erased());
 
     #[inline]
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        Self::find(frame)?.ok_or_else(|| absent(T::host_type().erased()))
+        Self::find(frame)?.ok_or_else(|| absent(T::registration().erased()))
     }
 
     #[inline]
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         let host = frame.host();
-        let id = T::host_type().erased().id(host)?;
+        let id = T::registration().erased().id(host)?;
         // SAFETY: the frame's own context.
         let data = match unsafe { host.user_data(frame.ctx(), id) } {
             Ok(data) => data,
@@ -79,7 +79,7 @@ impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
             }
             Err(error) => return Err(error),
         };
-        // SAFETY: the type's number names T (the invariant of `HostType`), and the host keeps the
+        // SAFETY: the type's number names T (the invariant of `Registration`), and the host keeps the
         // object until the execution ends.
         let object = unsafe { data.cast::<T>().as_ref() };
         object
@@ -94,11 +94,11 @@ fn absent(of: &KnownType) -> Error {
         "the program gave this call no user data of the type `{}`{}",
         of.name(),
         if of.is_of_image() {
-            "; to take an object of another program or library, share the type: #[user_type(unsafe(name = \"…\"))]"
+            "; to take an object of another program or library, share the type: #[host_type(unsafe(name = \"…\"))]"
         } else {
             ""
         }
     ))
 }
 
-context!({T: UserType} UserData<'f, T>);
+context!({T: HostType} UserData<'f, T>);

@@ -3,7 +3,7 @@
 use crate::context::store_state;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::frame::host_type::State;
+use crate::frame::host_type::HostType;
 use crate::frame::pending::Flow;
 
 /// The return type of the execute stage: nothing, or a `Result` whose error becomes an [`Error`].
@@ -82,7 +82,7 @@ impl<E: Into<Error>> Failure for E {
 /// The return type of the other stages: nothing, state, or a `Result` with either.
 #[diagnostic::on_unimplemented(
     message = "this stage cannot return `{Self}`",
-    note = "return `Result<()>`, or `Result<S>` with a type of state: `#[derive(xla_ffi::State)]`"
+    note = "return `Result<()>`, or `Result<S>` with a type of state: `#[derive(xla_ffi::HostType)]`"
 )]
 pub trait StageOutcome {
     /// Hands state to the host and says how the call went.
@@ -95,7 +95,7 @@ impl StageOutcome for () {
     }
 }
 
-impl<S: State> StageOutcome for S {
+impl<S: HostType> StageOutcome for S {
     fn flow(self, frame: &Frame<'_>, stage: u32) -> Flow {
         match store_state(frame, stage, self) {
             Ok(()) => Flow::Done,
@@ -116,13 +116,13 @@ impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
 /// What `instantiate` returns where other stages take what it makes as `&self`.
 #[diagnostic::on_unimplemented(
     message = "`self` is the state that `instantiate` makes, and this one returns `{Self}`",
-    note = "return `Self` or `Result<Self>`; a stage takes state of another type as `StateRef<…>`"
+    note = "return `Self` or `Result<Self>`; a stage takes state of another type as `State<…>`"
 )]
 pub trait Makes<S> {}
 
-impl<S: State> Makes<S> for S {}
+impl<S: HostType> Makes<S> for S {}
 
-impl<S: State, T: Makes<S>, E> Makes<S> for Result<T, E> {}
+impl<S: HostType, T: Makes<S>, E> Makes<S> for Result<T, E> {}
 
 /// For the macros: says that a stage makes the state that others take as `&self`.
 #[doc(hidden)]

@@ -15,13 +15,13 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 /// `static`, for exactly the type `T`. The derive macros make it; by hand it looks like this:
 ///
 /// ```
-/// use xla_ffi::{HostType, State, UserType};
+/// use xla_ffi::{HostType, Registration};
 ///
 /// struct Plan(Vec<u64>);
 ///
-/// impl State for Plan {
-///     fn host_type() -> &'static HostType<Self> {
-///         static TYPE: HostType<Plan> = HostType::state("my_library::Plan");
+/// impl HostType for Plan {
+///     fn registration() -> &'static Registration<Self> {
+///         static TYPE: Registration<Plan> = Registration::state("my_library::Plan");
 ///         &TYPE
 ///     }
 /// }
@@ -30,11 +30,11 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 /// #[repr(C)]
 /// struct Store(u64);
 ///
-/// impl UserType for Store {
-///     fn host_type() -> &'static HostType<Self> {
+/// impl HostType for Store {
+///     fn registration() -> &'static Registration<Self> {
 ///         // SAFETY: the program's objects of this number are one u64, and all its libraries know.
-///         static TYPE: HostType<Store> =
-///             unsafe { HostType::user_data_with_id("Store", 0x5704_0000_0001) };
+///         static TYPE: Registration<Store> =
+///             unsafe { Registration::user_data_with_id("Store", 0x5704_0000_0001) };
 ///         &TYPE
 ///     }
 /// }
@@ -43,32 +43,32 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 /// #[repr(C)]
 /// struct Table([u64; 4]);
 ///
-/// impl UserType for Table {
-///     fn host_type() -> &'static HostType<Self> {
+/// impl HostType for Table {
+///     fn registration() -> &'static Registration<Self> {
 ///         // SAFETY: nothing else in the program is called so.
-///         static TYPE: HostType<Table> = unsafe { HostType::user_data("my_program::Table.v1") };
+///         static TYPE: Registration<Table> = unsafe { Registration::user_data("my_program::Table.v1") };
 ///         &TYPE
 ///     }
 /// }
 ///
-/// assert_eq!(Plan::host_type().name(), "my_library::Plan");
-/// assert_eq!(Store::host_type().name(), "Store");
-/// assert_eq!(Table::host_type().name(), "my_program::Table.v1");
+/// assert_eq!(Plan::registration().name(), "my_library::Plan");
+/// assert_eq!(Store::registration().name(), "Store");
+/// assert_eq!(Table::registration().name(), "my_program::Table.v1");
 /// ```
-pub struct HostType<T> {
+pub struct Registration<T> {
     known: KnownType,
     // Invariant: `known` has the deleter of T, and no host knows another type by its name or number.
     // That is what makes an object that a host finds under the number a T.
     _type: PhantomData<fn(T) -> T>,
 }
 
-impl<T> std::fmt::Debug for HostType<T> {
+impl<T> std::fmt::Debug for Registration<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.known.fmt(f)
     }
 }
 
-impl<T: Send + Sync + 'static> HostType<T> {
+impl<T: Send + Sync + 'static> Registration<T> {
     /// The type of a handler's state. `name` should carry the library's; hosts know it under this
     /// name with something behind it that no other library has, nor this one when it is loaded again.
     #[must_use]
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
     /// chosen and registered itself. The name serves messages alone.
     ///
     /// # Safety
-    /// As for [`HostType::user_data`], of the number. XLA gives numbers from 1 on to types that ask
+    /// As for [`Registration::user_data`], of the number. XLA gives numbers from 1 on to types that ask
     /// for none, and does not leave out chosen ones: choose one that it will never reach.
     #[must_use]
     pub const unsafe fn user_data_with_id(name: &'static str, id: i64) -> Self {
@@ -132,7 +132,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
     }
 }
 
-impl<T> HostType<T> {
+impl<T> Registration<T> {
     /// The name under which hosts know it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -179,7 +179,7 @@ pub struct KnownType {
 
 impl std::fmt::Debug for KnownType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostType")
+        f.debug_struct("Registration")
             .field("name", &self.name())
             .finish_non_exhaustive()
     }
@@ -286,12 +286,23 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
     1 << (2 * (stage & 3) + u32::from(stream))
 }
 
-/// The state that a stage leaves for later ones. [`stateful`](macro@crate::stateful) implements it for
-/// what the instantiate stage makes (since r1, jaxlib 0.4.33), `#[derive(State)]` for what prepare
-/// and initialize leave (since r8, jaxlib 0.9.1).
+/// A type that hosts carry: the state that a stage leaves for later ones, or user data that the owner of the host hands
+/// to handlers. `#[derive(HostType)]` implements it; [`stateful`](macro@crate::stateful) does for what the instantiate
+/// stage makes. User data exists since r0, state of the instantiate stage since r1 (jaxlib 0.4.33), that of prepare and
+/// initialize since r8 (jaxlib 0.9.1).
 ///
 /// ```
-/// use xla_ffi::{State, prelude::*};
+/// use xla_ffi::{HostType, prelude::*};
+///
+/// #[derive(HostType)]
+/// struct Store {
+///     scale: f32,
+/// }
+///
+/// #[derive(HostType)]
+/// #[host_type(unsafe(name = "my_program::Rates.v1"))]
+/// #[repr(C)]
+/// struct Rates([f64; 4]);
 ///
 /// struct Scale(f32);
 ///
@@ -306,44 +317,19 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
 ///     }
 /// }
 ///
-/// assert!(Scale::host_type().name().ends_with("::scale"));
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not the state of a handler",
-    note = "put `#[xla_ffi::stateful]` on an `impl {Self}` block"
-)]
-pub trait State: Send + Sync + Sized + 'static {
-    /// How hosts know the type.
-    fn host_type() -> &'static HostType<Self>;
-}
-
-/// A type whose objects the host's owner hands to handlers as user data; `#[derive(UserType)]`
-/// implements it. Since r0.
-///
-/// ```
-/// use xla_ffi::UserType;
-///
-/// #[derive(UserType)]
-/// struct Store {
-///     scale: f32,
-/// }
-///
-/// #[derive(UserType)]
-/// #[user_type(unsafe(name = "my_program::Rates.v1"))]
-/// #[repr(C)]
-/// struct Rates([f64; 4]);
-///
 /// // The names by which the program asks the host for the numbers of the types.
-/// assert!(Store::host_type().name().starts_with(std::any::type_name::<Store>()));
-/// assert_eq!(Rates::host_type().name(), "my_program::Rates.v1");
+/// assert!(Store::registration().name().starts_with(std::any::type_name::<Store>()));
+/// assert_eq!(Rates::registration().name(), "my_program::Rates.v1");
+/// assert!(Scale::registration().name().ends_with("::scale"));
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a type of user data",
-    note = "derive it: `#[derive(xla_ffi::UserType)]`"
+    message = "`{Self}` is neither state nor user data",
+    note = "derive it: `#[derive(xla_ffi::HostType)]`; `#[xla_ffi::stateful]` on an `impl {Self}` block does it for what \
+            `instantiate` makes"
 )]
-pub trait UserType: Send + Sync + Sized + 'static {
+pub trait HostType: Send + Sync + Sized + 'static {
     /// How hosts know the type.
-    fn host_type() -> &'static HostType<Self>;
+    fn registration() -> &'static Registration<Self>;
 }
 
 /// What is known of a type in one XLA copy.

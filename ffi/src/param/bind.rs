@@ -63,8 +63,8 @@ use crate::param::{Kind, Param};
     label = "not an operand, an attribute or a part of the context",
     note = "operands are `Buffer<T>` and `AnyBuffer` (arguments), `Out<T>` and `AnyOut` (results), \
             `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
-            types that implement `Attribute`; `UserData` wants `#[derive(UserType)]`, state \
-            `#[derive(State)]`; see the documentation of the crate for all"
+            types that implement `Attribute`; `UserData` wants `#[derive(HostType)]`, state \
+            `#[derive(HostType)]`; see the documentation of the crate for all"
 )]
 pub unsafe trait Bind<'f>: Sized {
     /// What the parameter takes.

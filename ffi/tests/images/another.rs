@@ -18,13 +18,13 @@ fn outsider(mut y: Out<i64, 0>) -> Result<()> {
 }
 
 /// A type that a program and its plugin have from one crate.
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 pub struct Session(pub i64);
 
 /// The name under which this image knows the type.
 #[unsafe(no_mangle)]
 pub extern "C" fn session_name() -> *const std::ffi::c_char {
-    let name = <Session as xla_ffi::UserType>::host_type().name();
+    let name = <Session as xla_ffi::HostType>::registration().name();
     std::ffi::CString::new(name).expect("no NUL").into_raw()
 }
 

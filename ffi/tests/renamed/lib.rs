@@ -2,7 +2,7 @@
 
 /// The handlers.
 pub mod ops {
-    use my_ffi::{Attribute, Bind, UserType, prelude::*};
+    use my_ffi::{Attribute, Bind, HostType, prelude::*};
 
     /// A struct of attributes.
     #[derive(Attribute)]
@@ -23,7 +23,7 @@ pub mod ops {
     }
 
     /// An object of the program.
-    #[derive(UserType)]
+    #[derive(HostType)]
     pub struct Offset(pub i64);
 
     /// y = by * x

@@ -386,14 +386,14 @@ fn streams_and_device_operands() {
     );
 }
 
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Store {
     value: i64,
 }
 
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 // SAFETY: no other type of these tests has the name or the number.
-#[user_type(unsafe(name = "test.chosen", id = 4242))]
+#[host_type(unsafe(name = "test.chosen", id = 4242))]
 struct Chosen(i64);
 
 #[xla_ffi::handler]
@@ -429,7 +429,7 @@ fn user_data() {
             continue;
         }
         let executable = load::<stored>(&runtime, "{}").unwrap();
-        let name = <Store as xla_ffi::UserType>::host_type().name();
+        let name = <Store as xla_ffi::HostType>::registration().name();
         assert!(name.starts_with(std::any::type_name::<Store>()), "{name}");
         let id = runtime.type_id(name).unwrap();
         let object = Box::into_raw(Box::new(Store { value: 9 }));

@@ -58,9 +58,9 @@ macro_rules! fragments {
             First,
         }
 
-        #[derive(xla_ffi::UserType)]
+        #[derive(xla_ffi::HostType)]
         // SAFETY: no other type has the name.
-        #[user_type(unsafe(name = $name, id = $default))]
+        #[host_type(unsafe(name = $name, id = $default))]
         pub(super) struct Known;
 
         #[xla_ffi::handler(platforms = [$platform, "CUDA"], nondeterministic)]
@@ -115,7 +115,7 @@ fn options_may_come_from_macros() {
     let owner = <fragments::Owner as Handler>::INFO;
     assert_eq!(owner.name, "an owner");
     assert_eq!(owner.stages[0].params[0].default, Some("\"an owner\""));
-    let known = <fragments::Known as xla_ffi::UserType>::host_type();
+    let known = <fragments::Known as xla_ffi::HostType>::registration();
     assert_eq!(known.name(), "a name");
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{bundle, failed, handler, load, ret, shape};
 use std::sync::atomic::{AtomicI64, Ordering};
-use xla_ffi::{Initialized, Prepared, State, prelude::*};
+use xla_ffi::{HostType, Initialize, Prepare, prelude::*};
 use xla_ffi_runtime::{Attributes, Bundle, Code, DType, Hazard, Revision, Runtime, Stage, Stages};
 
 static LIVING: AtomicI64 = AtomicI64::new(0);
@@ -84,11 +84,11 @@ fn state_lives_as_long_as_the_executable() {
 }
 
 /// What a prepare stage leaves.
-#[derive(State)]
+#[derive(HostType)]
 struct Plan(i64);
 
 /// What an initialize stage leaves.
-#[derive(State)]
+#[derive(HostType)]
 struct Ready(i64);
 
 struct Staged {
@@ -105,16 +105,21 @@ impl Staged {
         Ok(Plan(self.base + extra))
     }
 
-    fn initialize(&self, plan: Prepared<Plan>, run: RunId) -> Ready {
+    fn initialize(&self, plan: State<Plan, Prepare>, run: RunId) -> Ready {
         Ready(plan.0 * 10 + run.get())
     }
 
-    fn execute(&self, ready: Initialized<Ready>, plan: Prepared<Plan>, mut y: Out<i64, 1>) {
+    fn execute(
+        &self,
+        ready: State<Ready, Initialize>,
+        plan: State<Plan, Prepare>,
+        mut y: Out<i64, 1>,
+    ) {
         y.copy_from(&[self.base, plan.0, ready.0]).unwrap();
     }
 }
 
-/// Prepared, Initialized.
+/// The states of prepare and initialize.
 #[test]
 fn every_stage_leaves_state_for_the_later_ones() {
     for revision in [Revision::R8, Revision::R9, Revision::R10] {

@@ -36,32 +36,27 @@ mod transforms {
 
     #[xla_ffi::handler(vjp = "b", jvp = "j")]
     fn two_ways(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-        y.copy_from(&x)?;
-        Ok(())
+        y.copy_from(&x)
     }
 
     #[xla_ffi::handler(vjp = "b", transpose = "t")]
     fn transpose_of_nothing(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-        y.copy_from(&x)?;
-        Ok(())
+        y.copy_from(&x)
     }
 
     #[xla_ffi::handler(batch = "sometimes")]
     fn unknown_batching(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-        y.copy_from(&x)?;
-        Ok(())
+        y.copy_from(&x)
     }
 
     #[xla_ffi::handler(batch = "none", batch_with = "b")]
     fn batched_twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-        y.copy_from(&x)?;
-        Ok(())
+        y.copy_from(&x)
     }
 
     #[xla_ffi::handler]
     fn unknown_layout(#[operand(layout = "diagonal")] x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-        y.copy_from(&x)?;
-        Ok(())
+        y.copy_from(&x)
     }
 
     #[xla_ffi::handler]

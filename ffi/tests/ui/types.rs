@@ -84,38 +84,38 @@ mod state_not_sync {
         }
     }
 
-    #[derive(xla_ffi::UserType)]
+    #[derive(xla_ffi::HostType)]
     struct Raw(*mut u8);
 }
 
 /// User data.
-mod user_type {
+mod host_type {
     use xla_ffi::prelude::*;
 
-    #[derive(xla_ffi::UserType)]
-    #[user_type(unsafe(name = "x", id = 0))]
+    #[derive(xla_ffi::HostType)]
+    #[host_type(unsafe(name = "x", id = 0))]
     struct Zero;
 
-    #[derive(xla_ffi::UserType)]
-    #[user_type(named = "x")]
+    #[derive(xla_ffi::HostType)]
+    #[host_type(named = "x")]
     struct Misspelt;
 
-    #[derive(xla_ffi::UserType)]
+    #[derive(xla_ffi::HostType)]
     struct Generic<T>(T);
 
-    #[derive(xla_ffi::UserType)]
-    #[user_type(name = "x")]
+    #[derive(xla_ffi::HostType)]
+    #[host_type(name = "x")]
     struct Shared;
 
-    #[derive(xla_ffi::UserType)]
-    #[user_type(unsafe())]
+    #[derive(xla_ffi::HostType)]
+    #[host_type(unsafe())]
     struct Nothing;
 
     struct Plain;
 
-    impl xla_ffi::UserType for Plain2 {
-        fn host_type() -> &'static xla_ffi::HostType<Self> {
-            static TYPE: xla_ffi::HostType<Plain2> = xla_ffi::HostType::user_data("x");
+    impl xla_ffi::HostType for Plain2 {
+        fn registration() -> &'static xla_ffi::Registration<Self> {
+            static TYPE: xla_ffi::Registration<Plain2> = xla_ffi::Registration::user_data("x");
             &TYPE
         }
     }
@@ -156,18 +156,18 @@ mod derive_bind {
 }
 
 /// A name that others share is `unsafe`, which a crate may forbid.
-mod user_type_forbidden {
+mod host_type_forbidden {
     #![forbid(unsafe_code)]
 
-    #[derive(xla_ffi::UserType)]
+    #[derive(xla_ffi::HostType)]
     struct Ours(u64);
 
-    #[derive(xla_ffi::UserType)]
-    #[user_type(unsafe(name = "x"))]
+    #[derive(xla_ffi::HostType)]
+    #[host_type(unsafe(name = "x"))]
     struct Shared(u64);
 
-    #[derive(xla_ffi::UserType)]
-    #[user_type(unsafe(name = "x", id = 4242))]
+    #[derive(xla_ffi::HostType)]
+    #[host_type(unsafe(name = "x", id = 4242))]
     struct Numbered(u64);
 }
 

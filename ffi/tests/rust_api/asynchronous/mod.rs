@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use xla_ffi::prelude::*;
 use xla_ffi::{
-    AnyDeviceBuffer, AttrValue, DeviceBuffer, DeviceOut, Extension, Future, Host, KeptAnyBuffer,
+    AnyDeviceBuffer, AttrValue, DeviceBuffer, DeviceOut, Extension, Host, KeptAnyBuffer,
     KeptAnyOut, KeptBuffer, KeptInOut, KeptOut, Later, OneOf, Packed, Part, Pointer, Promise,
     RawCall, S4,
 };
@@ -21,8 +21,8 @@ fn f32s(dims: &[i64]) -> xla_ffi_runtime::Shape {
 }
 
 #[xla_ffi::handler(shape = "n -> n")]
-fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result<Future> {
-    let (mut promise, future) = later.promise((x, y));
+fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
+    let mut promise = later.promise((x, y));
     let (first, len) = promise.with(|(x, mut y)| {
         y.fill(0.0);
         (x[0], y.len())
@@ -31,8 +31,7 @@ fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result
     let work = move || {
         promise.complete_with(|(x, mut y)| {
             assert_eq!(x[0], first);
-            y.write_iter(x.iter().map(|x| x + 1.0))?;
-            Ok(())
+            y.write_iter(x.iter().map(|x| x + 1.0))
         })
     };
     match how {
@@ -43,7 +42,7 @@ fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result
             work();
         })),
     }
-    Ok(future)
+    Ok(())
 }
 
 /// FutureSetAvailable, FutureSetAvailableFromThreadPool, AsyncHandler: on every revision, hosts
@@ -61,8 +60,8 @@ fn promises_are_kept_inline_and_elsewhere() {
 }
 
 #[xla_ffi::handler]
-fn fail_later(later: Later, how: &str) -> Result<Future> {
-    let (promise, future) = later.promise(());
+fn fail_later(later: Later, how: &str) -> Result<()> {
+    let promise = later.promise(());
     match how {
         "error" => promise.complete(Err(Error::unavailable("not today"))),
         "panic" => promise.complete_with(|()| panic!("in the promise")),
@@ -74,7 +73,7 @@ fn fail_later(later: Later, how: &str) -> Result<Future> {
         })),
         _ => promise.complete(Ok(())),
     }
-    Ok(future)
+    Ok(())
 }
 
 /// FutureSetError, FutureSetErrorFromThreadPool; a dropped promise is an error, not a hang.
@@ -133,21 +132,20 @@ type Lent = (KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut);
 static LENDER: Mutex<Option<Promise<Lent>>> = Mutex::new(None);
 
 #[xla_ffi::handler]
-fn lends(x: Buffer<f32, 1>, y: Out<f32, 1>, z: AnyOut, later: Later) -> Future {
-    let (promise, future) = later.promise((x, y, z));
+fn lends(x: Buffer<f32, 1>, y: Out<f32, 1>, z: AnyOut, later: Later) {
+    let promise = later.promise((x, y, z));
     *LENDER.lock().unwrap() = Some(promise);
-    future
 }
 
 /// Puts an operand that another call's promise lends into its own.
 #[xla_ffi::handler]
-fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<Future> {
+fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
     let mut lender = LENDER.lock().unwrap().take().unwrap();
     let keep = |how: &str| {
         lender.with(|(x, y, z)| match how {
-            "argument" => later.promise(x).1,
-            "result" => later.promise((y, ())).1,
-            _ => later.promise(z).1,
+            "argument" => drop(later.promise(x)),
+            "result" => drop(later.promise((y, ()))),
+            _ => drop(later.promise(z)),
         })
     };
     let kept = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| keep(how)));
@@ -194,7 +192,7 @@ assert_impl_all!(RemainingRets<'_>: Send, Sync);
 assert_impl_all!(Dictionary<'_>: Send, Sync, Copy);
 assert_impl_all!(AttrValue<'_>: Send, Sync, Copy);
 assert_impl_all!(UserData<'_, Data>: Send, Sync, Copy);
-assert_impl_all!(StateRef<'_, Data>: Send, Sync, Copy);
+assert_impl_all!(State<'_, Data>: Send, Sync, Copy);
 assert_impl_all!(DeviceBuffer<'_, f32>: Send, Sync);
 assert_impl_all!(DeviceOut<'_, f32>: Send, Sync);
 assert_impl_all!(AnyDeviceBuffer<'_>: Send, Sync);
@@ -216,7 +214,6 @@ assert_not_impl_any!(RemainingRets<'_>: Copy, Clone);
 assert_not_impl_any!(Promise<()>: Clone);
 assert_not_impl_any!(Later<'_>: Copy, Clone, Send, Sync);
 // What the context lends belongs to the call, and so to its thread.
-assert_not_impl_any!(Future: Send, Sync);
 assert_not_impl_any!(ThreadPool<'_>: Send, Sync);
 assert_not_impl_any!(Scratch<'_>: Send, Sync);
 assert_not_impl_any!(Stream<'_>: Send, Sync);

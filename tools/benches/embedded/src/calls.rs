@@ -6,7 +6,7 @@ use xla_ffi::internal::{
 use xla_ffi::prelude::*;
 
 /// What a call adds to its argument.
-#[derive(xla_ffi::UserType)]
+#[derive(xla_ffi::HostType)]
 struct Offset(f32);
 
 #[xla_ffi::handler]
