@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use xla_ffi::cuda::{Kernel, Module, Stream};
-use xla_ffi::{DeviceBuffer, DeviceOut, Error, KernelArg, Launch, Result, Scratch};
+use xla_ffi::{DeviceBuffer, DeviceOut, Error, Launch, Result, Scratch, device::KernelArg};
 
 const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image"));
 static MODULE: Module = Module::new(IMAGE);

@@ -1,7 +1,10 @@
 //! RMS normalisation on a GPU, forward and backward, in f32 and bf16.
 
 use xla_ffi::cuda::{Kernel, Module, Stream};
-use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, DataType, Error, Launch, Result};
+use xla_ffi::{
+    DataType, Error, Launch, Result,
+    device::{AnyDeviceBuffer, AnyDeviceOut},
+};
 
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/rms_norm.image")));
 

@@ -3,7 +3,7 @@
 
 use std::ops::{Add, Mul};
 
-use xla_ffi::{DataType, Element, OneOf, OneOfOut, Packed, S4, matching, prelude::*};
+use xla_ffi::{DataType, Element, OneOf, OneOfOut, Packed, element::S4, matching, prelude::*};
 
 // One type and rank: the example of XLA's custom-call documents, `A[i] = B[i % 128] + C[i]`, with the
 // sizes taken from the operands.

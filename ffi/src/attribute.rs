@@ -23,7 +23,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// [`Pointer`] and [`AttrValue`] implement it. Since r0.
 ///
 /// ```
-/// use xla_ffi::{AttrType, AttrValue, Attribute, prelude::*};
+/// use xla_ffi::{Attribute, prelude::*, bind::{AttrType, AttrValue}};
 ///
 /// struct Degrees(f64);
 ///
@@ -72,7 +72,7 @@ pub trait Attribute<'f>: Sized {
 /// An attribute of any type, to be looked at by the handler.
 ///
 /// ```
-/// use xla_ffi::{AttrValue, DataType, prelude::*};
+/// use xla_ffi::{DataType, prelude::*, bind::AttrValue};
 ///
 /// #[xla_ffi::handler]
 /// fn size(value: AttrValue, mut y: Out<u64, 0>) -> Result<()> {
@@ -560,7 +560,7 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
 /// Nothing vouches for what it points to: reading it is the handler's own unsafe act.
 ///
 /// ```
-/// use xla_ffi::{Pointer, prelude::*};
+/// use xla_ffi::{prelude::*, ext::Pointer};
 ///
 /// #[xla_ffi::handler]
 /// fn read(address: Pointer<f64>, mut y: Out<f64, 0>) -> Result<()> {

@@ -1,15 +1,25 @@
-//! Parameters made of other parameters: `Option`, and what `#[derive(Bind)]` expands to.
+//! Parameter types of your own: the trait [`Bind`](crate::Bind), what it reads, and what it declares.
 
 pub(crate) mod one_of;
 pub(crate) mod remaining;
 
+pub use crate::attribute::AttrValue;
+pub use crate::bind::one_of::Elements;
+pub use crate::bind::remaining::{IntoArgs, IntoRets};
+pub use crate::error::problems::Problems;
+pub use crate::frame::Frame;
+pub use crate::frame::element::DataTypes;
+pub use crate::frame::host::Host;
+pub use crate::frame::host_type::Registration;
+pub use crate::future::outlives::OutlivesCall;
+pub use crate::param::bind::At;
+pub use crate::param::{AttrType, Kind, Layout, Param, Presence};
+pub use xla_ffi_sys::Slot;
+
 use crate::bind::one_of::{OneOf, OneOfOut};
 use crate::bind::remaining::{RemainingArgs, RemainingRets};
-use crate::error::problems::Problems;
-use crate::frame::Frame;
-use crate::future::outlives::{OutlivesCall, outlives};
-use crate::param::bind::{At, Bind};
-use crate::param::{Kind, Param};
+use crate::future::outlives::outlives;
+use crate::param::bind::Bind;
 
 /// Whether the call has what the parameter takes. Parts of the context are asked by taking them.
 #[inline(always)]
@@ -84,6 +94,7 @@ pub fn or_default<'f, T: Bind<'f>>(
 
 /// The parameter that a type is made from: one that is only read, since types are made before it is
 /// known whether operands share memory.
+#[doc(hidden)]
 #[must_use]
 pub const fn readable(param: Param) -> Param {
     assert!(
@@ -95,6 +106,7 @@ pub const fn readable(param: Param) -> Param {
 }
 
 /// Says why a type could not be made.
+#[doc(hidden)]
 #[cold]
 pub fn explain<'f, F, T>(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>)
 where

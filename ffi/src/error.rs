@@ -57,12 +57,12 @@ codes! {
     /// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
     ///
     /// ```
-    /// use xla_ffi::{ErrorCode, RawErrorCode};
+    /// use xla_ffi::{ErrorCode, sys::XLA_FFI_Error_Code};
     ///
-    /// assert_eq!(ErrorCode::NotFound.to_raw(), RawErrorCode(5));
-    /// assert_eq!(ErrorCode::from_raw(RawErrorCode(5)), Some(ErrorCode::NotFound));
-    /// assert_eq!(ErrorCode::from_raw(RawErrorCode(0)), None); // success
-    /// assert_eq!(ErrorCode::from_raw(RawErrorCode(77)), Some(ErrorCode::Unknown));
+    /// assert_eq!(ErrorCode::NotFound.to_raw(), XLA_FFI_Error_Code(5));
+    /// assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code(5)), Some(ErrorCode::NotFound));
+    /// assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code(0)), None); // success
+    /// assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code(77)), Some(ErrorCode::Unknown));
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     #[non_exhaustive]

@@ -39,7 +39,7 @@ pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 /// implementation.
 ///
 /// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, Revision, prelude::*};
+/// use xla_ffi::{Bind, Revision, prelude::*, bind::{At, Frame, Param, Problems}};
 ///
 /// /// The numbers of arguments and results, and the host's version.
 /// struct Summary(usize, usize, i32);

@@ -29,7 +29,7 @@ use xla_ffi_sys::Revision;
 /// it, and tuples of up to eight.
 ///
 /// ```
-/// use xla_ffi::{Detach, Frame, Kept, Later, prelude::*};
+/// use xla_ffi::{Later, prelude::*, later::{Detach, Kept}, bind::Frame};
 ///
 /// /// A matrix and the vector that it is applied to.
 /// struct Product<'f> {
@@ -100,7 +100,7 @@ pub unsafe trait Detach {
 /// Operands kept for later; [`Detach`] makes them, and has an example of a type of one's own.
 ///
 /// ```
-/// use xla_ffi::{Kept, KeptBuffer, KeptOut};
+/// use xla_ffi::later::{Kept, KeptBuffer, KeptOut};
 ///
 /// /// Works on operands that were kept, wherever they are.
 /// fn copy(operands: &mut (KeptBuffer<f32, 1>, KeptOut<f32, 1>)) -> xla_ffi::Result<()> {

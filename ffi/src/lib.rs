@@ -69,7 +69,7 @@ mod declare {
     pub(crate) mod stage_params;
 }
 
-mod bind;
+pub mod bind;
 
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -102,42 +102,64 @@ mod frame;
 
 mod error;
 
+pub use attribute::Attribute;
 pub use attribute::dictionary::Dictionary;
-pub use attribute::{AttrValue, Attribute, Pointer};
-pub use bind::one_of::{Elements, OneOf, OneOfOut};
-pub use bind::remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
-pub use context::launch::{KernelArg, KernelArgs, Launch, RawArg};
+pub use bind::one_of::{OneOf, OneOfOut};
+pub use bind::remaining::{RemainingArgs, RemainingRets};
+pub use context::launch::Launch;
 pub use context::{
-    Cancellation, Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialize,
-    Instantiate, KernelSource, MemoryRegion, Prepare, RawCall, Recorder, RunId, Scratch,
-    ScratchBuffer, State, Stream, ThreadPool, UserData, Window,
+    Cancellation, CustomOptions, DeviceOrdinal, Initialize, Instantiate, Prepare, RunId, Scratch,
+    State, Stream, ThreadPool, UserData,
 };
 pub use declare::shape;
-pub use error::problems::Problems;
 pub use error::{Error, ErrorCode, Result};
-pub use frame::Frame;
-pub use frame::element::{
-    ANY_RANK, DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2,
-    F8E5M2FNUZ, F8E8M0FNU, Pred, bit_width,
-};
-pub use frame::host::Host;
-#[doc(hidden)]
-pub use frame::host_type::KnownType;
-pub use frame::host_type::{HostType, Registration};
-pub use future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
-pub use future::outlives::OutlivesCall;
-pub use future::split::{Divide, Part};
-pub use future::{Detach, Kept, Later, Promise};
+pub use frame::element::{ANY_RANK, Element, Pred};
+pub use frame::host_type::HostType;
+pub use future::Later;
 pub use operand::buffer::Buffer;
-pub use operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
+pub use operand::device::{DeviceBuffer, DeviceOut};
 pub use operand::inout::InOut;
-pub use operand::out::{Out, Writer};
-pub use operand::packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
-pub use operand::rows::{Rows, RowsMut};
+pub use operand::out::Out;
+pub use operand::packed::{Packed, PackedOut};
 pub use operand::token::{Token, TokenOut};
 pub use operand::untyped::{AnyBuffer, AnyOut};
-pub use param::bind::{At, Bind};
-pub use param::{AttrType, Kind, Layout, Param, Presence};
+pub use param::bind::Bind;
+
+pub mod device {
+    //! Operands and kernel arguments on a device, beyond [`DeviceBuffer`](crate::DeviceBuffer),
+    //! [`DeviceOut`](crate::DeviceOut) and [`Launch`](crate::Launch).
+    pub use crate::context::ScratchBuffer;
+    pub use crate::context::launch::{KernelArg, KernelArgs, RawArg};
+    pub use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut};
+}
+
+pub mod later {
+    //! Promises of calls that complete later, and the operands that they own; [`Later`](crate::Later) makes them.
+    pub use crate::future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
+    pub use crate::future::split::{Divide, Part};
+    pub use crate::future::{Detach, Kept, Promise};
+}
+
+pub mod element {
+    //! Element types that Rust does not have, and views of rows and results.
+    pub use crate::frame::element::{
+        F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU,
+        bit_width,
+    };
+    pub use crate::operand::out::Writer;
+    pub use crate::operand::packed::{F4E2M1FN, PackedElement, S1, S2, S4, U1, U2, U4};
+    pub use crate::operand::rows::{Rows, RowsMut};
+}
+
+pub mod ext {
+    //! What only some hosts have: extensions of the ABI, command buffers, collectives, and the raw call.
+    pub use crate::attribute::Pointer;
+    pub use crate::context::{
+        Collectives, Command, Extension, Group, KernelSource, MemoryRegion, RawCall, Recorder,
+        Window,
+    };
+}
+
 /// # Example
 /// ```
 /// use xla_ffi::{Attribute, prelude::*};
@@ -327,9 +349,7 @@ pub use xla_ffi_macros::library;
 pub use xla_ffi_macros::stateful;
 /// The ABI itself, for what this crate does not wrap.
 pub use xla_ffi_sys as sys;
-pub use xla_ffi_sys::{
-    Revision, Slot, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode,
-};
+pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType};
 
 /// What the package shows of itself.
 #[cfg(doctest)]
@@ -387,6 +407,7 @@ pub mod __private {
     pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
     pub use crate::entry::{Handler, Stage};
     pub use crate::frame::element::Wide;
+    pub use crate::frame::host_type::KnownType;
     pub use crate::frame::pending::Flow;
     pub use crate::future::outlives::{Made, outlives_call};
     pub use crate::future::task::{Body, start_async};

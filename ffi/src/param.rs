@@ -11,7 +11,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 /// What a parameter of a handler takes from the call.
 ///
 /// ```
-/// use xla_ffi::{Bind, InOut, Kind, Out};
+/// use xla_ffi::{Bind, InOut, Out, bind::Kind};
 ///
 /// assert_eq!(<Out<f32> as Bind>::PARAM.kind, Kind::Ret);
 /// assert_eq!(<InOut<f32> as Bind>::PARAM.kind, Kind::InOut);
@@ -27,7 +27,7 @@ pub enum Kind {
     InOut,
     /// The attribute with the parameter's name.
     Attr,
-    /// Several attributes, the [`Param::members`](crate::Param::members).
+    /// Several attributes, the [`Param::members`](crate::bind::Param::members).
     Attrs,
     /// A part of the context.
     Context,
@@ -36,7 +36,7 @@ pub enum Kind {
 /// How often an operand or attribute comes.
 ///
 /// ```
-/// use xla_ffi::{Bind, Buffer, Presence, RemainingArgs};
+/// use xla_ffi::{Bind, Buffer, RemainingArgs, bind::Presence};
 ///
 /// assert_eq!(<Buffer<f32> as Bind>::PARAM.presence, Presence::Required);
 /// assert_eq!(<Option<Buffer<f32>> as Bind>::PARAM.presence, Presence::Optional);
@@ -58,7 +58,7 @@ pub enum Presence {
 /// [`Bind`]: crate::Bind
 ///
 /// ```
-/// use xla_ffi::{AttrType, Bind, Buffer, DataType, DataTypes, Kind, Param, Presence, Revision, RunId};
+/// use xla_ffi::{Bind, Buffer, DataType, Revision, RunId, bind::{AttrType, DataTypes, Kind, Param, Presence}};
 ///
 /// const MATRIX: Param = Param::operand(Kind::Arg, DataTypes::only(DataType::F32), Some(2));
 /// assert_eq!(<Buffer<f32, 2> as Bind>::PARAM.rank, MATRIX.rank);
@@ -204,7 +204,7 @@ impl Param {
     /// The same with words about it.
     ///
     /// ```
-    /// use xla_ffi::{AttrType, Param};
+    /// use xla_ffi::bind::{AttrType, Param};
     ///
     /// const UNIT: Param = Param::attribute(AttrType::String).named("unit").documented("Of length.");
     /// assert_eq!(UNIT.doc, "Of length.");
@@ -325,7 +325,7 @@ pub const fn one_api(params: &[Param]) {
 /// The type of an attribute.
 ///
 /// ```
-/// use xla_ffi::{AttrType, Attribute, DataType};
+/// use xla_ffi::{Attribute, DataType, bind::AttrType};
 ///
 /// assert_eq!(<&[f32] as Attribute>::TYPE, AttrType::Array(DataType::F32));
 /// assert_eq!(<&[f32] as Attribute>::TYPE.name(), "[f32]");
@@ -378,7 +378,7 @@ impl AttrType {
 /// declaration is for the callers, who find it in the manifest.
 ///
 /// ```
-/// use xla_ffi::{Bind, Layout, prelude::*};
+/// use xla_ffi::{Bind, prelude::*, bind::Layout};
 ///
 /// /// Sums each column, whose elements lie side by side.
 /// #[xla_ffi::handler(shape = "n m -> m")]

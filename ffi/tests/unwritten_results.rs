@@ -3,7 +3,11 @@
 
 use xla_ffi::internal::{self, Call, DType, Error as HostError, Runtime, Shape, Tensor};
 use xla_ffi::prelude::*;
-use xla_ffi::{AnyOut, KeptOut, Later, OneOfOut, PackedOut, Promise, U4};
+use xla_ffi::{
+    AnyOut, Later, OneOfOut, PackedOut,
+    element::U4,
+    later::{KeptOut, Promise},
+};
 
 /// What the handlers do with the result `z`; `y` is always written.
 const FORGET: i32 = 0;

@@ -9,7 +9,10 @@ use super::structure::{Builder, Node, parse};
 use xla_ffi::__private::frame::RawBuffer;
 #[cfg(debug_assertions)]
 use xla_ffi::__private::frame::touched;
-use xla_ffi::{At, Bind, DataTypes, Error, Frame, Kind, Param, Problems, Result, Scratch, Stream};
+use xla_ffi::{
+    Bind, Error, Result, Scratch, Stream,
+    bind::{At, DataTypes, Frame, Kind, Param, Problems},
+};
 use xla_ffi_sys::*;
 
 /// A function of the original conventions.

@@ -3,7 +3,10 @@
 use std::ffi::c_void;
 
 use xla_ffi::__private::frame::RawBuffer;
-use xla_ffi::{AttrType, AttrValue, Attribute, Element, Error, Frame, Result};
+use xla_ffi::{
+    Attribute, Element, Error, Result,
+    bind::{AttrType, AttrValue, Frame},
+};
 use xla_ffi_sys::*;
 
 /// What is known of an operand.

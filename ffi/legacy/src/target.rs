@@ -10,7 +10,7 @@ use super::table;
 use super::table::Failure;
 use super::tuples::{OnDevice, Tuples, on_host};
 use xla_ffi::__private::{ListedTarget, OperandShape, Stage, entry};
-use xla_ffi::{AttrType, Error, Result};
+use xla_ffi::{Error, Result, bind::AttrType};
 use xla_ffi_sys::*;
 
 /// The stage that the original conventions have.
@@ -396,7 +396,7 @@ impl Value {
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();
         let whole = |dtype| {
-            let bits = xla_ffi::bit_width(dtype).unwrap_or(0);
+            let bits = xla_ffi::element::bit_width(dtype).unwrap_or(0);
             let size = bits / 8;
             (size > 0 && bytes.len() % size == 0).then(|| bytes.len() / size)
         };

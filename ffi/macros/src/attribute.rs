@@ -58,13 +58,13 @@ fn implementation(
 
             #[inline(always)]
             fn decode(
-                __value: ::xla_ffi::AttrValue<#lifetime>,
+                __value: ::xla_ffi::bind::AttrValue<#lifetime>,
                 __narrow: bool,
             ) -> ::core::option::Option<Self> {
                 #decode
             }
 
-            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
+            fn explain(__value: ::xla_ffi::bind::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
                 #explain
             }
         }
@@ -170,8 +170,8 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         }
     });
     let constants = quote! {
-        const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Dictionary;
-        const MEMBERS: &'static [::xla_ffi::Param] =
+        const TYPE: ::xla_ffi::bind::AttrType = ::xla_ffi::bind::AttrType::Dictionary;
+        const MEMBERS: &'static [::xla_ffi::bind::Param] =
             <Self as ::xla_ffi::__private::Attributes<#lifetime>>::MEMBERS;
     };
     let attribute = implementation(
@@ -185,7 +185,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let fields = members.iter().map(|member| member.ident);
     Ok(quote! {
         impl<#lifetime> ::xla_ffi::__private::Attributes<#lifetime> for #ident #type_generics {
-            const MEMBERS: &'static [::xla_ffi::Param] = &[#(#params),*];
+            const MEMBERS: &'static [::xla_ffi::bind::Param] = &[#(#params),*];
 
             #[inline(always)]
             fn decode(
@@ -200,7 +200,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             #[cold]
             fn explain(
                 __dictionary: ::xla_ffi::Dictionary<#lifetime>,
-                __problems: &mut ::xla_ffi::Problems<'_>,
+                __problems: &mut ::xla_ffi::bind::Problems<'_>,
             ) {
                 #(#explains)*
             }
@@ -289,7 +289,7 @@ fn by_number(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     });
     implementation(
         input,
-        &quote!(const TYPE: ::xla_ffi::AttrType = <#repr as ::xla_ffi::Attribute<#lifetime>>::TYPE;),
+        &quote!(const TYPE: ::xla_ffi::bind::AttrType = <#repr as ::xla_ffi::Attribute<#lifetime>>::TYPE;),
         &quote! {
             let __number = <#repr as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)?;
             #(if __number == Self::#idents as #repr {
@@ -341,7 +341,7 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     implementation(
         input,
         &quote!(
-            const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::String;
+            const TYPE: ::xla_ffi::bind::AttrType = ::xla_ffi::bind::AttrType::String;
         ),
         &quote! {
             match <&str as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)? {
@@ -374,7 +374,7 @@ fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     implementation(
         input,
         &quote!(
-            const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Any;
+            const TYPE: ::xla_ffi::bind::AttrType = ::xla_ffi::bind::AttrType::Any;
         ),
         &quote! {
             #(if let ::core::option::Option::Some(__value) =

@@ -10,14 +10,14 @@ use syn::{DeriveInput, LitInt, LitStr, Type};
 
 /// The implementation by which hosts know a state as `name`.
 pub(crate) fn state(ty: &TokenStream, name: &TokenStream) -> TokenStream {
-    implementation(ty, &quote!(::xla_ffi::Registration::state(#name)))
+    implementation(ty, &quote!(::xla_ffi::bind::Registration::state(#name)))
 }
 
 fn implementation(ty: &TokenStream, made: &TokenStream) -> TokenStream {
     quote! {
         impl ::xla_ffi::HostType for #ty {
-            fn registration() -> &'static ::xla_ffi::Registration<Self> {
-                static TYPE: ::xla_ffi::Registration<#ty> = #made;
+            fn registration() -> &'static ::xla_ffi::bind::Registration<Self> {
+                static TYPE: ::xla_ffi::bind::Registration<#ty> = #made;
                 &TYPE
             }
         }
@@ -81,16 +81,16 @@ pub(crate) fn host_type(item: TokenStream) -> syn::Result<TokenStream> {
         attr.parse_nested_meta(|meta| shared.read(&meta))?;
     }
     let made = match (shared.span, &shared.name, &shared.id) {
-        (None, ..) => quote!(::xla_ffi::Registration::own()),
+        (None, ..) => quote!(::xla_ffi::bind::Registration::own()),
         // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
         (Some(span), Some(name), None) => {
             // SAFETY: the author's promise.
-            quote_spanned!(span=> unsafe { ::xla_ffi::Registration::user_data(#name) })
+            quote_spanned!(span=> unsafe { ::xla_ffi::bind::Registration::user_data(#name) })
         }
         (Some(span), name, Some(id)) => {
             let name = name.as_ref().map_or(path, |name| quote!(#name));
             // SAFETY: the author's promise.
-            quote_spanned!(span=> unsafe { ::xla_ffi::Registration::user_data_with_id(#name, #id) })
+            quote_spanned!(span=> unsafe { ::xla_ffi::bind::Registration::user_data_with_id(#name, #id) })
         }
         (Some(span), None, None) => return Err(syn::Error::new(span, EXPECTED)),
     };
@@ -131,27 +131,27 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     Ok(quote! {
         // SAFETY: what it is made from keeps the promise, and is only read.
         unsafe impl<#lifetime> ::xla_ffi::Bind<#lifetime> for #ident #type_generics {
-            const PARAM: ::xla_ffi::Param = ::xla_ffi::__private::readable(#param);
+            const PARAM: ::xla_ffi::bind::Param = ::xla_ffi::__private::readable(#param);
 
             #[inline]
             fn bind(
-                __frame: &::xla_ffi::Frame<#lifetime>,
-                __at: &::xla_ffi::At,
+                __frame: &::xla_ffi::bind::Frame<#lifetime>,
+                __at: &::xla_ffi::bind::At,
             ) -> ::core::option::Option<Self> {
                 #bind.and_then(|__from| #made(__from).ok())
             }
 
             fn explain(
-                __frame: &::xla_ffi::Frame<#lifetime>,
-                __at: &::xla_ffi::At,
-                __problems: &mut ::xla_ffi::Problems<'_>,
+                __frame: &::xla_ffi::bind::Frame<#lifetime>,
+                __at: &::xla_ffi::bind::At,
+                __problems: &mut ::xla_ffi::bind::Problems<'_>,
             ) {
                 ::xla_ffi::__private::explain_made::<#from, Self>(__frame, __at, __problems);
             }
 
             fn find(
-                __frame: &::xla_ffi::Frame<#lifetime>,
-                __at: &::xla_ffi::At,
+                __frame: &::xla_ffi::bind::Frame<#lifetime>,
+                __at: &::xla_ffi::bind::At,
             ) -> ::core::option::Option<::core::option::Option<Self>> {
                 let ::core::option::Option::Some(__from) = #find? else {
                     return ::core::option::Option::Some(::core::option::Option::None);
@@ -161,9 +161,9 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
         }
 
         // SAFETY: it is made, in safe code, of what may be kept.
-        unsafe impl<#lifetime> ::xla_ffi::OutlivesCall for #ident #type_generics
+        unsafe impl<#lifetime> ::xla_ffi::bind::OutlivesCall for #ident #type_generics
         where
-            ::xla_ffi::__private::Made<#lifetime, #from>: ::xla_ffi::OutlivesCall,
+            ::xla_ffi::__private::Made<#lifetime, #from>: ::xla_ffi::bind::OutlivesCall,
         {
         }
     })

@@ -147,7 +147,7 @@ impl Stage {
             .map(|index| {
                 quote! {
                     const {
-                        &::xla_ffi::At::parameter(
+                        &::xla_ffi::bind::At::parameter(
                             &#info,
                             #params,
                             #index,
@@ -188,17 +188,17 @@ impl Stage {
                 #(#orders)*
                 #check
                 impl ::xla_ffi::__private::Stage<#number> for #owner {
-                    const PARAMS: &'static [::xla_ffi::Param] = &[#(#constants),*];
+                    const PARAMS: &'static [::xla_ffi::bind::Param] = &[#(#constants),*];
 
                     #[inline(always)]
-                    fn call<'f>(__frame: &::xla_ffi::Frame<'f>) -> ::xla_ffi::__private::Flow {
+                    fn call<'f>(__frame: &::xla_ffi::bind::Frame<'f>) -> ::xla_ffi::__private::Flow {
                         #call
                     }
 
                     #[cold]
                     fn explain<'f>(
-                        __frame: &::xla_ffi::Frame<'f>,
-                        __problems: &mut ::xla_ffi::Problems<'_>,
+                        __frame: &::xla_ffi::bind::Frame<'f>,
+                        __problems: &mut ::xla_ffi::bind::Problems<'_>,
                     ) {
                         let _ = &__frame;
                         #(#explains)*
@@ -289,7 +289,7 @@ impl Stage {
             };
             return quote! {
                 fn __start<'x>(
-                    __frame: &::xla_ffi::Frame<'x>,
+                    __frame: &::xla_ffi::bind::Frame<'x>,
                 ) -> ::core::result::Result<
                     ::xla_ffi::__private::Body<'x>,
                     ::xla_ffi::__private::Flow,

@@ -61,7 +61,7 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 ///
 /// # Options of an operand, `#[operand(…)]`
 /// * `layout = "row"`, `"column"`, or a list of the dimensions from the slowest to the fastest: the order of
-///   the elements in memory that callers have to give; see [`Layout`](../xla_ffi/enum.Layout.html).
+///   the elements in memory that callers have to give; see [`Layout`](../xla_ffi/bind/enum.Layout.html).
 ///
 /// What comments say of the function, of its parameters and of the fields of attribute structs is told to
 /// callers through the manifest.

@@ -128,13 +128,13 @@ impl AttrOptions {
     /// A `Param` constant with what the options say; `span` is where mistakes are told.
     pub(crate) fn modify(&self, param: TokenStream, span: Span) -> TokenStream {
         let param = if self.narrow {
-            quote_spanned!(span=> ::xla_ffi::Param::narrowed(#param))
+            quote_spanned!(span=> ::xla_ffi::bind::Param::narrowed(#param))
         } else {
             param
         };
         let param = if self.has_range() {
             let range = self.range();
-            quote_spanned!(span=> ::xla_ffi::Param::within(#param, #range))
+            quote_spanned!(span=> ::xla_ffi::bind::Param::within(#param, #range))
         } else {
             param
         };
@@ -246,8 +246,8 @@ impl Layout {
                 lit: Lit::Str(word),
                 ..
             }) => match word.value().as_str() {
-                "row" => quote!(::xla_ffi::Layout::Row),
-                "column" => quote!(::xla_ffi::Layout::Column),
+                "row" => quote!(::xla_ffi::bind::Layout::Row),
+                "column" => quote!(::xla_ffi::bind::Layout::Column),
                 _ => return Err(expected()),
             },
             Expr::Array(list) => {
@@ -264,7 +264,7 @@ impl Layout {
                 if !sorted.into_iter().eq(0..axes.len()) {
                     return Err(expected());
                 }
-                quote!(::xla_ffi::Layout::Order(&[#(#axes),*]))
+                quote!(::xla_ffi::bind::Layout::Order(&[#(#axes),*]))
             }
             _ => return Err(expected()),
         };

@@ -17,7 +17,7 @@ use crate::param::{Kind, Param};
 /// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
 ///
 /// ```
-/// use xla_ffi::{DataType, Elements};
+/// use xla_ffi::{DataType, bind::Elements};
 ///
 /// type Floats = (f32, f64);
 /// assert!(Floats::DTYPES.contains(DataType::F64));

@@ -137,7 +137,7 @@ impl<'f> IntoIterator for &RemainingArgs<'f> {
 ///
 /// #[xla_ffi::handler]
 /// fn longest(terms: RemainingArgs, mut y: Out<u64, 0>) -> Result<()> {
-///     let all: xla_ffi::IntoArgs = terms.iter();
+///     let all: xla_ffi::bind::IntoArgs = terms.iter();
 ///     assert_eq!(all.len(), terms.len());
 ///     let mut longest = 0;
 ///     for term in terms {
@@ -408,7 +408,7 @@ impl<'f> IntoIterator for RemainingRets<'f> {
 /// /// Result `i` is full of `i`.
 /// #[xla_ffi::handler]
 /// fn numbered(ys: RemainingRets) -> Result<()> {
-///     let ys: xla_ffi::IntoRets = ys.into_iter();
+///     let ys: xla_ffi::bind::IntoRets = ys.into_iter();
 ///     for (i, y) in ys.enumerate() {
 ///         y.typed::<u64, ANY_RANK>()?.fill(i as u64);
 ///     }

@@ -19,7 +19,7 @@ use xla_ffi_sys::{
 /// Which devices work together; [`Collectives`] shows its use.
 ///
 /// ```
-/// use xla_ffi::{Group, sys::XLA_FFI_CollectiveGroupMode as Mode};
+/// use xla_ffi::{sys::XLA_FFI_CollectiveGroupMode as Mode, ext::Group};
 ///
 /// // Two pairs of devices.
 /// let pairs = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1], &[2, 3]], id: 0 };
@@ -41,7 +41,7 @@ pub struct Group<'a> {
 /// Memory to be registered with a communicator; see [`Collectives::request_window`].
 ///
 /// ```
-/// use xla_ffi::MemoryRegion;
+/// use xla_ffi::ext::MemoryRegion;
 ///
 /// let elements = [0.0_f32; 4];
 /// let start = elements.as_ptr();
@@ -63,7 +63,7 @@ pub struct MemoryRegion {
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
-/// use xla_ffi::{Collectives, DeviceBuffer, Group, MemoryRegion, prelude::*};
+/// use xla_ffi::{DeviceBuffer, prelude::*, ext::{Collectives, Group, MemoryRegion}};
 ///
 /// const PAIR: Group = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1]], id: 0 };
 ///
@@ -113,7 +113,7 @@ pub struct Window<'f> {
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
-/// use xla_ffi::{Collectives, DeviceBuffer, DeviceOut, Group, prelude::*};
+/// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*, ext::{Collectives, Group}};
 ///
 /// const PAIR: Group = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1]], id: 0 };
 ///

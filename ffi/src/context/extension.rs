@@ -16,7 +16,7 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_Api, XLA_FFI_Extension, XLA_FFI_Inv
 /// `Option`.
 ///
 /// ```
-/// use xla_ffi::{Extension, prelude::*};
+/// use xla_ffi::{prelude::*, ext::Extension};
 ///
 /// #[xla_ffi::handler]
 /// fn has_collectives(extension: Option<Extension<129>>, mut y: Out<i32, 0>) -> Result<()> {
@@ -130,7 +130,7 @@ context!(CustomOptions<'f>);
 /// How long the table is depends on the host: ask [`Host::has`] before taking a function out of it.
 ///
 /// ```
-/// use xla_ffi::{RawCall, prelude::*};
+/// use xla_ffi::{prelude::*, ext::RawCall};
 ///
 /// #[xla_ffi::handler]
 /// fn version(call: RawCall, mut minor: Out<i32, 0>) -> Result<()> {

@@ -58,7 +58,7 @@ impl Launch {
     }
 
     /// The same with dynamic shared memory, in bytes a block. What goes beyond the 48 KiB that every device gives is asked for
-    /// when the kernel is launched; [`Recorder`](crate::Recorder) leaves that to XLA.
+    /// when the kernel is launched; [`Recorder`](crate::ext::Recorder) leaves that to XLA.
     #[must_use]
     pub const fn with_shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
@@ -75,7 +75,7 @@ impl Launch {
 /// One argument, as drivers and recorders take it: where its value lies. [`KernelArgs`] makes them.
 ///
 /// ```
-/// use xla_ffi::{KernelArgs, RawArg};
+/// use xla_ffi::device::{KernelArgs, RawArg};
 ///
 /// let bytes = (7_u64, 0.5_f32).lay_out(|args: &[RawArg]| args.iter().map(|arg| arg.size).sum::<usize>());
 /// assert_eq!(bytes, 12);
@@ -93,7 +93,7 @@ pub struct RawArg {
 /// A kernel's argument: a number, a device operand, scratch memory, an address.
 ///
 /// ```
-/// use xla_ffi::KernelArg;
+/// use xla_ffi::device::KernelArg;
 ///
 /// /// What the kernel declares as `struct { float x, y; }`.
 /// #[derive(Clone, Copy)]
@@ -196,7 +196,7 @@ operand! {
 /// The arguments of a kernel: a tuple of up to 16 [`KernelArg`]s.
 ///
 /// ```
-/// use xla_ffi::KernelArgs;
+/// use xla_ffi::device::KernelArgs;
 ///
 /// let address = std::ptr::null_mut::<f32>();
 /// let kinds = (1_u64, 0.5_f32, address).lay_out(|args| {

@@ -19,7 +19,7 @@ use xla_ffi_sys::{
 /// What a recorded kernel is made of. The host copies it.
 ///
 /// ```
-/// use xla_ffi::KernelSource;
+/// use xla_ffi::ext::KernelSource;
 ///
 /// /// What `nvcc` left: text, or machine code.
 /// fn source(bytes: &[u8]) -> KernelSource<'_> {
@@ -46,7 +46,7 @@ pub enum KernelSource<'a> {
 /// A recorded command, for others to come after it.
 ///
 /// ```
-/// use xla_ffi::{Command, DeviceOut, Recorder, prelude::*};
+/// use xla_ffi::{DeviceOut, prelude::*, ext::{Command, Recorder}};
 ///
 /// /// Two copies that need not wait for each other, and one thing to come after both.
 /// fn both<'f>(recorder: &Recorder<'f>, y: &DeviceOut<f32, 1>) -> Result<Command<'f>> {
@@ -92,7 +92,7 @@ pub struct Command<'f> {
 /// and their order must not depend on the operands' addresses. It counts them, so a stage takes one recorder.
 ///
 /// ```
-/// use xla_ffi::{DeviceBuffer, DeviceOut, KernelSource, Launch, Recorder, prelude::*};
+/// use xla_ffi::{DeviceBuffer, DeviceOut, Launch, prelude::*, ext::{KernelSource, Recorder}};
 ///
 /// const KERNEL: &str = ".version 7.0 …";
 ///
@@ -326,7 +326,7 @@ impl<'f> Recorder<'f> {
     /// Asks the host to call the execute stage and capture its stream instead.
     ///
     /// ```
-    /// use xla_ffi::{DeviceOut, Recorder, prelude::*};
+    /// use xla_ffi::{DeviceOut, prelude::*, ext::Recorder};
     ///
     /// struct Captured;
     ///

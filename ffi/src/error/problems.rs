@@ -10,7 +10,7 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 /// [`Bind::explain`]: crate::Bind::explain
 ///
 /// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, Revision, prelude::*};
+/// use xla_ffi::{Bind, Revision, prelude::*, bind::{At, Frame, Param, Problems}};
 ///
 /// /// The host speaks 0.5 or newer, and more.
 /// struct Newest;

@@ -216,7 +216,7 @@ eight_bit_floats! {
 /// A set of element types.
 ///
 /// ```
-/// use xla_ffi::{DataType, DataTypes};
+/// use xla_ffi::{DataType, bind::DataTypes};
 ///
 /// let either = DataTypes::only(DataType::F32).or(DataTypes::only(DataType::F64));
 /// assert_eq!(either, DataTypes::of(&[DataType::F32, DataType::F64]));
@@ -252,7 +252,7 @@ impl DataTypes {
     /// The set with all of these types.
     ///
     /// ```
-    /// use xla_ffi::{DataType, DataTypes};
+    /// use xla_ffi::{DataType, bind::DataTypes};
     ///
     /// const FLOATS: DataTypes = DataTypes::of(&[DataType::F32, DataType::F64]);
     /// assert!(FLOATS.contains(DataType::F64) && !FLOATS.contains(DataType::S32));
@@ -330,7 +330,7 @@ pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
 /// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.
 ///
 /// ```
-/// use xla_ffi::{DataType, bit_width};
+/// use xla_ffi::{DataType, element::bit_width};
 ///
 /// assert_eq!(bit_width(DataType::F32), Some(32));
 /// assert_eq!(bit_width(DataType::S4), Some(4)); // packed, two to a byte

@@ -15,7 +15,7 @@ use xla_ffi_sys::*;
 /// The host behind a call, made from the frame's `api` pointer.
 ///
 /// ```
-/// use xla_ffi::{RawCall, Revision, Slot, prelude::*};
+/// use xla_ffi::{Revision, prelude::*, ext::RawCall, bind::Slot};
 ///
 /// #[xla_ffi::handler]
 /// fn about(call: RawCall, mut y: Out<i32, 1>) -> Result<()> {

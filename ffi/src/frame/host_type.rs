@@ -15,7 +15,7 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 /// `static`, for exactly the type `T`. The derive macros make it; by hand it looks like this:
 ///
 /// ```
-/// use xla_ffi::{HostType, Registration};
+/// use xla_ffi::{HostType, bind::Registration};
 ///
 /// struct Plan(Vec<u64>);
 ///

@@ -147,7 +147,7 @@ macro_rules! divide_result {
 
 detach! {
     /// ```
-    /// use xla_ffi::{KeptBuffer, KeptOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{Later, prelude::*, later::{KeptBuffer, KeptOut, Promise}};
     ///
     /// /// What a worker is sent: both operands, and the duty to complete the call.
     /// type Job = Promise<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>;
@@ -177,7 +177,7 @@ detach! {
 detach! {
     /// ```
     /// use std::sync::Mutex;
-    /// use xla_ffi::{KeptOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{Later, prelude::*, later::{KeptOut, Promise}};
     ///
     /// /// Calls that wait for somebody to answer them.
     /// static WAITING: Mutex<Vec<Promise<KeptOut<i64, 0>>>> = Mutex::new(Vec::new());
@@ -208,7 +208,7 @@ detach! {
 }
 detach! {
     /// ```
-    /// use xla_ffi::{KeptInOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{Later, prelude::*, later::{KeptInOut, Promise}};
     ///
     /// fn increment(promise: Promise<KeptInOut<i32, 1>>) {
     ///     promise.complete_with(|mut x| {
@@ -352,7 +352,7 @@ macro_rules! detach_any {
 
 detach_any! {
     /// ```
-    /// use xla_ffi::{KeptAnyBuffer, KeptAnyOut, Later, Promise, prelude::*};
+    /// use xla_ffi::{Later, prelude::*, later::{KeptAnyBuffer, KeptAnyOut, Promise}};
     ///
     /// fn copy(promise: Promise<(KeptAnyBuffer, KeptAnyOut)>) {
     ///     promise.complete_with(|(x, mut y)| {
@@ -378,7 +378,7 @@ detach_any! {
 }
 detach_any! {
     /// ```
-    /// use xla_ffi::{KeptAnyOut, Later, Part, prelude::*};
+    /// use xla_ffi::{Later, prelude::*, later::{KeptAnyOut, Part}};
     ///
     /// fn clear(part: Part<KeptAnyOut>) {
     ///     part.complete_with(|mut y| {

@@ -15,11 +15,11 @@ use crate::frame::pending::sync::{Mutex, MutexGuard};
 use crate::future::{Kept, Promise};
 
 /// Operands kept for later that the parts of a call can share.
-/// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::Detach) makes of this
+/// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::later::Detach) makes of this
 /// crate's operands implements it.
 ///
 /// ```
-/// use xla_ffi::{Divide, Kept, KeptBuffer, KeptOut};
+/// use xla_ffi::later::{Divide, Kept, KeptBuffer, KeptOut};
 ///
 /// /// The number of rows that a call can be divided by.
 /// fn rows<K: Divide>(operands: &K) -> Option<usize> {
@@ -136,7 +136,7 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 /// nothing reaches an operand afterwards.
 ///
 /// ```
-/// use xla_ffi::{KeptOut, Later, Part, prelude::*};
+/// use xla_ffi::{Later, prelude::*, later::{KeptOut, Part}};
 ///
 /// fn fill(mut part: Part<KeptOut<u64, 1>>) {
 ///     let rows = part.rows();

@@ -268,7 +268,7 @@ any_device! {
     /// An argument in device memory of any element type and rank. Since r0.
     ///
     /// ```
-    /// use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, prelude::*};
+    /// use xla_ffi::{prelude::*, device::{AnyDeviceBuffer, AnyDeviceOut}};
     ///
     /// /// What a copy on the stream would be given.
     /// #[xla_ffi::handler(platforms = ["cuda"])]
@@ -322,7 +322,7 @@ any_device! {
     /// A result in device memory of any element type and rank. Since r0.
     ///
     /// ```
-    /// use xla_ffi::{AnyDeviceOut, DataType, prelude::*};
+    /// use xla_ffi::{DataType, prelude::*, device::AnyDeviceOut};
     ///
     /// #[xla_ffi::handler(platforms = ["cuda"])]
     /// fn clear(y: AnyDeviceOut) -> Result<()> {

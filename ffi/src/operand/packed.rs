@@ -23,7 +23,7 @@ use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 /// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
 ///
 /// ```
-/// use xla_ffi::{PackedElement, S4, U2};
+/// use xla_ffi::element::{PackedElement, S4, U2};
 ///
 /// assert_eq!((S4::BITS, U2::BITS), (4, 2));
 /// assert_eq!(S4::from_bits(0b1111), -1);
@@ -51,7 +51,7 @@ macro_rules! packed_elements {
             /// It names the type and has no values of its own.
             ///
             /// ```
-            #[doc = concat!("use xla_ffi::{Packed, PackedElement, ", stringify!($name), "};")]
+            #[doc = concat!("use xla_ffi::{Packed, ", stringify!($name), ", element::PackedElement};")]
             ///
             #[doc = concat!("fn first(x: Packed<", stringify!($name), ">) -> Option<", stringify!($value), "> {")]
             ///     x.get(0)
@@ -106,7 +106,7 @@ const fn mask(bits: usize) -> u8 {
 /// An argument with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
 ///
 /// ```
-/// use xla_ffi::{Packed, S4, prelude::*};
+/// use xla_ffi::{Packed, prelude::*, element::S4};
 ///
 /// #[xla_ffi::handler(shape = "n -> n")]
 /// fn widen(x: Packed<S4, 1>, mut y: Out<i8, 1>) -> Result<()> {
@@ -200,7 +200,7 @@ impl<'f> AnyBuffer<'f> {
     /// The buffer with packed elements of type `P` and, where it is fixed, rank `RANK`.
     ///
     /// ```
-    /// use xla_ffi::{S4, prelude::*};
+    /// use xla_ffi::{prelude::*, element::S4};
     ///
     /// #[xla_ffi::handler]
     /// fn sum(x: AnyBuffer, mut y: Out<i64, 0>) -> Result<()> {
@@ -228,7 +228,7 @@ impl<'f> AnyOut<'f> {
     /// of this value.
     ///
     /// ```
-    /// use xla_ffi::{U4, prelude::*};
+    /// use xla_ffi::{prelude::*, element::U4};
     ///
     /// #[xla_ffi::handler]
     /// fn count(y: AnyOut) -> Result<()> {
@@ -282,7 +282,7 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, 
 /// A result with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
 ///
 /// ```
-/// use xla_ffi::{PackedOut, U4, prelude::*};
+/// use xla_ffi::{PackedOut, prelude::*, element::U4};
 ///
 /// /// The low four bits of each byte.
 /// #[xla_ffi::handler(shape = "n -> n")]
@@ -344,7 +344,7 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     /// Says that this result is left as it is; see [`Out::leave_unwritten`](crate::Out::leave_unwritten).
     ///
     /// ```
-    /// use xla_ffi::{PackedOut, U4, prelude::*};
+    /// use xla_ffi::{PackedOut, prelude::*, element::U4};
     ///
     /// #[xla_ffi::handler]
     /// fn untouched(y: PackedOut<U4>) -> Result<()> {

@@ -108,7 +108,7 @@ rows! {
     /// /// Each row times the one that stands as far from the other end.
     /// #[xla_ffi::handler(shape = "n m -> n")]
     /// fn palindromic(x: Buffer<f32, 2>, mut y: Out<f32, 1>) -> Result<()> {
-    ///     let rows: xla_ffi::Rows<f32> = x.rows();
+    ///     let rows: xla_ffi::element::Rows<f32> = x.rows();
     ///     let pairs = rows.clone().zip(rows.rev());
     ///     y.write_iter(pairs.map(|(row, other)| row.iter().zip(other).map(|(a, b)| a * b).sum()))
     /// }
@@ -140,7 +140,7 @@ rows! {
     ///
     /// ```
     /// use std::mem::MaybeUninit;
-    /// use xla_ffi::{RowsMut, prelude::*};
+    /// use xla_ffi::{prelude::*, element::RowsMut};
     ///
     /// fn count(rows: RowsMut<MaybeUninit<i32>>) {
     ///     for (row, number) in rows.zip(0..) {

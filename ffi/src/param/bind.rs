@@ -14,7 +14,7 @@ use crate::param::{Kind, Param};
 /// every parameter to report what is wrong.
 ///
 /// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, prelude::*};
+/// use xla_ffi::{Bind, prelude::*, bind::{At, Frame, Param, Problems}};
 ///
 /// /// A vector of an even number of elements.
 /// struct Pairs<'f>(Buffer<'f, f32, 1>);
@@ -92,7 +92,7 @@ pub unsafe trait Bind<'f>: Sized {
 /// [`Bind`]: crate::Bind
 ///
 /// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, prelude::*};
+/// use xla_ffi::{Bind, prelude::*, bind::{At, Frame, Param, Problems}};
 ///
 /// /// An argument, and which one it is.
 /// struct Numbered<'f>(usize, Buffer<'f, f32>);

@@ -3,7 +3,12 @@
 use crate::{call, first, load, refused, shape};
 use num_complex::Complex;
 use std::borrow::Cow;
-use xla_ffi::{AttrType, AttrValue, Attribute, Pointer, Pred, prelude::*};
+use xla_ffi::{
+    Attribute, Pred,
+    bind::{AttrType, AttrValue},
+    ext::Pointer,
+    prelude::*,
+};
 use xla_ffi_runtime::{Attribute as Attr, AttributeArray, Attributes, Call, DType, Runtime};
 
 pub(crate) fn answer(call: Call, count: i64) -> Vec<f64> {

@@ -5,7 +5,12 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use xla_ffi::prelude::*;
-use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut, Extension, RawCall, Slot};
+use xla_ffi::{
+    DeviceBuffer, DeviceOut,
+    bind::Slot,
+    device::{AnyDeviceBuffer, AnyDeviceOut},
+    ext::{Extension, RawCall},
+};
 use xla_ffi_runtime::{
     Attributes, Call, Code, DType, HostAllocator, Revision, Runtime, Stream as HostStream,
     TypeInfo, UserData as Objects,
@@ -190,7 +195,7 @@ fn panicking_loop(pool: ThreadPool) -> Result<()> {
 }
 
 #[xla_ffi::handler]
-fn fire_and_forget(pool: ThreadPool, p: xla_ffi::Pointer<AtomicUsize>) -> Result<()> {
+fn fire_and_forget(pool: ThreadPool, p: xla_ffi::ext::Pointer<AtomicUsize>) -> Result<()> {
     // SAFETY: the test keeps the counter for the whole process.
     let counter: &'static AtomicUsize = unsafe { &*p.as_ptr() };
     pool.spawn(move || {

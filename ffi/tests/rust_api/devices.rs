@@ -6,7 +6,8 @@ use std::ffi::c_void;
 use std::sync::{Arc, OnceLock, Weak};
 use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
 use xla_ffi::{
-    Collectives, DeviceBuffer, DeviceOut, Group, KernelSource, Launch, MemoryRegion, Recorder,
+    DeviceBuffer, DeviceOut, Launch,
+    ext::{Collectives, Group, KernelSource, MemoryRegion, Recorder},
     prelude::*,
 };
 use xla_ffi_runtime::{

@@ -55,7 +55,7 @@ fn wrong_operands_by_name() {
 
 #[xla_ffi::handler]
 fn fail(code: i32, message: &str) -> Result<()> {
-    let raw = xla_ffi::RawErrorCode(code.unsigned_abs());
+    let raw = xla_ffi::sys::XLA_FFI_Error_Code(code.unsigned_abs());
     match ErrorCode::from_raw(raw) {
         Some(code) => Err(Error::new(code, message.to_owned())),
         None => Ok(()),
@@ -66,7 +66,7 @@ fn fail(code: i32, message: &str) -> Result<()> {
 #[test]
 fn errors_carry_their_code_and_text() {
     for number in 1..=16_u32 {
-        let code = Code::from_raw(xla_ffi::RawErrorCode(number)).unwrap();
+        let code = Code::from_raw(xla_ffi::sys::XLA_FFI_Error_Code(number)).unwrap();
         let text = format!("{{code = {number} : i32, message = \"no {number}\"}}");
         assert_eq!(failed(call::<fail>(&text)), (code, format!("no {number}")));
     }

@@ -107,7 +107,7 @@ fn options_may_come_from_macros() {
     let about = <fragments::given as Handler>::ABOUT;
     assert_eq!(about.doc, "Of it.");
     let params = info.stages[0].params;
-    assert_eq!(params[0].layout, xla_ffi::Layout::Order(&[1, 0]));
+    assert_eq!(params[0].layout, xla_ffi::bind::Layout::Order(&[1, 0]));
     let defaults: Vec<_> = params[2..].iter().map(|param| param.default).collect();
     assert_eq!(defaults, [Some("4"), Some("-4"), Some("-7"), None]);
     let others = <fragments::others as Handler>::INFO;

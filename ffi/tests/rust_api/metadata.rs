@@ -2,7 +2,7 @@
 
 use crate::{bundle, handler};
 use xla_ffi::__private::Handler;
-use xla_ffi::{Extension, prelude::*};
+use xla_ffi::{ext::Extension, prelude::*};
 use xla_ffi_runtime::{Code, Revision, Runtime};
 
 #[xla_ffi::handler]

@@ -3,7 +3,11 @@
 use crate::{array, call, every_dtype, first, on, refused, ret, shape, vector};
 use half::{bf16, f16};
 use num_complex::Complex;
-use xla_ffi::{F8E4M3FN, F8E8M0FNU, OneOf, OneOfOut, Pred, prelude::*};
+use xla_ffi::{
+    OneOf, OneOfOut, Pred,
+    element::{F8E4M3FN, F8E8M0FNU},
+    prelude::*,
+};
 use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
 
 #[xla_ffi::handler]
@@ -185,10 +189,10 @@ macro_rules! copies {
 copies! {
     copy_pred Pred; copy_s8 i8; copy_s16 i16; copy_s32 i32; copy_s64 i64; copy_u8 u8; copy_u16 u16;
     copy_u32 u32; copy_u64 u64; copy_f16 f16; copy_bf16 bf16; copy_f32 f32; copy_f64 f64;
-    copy_c64 Complex<f32>; copy_c128 Complex<f64>; copy_f8e5m2 xla_ffi::F8E5M2;
-    copy_f8e3m4 xla_ffi::F8E3M4; copy_f8e4m3 xla_ffi::F8E4M3; copy_f8e4m3fn F8E4M3FN;
-    copy_f8e4m3b11fnuz xla_ffi::F8E4M3B11FNUZ; copy_f8e5m2fnuz xla_ffi::F8E5M2FNUZ;
-    copy_f8e4m3fnuz xla_ffi::F8E4M3FNUZ; copy_f8e8m0fnu F8E8M0FNU;
+    copy_c64 Complex<f32>; copy_c128 Complex<f64>; copy_f8e5m2 xla_ffi::element::F8E5M2;
+    copy_f8e3m4 xla_ffi::element::F8E3M4; copy_f8e4m3 xla_ffi::element::F8E4M3; copy_f8e4m3fn F8E4M3FN;
+    copy_f8e4m3b11fnuz xla_ffi::element::F8E4M3B11FNUZ; copy_f8e5m2fnuz xla_ffi::element::F8E5M2FNUZ;
+    copy_f8e4m3fnuz xla_ffi::element::F8E4M3FNUZ; copy_f8e8m0fnu F8E8M0FNU;
 }
 
 /// ComplexBufferArgument and all others: each Rust type takes its element type and no other.

@@ -2,7 +2,11 @@
 
 use crate::operands::any;
 use crate::{call, failed, on, shape};
-use xla_ffi::{Packed, PackedOut, Pred, S4, U2, prelude::*};
+use xla_ffi::{
+    Packed, PackedOut, Pred,
+    element::{S4, U2},
+    prelude::*,
+};
 use xla_ffi_runtime::{Code, DType, Revision, Shape, Tensor};
 
 #[xla_ffi::handler]

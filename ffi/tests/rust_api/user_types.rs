@@ -1,7 +1,11 @@
 //! Parameters of users' own types.
 
 use crate::{array, call, first, refused, shape, vector};
-use xla_ffi::{At, Bind, Frame, OutlivesCall, Param, Problems, prelude::*};
+use xla_ffi::{
+    Bind,
+    bind::{At, Frame, OutlivesCall, Param, Problems},
+    prelude::*,
+};
 use xla_ffi_runtime::DType;
 
 /// A square matrix.

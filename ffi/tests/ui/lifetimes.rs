@@ -77,7 +77,7 @@ mod result_twice {
 
 /// Device memory has no slices on the host.
 mod device_slice {
-    use xla_ffi::{AnyDeviceBuffer, DeviceBuffer, DeviceOut, prelude::*};
+    use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*, device::AnyDeviceBuffer};
 
     #[xla_ffi::handler(platforms = ["cuda"])]
     fn reads(x: DeviceBuffer<f32>, mut y: DeviceOut<f32>) -> Result<()> {

@@ -114,8 +114,8 @@ mod host_type {
     struct Plain;
 
     impl xla_ffi::HostType for Plain2 {
-        fn registration() -> &'static xla_ffi::Registration<Self> {
-            static TYPE: xla_ffi::Registration<Plain2> = xla_ffi::Registration::user_data("x");
+        fn registration() -> &'static xla_ffi::bind::Registration<Self> {
+            static TYPE: xla_ffi::bind::Registration<Plain2> = xla_ffi::bind::Registration::user_data("x");
             &TYPE
         }
     }

@@ -10,9 +10,12 @@ use std::thread;
 use std::time::Duration;
 use xla_ffi::prelude::*;
 use xla_ffi::{
-    AnyDeviceBuffer, AttrValue, DeviceBuffer, DeviceOut, Extension, Host, KeptAnyBuffer,
-    KeptAnyOut, KeptBuffer, KeptInOut, KeptOut, Later, OneOf, Packed, Part, Pointer, Promise,
-    RawCall, S4,
+    DeviceBuffer, DeviceOut, Later, OneOf, Packed,
+    bind::{AttrValue, Host},
+    device::AnyDeviceBuffer,
+    element::S4,
+    ext::{Extension, Pointer, RawCall},
+    later::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut, Part, Promise},
 };
 use xla_ffi_runtime::{Code, DType, Revision, Runtime};
 
