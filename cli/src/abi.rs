@@ -42,7 +42,7 @@ impl Args {
     pub(crate) fn schema(&self) -> Option<&'static str> {
         match &self.command {
             Command::Show(args) => args.schema(),
-            Command::Diff(args) => args.json.then_some(diff::SCHEMA),
+            Command::Diff(args) => args.output.is_json().then_some(diff::SCHEMA),
             Command::Check(args) => args.schema(),
             _ => None,
         }

@@ -4,6 +4,7 @@ use crate::call::{CallArgs, Prepared, check};
 use crate::child_process;
 use crate::engine;
 use crate::output;
+use crate::report_format::TextOrJson;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::process::ExitCode;
@@ -26,9 +27,8 @@ pub(crate) struct Args {
     /// How many calls come before, unmeasured.
     #[arg(long, default_value_t = 100)]
     warmup: u32,
-    /// Answer in JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: TextOrJson,
     /// Run the handler in this process; a crash ends it then.
     #[arg(long = "in-this-process")]
     in_this_process: bool,
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
-    if args.json {
+    if args.output.is_json() {
         output::keep_apart()?;
     }
     // Before any foreign code: lack of memory for it is not the handler's.
@@ -89,7 +89,7 @@ fn here(args: &Args) -> Result<()> {
     let Some(summary) = Summary::of(nanoseconds, clock()) else {
         bail!("nothing was measured")
     };
-    if args.json {
+    if args.output.is_json() {
         output::json(&summary.json())?;
     } else {
         output::text(&summary.text())?;

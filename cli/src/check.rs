@@ -8,6 +8,7 @@ use crate::child_process;
 use crate::device::Device;
 use crate::engine;
 use crate::output;
+use crate::report_format::TextOrJson;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, bail};
 use checks::{CHECKS, Verdict};
@@ -27,9 +28,8 @@ pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
 pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: TextOrJson,
     /// The check that this child process makes.
     #[arg(long, hide = true)]
     only: Option<String>,
@@ -43,7 +43,7 @@ struct Line {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "check");
-    if args.json {
+    if args.output.is_json() {
         output::keep_apart()?;
     }
     let target = Target::read(&args.call.lib)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             HandlerName::Name(name) => name.clone(),
             HandlerName::Stages(_) => "the handler".into(),
         };
-        if !args.json {
+        if !args.output.is_json() {
             output::text(&words(&title, &lines))?;
         }
         reports.push((title, lines));
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let failed = failed
         .filter(|line| matches!(line.verdict, Verdict::Fail(_)))
         .count();
-    if args.json {
+    if args.output.is_json() {
         let handlers: Vec<_> = reports
             .iter()
             .map(|(name, lines)| report(name, lines))

@@ -1,5 +1,6 @@
 //! `xla-ffi diff`: what callers notice when a newer build of a library takes the place of an older one.
 
+use crate::report_format::TextOrJson;
 use crate::target::HandlerName;
 use crate::{output, probe};
 use anyhow::bail;
@@ -14,7 +15,7 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::Revision;
 
-/// The form of `--json`: another number says that something in it changed its
+/// The form of `--format json`: another number says that something in it changed its
 /// meaning or went.
 pub(crate) const SCHEMA: &str = "xla-ffi-diff-1";
 
@@ -42,9 +43,8 @@ pub(crate) struct Args {
     /// From which step of the version number on a difference fails; without it every one is only told.
     #[arg(long, value_enum, value_name = "STEP")]
     fail_on: Option<Threshold>,
-    /// Write JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: TextOrJson,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -75,7 +75,7 @@ fn version(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.json {
+    if args.output.is_json() {
         output::keep_apart()?;
     }
     let (old, was) = build(args, &args.old)?;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (false, false) => (0, "ok"),
     };
     let notes = notes(args, &builds);
-    if args.json {
+    if args.output.is_json() {
         output::json(&json!({
             "schema": SCHEMA,
             "exit": { "code": code, "kind": kind },

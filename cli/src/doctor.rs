@@ -27,7 +27,7 @@ use xla_ffi_doctor::{
     jaxlib, verdict,
 };
 
-/// The form of `--json`: another number says that something in it changed its
+/// The form of `--format json`: another number says that something in it changed its
 /// meaning or went.
 const SCHEMA: &str = "xla-ffi-doctor-1";
 
@@ -90,12 +90,12 @@ impl Judged {
 impl Args {
     /// The form of the JSON that is wanted, if any.
     pub(crate) fn schema(&self) -> Option<&'static str> {
-        (self.form.format() == Format::Json).then_some(SCHEMA)
+        (self.form.format == Format::Json).then_some(SCHEMA)
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.form.format() != Format::Text {
+    if args.form.format != Format::Text {
         output::keep_apart()?;
     }
     let judged = judge(args);
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Writes findings in a form for CI, where one is wanted.
 fn write_told(args: &Args, told: &[Told]) -> anyhow::Result<()> {
-    match args.form.format() {
+    match args.form.format {
         Format::Text | Format::Json => Ok(()),
         Format::Sarif => output::json(&sarif("xla-ffi doctor", &formats::rules(), told)),
         Format::Github => output::commands(&github(told)),
@@ -152,7 +152,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     let fails =
         !decision.failing.is_empty() && (!args.known.writes() || decision.lacks_judgement());
     let code = u8::from(fails);
-    match args.form.format() {
+    match args.form.format {
         Format::Text => {
             let of_wheels = wheels.iter().map(|wheel| wheel.report(&items));
             let texts: Vec<String> = of_wheels.chain(judged.iter().map(report::report)).collect();

@@ -1,6 +1,7 @@
 //! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
 
 use crate::call::{UserType, parse_type};
+use crate::report_format::TextOrJson;
 use crate::target::{Chosen, FORGOTTEN, HandlerName, Target};
 use crate::{output, probe};
 use anyhow::{Context, bail};
@@ -26,9 +27,8 @@ pub(crate) struct Args {
     /// Register a user type first, by the symbols of its id and its `TypeInfo`, as `run` does.
     #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
     types: Vec<UserType>,
-    /// Answer in JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) output: TextOrJson,
 }
 
 /// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
@@ -165,7 +165,7 @@ fn elsewhere(examination: &Examination) -> Option<String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.json {
+    if args.output.is_json() {
         output::keep_apart()?;
     }
     let target = Target::read(&args.lib)?;
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .collect();
     let shown = chosen.iter().zip(&receptions);
     let problems = problems(&examination, &chosen, &receptions);
-    if args.json {
+    if args.output.is_json() {
         let handlers: Vec<_> = shown
             .map(|(handler, asked)| to_json(handler, asked))
             .collect();

@@ -84,11 +84,11 @@ fn main() -> ExitCode {
     let done = |outcome: Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     let cli = Cli::parse();
     let form = match &cli.command {
-        Command::Inspect(args) => args.json.then_some(inspect::SCHEMA),
+        Command::Inspect(args) => args.output.is_json().then_some(inspect::SCHEMA),
         Command::Doctor(args) => args.schema(),
-        Command::Diff(args) => args.json.then_some(diff::SCHEMA),
-        Command::Bench(args) => args.json.then_some(bench::SCHEMA),
-        Command::Check(args) => args.json.then_some(check::SCHEMA),
+        Command::Diff(args) => args.output.is_json().then_some(diff::SCHEMA),
+        Command::Bench(args) => args.output.is_json().then_some(bench::SCHEMA),
+        Command::Check(args) => args.output.is_json().then_some(check::SCHEMA),
         Command::Abi(args) => args.schema(),
         _ => None,
     };

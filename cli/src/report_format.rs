@@ -5,18 +5,29 @@ use serde_json::{Value, json};
 /// How an answer is written.
 #[derive(clap::Args)]
 pub(crate) struct Form {
-    /// How to write it: SARIF 2.1.0 and GitHub's annotations are for CI.
+    /// Output format: `sarif` (2.1.0) and `github` (annotations) are for CI.
     #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// The same as `--format json`.
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
+    pub(crate) format: Format,
 }
 
-impl Form {
-    pub(crate) fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.format }
+/// How an answer is written that CI does not annotate.
+#[derive(clap::Args)]
+pub(crate) struct TextOrJson {
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = Plain::Text)]
+    format: Plain,
+}
+
+impl TextOrJson {
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Plain::Json
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Plain {
+    Text,
+    Json,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

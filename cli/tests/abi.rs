@@ -45,7 +45,7 @@ fn revisions_are_listed() {
     for name in ["r0 ", "r10 ", "r2-0.4.35", "record-0.2", "collectives-0.1"] {
         assert!(out(&output).contains(name), "{name}");
     }
-    let value = json(&["revisions", "--json"]);
+    let value = json(&["revisions", "--format=json"]);
     assert_eq!(value["revisions"].as_array().unwrap().len(), 11);
     assert_eq!(value["revisions"][3]["api_size"], 176);
     assert_eq!(value["revisions"][3]["api_struct_size"], 88);
@@ -59,14 +59,14 @@ fn show_has_three_forms() {
     assert!(out(&html).starts_with("<!doctype html>"));
     for arguments in [
         &["show", "r10", "CallFrame", "--format", "json"][..],
-        &["show", "r10", "CallFrame", "--json"],
+        &["show", "r10", "CallFrame", "--format=json"],
     ] {
         let value = json(arguments);
         assert_eq!(value["struct"]["size"], 176);
         assert_eq!(value["struct"]["struct_size"], 168);
         assert_eq!(value["struct"]["fields"][8]["name"], "future");
     }
-    let all = json(&["show", "0.8.1", "--json"]);
+    let all = json(&["show", "0.8.1", "--format=json"]);
     assert_eq!(all["edition"], "r7-0.8.1");
 }
 
@@ -96,7 +96,7 @@ fn what_is_not_there_is_told() {
 
 #[test]
 fn diff_classifies_and_explains() {
-    let value = json(&["diff", "r2", "r3-0.4.38", "--json"]);
+    let value = json(&["diff", "r2", "r3-0.4.38", "--format=json"]);
     let own: Vec<(&str, &str)> = value["changes"]
         .as_array()
         .unwrap()
@@ -229,7 +229,7 @@ fn an_edited_header_is_explained() {
     let told = err(&output);
     assert!(told.contains("the nearest is r10"), "{told}");
     assert!(told.contains("retyped: rank, was i64, is u64"), "{told}");
-    let output = abi(&["check", "--header", header, "--json"]);
+    let output = abi(&["check", "--header", header, "--format=json"]);
     assert_eq!(output.status.code(), Some(1));
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
@@ -303,7 +303,7 @@ fn variants_and_several_headers_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     // The editions that headers are, null for none.
     let editions = |arguments: &[&str]| {
-        let output = abi(&[&["check", "--json", "--header"], arguments].concat());
+        let output = abi(&[&["check", "--format=json", "--header"], arguments].concat());
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
         let headers = value["headers"].as_array().unwrap().iter();
         let editions =
@@ -350,8 +350,8 @@ fn variants_and_several_headers_are_told_apart() {
 #[test]
 fn diff_and_show_take_files_and_revisions_alike() {
     let snapshot = "abi/snapshots/r9.json";
-    let value = json(&["diff", snapshot, "r10", "--json"]);
-    let known = json(&["diff", "r9", "r10", "--json"]);
+    let value = json(&["diff", snapshot, "r10", "--format=json"]);
+    let known = json(&["diff", "r9", "r10", "--format=json"]);
     assert_eq!(value["changes"], known["changes"]);
     let text = out(&abi(&["show", snapshot, "Buffer"]));
     assert!(text.contains("XLA_FFI_Buffer"), "{text}");
@@ -376,10 +376,15 @@ fn diff_and_show_take_files_and_revisions_alike() {
     let edited = copy(folder.path(), "c_api.h", |text| {
         text.replacen("  int64_t rank;", "  uint64_t rank;", 1)
     });
-    let value = json(&["diff", "include/xla/ffi/api/c_api.h", &edited, "--json"]);
+    let value = json(&[
+        "diff",
+        "include/xla/ffi/api/c_api.h",
+        &edited,
+        "--format=json",
+    ]);
     assert_eq!(value["changes"].as_array().unwrap().len(), 1, "{value:#}");
     assert_eq!(value["changes"][0]["class"], "retyped");
-    let value = json(&["show", &edited, "Buffer", "--json"]);
+    let value = json(&["show", &edited, "Buffer", "--format=json"]);
     let rank = value["struct"]["fields"]
         .as_array()
         .unwrap()

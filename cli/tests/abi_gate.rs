@@ -64,7 +64,7 @@ fn known_differences_stay_quiet_and_new_ones_fail() {
     let run = |arguments: &[&str]| {
         let output = check(
             &folder,
-            &[&["--header", "c_api.h", "--json"], arguments].concat(),
+            &[&["--header", "c_api.h", "--format=json"], arguments].concat(),
         );
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), value["headers"][0].clone())

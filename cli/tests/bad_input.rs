@@ -28,7 +28,7 @@ fn refused(arguments: &[&str], told: &str) {
         output.stdout
     };
     run(&[]);
-    let value: Value = serde_json::from_slice(&run(&["--json"])).unwrap();
+    let value: Value = serde_json::from_slice(&run(&["--format=json"])).unwrap();
     assert_eq!(value["exit"]["code"], 1, "{value:#}");
     assert_ne!(value["exit"]["kind"], "ok", "{value:#}");
     assert!(
@@ -207,7 +207,7 @@ fn commands_without_a_form_answer_in_json_too() {
     for arguments in cases {
         let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
             .args(&arguments)
-            .arg("--json")
+            .arg("--format=json")
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");

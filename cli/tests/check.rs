@@ -51,7 +51,7 @@ fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
 
 /// The verdict and the text of each line about one handler.
 fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> {
-    let out = xla_ffi("check", lib, &[rest, &["--json"]].concat());
+    let out = xla_ffi("check", lib, &[rest, &["--format=json"]].concat());
     let errors = String::from_utf8_lossy(&out.stderr);
     assert_eq!(
         out.status.code(),

@@ -24,7 +24,7 @@ fn targets_of_the_original_custom_calls_are_told() {
     assert!(text.contains(target), "{text}");
     let tuples = "  tuples    (_, _) -> (_, (_)), by roots\n";
     assert!(text.contains(tuples), "{text}");
-    let told: Value = serde_json::from_str(&inspect(&["--json"])).expect("JSON");
+    let told: Value = serde_json::from_str(&inspect(&["--format=json"])).expect("JSON");
     let targets = told["legacy"].as_array().expect("a list");
     assert_eq!(targets.len(), 7, "{told}");
     let nested = targets
@@ -33,7 +33,7 @@ fn targets_of_the_original_custom_calls_are_told() {
     assert_eq!(nested.expect("a target")["tuples"], "leaves");
     let handler = "tiled_add_cpu_ffi";
     let one: Value =
-        serde_json::from_str(&inspect(&["--json", "--handler", handler])).expect("JSON");
+        serde_json::from_str(&inspect(&["--format=json", "--handler", handler])).expect("JSON");
     assert_eq!(one["legacy"], serde_json::json!([]));
 }
 
@@ -109,7 +109,7 @@ XLA_FFI_Error* h(XLA_FFI_CallFrame* frame) { return answer(frame, 0); }
             code == Some(0) && text.contains("not known: the type of its state"),
             "{code:?} {text}"
         );
-        let (code, text) = told(&[unregistered, &["--json"]].concat());
+        let (code, text) = told(&[unregistered, &["--format=json"]].concat());
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((code, &value["exit"]["kind"]), (Some(0), &"ok".into()));
         assert_eq!(value["handlers"][0]["accepted_by"], Value::Null);

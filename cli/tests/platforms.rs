@@ -65,7 +65,7 @@ fn said(output: &Output) -> String {
 
 /// The findings of the doctor on a file, by number.
 fn findings(arguments: &[&str], library: &Path) -> Vec<(String, String)> {
-    let output = xla_ffi(&[&["doctor", "--json"], arguments].concat(), library);
+    let output = xla_ffi(&[&["doctor", "--format=json"], arguments].concat(), library);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = value["libraries"][0]["findings"].as_array().unwrap().iter();
     let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
@@ -112,7 +112,7 @@ fn manifests_are_found_and_the_machine_is_told_first() {
             assert!(text.contains(told), "{told}: {text}");
         }
         let value: Value =
-            serde_json::from_slice(&xla_ffi(&["inspect", "--json"], path).stdout).unwrap();
+            serde_json::from_slice(&xla_ffi(&["inspect", "--format=json"], path).stdout).unwrap();
         assert!(
             machine.starts_with(value["machine"].as_str().unwrap()),
             "{value:#}"
@@ -321,7 +321,7 @@ fn wheels_for_macos_and_windows() {
         let wheel = wheel
             .member(&format!("mine/{file}"), &bytes)
             .pack(folder.path());
-        let output = xla_ffi(&["doctor", "--json", "--wheel"], &wheel);
+        let output = xla_ffi(&["doctor", "--format=json", "--wheel"], &wheel);
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = value["wheels"][0]["findings"].as_array().unwrap().iter();
         let found: Vec<(&str, String)> = found

@@ -62,10 +62,10 @@ fn every_answer_has_its_form() {
         .pack(folder.path());
     let wheel = wheel.display().to_string();
     let mut runs: Vec<Vec<&str>> = vec![
-        vec!["doctor", "--wheel", &wheel, "--json"],
-        vec!["doctor", "--wheel", "nowhere.whl", "--json"],
-        vec!["abi", "revisions", "--json"],
-        vec!["abi", "show", "r9", "--json"],
+        vec!["doctor", "--wheel", &wheel, "--format=json"],
+        vec!["doctor", "--wheel", "nowhere.whl", "--format=json"],
+        vec!["abi", "revisions", "--format=json"],
+        vec!["abi", "show", "r9", "--format=json"],
         vec![
             "abi",
             "show",
@@ -74,29 +74,29 @@ fn every_answer_has_its_form() {
             "--format",
             "json",
         ],
-        vec!["abi", "show", "r9", "Nothing", "--json"],
-        vec!["abi", "diff", "r8", "r9", "--json"],
+        vec!["abi", "show", "r9", "Nothing", "--format=json"],
+        vec!["abi", "diff", "r8", "r9", "--format=json"],
         vec![
             "abi",
             "diff",
             "r2",
             "r3-0.4.38",
-            "--json",
+            "--format=json",
             "--fail-on",
             "breaks",
         ],
-        vec!["abi", "diff", "nowhere.json", "r10", "--json"],
-        vec!["abi", "check", "--snapshots", "--json"],
-        vec!["abi", "check", "--header", "nowhere.h", "--json"],
-        vec!["abi", "check", "--layout", &layouts[0], "--json"],
-        vec!["abi", "check", "--layout", &layouts[1], "--json"],
-        vec!["abi", "check", "--layout", &layouts[2], "--json"],
-        vec!["abi", "check", "--dwarf", &text, "--json"],
-        vec!["doctor", &text, "--json"],
-        vec!["diff", &text, &text, "--json"],
-        vec!["inspect", &text, "--json"],
-        vec!["check", &text, "--json"],
-        vec!["bench", &text, "--json"],
+        vec!["abi", "diff", "nowhere.json", "r10", "--format=json"],
+        vec!["abi", "check", "--snapshots", "--format=json"],
+        vec!["abi", "check", "--header", "nowhere.h", "--format=json"],
+        vec!["abi", "check", "--layout", &layouts[0], "--format=json"],
+        vec!["abi", "check", "--layout", &layouts[1], "--format=json"],
+        vec!["abi", "check", "--layout", &layouts[2], "--format=json"],
+        vec!["abi", "check", "--dwarf", &text, "--format=json"],
+        vec!["doctor", &text, "--format=json"],
+        vec!["diff", &text, &text, "--format=json"],
+        vec!["inspect", &text, "--format=json"],
+        vec!["check", &text, "--format=json"],
+        vec!["bench", &text, "--format=json"],
     ];
     let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
     let edited = file(
@@ -134,9 +134,9 @@ fn every_answer_has_its_form() {
             );
         }
         runs.extend([
-            vec!["inspect", &norm.1, "--json"],
-            vec!["inspect", &legacy.1, "--json"],
-            vec!["check", &norm.1, "--handler", "rms_norm", "--json"],
+            vec!["inspect", &norm.1, "--format=json"],
+            vec!["inspect", &legacy.1, "--format=json"],
+            vec!["check", &norm.1, "--handler", "rms_norm", "--format=json"],
             vec![
                 "check",
                 &norm.1,
@@ -144,7 +144,7 @@ fn every_answer_has_its_form() {
                 "rms_norm",
                 "--arg",
                 "s32[3]=zeros",
-                "--json",
+                "--format=json",
             ],
             vec![
                 "bench",
@@ -155,7 +155,7 @@ fn every_answer_has_its_form() {
                 "f32[2,3]=ones",
                 "--calls",
                 "5",
-                "--json",
+                "--format=json",
             ],
         ]);
         let source = file("library.c", source);
@@ -170,7 +170,7 @@ fn every_answer_has_its_form() {
                 "--header",
                 &edited,
                 "include/xla/ffi/api/c_api.h",
-                "--json",
+                "--format=json",
             ],
             vec![
                 "abi",
@@ -179,9 +179,9 @@ fn every_answer_has_its_form() {
                 &edited,
                 "--variant",
                 "a:B=1",
-                "--json",
+                "--format=json",
             ],
-            vec!["inspect", &old, "--handler", "two", "--json"],
+            vec!["inspect", &old, "--handler", "two", "--format=json"],
             vec![
                 "doctor",
                 &old,
@@ -189,14 +189,14 @@ fn every_answer_has_its_form() {
                 "two",
                 "--jaxlib",
                 "0.9.1..",
-                "--json",
+                "--format=json",
             ],
             vec!["doctor", &old, "--strict", "--no-run", "--format", "json"],
             vec![
                 "diff",
                 &old,
                 &new,
-                "--json",
+                "--format=json",
                 "--was",
                 "1.0.0",
                 "--handler",
@@ -306,13 +306,13 @@ fn answers_for_programs_hold_nothing_that_the_library_prints() {
         return;
     };
     let lib = library.to_str().unwrap();
-    let call = ["--arg", "f32[1]=1", "--json"];
+    let call = ["--arg", "f32[1]=1", "--format=json"];
     let few = ["--calls", "2", "--warmup", "1"];
-    is_one_document(&["inspect", lib, "--json"]);
-    is_one_document(&["doctor", lib, "--json"]);
+    is_one_document(&["inspect", lib, "--format=json"]);
+    is_one_document(&["doctor", lib, "--format=json"]);
     is_one_document(&["doctor", lib, "--format", "sarif"]);
-    is_one_document(&["diff", lib, lib, "--json"]);
-    is_one_document(&["check", lib, "--json"]);
+    is_one_document(&["diff", lib, lib, "--format=json"]);
+    is_one_document(&["check", lib, "--format=json"]);
     is_one_document(&[&["bench", lib], &call[..], &few].concat());
     is_one_document(&[&["bench", lib, "--in-this-process"], &call[..], &few].concat());
 }

@@ -36,7 +36,7 @@ fn claim(verdict: &Value) -> Claim {
 fn claims(library: &Path, arguments: &[&str], table: &Table) -> Vec<Claim> {
     let library = library.display().to_string();
     let doctor = [env!("CARGO_BIN_EXE_xla-ffi"), "doctor", &library];
-    let arguments = [&doctor, &["--json", "--jaxlib", ".."][..], arguments].concat();
+    let arguments = [&doctor, &["--format=json", "--jaxlib", ".."][..], arguments].concat();
     let (output, cost) = cost::shell("\"$@\"", &arguments, |_| {});
     assert!(
         cost.is_under(Duration::from_secs(2)),

@@ -180,7 +180,7 @@ def _embedded(folder, handler, values, more, deadline, time_limit):
         return [Line("embedded", "skipped", "the command line xla-ffi is not found: name it in XLA_FFI_CLI")]
     own = ("attrs", "result_shape_dtypes", "vmap_method", "input_output_aliases", "has_side_effect", "partition_batch", "shapes")
     attributes = {**(more.get("attrs") or {}), **{name: value for name, value in more.items() if name not in own}}
-    command = [tool, "check", handler._path, "--json", f"--time-limit={left}", *_named(handler)]
+    command = [tool, "check", handler._path, "--format=json", f"--time-limit={left}", *_named(handler)]
     try:
         arrays, _ = handler._operands(values)
         for index, array in enumerate(arrays):

@@ -83,7 +83,7 @@ impl Args {
             (false, []) => mirror::SCHEMA,
             (false, _) => SCHEMA,
         };
-        (self.form.format() == Format::Json).then_some(form)
+        (self.form.format == Format::Json).then_some(form)
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     if args.snapshots {
-        return match args.form.format() {
+        return match args.form.format {
             Format::Text => snapshots(false),
             Format::Json => snapshots(true),
             Format::Sarif | Format::Github => {
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         match mirror::check(source, edition, args.names.as_deref()) {
             Ok(mirror) => checked.push(mirror),
             // SARIF and annotations have no place for an error but a finding.
-            Err(error) if matches!(args.form.format(), Format::Sarif | Format::Github) => {
+            Err(error) if matches!(args.form.format, Format::Sarif | Format::Github) => {
                 checked.push(header::unreadable(source.path(), None, &error));
             }
             Err(error) => return Err(error),
@@ -148,7 +148,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let code = u8::from(kind.is_some());
     let exit = json!({ "code": code, "kind": kind.unwrap_or("ok") });
     let told = || checked.iter().flat_map(|checked| checked.told.clone());
-    match (args.form.format(), args.schema()) {
+    match (args.form.format, args.schema()) {
         (Format::Json, Some(form)) => {
             output::json(&answer(form, &exit, &checked, mirror.is_some()))?;
         }

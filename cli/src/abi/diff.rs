@@ -3,6 +3,7 @@
 use super::Threshold;
 use super::input::{Input, Reading};
 use crate::output;
+use crate::report_format::TextOrJson;
 use anyhow::bail;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -25,9 +26,8 @@ pub(crate) struct Args {
     /// Fail where a change does this harm; without it every difference is only told.
     #[arg(long, value_enum, value_name = "HARM")]
     fail_on: Option<Threshold>,
-    /// Write JSON.
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) output: TextOrJson,
 }
 
 /// The form of its JSON.
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let fails = args.fail_on.is_some_and(|least| least.is_reached(&changes));
     let code = u8::from(fails);
-    if args.json {
+    if args.output.is_json() {
         let facts: Vec<_> = facts
             .iter()
             .map(|(owner, revision, fact)| {

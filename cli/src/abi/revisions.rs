@@ -1,6 +1,7 @@
 //! `xla-ffi abi revisions`.
 
 use crate::output;
+use crate::report_format::TextOrJson;
 use serde_json::json;
 use xla_ffi_abi::declared::{EDITIONS, Edition, summary};
 use xla_ffi_abi::model::Header;
@@ -9,13 +10,12 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 /// Command line of `abi revisions`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: TextOrJson,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.json {
+    if args.output.is_json() {
         let revisions: Vec<_> = Revision::ALL
             .into_iter()
             .map(|revision| {

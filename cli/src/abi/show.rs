@@ -26,9 +26,6 @@ pub(crate) struct Args {
     /// How to write it; `html` is one page that needs nothing else.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The same as `--format json`.
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
 }
 
 /// The form of its JSON.
@@ -37,7 +34,7 @@ const SCHEMA: &str = "xla-ffi-abi-show-1";
 impl Args {
     /// The form of the JSON that is wanted, if any.
     pub(super) fn schema(&self) -> Option<&'static str> {
-        (self.json || self.format == Format::Json).then_some(SCHEMA)
+        (self.format == Format::Json).then_some(SCHEMA)
     }
 }
 

@@ -71,7 +71,7 @@ fn diff(old: &Path, new: &Path, arguments: &[&str]) -> Output {
 }
 
 fn told(old: &Path, new: &Path, arguments: &[&str]) -> Value {
-    let output = diff(old, new, &[arguments, &["--json"]].concat());
+    let output = diff(old, new, &[arguments, &["--format=json"]].concat());
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
 }

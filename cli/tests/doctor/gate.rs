@@ -234,7 +234,7 @@ fn ci_reads_findings_in_its_own_forms() {
         "{text}"
     );
     // What cannot be read is told to programs too.
-    let output = run(&folder.path().join("nowhere.so"), &["--json"]);
+    let output = run(&folder.path().join("nowhere.so"), &["--format=json"]);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(value["exit"]["kind"], "bad-input");

@@ -31,7 +31,7 @@ fn run(library: &Path, arguments: &[&str]) -> Output {
 }
 
 fn doctor(library: &Path, arguments: &[&str]) -> Told {
-    let output = run(library, &[arguments, &["--json"]].concat());
+    let output = run(library, &[arguments, &["--format=json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!stderr.contains("panicked"), "{stderr}");
     let whole: Value =

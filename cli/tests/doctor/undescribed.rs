@@ -93,7 +93,7 @@ fn it_is_judged_as_one_without_manifest() {
         text.contains("command_buffer_compatible") && !text.contains("floor"),
         "{text}"
     );
-    let value: Value = serde_json::from_str(&inspected(&["--json"])).unwrap();
+    let value: Value = serde_json::from_str(&inspected(&["--format=json"])).unwrap();
     let traits = &value["handlers"][0]["traits"];
     assert_eq!(*traits, serde_json::json!(["command_buffer_compatible"]));
 }

@@ -42,7 +42,7 @@ fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
 }
 
 fn judge_file(path: &Path, arguments: &[&str]) -> Told {
-    let output = run(path, &[arguments, &["--json"]].concat());
+    let output = run(path, &[arguments, &["--format=json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
     let whole: Value =
@@ -246,7 +246,7 @@ fn what_is_no_wheel_is_an_error() {
         ),
         (hostile, "leads out of the folder"),
     ] {
-        let output = run(&path, &["--json"]);
+        let output = run(&path, &["--format=json"]);
         assert_eq!(output.status.code(), Some(1), "{words}");
         let told: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(told["exit"]["kind"], "bad-input");

@@ -177,7 +177,7 @@ fn bench_knows_its_own_costs() {
     let Some(lib) = library("bench_knows_its_own_costs") else {
         return;
     };
-    let out = xla_ffi("bench", &lib, &["--handler", "nothing", "--json"]);
+    let out = xla_ffi("bench", &lib, &["--handler", "nothing", "--format=json"]);
     let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let (clock, least) = (answer["clock"].as_u64(), answer["min"].as_u64());
     assert!(clock.is_some() && clock <= least, "{answer}");
@@ -235,13 +235,13 @@ fn what_goes_wrong_outside_of_the_call_is_an_error_too() {
     );
 }
 
-/// How `bench --json` of a handler ends: its document, its exit status, its words.
+/// How `bench --format json` of a handler ends: its document, its exit status, its words.
 fn benched(lib: &Path, handler: &str) -> (Value, Option<i32>, String) {
     let out = tmp().join(format!("bench-{handler}.json"));
     let done = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
         .arg("bench")
         .arg(lib)
-        .args(["--handler", handler, "--json", "--calls", "3"])
+        .args(["--handler", handler, "--format=json", "--calls", "3"])
         .stdout(File::create(&out).unwrap())
         .output()
         .unwrap();

@@ -206,7 +206,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     let Some(lib) = library("inspect_asks_symbols_and_tells_the_first_jaxlib") else {
         return;
     };
-    let out = xla_ffi("inspect", &lib, &["--handler", "add_one", "--json"]);
+    let out = xla_ffi("inspect", &lib, &["--handler", "add_one", "--format=json"]);
     assert_eq!(out.status.code(), Some(0));
     let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let handler = &answer["handlers"][0];
@@ -214,7 +214,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     // r0 asks nothing, as the doctor says and `run --revision r0` shows.
     assert_eq!(handler["first_jaxlib"], "0.4.31");
     assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 11);
-    let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--json"]);
+    let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--format=json"]);
     let answer: serde_json::Value = serde_json::from_slice(&newer.stdout).unwrap();
     assert_eq!(
         answer["handlers"][0]["first_jaxlib"],

@@ -277,7 +277,7 @@ impl Ship {
                 }
             };
             let line = format!(
-                "rm -rf dist build && {way} python -m build --wheel >&2 && xla-ffi doctor --json --wheel dist/*.whl"
+                "rm -rf dist build && {way} python -m build --wheel >&2 && xla-ffi doctor --format json --wheel dist/*.whl"
             );
             let told = self.run(&work.join(format!("ship-{language}")), tools, &line)?;
             let told: serde_json::Value =
