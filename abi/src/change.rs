@@ -175,7 +175,7 @@ impl fmt::Display for Change {
 
 /// How bad a change is for one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Harm {
+pub enum Severity {
     /// Nothing happens at run time.
     #[default]
     None,
@@ -185,7 +185,7 @@ pub enum Harm {
     Breaks,
 }
 
-impl fmt::Display for Harm {
+impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "harmless",
@@ -195,7 +195,7 @@ impl fmt::Display for Harm {
     }
 }
 
-impl Serialize for Harm {
+impl Serialize for Severity {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -205,7 +205,7 @@ impl Serialize for Harm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Meaning {
     /// How bad.
-    pub harm: Harm,
+    pub severity: Severity,
     /// Why, in one sentence.
     pub why: String,
 }
@@ -220,28 +220,28 @@ pub struct Effect {
 }
 
 impl Effect {
-    pub(crate) fn new(old: (Harm, &str), new: (Harm, &str)) -> Self {
+    pub(crate) fn new(old: (Severity, &str), new: (Severity, &str)) -> Self {
         Self {
             old_on_new: Meaning {
-                harm: old.0,
+                severity: old.0,
                 why: old.1.to_owned(),
             },
             new_on_old: Meaning {
-                harm: new.0,
+                severity: new.0,
                 why: new.1.to_owned(),
             },
         }
     }
 
-    pub(crate) fn both(harm: Harm, why: &str) -> Self {
-        Self::new((harm, why), (harm, why))
+    pub(crate) fn both(severity: Severity, why: &str) -> Self {
+        Self::new((severity, why), (severity, why))
     }
 }
 
 impl Effect {
     /// The worse of the two directions.
     #[must_use]
-    pub fn harm(&self) -> Harm {
-        self.old_on_new.harm.max(self.new_on_old.harm)
+    pub fn severity(&self) -> Severity {
+        self.old_on_new.severity.max(self.new_on_old.severity)
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! The answer depends on who fills a struct and who reads it, so every struct has a role.
 
-pub use crate::change::{Effect, Harm, Meaning};
+pub use crate::change::{Effect, Meaning, Severity};
 
 use crate::change::{Change, Class, Subject};
 use xla_ffi_sys::Revision;
 
 /// A field in bytes that were padding before: nothing else moves.
 pub(crate) fn in_padding(owner: &str) -> Effect {
-    use Harm::{Breaks, Lacks, None};
+    use Severity::{Breaks, Lacks, None};
     const LEAVES: &str = "it does not touch bytes that it takes for padding";
     match role(owner) {
         Role::Table | Role::Frame | Role::Part => Effect::new(
@@ -36,7 +36,7 @@ pub(crate) fn in_padding(owner: &str) -> Effect {
 
 /// A struct grew that `holder` has by value, before the field `next`.
 pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
-    use Harm::{Breaks, Lacks};
+    use Severity::{Breaks, Lacks};
     let place = format!("it lies by value in {holder}, before `{next}`");
     match role(holder) {
         Role::Request => Effect::new(
@@ -107,7 +107,7 @@ fn role(name: &str) -> Role {
 
 /// What `change` means.
 pub(crate) fn effect_of(change: &Change) -> Effect {
-    use Harm::{Breaks, Lacks, None};
+    use Severity::{Breaks, Lacks, None};
     let role = role(&change.owner);
     match (change.class, change.subject) {
         (Class::Renamed, Subject::Prototype | Subject::Variable) => Effect::both(
@@ -197,11 +197,11 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
 fn version(change: &Change) -> Effect {
     let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
     let lower = (
-        Harm::None,
+        Severity::None,
         "runtimes accept older versions down to their minimum, which rises about a year behind",
     );
     let higher = (
-        Harm::Lacks,
+        Severity::Lacks,
         "a handler that answers the newer version is refused when it is registered; answer the \
          runtime's version instead",
     );
@@ -212,7 +212,7 @@ fn version(change: &Change) -> Effect {
 }
 
 fn added_at_end(role: Role) -> Effect {
-    use Harm::{Breaks, Lacks, None};
+    use Severity::{Breaks, Lacks, None};
     match role {
         Role::Table => Effect::new(
             (
@@ -272,11 +272,11 @@ fn shifted(role: Role, why: &str) -> Effect {
         }
         Role::Part => "whoever reads it takes other bytes for the field",
     };
-    Effect::both(Harm::Breaks, &format!("{why}: {told}"))
+    Effect::both(Severity::Breaks, &format!("{why}: {told}"))
 }
 
 fn removed(role: Role) -> Effect {
-    use Harm::{Breaks, Lacks};
+    use Severity::{Breaks, Lacks};
     match role {
         Role::Table => Effect::both(
             Breaks,
@@ -327,41 +327,41 @@ fn plain(ty: &Option<String>) -> String {
 fn retyped(change: &Change, subject: Subject) -> Effect {
     if plain(&change.was) == plain(&change.now) {
         return Effect::both(
-            Harm::None,
+            Severity::None,
             "the same bytes: const and volatile are promises to the compiler, which bind those who keep them, and an \
              array of one is its element",
         );
     }
     match subject {
         Subject::Slot | Subject::Function | Subject::Prototype => Effect::both(
-            Harm::Breaks,
+            Severity::Breaks,
             "the function is called with arguments, or for a result, that it does not have",
         ),
         Subject::Variable => Effect::both(
-            Harm::Breaks,
+            Severity::Breaks,
             "the two sides read and write other bytes of the variable, or take them for something else",
         ),
         Subject::Struct => Effect::both(
-            Harm::Breaks,
+            Severity::Breaks,
             "a union is passed and returned otherwise than a struct, and what a base has lies before the fields",
         ),
         Subject::Enum => Effect::both(
-            Harm::Lacks,
+            Severity::Lacks,
             "its values are the same bytes; a number that is none of them is taken with another sign",
         ),
         Subject::Alias => Effect::both(
-            Harm::Breaks,
+            Severity::Breaks,
             "every field and argument of this type is meant differently",
         ),
         _ => Effect::both(
-            Harm::Breaks,
+            Severity::Breaks,
             "the same bytes are taken for something else: a sign, a scale or a pointer's target",
         ),
     }
 }
 
 fn size_macro(role: Role) -> Effect {
-    use Harm::{Lacks, None};
+    use Severity::{Lacks, None};
     match role {
         Role::Request => Effect::new(
             (
@@ -473,16 +473,19 @@ mod tests {
     #[test]
     fn the_newer_version_is_refused_by_the_older_runtime() {
         let [r9, r10] = ["r9", "r10"].map(|name| Edition::find(name).unwrap().declared());
-        for (old, new, harm) in [
-            (&r9, &r10, (Harm::None, Harm::Lacks)),
-            (&r10, &r9, (Harm::Lacks, Harm::None)),
+        for (old, new, severity) in [
+            (&r9, &r10, (Severity::None, Severity::Lacks)),
+            (&r10, &r9, (Severity::Lacks, Severity::None)),
         ] {
             let changes = changes(old, new);
             let mut versions = changes
                 .iter()
                 .filter(|change| change.owner == "XLA_FFI_API_MINOR");
             let effect = &versions.next().unwrap().effect;
-            assert_eq!((effect.old_on_new.harm, effect.new_on_old.harm), harm);
+            assert_eq!(
+                (effect.old_on_new.severity, effect.new_on_old.severity),
+                severity
+            );
         }
     }
 }

@@ -12,7 +12,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
 use xla_ffi_abi::diff::Change;
-use xla_ffi_abi::meaning::Harm;
+use xla_ffi_abi::meaning::Severity;
 use xla_ffi_abi::model::Header;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// From which harm on a change fails.
+/// From which severity on a change fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Threshold {
     /// Wrong bytes, or the wrong function.
@@ -75,12 +75,12 @@ impl Threshold {
     /// Whether any change that follows from no other one reaches it.
     fn is_reached(self, changes: &[Change]) -> bool {
         let least = match self {
-            Self::Breaks => Harm::Breaks,
-            Self::Lacks => Harm::Lacks,
-            Self::Any => Harm::None,
+            Self::Breaks => Severity::Breaks,
+            Self::Lacks => Severity::Lacks,
+            Self::Any => Severity::None,
         };
         let mut own = changes.iter().filter(|change| !change.follows);
-        own.any(|change| change.effect.harm() >= least)
+        own.any(|change| change.effect.severity() >= least)
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Va
 }
 
 /// Runs this program in a child process. Each call may take as long as `limit`, what else it enters [`GRACE`] more.
-fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Said)> {
+fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, ChildOutput)> {
     let (read, write) = rustix::pipe::pipe().context("a pipe to a child process")?;
     rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
     // What a handler started may hold the other end open: only what is there is read.
@@ -99,13 +99,13 @@ fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Sai
         .spawn()
         .context("a child process")?;
     drop(write);
-    let mut said = Said::new(read.into());
+    let mut said = ChildOutput::new(read.into());
     let status = wait(&mut child, &mut said, limit);
     Ok((status?, said))
 }
 
 /// Waits for the child's end, or ends it.
-fn wait(child: &mut Child, said: &mut Said, limit: Duration) -> Result<ExitStatus> {
+fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<ExitStatus> {
     let given = |is_call: bool| match is_call {
         true => limit.min(DAY),
         false => limit.saturating_add(GRACE).min(DAY),
@@ -136,7 +136,7 @@ fn wait(child: &mut Child, said: &mut Said, limit: Duration) -> Result<ExitStatu
 }
 
 /// What came of a child that has ended.
-fn outcome(status: ExitStatus, said: Said) -> Result<Option<Value>> {
+fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
     let who = &said.who;
     if let Some(signal) = status.signal() {
         let name = signal_name(signal);
@@ -166,7 +166,7 @@ fn signal_name(number: i32) -> &'static str {
 }
 
 /// What a child has said so far.
-struct Said {
+struct ChildOutput {
     pipe: File,
     /// A line whose end has not come.
     begun: Vec<u8>,
@@ -179,7 +179,7 @@ struct Said {
     ends: Option<Option<String>>,
 }
 
-impl Said {
+impl ChildOutput {
     fn new(pipe: File) -> Self {
         Self {
             pipe,

@@ -8,7 +8,7 @@ mod wheel;
 
 use crate::baseline::Files;
 use crate::call::{UserType, parse_type};
-use crate::report_format::{Form, Format, Told, github, sarif};
+use crate::report_format::{Annotation, Form, Format, github, sarif};
 use crate::target::HandlerName;
 use crate::{output, probe};
 use formats::to_json;
@@ -23,8 +23,8 @@ use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Examination, Finding, Level, Outcome, Problem, RELEASES, Verdict, Weight,
-    jaxlib, verdict,
+    Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Severity,
+    Verdict, jaxlib, verdict,
 };
 
 /// The form of `--format json`: another number says that something in it changed its
@@ -60,7 +60,7 @@ pub(crate) struct Args {
     /// What was not judged, or not proved to load, fails.
     #[arg(long)]
     strict: bool,
-    /// From which weight on a finding fails.
+    /// From which severity on a finding fails.
     #[arg(long, value_enum, value_name = "WEIGHT", default_value_t = Threshold::Fails)]
     fail_on: Threshold,
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Writes findings in a form for CI, where one is wanted.
-fn write_told(args: &Args, told: &[Told]) -> anyhow::Result<()> {
+fn write_told(args: &Args, told: &[Annotation]) -> anyhow::Result<()> {
     match args.form.format {
         Format::Text | Format::Json => Ok(()),
         Format::Sarif => output::json(&sarif("xla-ffi doctor", &formats::rules(), told)),
@@ -265,15 +265,15 @@ impl Judging<'_> {
             // alone.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
-                    finding.weight = Weight::Note;
+                    finding.severity = Severity::Note;
                     finding.fix = None;
                 }
             }
         }
         if args.no_run {
             examination.findings.push(Finding::new(
-                Level::Unknown,
-                Weight::Note,
+                Confidence::Unknown,
+                Severity::Note,
                 Problem::NotRun,
                 "whether it loads, and what its handlers answer",
                 "--no-run: nothing was run",
@@ -376,21 +376,21 @@ fn conclusion(decision: &Decision) -> String {
 /// How a handler answers, and what that means for all runtimes.
 pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Finding>) {
     subject.learn_state();
-    let (weight, what, fix) = match subject.behaviour() {
+    let (severity, what, fix) = match subject.behaviour() {
         Behaviour::Negotiates => (
-            Weight::Note,
+            Severity::Note,
             "it answers the version that the runtime speaks".to_owned(),
             None,
         ),
         Behaviour::Fixed(minor) => (
-            Weight::Risk,
+            Severity::Risk,
             format!("it answers 0.{minor} whatever the runtime speaks, as upstream's headers do"),
             Some("build it with this SDK's headers: they answer what is needed".to_owned()),
         ),
         Behaviour::Unknown => return,
     };
     let asked = format!("asked as runtimes of r1 to {} ask", Revision::NEWEST);
-    let mut finding = Finding::new(Level::Proved, weight, Problem::Answer, what, asked)
+    let mut finding = Finding::new(Confidence::Proved, severity, Problem::Answer, what, asked)
         .about_handler(&subject.name);
     finding.fix = fix;
     findings.push(finding);
@@ -415,8 +415,14 @@ pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Opt
     };
     let why = format!("asked as {revision} asks; runtimes go by the answer");
     Some(
-        Finding::new(Level::Proved, Weight::Risk, Problem::Description, what, why)
-            .about_handler(&subject.name)
-            .fix("say the same in the handler's definition and in its manifest"),
+        Finding::new(
+            Confidence::Proved,
+            Severity::Risk,
+            Problem::Description,
+            what,
+            why,
+        )
+        .about_handler(&subject.name)
+        .fix("say the same in the handler's definition and in its manifest"),
     )
 }

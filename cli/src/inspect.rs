@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Examination, Level, Loads, Outcome, Problem, Subject, Verdict, library,
-    manifest, verdict,
+    Behaviour, Candidate, Confidence, Examination, Loads, Outcome, Problem, Subject, Verdict,
+    library, manifest, verdict,
 };
 use xla_ffi_runtime::Revision;
 
@@ -60,7 +60,7 @@ impl Reception {
         // r0 asks nothing: but for this, it would take a handler whose library does not load.
         let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
-            let on = (revision, Level::Proved);
+            let on = (revision, Confidence::Proved);
             let compiled_with = &examination.compiled_with;
             verdict(
                 revision.first_jaxlib(),

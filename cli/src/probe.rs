@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use xla_ffi_doctor::{Answer, Candidate, Finding, Level, Outcome, Problem, Subject, Weight};
+use xla_ffi_doctor::{Answer, Candidate, Confidence, Finding, Outcome, Problem, Severity, Subject};
 use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage};
 
 /// How long loading and each answer may take, unless the command line says otherwise.
@@ -37,8 +37,8 @@ impl Asking<'_> {
             Err(error) => crate::output::error_text(&error),
         };
         let finding = Finding::new(
-            Level::Proved,
-            Weight::Fails,
+            Confidence::Proved,
+            Severity::Fails,
             Problem::DoesNotLoad,
             "it does not load here",
             why,
@@ -77,8 +77,8 @@ impl Asking<'_> {
             for (how, revisions) in broke {
                 findings.push(
                     Finding::new(
-                        Level::Proved,
-                        Weight::Fails,
+                        Confidence::Proved,
+                        Severity::Fails,
                         Problem::Breaks,
                         "it breaks when it is asked for its metadata",
                         format!("asked as {} asks: {how}", revisions.join(", ")),

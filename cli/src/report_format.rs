@@ -40,7 +40,7 @@ pub(crate) enum Format {
 
 /// One finding, as CI is told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct Annotation {
     /// `XF204`.
     pub(crate) id: &'static str,
     /// `error`, `warning` or `note`.
@@ -64,7 +64,7 @@ pub(crate) struct Rule {
 }
 
 /// SARIF 2.1.0: one run, every finding a result, known ones suppressed with their reason.
-pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Told]) -> Value {
+pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Annotation]) -> Value {
     let rules: Vec<Value> = rules
         .iter()
         .map(|rule| {
@@ -122,7 +122,7 @@ fn uri(path: &str) -> String {
 }
 
 /// Workflow commands: one line a finding; notes and what is known are left away.
-pub(crate) fn github(told: &[Told]) -> String {
+pub(crate) fn github(told: &[Annotation]) -> String {
     // What the commands take for their own.
     let data = |text: &str| {
         text.replace('%', "%25")

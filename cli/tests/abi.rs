@@ -111,7 +111,7 @@ fn diff_classifies_and_explains() {
         .collect();
     assert_eq!(own, [("inserted", "XLA_FFI_ThreadPool_NumThreads")]);
     assert_eq!(
-        value["changes"][0]["effect"]["old_on_new"]["harm"],
+        value["changes"][0]["effect"]["old_on_new"]["severity"],
         "breaks"
     );
     assert_eq!(value["facts"][0]["revision"], "r3");

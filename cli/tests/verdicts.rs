@@ -21,11 +21,11 @@ enum Claim {
 
 fn claim(verdict: &Value) -> Claim {
     let risks = verdict["risks"].as_array().unwrap();
-    let proved = verdict["level"] == "proved" && verdict["loads"] == "no";
-    let proved_risk = |risk: &Value| risk["level"] == "proved" && risk["weight"] == "fails";
+    let proved = verdict["confidence"] == "proved" && verdict["loads"] == "no";
+    let proved_risk = |risk: &Value| risk["confidence"] == "proved" && risk["severity"] == "fails";
     if (proved && verdict["declared"] == false) || risks.iter().any(proved_risk) {
         Claim::Fails
-    } else if verdict["loads"] == "yes" && risks.iter().all(|risk| risk["weight"] == "note") {
+    } else if verdict["loads"] == "yes" && risks.iter().all(|risk| risk["severity"] == "note") {
         Claim::Works
     } else {
         Claim::Open

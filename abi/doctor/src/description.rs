@@ -1,7 +1,7 @@
 //! What a manifest says of a handler and cannot be: types that are none, a contract for other operands, other handlers
 //! that are not there or do not fit. Rust's and C++'s manifests are judged when they are compiled; C's text is its author's.
 
-use crate::finding::{Finding, Level, Problem, Weight};
+use crate::finding::{Confidence, Finding, Problem, Severity};
 use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
 use crate::related_handlers::{self, Told, counted};
 use serde_json::Value;
@@ -11,8 +11,8 @@ pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
     for manifest in manifests {
         for handler in &manifest.handlers {
             let mut told = |what: String, why: String, fix: &str| {
-                let (level, weight) = (Level::Proved, Weight::Fails);
-                let finding = Finding::new(level, weight, Problem::Description, what, why);
+                let (confidence, severity) = (Confidence::Proved, Severity::Fails);
+                let finding = Finding::new(confidence, severity, Problem::Description, what, why);
                 findings.push(finding.about_handler(&handler.name).fix(fix));
             };
             dtypes(handler, &mut told);

@@ -2,7 +2,7 @@
 //! is the caller's work, in a child process; [`Answer`](crate::Answer) brings the outcome here.
 
 use crate::candidate::{Candidate, Use};
-use crate::finding::{Finding, Level, Problem, Subject, Weight};
+use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::library::{self, Facts, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
@@ -266,8 +266,8 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
         if let Some(register) = &manifest.register {
             if !facts.exports.contains(register) {
                 findings.push(Finding::new(
-                    Level::Proved,
-                    Weight::Risk,
+                    Confidence::Proved,
+                    Severity::Risk,
                     Problem::NotExported,
                     format!("the registration entry point {register} is not exported"),
                     "the manifest and the dynamic symbol table disagree",
@@ -295,8 +295,8 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
         };
         findings.push(
             Finding::new(
-                Level::Unknown,
-                Weight::Note,
+                Confidence::Unknown,
+                Severity::Note,
                 Problem::UnknownHandlers,
                 "which of its functions are handlers",
                 format!("{has}; {exported}"),
@@ -312,8 +312,8 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
         Ok(units) => units,
         Err(error) => {
             findings.push(Finding::new(
-                Level::Unknown,
-                Weight::Note,
+                Confidence::Unknown,
+                Severity::Note,
                 Problem::Header,
                 "which header it was compiled with",
                 error.to_string(),
@@ -341,8 +341,8 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     if strange > 0 {
         findings.push(
             Finding::new(
-                Level::Proved,
-                Weight::Risk,
+                Confidence::Proved,
+                Severity::Risk,
                 Problem::Header,
                 format!("{strange} of its compilation units know layouts that no jaxlib shipped"),
                 "its debug information, compared with every known revision",

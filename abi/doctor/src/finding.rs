@@ -6,7 +6,7 @@ use std::fmt;
 /// How sure a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub enum Confidence {
     /// The file, or an answer, shows it.
     Proved,
     /// It happens where a condition holds that cannot be seen from here.
@@ -15,7 +15,7 @@ pub enum Level {
     Unknown,
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Proved => "proved",
@@ -28,7 +28,7 @@ impl fmt::Display for Level {
 /// What a finding means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Weight {
+pub enum Severity {
     /// It does not load, is refused, or crashes.
     Fails,
     /// It may go wrong.
@@ -37,7 +37,7 @@ pub enum Weight {
     Note,
 }
 
-impl fmt::Display for Weight {
+impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Fails => "fails",
@@ -164,9 +164,9 @@ impl Serialize for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How sure.
-    pub level: Level,
+    pub confidence: Confidence,
     /// What it means.
-    pub weight: Weight,
+    pub severity: Severity,
     /// What it is about.
     #[serde(rename = "about")]
     pub subject: Subject,
@@ -185,15 +185,15 @@ impl Finding {
     /// A finding about the library as a whole.
     #[must_use]
     pub fn new(
-        level: Level,
-        weight: Weight,
+        confidence: Confidence,
+        severity: Severity,
         problem: Problem,
         what: impl Into<String>,
         why: impl Into<String>,
     ) -> Self {
         Self {
-            level,
-            weight,
+            confidence,
+            severity,
             subject: Subject::Library,
             problem,
             what: what.into(),
@@ -205,19 +205,19 @@ impl Finding {
     /// That something is proved to fail.
     #[must_use]
     pub fn failure(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::new(Level::Proved, Weight::Fails, problem, what, why)
+        Self::new(Confidence::Proved, Severity::Fails, problem, what, why)
     }
 
     /// That something may go wrong.
     #[must_use]
     pub fn risk(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::new(Level::Possible, Weight::Risk, problem, what, why)
+        Self::new(Confidence::Possible, Severity::Risk, problem, what, why)
     }
 
     /// A fact worth knowing.
     #[must_use]
     pub fn note(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
-        Self::new(Level::Proved, Weight::Note, problem, what, why)
+        Self::new(Confidence::Proved, Severity::Note, problem, what, why)
     }
 
     /// The same about something else.
@@ -243,7 +243,7 @@ impl Finding {
     /// Whether it is proved that something does not work.
     #[must_use]
     pub fn is_proved_failure(&self) -> bool {
-        self.level == Level::Proved && self.weight == Weight::Fails
+        self.confidence == Confidence::Proved && self.severity == Severity::Fails
     }
 
     /// Whether the library as a whole does not load: a loader that reads no manifest does not mind a

@@ -22,6 +22,6 @@ pub use candidate::{Answer, Behaviour, Candidate, Outcome, Use};
 pub use catalogue::{CATALOGUE, Entry};
 pub use difference::{Build, Difference, Step, differences};
 pub use examination::Examination;
-pub use finding::{Finding, Level, Problem, Subject, Weight};
+pub use finding::{Confidence, Finding, Problem, Severity, Subject};
 pub use release::{RELEASES, glibc};
 pub use verdict::{Loads, Verdict, jaxlib, verdict};

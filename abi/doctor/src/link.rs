@@ -1,6 +1,6 @@
 //! Findings about how a library is linked.
 
-use crate::finding::{Finding, Level, Problem, Subject, Weight};
+use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System};
 use crate::release::dotted;
 use std::collections::BTreeSet;
@@ -116,8 +116,8 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                 "use the header-only API, or link your own {owner} statically and hide its symbols"
             )),
             None if !Surroundings::follows(facts) => Finding::new(
-                Level::Unknown,
-                Weight::Risk,
+                Confidence::Unknown,
+                Severity::Risk,
                 Problem::Undefined,
                 "whether all symbols are found",
                 format!("{undefined}, which are looked up wherever they may be when it is loaded"),
@@ -130,8 +130,8 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             .about(Subject::Machine)
             .fix("link the library that has them (with -Wl,-z,defs the linker tells in time)"),
             None => Finding::new(
-                Level::Unknown,
-                Weight::Risk,
+                Confidence::Unknown,
+                Severity::Risk,
                 Problem::Undefined,
                 "whether all symbols are found",
                 format!("{undefined}; a library that it needs is missing here"),
@@ -285,8 +285,8 @@ fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
         ),
         Some(_) => {}
         None => findings.push(Finding::new(
-            Level::Unknown,
-            Weight::Note,
+            Confidence::Unknown,
+            Severity::Note,
             Problem::DeploymentTarget,
             "the oldest macOS that it runs on",
             "it states no deployment target (LC_BUILD_VERSION, LC_VERSION_MIN_MACOSX)",

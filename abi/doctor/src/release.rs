@@ -1,6 +1,6 @@
 //! The published releases of jaxlib with this ABI, and what their wheels ask of a system.
 
-use crate::finding::{Finding, Level, Problem, Weight};
+use crate::finding::{Confidence, Finding, Problem, Severity};
 use xla_ffi_abi::declared::parse_version;
 
 /// Every release that the package index has had, oldest first; one was withdrawn. `cargo xtask verdicts`
@@ -103,8 +103,8 @@ pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Findin
         [oldest, .., newest] => format!("jaxlib {oldest} to {newest}"),
     };
     let finding = Finding::new(
-        Level::Proved,
-        Weight::Risk,
+        Confidence::Proved,
+        Severity::Risk,
         Problem::UserData,
         format!(
             "it asks for user data: in JAX with {which} a call ends the process, though the parameter be optional"

@@ -1,7 +1,7 @@
 //! What becomes of a handler on one jaxlib.
 
 use crate::candidate::{Behaviour, Candidate, Outcome, Use, asks_for_type};
-use crate::finding::{Finding, Level, Problem, Subject, Weight};
+use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::release::RELEASES;
 use serde::Serialize;
 use xla_ffi_abi::declared::parse_version;
@@ -9,15 +9,15 @@ use xla_ffi_sys::{Revision, Slot, StateReading};
 
 /// The revision of a jaxlib, and how sure that is.
 #[must_use]
-pub fn jaxlib(version: &str) -> Option<(Revision, Level)> {
+pub fn jaxlib(version: &str) -> Option<(Revision, Confidence)> {
     let revision = Revision::of_jaxlib(version)?;
     // A release that is not published yet may bring what is not known; one that never was between two that
     // are known has the revision of one of them.
-    let level = match RELEASES.contains(&version) {
-        true => Level::Proved,
-        false => Level::Possible,
+    let confidence = match RELEASES.contains(&version) {
+        true => Confidence::Proved,
+        false => Confidence::Possible,
     };
-    Some((revision, level))
+    Some((revision, confidence))
 }
 
 /// Whether a jaxlib takes a handler.
@@ -44,7 +44,7 @@ pub struct Verdict {
     /// Whether it is taken.
     pub loads: Loads,
     /// How sure.
-    pub level: Level,
+    pub confidence: Confidence,
     /// Whether a refusal is what the library declares, not a mistake.
     pub declared: bool,
     /// Why.
@@ -58,7 +58,7 @@ pub struct Verdict {
 #[must_use]
 pub fn verdict(
     version: &str,
-    (revision, sure): (Revision, Level),
+    (revision, sure): (Revision, Confidence),
     candidate: &Candidate,
     broken: Option<&Finding>,
     compiled_with: &[Revision],
@@ -68,7 +68,7 @@ pub fn verdict(
         revision: revision.name(),
         handler: candidate.name.clone(),
         loads: Loads::Unknown,
-        level: sure,
+        confidence: sure,
         declared: false,
         why: String::new(),
         risks: Vec::new(),
@@ -77,7 +77,7 @@ pub fn verdict(
         verdict.loads = Loads::No;
         verdict.why = finding.what.clone();
         if finding.subject == Subject::Machine {
-            verdict.level = Level::Possible;
+            verdict.confidence = Confidence::Possible;
         }
         return verdict;
     }
@@ -94,7 +94,7 @@ pub fn verdict(
         }
     }
     if revision == Revision::R0 && !candidate.was_asked() {
-        verdict.level = Level::Unknown;
+        verdict.confidence = Confidence::Unknown;
         let skipped = candidate
             .answers
             .iter()
@@ -107,7 +107,7 @@ pub fn verdict(
     }
     if revision == Revision::R0 && candidate.is_refused_by_all() {
         verdict.loads = Loads::Unknown;
-        verdict.level = Level::Possible;
+        verdict.confidence = Confidence::Possible;
         verdict.why = "runtimes of r0 ask nothing, and all that ask refuse it".to_owned();
         return verdict;
     }
@@ -153,7 +153,7 @@ pub fn verdict(
         // Whatever was registered, it was another type.
         Some(Outcome::Refused { why }) if asks_for_type(why) => {
             verdict.loads = Loads::Unknown;
-            verdict.level = Level::Possible;
+            verdict.confidence = Confidence::Possible;
             let which = match candidate.has_types {
                 true => ", and what was registered is another",
                 false => "",
@@ -171,14 +171,14 @@ pub fn verdict(
         // memory that it hits decides.
         Some(Outcome::Broke { overran: true, how }) if behaviour == Behaviour::Fixed(1) => {
             verdict.loads = Loads::Unknown;
-            verdict.level = Level::Possible;
+            verdict.confidence = Confidence::Possible;
             verdict.why =
                 "it overwrites 8 bytes of the runtime's stack: what lies there decides".to_owned();
             verdict.risks.push(
                 // Proved is the write, not that it does harm.
                 Finding::new(
-                    Level::Proved,
-                    Weight::Risk,
+                    Confidence::Proved,
+                    Severity::Risk,
                     Problem::MetadataOverrun,
                     "it overwrites the runtime's memory when it is asked for its metadata",
                     how.clone(),
@@ -191,11 +191,11 @@ pub fn verdict(
             verdict.why.clone_from(how);
         }
         Some(Outcome::Skipped { why }) => {
-            verdict.level = Level::Unknown;
+            verdict.confidence = Confidence::Unknown;
             verdict.why.clone_from(why);
         }
         None => {
-            verdict.level = Level::Unknown;
+            verdict.confidence = Confidence::Unknown;
             verdict.why = "it was not asked".to_owned();
         }
     }
@@ -239,12 +239,12 @@ fn hazards(
                     "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst"
                 }
             };
-            let (level, weight, known) =
+            let (confidence, severity, known) =
                 weigh(&candidate.state, "nothing tells whether it keeps state");
             risks.push(
                 Finding::new(
-                    level,
-                    weight,
+                    confidence,
+                    severity,
                     Problem::StateLayout,
                     what,
                     format!(
@@ -337,10 +337,10 @@ fn future_hazard(
     if candidate.future == Use::No {
         return;
     }
-    let (mut level, mut weight, known) =
+    let (mut confidence, mut severity, known) =
         weigh(&candidate.future, "nothing tells whether it makes futures");
     if compiled_with.is_empty() || clash.len() < headers.len() {
-        (level, weight) = (Level::Possible, Weight::Risk);
+        (confidence, severity) = (Confidence::Possible, Severity::Risk);
     }
     let what = match slot(revision) {
         None => "making a future calls through memory that is not the runtime's table",
@@ -348,8 +348,8 @@ fn future_hazard(
     };
     risks.push(
         Finding::new(
-            level,
-            weight,
+            confidence,
+            severity,
             Problem::FutureSlots, what,
             format!(
                 "{known}; {} {}, where the future slots stand elsewhere: ThreadPool_NumThreads came \
@@ -368,11 +368,11 @@ fn future_hazard(
 }
 
 /// How sure a hazard is that comes with using something.
-fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Level, Weight, &'a str) {
+fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Confidence, Severity, &'a str) {
     match used {
-        Use::Yes(why) => (Level::Proved, Weight::Fails, why),
-        Use::Perhaps(why) => (Level::Possible, Weight::Risk, why),
-        Use::No | Use::Unknown => (Level::Possible, Weight::Risk, unknown),
+        Use::Yes(why) => (Confidence::Proved, Severity::Fails, why),
+        Use::Perhaps(why) => (Confidence::Possible, Severity::Risk, why),
+        Use::No | Use::Unknown => (Confidence::Possible, Severity::Risk, unknown),
     }
 }
 
@@ -435,18 +435,26 @@ mod tests {
 
     #[test]
     fn state_of_an_old_header_threatens_new_runtimes() {
-        let state = |version: &str, candidate: &Candidate| -> Vec<(Level, Weight)> {
+        let state = |version: &str, candidate: &Candidate| -> Vec<(Confidence, Severity)> {
             let risks = on(version, candidate).risks;
             let about_state = risks
                 .iter()
                 .filter(|risk| risk.problem == Problem::StateLayout);
-            about_state.map(|risk| (risk.level, risk.weight)).collect()
+            about_state
+                .map(|risk| (risk.confidence, risk.severity))
+                .collect()
         };
         let old = candidate(true, |r| fixed(1, r));
-        assert_eq!(state("0.12.0", &old), [(Level::Proved, Weight::Fails)]);
+        assert_eq!(
+            state("0.12.0", &old),
+            [(Confidence::Proved, Severity::Fails)]
+        );
         assert_eq!(state("0.8.0", &old), []);
         let unsure = candidate(false, |r| fixed(1, r));
-        assert_eq!(state("0.12.0", &unsure), [(Level::Possible, Weight::Risk)]);
+        assert_eq!(
+            state("0.12.0", &unsure),
+            [(Confidence::Possible, Severity::Risk)]
+        );
         // Version 0.2: told by size from 0.10.0 on, not on 0.9.2.
         let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);

@@ -1,5 +1,5 @@
 //! Where an added field stands: in padding that was there before, or in a struct that others hold by value.
-//! Its harm is judged there.
+//! Its severity is judged there.
 
 use crate::change::{Change, Class, Subject};
 use crate::meaning;
@@ -66,7 +66,7 @@ fn embedded(old: &Abi, new: &Abi, name: &str, depth: usize) -> Option<meaning::E
         };
         if worst
             .as_ref()
-            .is_none_or(|known: &meaning::Effect| known.harm() < effect.harm())
+            .is_none_or(|known: &meaning::Effect| known.severity() < effect.severity())
         {
             worst = Some(effect);
         }
@@ -78,11 +78,11 @@ fn embedded(old: &Abi, new: &Abi, name: &str, depth: usize) -> Option<meaning::E
 mod tests {
     use crate::declared::Edition;
     use crate::diff::{Class, changes};
-    use crate::meaning::Harm;
+    use crate::meaning::Severity;
     use crate::model::Field;
 
     /// A field put into the first hole of a struct of the newest header: what it means, in both directions.
-    fn in_first_hole(name: &str) -> (Harm, Harm, String) {
+    fn in_first_hole(name: &str) -> (Severity, Severity, String) {
         let old = Edition::find("r10").unwrap().declared();
         let mut new = old.clone();
         let layout = new.structs.get_mut(name).unwrap();
@@ -106,17 +106,21 @@ mod tests {
             !words.contains("elsewhere") && !words.contains("behind"),
             "{words}"
         );
-        (effect.old_on_new.harm, effect.new_on_old.harm, words)
+        (
+            effect.old_on_new.severity,
+            effect.new_on_old.severity,
+            words,
+        )
     }
 
     #[test]
     fn a_field_in_padding_moves_nothing() {
         // The runtime fills it: only a newer handler misses it.
         let (old, new, words) = in_first_hole("XLA_FFI_Buffer");
-        assert_eq!((old, new), (Harm::None, Harm::Breaks), "{words}");
+        assert_eq!((old, new), (Severity::None, Severity::Breaks), "{words}");
         // The handler fills it: only a newer runtime misses it.
         let (old, new, words) = in_first_hole("XLA_FFI_Error_Create_Args");
-        assert_eq!((old, new), (Harm::Breaks, Harm::None), "{words}");
+        assert_eq!((old, new), (Severity::Breaks, Severity::None), "{words}");
     }
 
     #[test]
@@ -138,8 +142,8 @@ mod tests {
             if change.member.as_deref() == Some("more") {
                 let (old, new) = (&change.effect.old_on_new, &change.effect.new_on_old);
                 assert_eq!(
-                    (old.harm, new.harm),
-                    (Harm::Breaks, Harm::Breaks),
+                    (old.severity, new.severity),
+                    (Severity::Breaks, Severity::Breaks),
                     "{change:?}"
                 );
                 assert!(

@@ -9,7 +9,7 @@ use super::input::{Reading, Variant};
 use super::mirror::{self, Source};
 use crate::baseline::Files;
 use crate::output;
-use crate::report_format::{Form, Format, Told, github, sarif};
+use crate::report_format::{Annotation, Form, Format, github, sarif};
 use anyhow::bail;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -60,8 +60,8 @@ pub(crate) struct Args {
     variant: Vec<Variant>,
     #[command(flatten)]
     reading: Reading,
-    /// From which harm on a difference fails.
-    #[arg(long, value_enum, value_name = "HARM", default_value_t = Threshold::Any)]
+    /// From which severity on a difference fails.
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = Threshold::Any)]
     fail_on: Threshold,
     #[command(flatten)]
     known: Files,
@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             output::json(&answer(form, &exit, &checked, mirror.is_some()))?;
         }
         (Format::Sarif, _) => {
-            let told: Vec<Told> = told().collect();
+            let told: Vec<Annotation> = told().collect();
             output::json(&sarif("xla-ffi abi check", &gate::rules(), &told))?;
         }
         (Format::Github, _) => output::commands(&github(&told().collect::<Vec<_>>()))?,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
 use xla_ffi_abi::diff::{self, Change};
-use xla_ffi_abi::meaning::{self, Harm};
+use xla_ffi_abi::meaning::{self, Severity};
 
 /// Command line of `abi diff`.
 #[derive(clap::Args)]
@@ -23,8 +23,8 @@ pub(crate) struct Args {
     new: Input,
     #[command(flatten)]
     reading: Reading,
-    /// Fail where a change does this harm; without it every difference is only told.
-    #[arg(long, value_enum, value_name = "HARM")]
+    /// Fail where a change does this severity; without it every difference is only told.
+    #[arg(long, value_enum, value_name = "SEVERITY")]
     fail_on: Option<Threshold>,
     #[command(flatten)]
     pub(super) output: TextOrJson,
@@ -142,7 +142,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
                 lines = vec![("either way".to_owned(), &effect.old_on_new)];
             }
             for (which, meaning) in lines {
-                let line = format!("    {which}: {}: {}\n", meaning.harm, meaning.why);
+                let line = format!("    {which}: {}: {}\n", meaning.severity, meaning.why);
                 if !told.contains(&line) {
                     text.push_str(&line);
                     told.push(line);
@@ -150,7 +150,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
             }
         }
     }
-    let count = |harm: Harm| {
+    let count = |severity: Severity| {
         changes
             .iter()
             .filter(|change| {
@@ -158,9 +158,9 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
                     && change
                         .effect
                         .old_on_new
-                        .harm
-                        .max(change.effect.new_on_old.harm)
-                        == harm
+                        .severity
+                        .max(change.effect.new_on_old.severity)
+                        == severity
             })
             .count()
     };
@@ -172,9 +172,9 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
     let _ = writeln!(
         text,
         "{own} {of_its_own}: {} break, {} lack something, {} are harmless at run time; {} more follow from them",
-        count(Harm::Breaks),
-        count(Harm::Lacks),
-        count(Harm::None),
+        count(Severity::Breaks),
+        count(Severity::Lacks),
+        count(Severity::None),
         changes.iter().filter(|change| change.follows).count()
     );
     text

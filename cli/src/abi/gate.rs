@@ -2,12 +2,12 @@
 
 use super::Threshold;
 use crate::baseline::{self, Lists};
-use crate::report_format::{self, Told};
+use crate::report_format::{self, Annotation};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue::{CATALOGUE, Rule};
 use xla_ffi_abi::diff::Change;
-use xla_ffi_abi::meaning::Harm;
+use xla_ffi_abi::meaning::Severity;
 
 /// Every number that `abi check` gives.
 pub(super) fn rules() -> Vec<report_format::Rule> {
@@ -48,7 +48,7 @@ impl Found {
     /// A change of a header.
     pub(super) fn change(change: &Change, title: &str, edition: &str, fail_on: Threshold) -> Self {
         let effect = &change.effect;
-        let worst = match effect.old_on_new.harm >= effect.new_on_old.harm {
+        let worst = match effect.old_on_new.severity >= effect.new_on_old.severity {
             true => &effect.old_on_new,
             false => &effect.new_on_old,
         };
@@ -57,10 +57,10 @@ impl Found {
             subject: change.path(),
             message: format!(
                 "{title} is not {edition}: {change}: {}: {}",
-                worst.harm, worst.why
+                worst.severity, worst.why
             ),
             fails: fail_on.is_reached(std::slice::from_ref(change)),
-            level: if worst.harm > Harm::None {
+            level: if worst.severity > Severity::None {
                 "warning"
             } else {
                 "note"
@@ -80,7 +80,7 @@ pub(super) struct Checked {
     /// What is told beside it.
     pub(super) notes: Vec<String>,
     /// What CI is told.
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<Annotation>,
     value: Value,
 }
 
@@ -112,7 +112,7 @@ impl Checked {
                 true => lists.reason(id, &file, &found.subject),
                 false => None,
             };
-            let told = Told {
+            let told = Annotation {
                 id,
                 level: match found.fails && known.is_none() {
                     true => "error",

@@ -13,7 +13,7 @@ pub(super) enum Verdict {
     Ok(String),
     Fail(String),
     /// Something to know that is no failure.
-    Told(String),
+    Annotation(String),
     Skipped(String),
 }
 
@@ -23,7 +23,7 @@ impl Verdict {
         match self {
             Self::Ok(why) => ("ok", why),
             Self::Fail(why) => ("FAIL", why),
-            Self::Told(why) => ("told", why),
+            Self::Annotation(why) => ("told", why),
             Self::Skipped(why) => ("skipped", why),
         }
     }
@@ -345,7 +345,7 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
     }
     Ok(match refused.as_slice() {
         [] => Verdict::Ok(format!("the same on r0 to {}", Revision::NEWEST)),
-        refused => Verdict::Told(format!(
+        refused => Verdict::Annotation(format!(
             "the same on all but {}, which lack something",
             refused.join(", ")
         )),
@@ -390,7 +390,7 @@ fn refuses(subject: &Subject, displaced: Vec<(Displaced, String)>) -> Result<Ver
     Ok(match (taken.is_empty(), subject.is_ours) {
         (true, _) => Verdict::Ok(format!("{count} refused")),
         (false, true) => Verdict::Fail(taken.join("\n")),
-        (false, false) => Verdict::Told(taken.join("\n")),
+        (false, false) => Verdict::Annotation(taken.join("\n")),
     })
 }
 

@@ -3,11 +3,11 @@
 use super::gate::{Decision, Item};
 use super::{Args, Judged, SCHEMA};
 use crate::baseline;
-use crate::report_format::{Rule, Told};
+use crate::report_format::{Annotation, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use xla_ffi_abi::catalogue::UNREADABLE;
-use xla_ffi_doctor::{CATALOGUE, Weight};
+use xla_ffi_doctor::{CATALOGUE, Severity};
 
 /// Every number that the doctor gives.
 pub(super) fn rules() -> Vec<Rule> {
@@ -27,7 +27,7 @@ pub(super) fn rules() -> Vec<Rule> {
 }
 
 /// An error that ended it all: SARIF and annotations have no place for one but a finding.
-pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
+pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     let message = crate::output::error_text(error);
     let paths = args
         .libraries
@@ -41,7 +41,7 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
         .or_else(|| paths.clone().next());
     let path = path.unwrap_or_default();
     let name = path.rsplit('/').next().unwrap_or_default();
-    Told {
+    Annotation {
         id: UNREADABLE.id,
         level: "error",
         key: baseline::key(UNREADABLE.id, name, "library"),
@@ -52,11 +52,11 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
 }
 
 /// What CI is told.
-pub(super) fn told(items: &[Item], decision: &Decision) -> Vec<Told> {
+pub(super) fn told(items: &[Item], decision: &Decision) -> Vec<Annotation> {
     let told = items.iter().map(|item| {
         let is = |other: &Item| other.key() == item.key() && other.finding == item.finding;
         let known = decision.known.iter().find(|(known, _)| is(known));
-        Told {
+        Annotation {
             id: item.finding.problem.id(),
             level: level(item, decision.failing.iter().any(is)),
             message: message(item),
@@ -72,7 +72,7 @@ pub(super) fn told(items: &[Item], decision: &Decision) -> Vec<Told> {
 fn level(item: &Item, fails: bool) -> &'static str {
     if fails {
         "error"
-    } else if item.open || item.finding.weight <= Weight::Risk {
+    } else if item.open || item.finding.severity <= Severity::Risk {
         "warning"
     } else {
         "note"

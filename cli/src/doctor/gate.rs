@@ -3,9 +3,9 @@
 
 use super::Judged;
 use crate::baseline::{self, Lists};
-use xla_ffi_doctor::{Finding, Level, Loads, Problem, Subject, Weight};
+use xla_ffi_doctor::{Confidence, Finding, Loads, Problem, Severity, Subject};
 
-/// From which weight on a finding fails the gate.
+/// From which severity on a finding fails the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Threshold {
     /// What is proved to fail.
@@ -60,7 +60,7 @@ impl Item {
         }
         match threshold {
             Threshold::Fails => self.finding.is_proved_failure(),
-            Threshold::Risk => self.finding.weight <= Weight::Risk,
+            Threshold::Risk => self.finding.severity <= Severity::Risk,
         }
     }
 }
@@ -103,25 +103,25 @@ pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
         None => told.push(item(&finding, vec![jaxlib.to_owned()], open)),
     };
     for verdict in &judged.verdicts {
-        let about = |level, weight, problem, what: &str| {
-            Finding::new(level, weight, problem, what, verdict.why.clone())
+        let about = |confidence, severity, problem, what: &str| {
+            Finding::new(confidence, severity, problem, what, verdict.why.clone())
                 .about_handler(&verdict.handler)
         };
         match verdict.loads {
-            Loads::Yes if verdict.level == Level::Proved => {}
+            Loads::Yes if verdict.confidence == Confidence::Proved => {}
             Loads::No if verdict.declared && !asked => {}
             Loads::No if !verdict.declared && is_told(&verdict.handler) => continue,
             Loads::No => {
-                let (level, weight) = match verdict.level {
-                    Level::Proved => (Level::Proved, Weight::Fails),
-                    level => (level, Weight::Risk),
+                let (confidence, severity) = match verdict.confidence {
+                    Confidence::Proved => (Confidence::Proved, Severity::Fails),
+                    confidence => (confidence, Severity::Risk),
                 };
-                let refused = about(level, weight, Problem::Refused, "it does not work");
+                let refused = about(confidence, severity, Problem::Refused, "it does not work");
                 tell(refused, &verdict.jaxlib, false);
             }
             Loads::Yes | Loads::Unknown => {
                 let what = "it was not proved that it loads";
-                let unknown = about(Level::Unknown, Weight::Note, Problem::NotKnown, what);
+                let unknown = about(Confidence::Unknown, Severity::Note, Problem::NotKnown, what);
                 tell(unknown, &verdict.jaxlib, true);
             }
         }

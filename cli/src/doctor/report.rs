@@ -2,7 +2,7 @@
 
 use super::Judged;
 use std::fmt::Write;
-use xla_ffi_doctor::{Finding, Loads, Problem, Subject, Weight};
+use xla_ffi_doctor::{Finding, Loads, Problem, Severity, Subject};
 
 /// One library in words.
 pub(super) fn report(judged: &Judged) -> String {
@@ -28,12 +28,12 @@ pub(super) fn report(judged: &Judged) -> String {
     let mut findings = examination.findings.clone();
     // What is to be fixed in a wheel has been told, the worst first.
     if wheel.is_some() {
-        findings.retain(|finding| finding.weight == Weight::Note);
+        findings.retain(|finding| finding.severity == Severity::Note);
     }
     // The wrong machine first: it explains the others.
     findings.sort_by_key(|finding| {
         let first = finding.problem != Problem::OtherMachine;
-        (first, finding.weight, finding.level)
+        (first, finding.severity, finding.confidence)
     });
     // What is the same for several handlers is said once.
     for same in grouped(&findings, are_alike) {
@@ -48,7 +48,7 @@ pub(super) fn report(judged: &Judged) -> String {
     let lines = grouped(verdicts, |one, other| {
         one.jaxlib == other.jaxlib
             && one.loads == other.loads
-            && one.level == other.level
+            && one.confidence == other.confidence
             && same_words(&one.why, &one.handler, &other.why, &other.handler)
             && one.risks.is_empty() == other.risks.is_empty()
     });
@@ -72,7 +72,7 @@ pub(super) fn report(judged: &Judged) -> String {
             "{:<10} {:<9} {handlers}: {loads} ({}: {})",
             verdict.jaxlib,
             verdict.revision,
-            verdict.level,
+            verdict.confidence,
             nameless(&verdict.why, &verdict.handler)
         );
     }
@@ -120,8 +120,8 @@ pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
     let (Some(name), Some(others)) = (name(one), name(other)) else {
         return one == other;
     };
-    (one.level, one.weight, one.problem, &one.fix)
-        == (other.level, other.weight, other.problem, &other.fix)
+    (one.confidence, one.severity, one.problem, &one.fix)
+        == (other.confidence, other.severity, other.problem, &other.fix)
         && same_words(&one.what, &name, &other.what, &others)
         && same_words(&one.why, &name, &other.why, &others)
 }
@@ -165,8 +165,8 @@ pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, ab
         text,
         "  {mark}{} {} {}: {}: {}\n      why: {}",
         finding.problem.id(),
-        finding.level,
-        finding.weight,
+        finding.confidence,
+        finding.severity,
         list(about),
         words(&finding.what),
         words(&finding.why).replace('\n', "\n           ")

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use xla_ffi_doctor::wheel::{Inside, Wheel};
-use xla_ffi_doctor::{Finding, Level, Outcome, Problem, Subject, Weight};
+use xla_ffi_doctor::{Confidence, Finding, Outcome, Problem, Severity, Subject};
 
 /// A wheel whose libraries have been unpacked.
 pub(super) struct Opened {
@@ -111,7 +111,7 @@ impl Opened {
             path: self.path.display().to_string(),
             finding: finding.clone(),
             jaxlibs: Vec::new(),
-            open: finding.problem == Problem::Foreign && finding.level == Level::Unknown,
+            open: finding.problem == Problem::Foreign && finding.confidence == Confidence::Unknown,
         })
     }
 
@@ -120,7 +120,7 @@ impl Opened {
         let start = self.path.display().to_string();
         let mine: Vec<&Item> = items
             .iter()
-            .filter(|item| item.path.starts_with(&start) && item.finding.weight < Weight::Note)
+            .filter(|item| item.path.starts_with(&start) && item.finding.severity < Severity::Note)
             .collect();
         let mut groups: Vec<Vec<&Item>> = grouped(&mine, |one, other| {
             one.library == other.library
@@ -132,7 +132,7 @@ impl Opened {
         .collect();
         groups.sort_by_key(|group| {
             let finding = &group[0].finding;
-            (finding.weight, finding.level, finding.problem.id())
+            (finding.severity, finding.confidence, finding.problem.id())
         });
         groups
     }
@@ -180,7 +180,7 @@ impl Opened {
         let notes = self
             .findings
             .iter()
-            .filter(|finding| finding.weight == Weight::Note);
+            .filter(|finding| finding.severity == Severity::Note);
         let notes: Vec<&Finding> = notes.collect();
         if !notes.is_empty() {
             text.push_str("\nworth knowing\n");

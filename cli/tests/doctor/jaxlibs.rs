@@ -40,7 +40,7 @@ fn versions_decide_where_it_loads() {
     let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
     assert_eq!(one("0.10.2").code, Some(0));
     assert_eq!(one("0.8.1").code, Some(1));
-    assert_eq!(one("0.12.7").value["jaxlibs"][0]["level"], "possible");
+    assert_eq!(one("0.12.7").value["jaxlibs"][0]["confidence"], "possible");
     // Nothing was run: the answer is open.
     let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
     assert_eq!(still.loads("0.12.0", "fixed"), "unknown");

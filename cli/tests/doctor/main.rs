@@ -53,8 +53,8 @@ impl Told {
             .find(|finding| finding["what"].as_str().unwrap().contains(what))?;
         assert!(!finding["why"].as_str().unwrap().is_empty());
         Some((
-            finding["level"].as_str().unwrap().to_owned(),
-            finding["weight"].as_str().unwrap().to_owned(),
+            finding["confidence"].as_str().unwrap().to_owned(),
+            finding["severity"].as_str().unwrap().to_owned(),
         ))
     }
 
@@ -87,7 +87,7 @@ impl Told {
             .flat_map(|v| v["risks"].as_array().unwrap())
             .map(|risk| {
                 (
-                    risk["level"].as_str().unwrap().to_owned(),
+                    risk["confidence"].as_str().unwrap().to_owned(),
                     risk["what"].as_str().unwrap().to_owned(),
                 )
             })

@@ -66,7 +66,7 @@ impl Told {
         let found = findings.iter().find(|finding| finding["id"] == id);
         let found = found.unwrap_or_else(|| panic!("no {id}: {:#}", self.wheel));
         let words = format!("{}; {}; {}", found["what"], found["why"], found["fix"]);
-        (found["weight"].as_str().unwrap(), words)
+        (found["severity"].as_str().unwrap(), words)
     }
 }
 

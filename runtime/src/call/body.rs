@@ -27,7 +27,7 @@ impl Body {
     }
 
     /// Swaps the context's parts for others, and gives the handler a frame that leads to what there is now.
-    pub(super) fn lay_anew(&mut self, parts: &mut Parts) {
+    pub(super) fn replace_parts(&mut self, parts: &mut Parts) {
         let both = self.request.rules.stages == Stages::All;
         self.context.renew(parts, both);
         let api = self.context.shared().api();

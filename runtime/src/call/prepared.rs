@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use xla_ffi_sys::XLA_FFI_Handler;
 
 /// Lets go of a body that no handler has any more, after what its stream has yet to run.
-fn let_go(body: Box<Body>, executable: &Executable) {
+fn release(body: Box<Body>, executable: &Executable) {
     // Who waits for calls has what they used back afterwards.
     body.context.progress().stay();
     if let Some(stream) = body.context.parts().stream.clone() {
@@ -135,7 +135,7 @@ impl PreparedCall {
                     }
                     keep_until_done(open, body, executable);
                 }
-                None => let_go(body, &executable),
+                None => release(body, &executable),
             }
             return Err(error);
         }
@@ -432,7 +432,7 @@ impl Drop for PreparedCall {
                 if over.is_some() {
                     body.forget_future();
                 }
-                let_go(body, &self.executable);
+                release(body, &self.executable);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_abi::diff::{Change, Class};
 use xla_ffi_abi::header::Source;
-use xla_ffi_abi::meaning::Harm;
+use xla_ffi_abi::meaning::Severity;
 use xla_ffi_abi::model::{Abi, Header};
 use xla_ffi_abi::snapshot::{self, Verdict};
 use xla_ffi_abi::spelling;
@@ -182,7 +182,7 @@ fn is_revision(changes: &[Change]) -> bool {
     let mut own = changes.iter().filter(|change| !change.follows);
     own.any(|change| {
         let is_type = change.class == Class::EnumValueAdded && change.owner == "XLA_FFI_DataType";
-        !is_type && change.effect.harm() > Harm::None
+        !is_type && change.effect.severity() > Severity::None
     })
 }
 
@@ -219,9 +219,9 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
                 if !change.follows {
                     text.push_str(&format!(
                         "    built before, loaded on it: {}: {}\n    built on it, loaded before: {}: {}\n",
-                        change.effect.old_on_new.harm,
+                        change.effect.old_on_new.severity,
                         change.effect.old_on_new.why,
-                        change.effect.new_on_old.harm,
+                        change.effect.new_on_old.severity,
                         change.effect.new_on_old.why
                     ));
                 }

@@ -3,7 +3,7 @@
 use super::member::{Read, missing};
 use super::tag::Platform;
 use super::{Inside, Wheel};
-use crate::finding::{Finding, Level, Problem, Subject, Weight};
+use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::release::{self, dotted};
 use std::collections::BTreeSet;
 
@@ -68,8 +68,8 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     if let Some(strange) = wheel.tags.iter().find(|tag| !is_known(tag)) {
         found.push(
             Finding::new(
-                Level::Proved,
-                Weight::Risk,
+                Confidence::Proved,
+                Severity::Risk,
                 Problem::WheelMetadata,
                 format!("its name does not have the tag {strange}, its metadata does"),
                 "Tag in WHEEL",
@@ -80,8 +80,8 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     if wheel.is_pure && !inside.is_empty() {
         found.push(
             Finding::new(
-                Level::Proved,
-                Weight::Risk,
+                Confidence::Proved,
+                Severity::Risk,
                 Problem::WheelMetadata,
                 "it says that it has no libraries, and has some",
                 "Root-Is-Purelib in WHEEL: some systems keep what is pure for several machines",
@@ -141,8 +141,8 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     }
     if let Some(why) = &library.inside.foreign {
         found.push(Finding::new(
-            Level::Unknown,
-            Weight::Note,
+            Confidence::Unknown,
+            Severity::Note,
             Problem::Foreign,
             format!("whether {name} loads, and what its handlers answer"),
             format!("{why}: it was read, nothing of it was run"),
@@ -246,7 +246,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         }
     } else if let Some(tag @ Platform::Linux { .. }) = wheel.name.platforms.first() {
         found.push(
-            Finding::new(Level::Proved, Weight::Risk,
+            Finding::new(Confidence::Proved, Severity::Risk,
                 Problem::WheelNarrow,
                 format!("its tag {tag} names no oldest system: an index refuses it, and pip installs it on any"),
                 format!("{highest} asks for GLIBC_{}", dotted(&floor)),
@@ -320,7 +320,7 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             .any(|library| uses_python(&library) || for_one(&library))
     {
         found.push(
-            Finding::new(Level::Proved, Weight::Risk,
+            Finding::new(Confidence::Proved, Severity::Risk,
                 Problem::WheelNarrow,
                 format!("its tag {python} keeps it from other Pythons, though it knows nothing of the interpreter"),
                 "none of its libraries uses Python's C API",

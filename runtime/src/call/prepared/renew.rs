@@ -178,7 +178,7 @@ impl PreparedCall {
         rules.limit = asked.rules.limit;
         rules.unwritten = asked.rules.unwritten;
         asked.parts.complete_from(self.body.context.parts());
-        self.body.lay_anew(&mut asked.parts);
+        self.body.replace_parts(&mut asked.parts);
         drop(displaced);
     }
 

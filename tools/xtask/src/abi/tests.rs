@@ -103,19 +103,26 @@ fn a_made_up_revision_is_proposed_with_diff_and_harm() {
         let change = changes.iter().find(|change| change.path() == path);
         let change = change.unwrap_or_else(|| panic!("{path} is not told"));
         assert!(main.text.contains(&change.to_string()), "{change}");
-        (change.effect.old_on_new.harm, change.effect.new_on_old.harm)
+        (
+            change.effect.old_on_new.severity,
+            change.effect.new_on_old.severity,
+        )
     };
     for (path, old_on_new, new_on_old) in [
-        ("XLA_FFI_Api.XLA_FFI_Clock_Get", Harm::None, Harm::Breaks),
+        (
+            "XLA_FFI_Api.XLA_FFI_Clock_Get",
+            Severity::None,
+            Severity::Breaks,
+        ),
         (
             "XLA_FFI_DeviceOrdinal_Get_Args.local_id",
-            Harm::Lacks,
-            Harm::None,
+            Severity::Lacks,
+            Severity::None,
         ),
         (
             "XLA_FFI_ExecutionStage.XLA_FFI_ExecutionStage_FINALIZE",
-            Harm::Lacks,
-            Harm::Lacks,
+            Severity::Lacks,
+            Severity::Lacks,
         ),
     ] {
         assert_eq!(harms(path), (old_on_new, new_on_old), "{path}");
