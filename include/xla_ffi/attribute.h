@@ -28,7 +28,7 @@ typedef struct xffi_array {
 } xffi_array;
 
 /* Index of an attribute, or -1. */
-XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
+XFFI_HOT_ int64_t xffi_find_(const XLA_FFI_Attrs* attrs, const char* name) {
   const size_t length = strlen(name);
   int64_t i;
   if (attrs->size > XLA_FFI_SDK_FEW_NAMES && (i = xla_ffi_sdk_search(attrs, name, length)) >= 0) return i;
@@ -40,30 +40,30 @@ XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
 }
 
 /* Index of an attribute of the handler's own that it asks for, noted as asked for; or -1. */
-XFFI_HOT int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
-  const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
+XFFI_HOT_ int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
+  const int64_t i = dict->attrs != NULL ? xffi_find_(dict->attrs, name) : -1;
   if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
   dict->asked = 1;
   return i;
 }
 
 /* The same in any dictionary. */
-XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
+XFFI_HOT_ int64_t xffi_seek_(xffi_dict* dict, const char* name) {
   xffi_kept_* const kept = dict->kept;
   int64_t i;
   if (kept == NULL) return xffi_seek_own_(dict, name);
-  i = xffi_find(dict->attrs, name);
+  i = xffi_find_(dict->attrs, name);
   if (i >= 0) kept->seen[i] = 1;
   kept->asked = 1;
   return i;
 }
 
 /* The same where a compiler may know that it is the handler's own. */
-XFFI_HOT int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* name) {
-  return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek(dict, name);
+XFFI_HOT_ int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* name) {
+  return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek_(dict, name);
 }
 
-XFFI_COLD const char* xffi_attr_type_name(XLA_FFI_AttrType type) {
+XFFI_COLD_ const char* xffi_attr_type_name_(XLA_FFI_AttrType type) {
   switch ((int)type) {
     case XLA_FFI_AttrType_ARRAY: return "an array";
     case XLA_FFI_AttrType_DICTIONARY: return "a dictionary";
@@ -74,7 +74,7 @@ XFFI_COLD const char* xffi_attr_type_name(XLA_FFI_AttrType type) {
 }
 
 /* What a call has at `index`, against what was asked for. */
-XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const char* name,
+XFFI_COLD_ void xffi_attr_problem_(xffi_call* call, const xffi_dict* dict, const char* name,
                                  int64_t index, XLA_FFI_AttrType type, XLA_FFI_DataType dtype) {
   const char* dot = dict->path[0] != '\0' ? "." : "";
   const int typed = type == XLA_FFI_AttrType_SCALAR || type == XLA_FFI_AttrType_ARRAY;
@@ -82,13 +82,13 @@ XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const c
   const char* of = typed ? " of " : "";
   if (index < 0) {
     xffi_problem(call, "attribute '%s%s%s': missing, expected %s%s%s", dict->path, dot, name,
-                 xffi_attr_type_name(type), of, want);
+                 xffi_attr_type_name_(type), of, want);
     return;
   }
   if (dict->attrs->types[index] != type) {
     xffi_problem(call, "attribute '%s%s%s': expected %s%s%s, got %s", dict->path, dot, name,
-                 xffi_attr_type_name(type), of, want,
-                 xffi_attr_type_name(dict->attrs->types[index]));
+                 xffi_attr_type_name_(type), of, want,
+                 xffi_attr_type_name_(dict->attrs->types[index]));
     return;
   }
   if (dict->attrs->attrs[index] == NULL ||
@@ -107,12 +107,12 @@ XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const c
                  : XLA_FFI_SDK_TEXT_PYTHON_INT;
     }
     xffi_problem(call, "attribute '%s%s%s': expected %s of %s, got one of %s%s", dict->path, dot,
-                 name, xffi_attr_type_name(type), want, xffi_dtype_name(got), hint);
+                 name, xffi_attr_type_name_(type), want, xffi_dtype_name(got), hint);
   }
 }
 
 /* Whether the value of an attribute, or what it points to, is not there. */
-XFFI_HOT int xffi_attr_is_null(XLA_FFI_AttrType type, const void* value) {
+XFFI_HOT_ int xffi_attr_is_null_(XLA_FFI_AttrType type, const void* value) {
   switch ((int)type) {
     case XLA_FFI_AttrType_SCALAR:
       return value == NULL || ((const XLA_FFI_Scalar*)value)->value == NULL;
@@ -128,16 +128,16 @@ XFFI_HOT int xffi_attr_is_null(XLA_FFI_AttrType type, const void* value) {
 }
 
 /* The value behind an attribute of that kind and element type; null after noting a problem. */
-XFFI_HOT const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const char* name,
+XFFI_HOT_ const void* xffi_attr_value_(xffi_call* call, xffi_dict* dict, const char* name,
                                         int64_t index, XLA_FFI_AttrType type,
                                         XLA_FFI_DataType dtype) {
-  if (XFFI_UNLIKELY(
+  if (XFFI_UNLIKELY_(
           index < 0 || dict->attrs->types[index] != type ||
-          xffi_attr_is_null(type, dict->attrs->attrs[index]) ||
+          xffi_attr_is_null_(type, dict->attrs->attrs[index]) ||
           ((type == XLA_FFI_AttrType_SCALAR || type == XLA_FFI_AttrType_ARRAY) &&
            dtype != XFFI_ANY_DTYPE &&
            ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype != dtype))) {
-    xffi_attr_problem(call, dict, name, index, type, dtype);
+    xffi_attr_problem_(call, dict, name, index, type, dtype);
     return NULL;
   }
   return dict->attrs->attrs[index];
@@ -145,15 +145,15 @@ XFFI_HOT const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const cha
 
 /* The elements of an array; of an empty one, which may lie nowhere, any address but null, as memcpy
  * and its like want it. */
-XFFI_HOT const void* xffi_elements(const XLA_FFI_Array* array) {
+XFFI_HOT_ const void* xffi_elements_(const XLA_FFI_Array* array) {
   return array->size != 0 ? array->data : array;
 }
 
 /* Whether the caller gave an attribute; this counts as having asked for it. */
-XFFI_HOT int xffi_dict_has(xffi_dict* dict, const char* name) {
-  return xffi_seek(dict, name) >= 0;
+XFFI_HOT_ int xffi_dict_has(xffi_dict* dict, const char* name) {
+  return xffi_seek_(dict, name) >= 0;
 }
-XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
+XFFI_INLINE_ int xffi_has_attr(xffi_call* call, const char* name) {
   return xffi_seek_own_(&call->attrs, name) >= 0;
 }
 
@@ -162,37 +162,37 @@ XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
     const type* data;                                                                             \
     size_t size;                                                                                  \
   } xffi_##suffix##_array;                                                                        \
-  XFFI_INLINE type xffi_dict_##suffix(xffi_call* call, xffi_dict* dict, const char* name) {       \
+  XFFI_INLINE_ type xffi_dict_##suffix(xffi_call* call, xffi_dict* dict, const char* name) {       \
     type value;                                                                                   \
-    const void* at = xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),           \
+    const void* at = xffi_attr_value_(call, dict, name, xffi_seek_in_(call, dict, name),           \
                                      XLA_FFI_AttrType_SCALAR, dtype);                             \
     memset(&value, 0, sizeof(value));                                                             \
     if (at != NULL) memcpy(&value, ((const XLA_FFI_Scalar*)at)->value, sizeof(value));            \
     return value;                                                                                 \
   }                                                                                               \
-  XFFI_INLINE type xffi_dict_##suffix##_or(xffi_call* call, xffi_dict* dict, const char* name,    \
+  XFFI_INLINE_ type xffi_dict_##suffix##_or(xffi_call* call, xffi_dict* dict, const char* name,    \
                                            type value) {                                          \
     const int is_there = xffi_seek_in_(call, dict, name) >= 0;                                    \
     return is_there ? xffi_dict_##suffix(call, dict, name) : value;                               \
   }                                                                                               \
-  XFFI_INLINE xffi_##suffix##_array xffi_dict_##suffix##_array(xffi_call* call, xffi_dict* dict,  \
+  XFFI_INLINE_ xffi_##suffix##_array xffi_dict_##suffix##_array(xffi_call* call, xffi_dict* dict,  \
                                                                const char* name) {                \
     xffi_##suffix##_array value = {NULL, 0};                                                      \
-    const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(                              \
+    const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value_(                              \
         call, dict, name, xffi_seek_in_(call, dict, name), XLA_FFI_AttrType_ARRAY, dtype);        \
     if (at != NULL) {                                                                             \
-      value.data = (const type*)xffi_elements(at);                                                \
+      value.data = (const type*)xffi_elements_(at);                                                \
       value.size = at->size;                                                                      \
     }                                                                                             \
     return value;                                                                                 \
   }                                                                                               \
-  XFFI_INLINE type xffi_attr_##suffix(xffi_call* call, const char* name) {                        \
+  XFFI_INLINE_ type xffi_attr_##suffix(xffi_call* call, const char* name) {                        \
     return xffi_dict_##suffix(call, &call->attrs, name);                                          \
   }                                                                                               \
-  XFFI_INLINE type xffi_attr_##suffix##_or(xffi_call* call, const char* name, type value) {       \
+  XFFI_INLINE_ type xffi_attr_##suffix##_or(xffi_call* call, const char* name, type value) {       \
     return xffi_dict_##suffix##_or(call, &call->attrs, name, value);                              \
   }                                                                                               \
-  XFFI_INLINE xffi_##suffix##_array xffi_attr_##suffix##_array(xffi_call* call,                   \
+  XFFI_INLINE_ xffi_##suffix##_array xffi_attr_##suffix##_array(xffi_call* call,                   \
                                                                const char* name) {                \
     return xffi_dict_##suffix##_array(call, &call->attrs, name);                                  \
   }
@@ -214,35 +214,35 @@ XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
 
 /* Refuses the call if the value of an attribute is not within inclusive bounds. INT64_MAX and INFINITY are no bound. The
  * description of the handler repeats the bounds: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
-XFFI_INLINE void xffi_range_i64(xffi_call* call, const char* name, int64_t value, int64_t min, int64_t max) {
+XFFI_INLINE_ void xffi_range_i64(xffi_call* call, const char* name, int64_t value, int64_t min, int64_t max) {
   if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
   xffi_problem(call, "attribute '%s': expected at %s %lld, got %lld", name, value < min ? "least" : "most",
                (long long)(value < min ? min : max), (long long)value);
 }
-XFFI_INLINE void xffi_range_f64(xffi_call* call, const char* name, double value, double min, double max) {
+XFFI_INLINE_ void xffi_range_f64(xffi_call* call, const char* name, double value, double min, double max) {
   if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
   xffi_problem(call, "attribute '%s': expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
                value > max ? max : min, value);
 }
 /* The bounds are rounded as the value was: 0.1 as a float is more than 0.1. */
-XFFI_INLINE void xffi_range_f32(xffi_call* call, const char* name, float value, float min, float max) {
+XFFI_INLINE_ void xffi_range_f32(xffi_call* call, const char* name, float value, float min, float max) {
   xffi_range_f64(call, name, (double)value, (double)min, (double)max);
 }
 
 /* A string; it need not end with a NUL. */
-XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
+XFFI_INLINE_ XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
   XLA_FFI_ByteSpan value = {"", 0};
-  const void* at = xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),
+  const void* at = xffi_attr_value_(call, dict, name, xffi_seek_in_(call, dict, name),
                                    XLA_FFI_AttrType_STRING, XFFI_ANY_DTYPE);
   if (at != NULL) value = *(const XLA_FFI_ByteSpan*)at;
   if (value.len == 0) value.ptr = ""; /* memcpy takes no null pointer, whatever the size */
   return value;
 }
-XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
+XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
   return xffi_dict_str(call, &call->attrs, name);
 }
 /* A string, or `value` where the caller gave none; null stands for itself, with no bytes. */
-XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
+XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
                                               const char* value) {
   XLA_FFI_ByteSpan text;
   text.ptr = value;
@@ -251,13 +251,13 @@ XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
 }
 
 /* An array of any element type. */
-XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
+XFFI_INLINE_ xffi_array xffi_attr_array_(xffi_call* call, const char* name) {
   xffi_array value = {NULL, 0, XLA_FFI_DataType_INVALID};
-  const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(
+  const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value_(
       call, &call->attrs, name, xffi_seek_own_(&call->attrs, name), XLA_FFI_AttrType_ARRAY,
       XFFI_ANY_DTYPE);
   if (at != NULL) {
-    value.data = xffi_elements(at);
+    value.data = xffi_elements_(at);
     value.size = at->size;
     value.dtype = at->dtype;
   }
@@ -265,11 +265,11 @@ XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
 }
 
 /* A dictionary of the call's attributes, kept for xffi_decoded: the same one where it was fetched before. */
-XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
+XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
   xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL, 0};
   int k;
   value.path = name;
-  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek_in_(call, dict, name),
+  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value_(call, dict, name, xffi_seek_in_(call, dict, name),
                                                       XLA_FFI_AttrType_DICTIONARY, XFFI_ANY_DTYPE);
   if (value.attrs == NULL || value.attrs->size <= 0 || value.attrs->size > XFFI_FIELDS_) return value;
   if (dict->kept == NULL && dict != &call->attrs) return value;
@@ -293,16 +293,16 @@ XFFI_INLINE xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char
 
 /* A dictionary. Where fields of it are asked for, xffi_decoded refuses what was not, of the first 8 dictionaries of a call that
  * have 64 fields at most; of others xffi_dict_done does. */
-XFFI_INLINE xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
+XFFI_INLINE_ xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
   return xffi_dict_of_(call, &call->attrs, name);
 }
 
 /* A dictionary within a dictionary; its messages show the inner name. */
-XFFI_INLINE xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
+XFFI_INLINE_ xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
   return xffi_dict_of_(call, dict, name);
 }
 
-XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
+XFFI_COLD_ void xffi_unknown_attrs_(xffi_call* call, const xffi_dict* dict) {
   int64_t i;
   for (i = 0; i < dict->attrs->size && i < XFFI_SEEN_; ++i) {
     const XLA_FFI_ByteSpan* name = dict->attrs->names[i];
@@ -323,18 +323,18 @@ XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
     memcpy(&eight, kept->seen + i, 8);
     seen += (size_t)((eight * UINT64_C(0x0101010101010101)) >> 56);
   }
-  if (XFFI_UNLIKELY(seen != size)) {
+  if (XFFI_UNLIKELY_(seen != size)) {
     xffi_dict dict = {NULL, "", {0, 0, 0, 0}, NULL, 0};
     dict.attrs = kept->attrs;
     dict.path = kept->path;
     for (i = 0; i < size; ++i) dict.seen[i >> 6] |= (uint64_t)kept->seen[i] << (i & 63);
-    xffi_unknown_attrs(call, &dict);
+    xffi_unknown_attrs_(call, &dict);
   }
 }
 
 /* Refuses the attributes of a dictionary that were not asked for, as far as that is known: behind the first 256 any may
  * lie. Before xffi_decoded, which does so for the first dictionaries of a call by itself. */
-XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
+XFFI_HOT_ void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   int64_t seen = 0, size;
   int k;
   if (dict->kept != NULL) {
@@ -347,11 +347,11 @@ XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
     uint64_t bits = dict->seen[k];
     for (; bits != 0; bits &= bits - 1) ++seen;
   }
-  if (XFFI_UNLIKELY(seen != size)) xffi_unknown_attrs(call, dict);
+  if (XFFI_UNLIKELY_(seen != size)) xffi_unknown_attrs_(call, dict);
 }
 
 /* The same for all dictionaries that fields were asked of. */
-XFFI_HOT void xffi_dicts_done_(xffi_call* call) {
+XFFI_HOT_ void xffi_dicts_done_(xffi_call* call) {
   int k;
   for (k = 0; k < call->dict_count; ++k) {
     if (call->dicts[k].asked) xffi_kept_done_(call, &call->dicts[k]);

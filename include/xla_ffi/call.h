@@ -70,19 +70,19 @@ typedef struct xffi_buffer {
 } xffi_buffer;
 
 /* The field's name of an element type; "?" for one that is not known. */
-XFFI_INLINE const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
+XFFI_INLINE_ const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
   const char* name = xla_ffi_sdk_dtype_name((unsigned)dtype);
   return name != NULL ? name : "?";
 }
 
 /* Bits that one element takes; 0 for tokens and unknown types. Elements of less than a byte are
  * packed, the first in the low bits. */
-XFFI_INLINE unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
+XFFI_INLINE_ unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
   return xla_ffi_sdk_bits((unsigned)dtype);
 }
 
 /* The bytes of a buffer's data; packed types are rounded up to whole bytes. */
-XFFI_INLINE size_t xffi_size_bytes(const xffi_buffer* buffer) {
+XFFI_INLINE_ size_t xffi_size_bytes(const xffi_buffer* buffer) {
   const unsigned bits = xffi_dtype_bits(buffer->dtype);
   const size_t count = (size_t)buffer->count;
   return bits >= 8 ? count * (bits / 8) : (count / 8) * bits + ((count % 8) * bits + 7) / 8;
@@ -90,15 +90,15 @@ XFFI_INLINE size_t xffi_size_bytes(const xffi_buffer* buffer) {
 
 /* Whether xffi_decoded was asked of all that was fetched, and was content; or nothing was fetched, by a handler that looks
  * at the frame itself. */
-XFFI_INLINE int xffi_is_decoded_(const xffi_call* call) {
+XFFI_INLINE_ int xffi_is_decoded_(const xffi_call* call) {
   const int64_t fetched = call->next_arg + call->next_ret;
   return call->problems == 0 &&
          (call->decoded == fetched || (fetched == 0 && !call->attrs.asked));
 }
 
 /* Notes a problem: the call is refused by xffi_decoded. */
-XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF(2, 3);
-XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) {
+XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF_(2, 3);
+XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   size_t room;
   va_list list;
   int n;
@@ -112,7 +112,7 @@ XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) {
 }
 
 /* What an operand is called in messages: "argument 'x' (0)". */
-XFFI_COLD void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const char* name, int64_t index) {
+XFFI_COLD_ void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const char* name, int64_t index) {
   xla_ffi_sdk_put_words(line, what);
   if (name != NULL) {
     xla_ffi_sdk_put_words(line, " '");
@@ -126,14 +126,14 @@ XFFI_COLD void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const ch
 }
 
 /* A shape: "[2,3]". */
-XFFI_COLD void xffi_put_shape_(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank) {
+XFFI_COLD_ void xffi_put_shape_(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank) {
   xla_ffi_sdk_put_words(line, "[");
   xla_ffi_sdk_put_dims(line, dims, rank, ",");
   xla_ffi_sdk_put_words(line, "]");
 }
 
 /* Notes that two buffers are not of one shape. */
-XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buffer* x,
+XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_buffer* x,
                                   const char* b, const xffi_buffer* y) {
   xla_ffi_sdk_line line;
   line.size = 0;
@@ -145,19 +145,19 @@ XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buf
 
 /* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0, and pack
  * the first one into the high bits (as measured on jaxlib 0.4.31 to 0.5.1). Who wants any type cannot read them either. */
-XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
+XFFI_COLD_ int xffi_unnumbered_(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const unsigned bits = xla_ffi_sdk_bits_of((unsigned)want);
   return got == XLA_FFI_DataType_INVALID && (want == XFFI_ANY_DTYPE || (bits != 0 && bits < 8)) &&
          xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
 /* Says what keeps a buffer from being fetched as one of that dtype and rank. */
-XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line, const XLA_FFI_Buffer* got,
+XFFI_COLD_ void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line, const XLA_FFI_Buffer* got,
                                         XLA_FFI_DataType dtype, int64_t rank) {
   const char *type = xffi_dtype_name(got->dtype), *text = XLA_FFI_SDK_TEXT_COUNT;
   int64_t elements;
   if ((dtype == XFFI_ANY_DTYPE) == (got->dtype == dtype)) {
-    const int packed = xffi_unnumbered(call->api, dtype, got->dtype);
+    const int packed = xffi_unnumbered_(call->api, dtype, got->dtype);
     if (dtype == XFFI_ANY_DTYPE) {
       xla_ffi_sdk_put_words(line, packed ? XLA_FFI_SDK_TEXT_PACKED : "expected a dtype");
     } else {
@@ -166,7 +166,7 @@ XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line,
     }
     if (packed) {
       xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_WITHOUT_NUMBER);
-      xla_ffi_sdk_put_words(line, xffi_first_jaxlib(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
+      xla_ffi_sdk_put_words(line, xffi_first_jaxlib_(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
       call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
       return;
     }
@@ -206,7 +206,7 @@ XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line,
 }
 
 /* Notes what keeps the operand at `index` from being fetched. */
-XFFI_COLD void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index, const char* name,
+XFFI_COLD_ void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                      XLA_FFI_DataType dtype, int64_t rank) {
   const XLA_FFI_CallFrame* frame = call->frame;
   const int64_t count = is_arg ? frame->args.size : frame->rets.size;
@@ -234,13 +234,13 @@ XFFI_COLD void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index,
 
 /* Whether operands have memory in the stage of a call. What other stages are given is the host's
  * affair. */
-XFFI_HOT int xffi_has_memory(const xffi_call* call) {
+XFFI_HOT_ int xffi_has_memory_(const xffi_call* call) {
   return call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE ||
          call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
 /* Keeps the name of a fetched operand, and gives it to the handler. */
-XFFI_HOT xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, const char* name,
+XFFI_HOT_ xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                    XLA_FFI_DataType dtype, const XLA_FFI_Buffer* from, int64_t count) {
   xffi_buffer to;
   if (index < XFFI_NAMES_) (is_arg ? call->args : call->rets)[index] = name;
@@ -270,7 +270,7 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
         xla_ffi_sdk_find_fault(from, (unsigned)from->dtype, from->rank, &count);
     if (fault == xla_ffi_sdk_fault_none ||
         (fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes &&
-         !xffi_has_memory(call))) {
+         !xffi_has_memory_(call))) {
       to = xffi_fetched_(call, is_arg, index, name, from->dtype, from, count);
       /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
       if (to.data == NULL && to.count == 0) to.data = (void*)(uintptr_t)from;
@@ -282,7 +282,7 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
 }
 
 /* The operand at `index`, of up to two small dimensions, where its type and rank are constants. */
-XFFI_HOT xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, const char* name,
+XFFI_HOT_ xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                    XLA_FFI_DataType dtype, int64_t rank) {
   if (dtype != XFFI_ANY_DTYPE && rank >= 0 && rank <= 2 &&
       index < (is_arg ? call->frame->args.size : call->frame->rets.size)) {
@@ -298,28 +298,28 @@ XFFI_HOT xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, c
 }
 
 /* Operands that were not fetched yet. A size may be any number: nothing overflows. */
-XFFI_HOT int64_t xffi_args_left(const xffi_call* call) {
+XFFI_HOT_ int64_t xffi_args_left(const xffi_call* call) {
   return (int64_t)((uint64_t)call->frame->args.size - (uint64_t)call->next_arg);
 }
 
 /* Results that were not fetched yet. */
-XFFI_HOT int64_t xffi_rets_left(const xffi_call* call) {
+XFFI_HOT_ int64_t xffi_rets_left(const xffi_call* call) {
   return (int64_t)((uint64_t)call->frame->rets.size - (uint64_t)call->next_ret);
 }
 
 /* The next operand, of that dtype and rank. `name` is for messages. */
-XFFI_HOT xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_HOT_ xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                               int64_t rank) {
   return xffi_operand_(call, 1, call->next_arg++, name, dtype, rank);
 }
 
 /* The next result, of that dtype and rank; its elements are not initialised. */
-XFFI_HOT xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_HOT_ xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                               int64_t rank) {
   return xffi_operand_(call, 0, call->next_ret++, name, dtype, rank);
 }
 
-XFFI_COLD void xffi_inout_problem(xffi_call* call, const char* name, int64_t arg, int64_t ret,
+XFFI_COLD_ void xffi_inout_problem_(xffi_call* call, const char* name, int64_t arg, int64_t ret,
                                   const xffi_buffer* x, const xffi_buffer* y) {
   xla_ffi_sdk_line line;
   line.size = 0;
@@ -340,7 +340,7 @@ XFFI_COLD void xffi_inout_problem(xffi_call* call, const char* name, int64_t arg
 
 /* The next argument and the next result, one array in one place, which comes in and is changed where it
  * lies: the caller declares it (input_output_aliases), and a call where they lie apart is refused. */
-XFFI_INLINE xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                    int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   const int64_t arg = call->next_arg, ret = call->next_ret;
@@ -349,36 +349,36 @@ XFFI_INLINE xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_Da
   int same = x.rank == y.rank && x.dtype == y.dtype;
   if (!x.present || !y.present) return none; /* told already */
   for (i = 0; same && i < x.rank; ++i) same = x.dims[i] == y.dims[i];
-  same = same && (x.data == y.data || x.count == 0 || !xffi_has_memory(call));
-  if (XFFI_UNLIKELY(!same)) {
-    xffi_inout_problem(call, name, arg, ret, &x, &y);
+  same = same && (x.data == y.data || x.count == 0 || !xffi_has_memory_(call));
+  if (XFFI_UNLIKELY_(!same)) {
+    xffi_inout_problem_(call, name, arg, ret, &x, &y);
     return none;
   }
   return y;
 }
 
 /* The next operand where there is one; else `present` is 0. */
-XFFI_INLINE xffi_buffer xffi_optional_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_INLINE_ xffi_buffer xffi_optional_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                           int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   return xffi_args_left(call) > 0 ? xffi_arg(call, name, dtype, rank) : none;
 }
 
 /* The next result where there is one; else `present` is 0. */
-XFFI_INLINE xffi_buffer xffi_optional_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_INLINE_ xffi_buffer xffi_optional_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                           int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   return xffi_rets_left(call) > 0 ? xffi_ret(call, name, dtype, rank) : none;
 }
 
 /* Asks that two buffers have one shape. */
-XFFI_INLINE void xffi_same_shape(xffi_call* call, const char* a, const xffi_buffer* x,
+XFFI_INLINE_ void xffi_same_shape(xffi_call* call, const char* a, const xffi_buffer* x,
                                  const char* b, const xffi_buffer* y) {
   int64_t i;
   int same = x->rank == y->rank;
   if (!x->present || !y->present) return; /* told already */
   for (i = 0; same && i < x->rank; ++i) same = x->dims[i] == y->dims[i];
-  if (XFFI_UNLIKELY(!same)) xffi_shape_problem(call, a, x, b, y);
+  if (XFFI_UNLIKELY_(!same)) xffi_shape_problem_(call, a, x, b, y);
 }
 
 #endif  /* XLA_FFI_CALL_H_ */

@@ -22,7 +22,7 @@
 #endif
 
 /* Number of the extension: "XFFI" and 1. */
-#define XFFI_EXTENSION_CANCELLATION INT64_C(0x5846464900000001)
+#define XFFI_EXTENSION_CANCELLATION_ INT64_C(0x5846464900000001)
 
 /* As a host gives it: the head lives as long as the context, the object as long as somebody has retained
  * it. Any thread may call the functions. */
@@ -53,7 +53,7 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
   args.ctx = ctx;
-  args.extension_type = XFFI_EXTENSION_CANCELLATION;
+  args.extension_type = XFFI_EXTENSION_CANCELLATION_;
   error = api->XLA_FFI_InvokeContext_FindExtension(&args);
   if (error != NULL) {
     xffi_error_free(api, error);

@@ -10,7 +10,7 @@
 #include "xla_ffi/attribute.h"
 
 /* The platform's stream (a `CUstream` on CUDA). Every revision. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
   XLA_FFI_Stream_Get_Args args;
   XLA_FFI_Error* error;
   memset(&args, 0, sizeof(args));
@@ -22,7 +22,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, voi
 }
 
 /* Gives scratch memory back. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
   XLA_FFI_DeviceMemory_Free_Args args;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE;
@@ -36,13 +36,13 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* cal
  * returns: XLA frees nothing by itself. `alignment` is a power of two up to 256, which is what XLA's memory on GPUs
  * comes at; XLA lets handlers ask for 16 at most. Every revision.
  * Errors: INVALID_ARGUMENT for another alignment, INTERNAL where the host's memory does not lie at such addresses. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
                                         void** data) {
   XLA_FFI_DeviceMemory_Allocate_Args args;
   XLA_FFI_Error* error;
   *data = NULL;
   if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) {
-    return xffi_error_format(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+    return xffi_error_format_(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                              "%s: the alignment of scratch memory is %zu, which is no power of two up to 256",
                              call->handler, alignment);
   }
@@ -56,7 +56,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, si
   if ((uintptr_t)args.data % alignment != 0) {
     error = xffi_scratch_free(call, args.data, size);
     if (error != NULL) return error;
-    return xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+    return xffi_error_format_(call->api, XLA_FFI_Error_Code_INTERNAL,
                              "%s: the host's scratch memory is no multiple of %zu", call->handler, alignment);
   }
   *data = args.data;
@@ -64,10 +64,10 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, si
 }
 
 /* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_Schedule)) {
-    return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL));
+    return xffi_lacks_(call->api, XFFI_FEATURE_(THREAD_POOL));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
@@ -78,12 +78,12 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, X
 }
 
 /* The number of threads in the pool. From r3. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
   if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
       !XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* on r2 another function */
-    return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
+    return xffi_lacks_(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
@@ -93,12 +93,12 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call
 }
 
 /* The id of this execution, one for all its devices. From r4. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
   XLA_FFI_RunId_Get_Args args;
   XLA_FFI_Error* error;
   *id = 0;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_RunId_Get)) {
-    return xffi_lacks(call->api, XFFI_FEATURE_(RUN_ID));
+    return xffi_lacks_(call->api, XFFI_FEATURE_(RUN_ID));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_RunId_Get_Args_STRUCT_SIZE;
@@ -109,12 +109,12 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int
 }
 
 /* The global number of the device. From r5. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
   XLA_FFI_DeviceOrdinal_Get_Args args;
   XLA_FFI_Error* error;
   *ordinal = 0;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_DeviceOrdinal_Get)) {
-    return xffi_lacks(call->api, XFFI_FEATURE_(DEVICE_ORDINAL));
+    return xffi_lacks_(call->api, XFFI_FEATURE_(DEVICE_ORDINAL));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
@@ -126,7 +126,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* c
 
 /* The object of that type that the caller attached to the execution. Every revision. Where the object
  * may be absent, ask xffi_find_user_data (state.h), which tells that from a failure. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
   XLA_FFI_InvokeContext_Get_Args args;
   XLA_FFI_Error* error;
   memset(&args, 0, sizeof(args));
@@ -139,7 +139,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, 
 }
 
 /* The options of this execution, a dictionary that may be empty. From r10. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
   static const XLA_FFI_Attrs none = {XLA_FFI_Attrs_STRUCT_SIZE, NULL, 0, NULL, NULL, NULL};
   XLA_FFI_CustomOptions_Get_Args args;
   XLA_FFI_Error* error;
@@ -147,7 +147,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* c
   options->path = "options";
   options->attrs = &none;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_CustomOptions_Get)) {
-    return xffi_lacks(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
+    return xffi_lacks_(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
@@ -159,13 +159,13 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* c
 }
 
 /* The extension of that type, or null where the context has none. From r9. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
                                           const XLA_FFI_Extension** extension) {
   XLA_FFI_InvokeContext_FindExtension_Args args;
   XLA_FFI_Error* error;
   *extension = NULL;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_InvokeContext_FindExtension)) {
-    return xffi_lacks(call->api, XFFI_FEATURE_(EXTENSIONS));
+    return xffi_lacks_(call->api, XFFI_FEATURE_(EXTENSIONS));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
@@ -197,7 +197,7 @@ typedef struct xffi_loop_ {
 #define XFFI_GATE_CLOSED_ (1L << 29)
 
 /* The ranges from `begin` to `end`. */
-XFFI_INLINE void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64_t end) {
+XFFI_INLINE_ void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64_t end) {
   while (begin < end) {
     const int64_t next = end - begin > loop->grain ? begin + loop->grain : end;
     loop->body(loop->data, begin, next);
@@ -206,7 +206,7 @@ XFFI_INLINE void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64_
 }
 
 /* Takes steps until none is left. */
-XFFI_INLINE void xffi_loop_work_(xffi_loop_* loop) {
+XFFI_INLINE_ void xffi_loop_work_(xffi_loop_* loop) {
   for (;;) {
     const long turn = XFFI_ADD_(&loop->next, 1);
     int64_t begin;
@@ -216,11 +216,11 @@ XFFI_INLINE void xffi_loop_work_(xffi_loop_* loop) {
   }
 }
 
-XFFI_INLINE void xffi_loop_leave_(xffi_loop_* loop, long users) {
+XFFI_INLINE_ void xffi_loop_leave_(xffi_loop_* loop, long users) {
   if (XFFI_ADD_(&loop->users, -users) == users) free(loop);
 }
 
-XFFI_INLINE void xffi_loop_help_(void* data) {
+XFFI_INLINE_ void xffi_loop_help_(void* data) {
   xffi_loop_* const loop = (xffi_loop_*)data;
   if (XFFI_ADD_(&loop->inside, 1) < XFFI_GATE_CLOSED_) xffi_loop_work_(loop);
   XFFI_ADD_(&loop->inside, -1);
@@ -232,7 +232,7 @@ XFFI_INLINE void xffi_loop_help_(void* data) {
  * that another thread has begun: so it works with a pool of one thread, when the pool's tasks run late or never, and
  * where there is no pool (before r1) or no memory, on this thread alone. With a `grain` of 0 or less each thread gets
  * about four ranges. `body` is called by several threads at once, and must not throw. */
-XFFI_INLINE void xffi_for_each_range(const xffi_call* call, int64_t count, int64_t grain, xffi_range_body* body,
+XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int64_t grain, xffi_range_body* body,
                                      void* data) {
   int64_t threads = 0, each, ranges, helpers;
   xffi_loop_ whole;

@@ -35,7 +35,7 @@ struct xla_ffi_sdk_is_compiled_without_short_enums {
 #define XLA_FFI_SDK_TEXT_PACKED "an array of elements of less than a byte"
 
 /* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
-XFFI_HOT int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
+XFFI_HOT_ int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
   return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |
            (frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE) |
            (frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE));
@@ -51,7 +51,7 @@ typedef enum xla_ffi_sdk_fault {
 } xla_ffi_sdk_fault;
 
 /* Bits of an element; 0 for tokens and types that are not known. */
-XFFI_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
+XFFI_HOT_ unsigned xla_ffi_sdk_bits(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_BITS_(name, lower, bits) \
   case XLA_FFI_DataType_##name:              \
@@ -94,18 +94,18 @@ XFFI_SLOW_ const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
 XFFI_SLOW_ unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
 
 /* What the address of an element of so many bits is a multiple of. A complex number is two numbers. */
-XFFI_HOT unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
+XFFI_HOT_ unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
   const unsigned bytes = bits / 8;
   if (dtype == XLA_FFI_DataType_C64 || dtype == XLA_FFI_DataType_C128) return bytes / 2;
   return bytes > 1 ? bytes : 1;
 }
 
-XFFI_COLD unsigned xla_ffi_sdk_align_of(unsigned dtype) {
+XFFI_COLD_ unsigned xla_ffi_sdk_align_of(unsigned dtype) {
   return xla_ffi_sdk_align(dtype, xla_ffi_sdk_bits_of(dtype));
 }
 
 /* a * b, and whether it is more than an int64_t holds; neither is negative. */
-XFFI_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
+XFFI_HOT_ int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #if defined(__GNUC__) || defined(__clang__)
   return __builtin_mul_overflow(a, b, product);
 #else
@@ -145,7 +145,7 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
 
 /* Whether a buffer of elements of whole bytes has up to two dimensions, none of which is negative or so large that the
  * number of bytes may overflow; 0: look again with the function above. */
-XFFI_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
+XFFI_HOT_ int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
   /* The root of INT64_MAX / bytes. */
   const uint64_t most = bytes <= 2 ? 2147483647 : bytes <= 4 ? 1518500249 : bytes <= 8 ? 1073741823 : 759250124;
@@ -156,7 +156,7 @@ XFFI_HOT int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int
 }
 
 /* The buffer at a place of the frame's arguments or results; null where there is none to be judged. */
-XFFI_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame, int is_arg, int64_t index) {
+XFFI_HOT_ const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame, int is_arg, int64_t index) {
   const XLA_FFI_Buffer* buf;
   if (is_arg ? frame->args.types[index] != XLA_FFI_ArgType_BUFFER
              : frame->rets.types[index] != XLA_FFI_RetType_BUFFER) {
@@ -167,7 +167,7 @@ XFFI_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* fram
 }
 
 /* Whether two buffers are of one element type and shape. */
-XFFI_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
+XFFI_COLD_ int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
   int64_t i;
   if (a->dtype != b->dtype || a->rank != b->rank) return 0;
   if (a->rank > 0 && (a->dims == NULL || b->dims == NULL)) return 0;
@@ -178,7 +178,7 @@ XFFI_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b
 }
 
 /* Whether a buffer has elements, and they take memory. */
-XFFI_COLD int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
+XFFI_COLD_ int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
   int64_t i;
   for (i = 0; i < buf->rank; ++i) {
     if (buf->dims == NULL || buf->dims[i] == 0) return 0;
@@ -194,7 +194,7 @@ typedef struct xla_ffi_sdk_clash_of {
 
 /* Whether a result starts where another operand does. Hosts overlap operands in no other way: they can only be asked for an
  * argument in the place of a result of its type and shape (input_output_aliases), which is no clash. */
-XFFI_COLD int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
+XFFI_COLD_ int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
   const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(frame, 0, at->ret);
   const XLA_FFI_Buffer* other = xla_ffi_sdk_operand(frame, at->with_arg, at->other);
   return ret != NULL && other != NULL && ret->data == other->data && xla_ffi_sdk_has_bytes(ret) &&
@@ -203,7 +203,7 @@ XFFI_COLD int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi
 
 /* The next clash among the first `args` arguments and `rets` results of a frame; 0 if there is none. A search begins with
  * {0, -1, 1}: each result is compared with the arguments, then with the results before it. */
-XFFI_COLD int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
+XFFI_COLD_ int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                      xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {
     for (; at->with_arg >= 0; --at->with_arg, at->other = -1) {
@@ -226,14 +226,14 @@ typedef struct xla_ffi_sdk_spot {
 #define XLA_FFI_SDK_PAIRS 16 /* so many operands are compared in pairs */
 
 /* By where they start, for qsort. */
-XFFI_COLD int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
+XFFI_COLD_ int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
   const uintptr_t a = ((const xla_ffi_sdk_spot*)left)->start, b = ((const xla_ffi_sdk_spot*)right)->start;
   return a < b ? -1 : a > b;
 }
 
 /* Whether any of many operands clash: a sorted copy of their addresses takes n log n steps. If there is no memory for it, the
  * pairs are compared. */
-XFFI_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   const size_t most = (size_t)args + (size_t)rets;
@@ -265,7 +265,7 @@ XFFI_COLD int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t 
 }
 
 /* Whether any of the first `args` arguments and `rets` results clash. */
-XFFI_HOT int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+XFFI_HOT_ int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   uintptr_t starts[XLA_FFI_SDK_PAIRS];
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   int64_t i, r, other;
@@ -357,7 +357,7 @@ XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ff
   return 1;
 }
 
-XFFI_HOT int xla_ffi_sdk_is_on_host(const XLA_FFI_CallFrame* frame) {
+XFFI_HOT_ int xla_ffi_sdk_is_on_host(const XLA_FFI_CallFrame* frame) {
   static xla_ffi_sdk_host hosts[XLA_FFI_SDK_HOSTS_];
   return XFFI_LIKELY_(XLA_FFI_SDK_LOAD_(&hosts[0]) == frame->api) ||
          xla_ffi_sdk_ask_for_stream(frame, hosts);

@@ -22,28 +22,28 @@ typedef struct xffi_promise {
 } xffi_promise;
 
 /* A new promise, or null where there is no memory. The handler returns it by xffi_promise_return, or frees it. */
-XFFI_INLINE xffi_promise* xffi_promise_new(xffi_call* call) {
+XFFI_INLINE_ xffi_promise* xffi_promise_new(xffi_call* call) {
   xffi_promise* promise = (xffi_promise*)calloc(1, sizeof(*promise));
   if (promise != NULL) promise->api = call->api;
   return promise;
 }
 
 /* Ends a promise that nobody was given and that is not returned; null is fine. */
-XFFI_INLINE void xffi_promise_free(xffi_promise* promise) {
+XFFI_INLINE_ void xffi_promise_free(xffi_promise* promise) {
   if (promise == NULL) return;
   free(promise->message);
   free(promise);
 }
 
 /* What a promise came to, as an error, or null. */
-XFFI_COLD XLA_FFI_Error* xffi_promise_error_(const xffi_promise* promise) {
+XFFI_COLD_ XLA_FFI_Error* xffi_promise_error_(const xffi_promise* promise) {
   if (promise->code == XLA_FFI_Error_Code_OK) return NULL;
   return xffi_error_new(promise->api, promise->code, promise->message);
 }
 
-XFFI_COLD void xffi_promise_signal(xffi_promise* promise) {
+XFFI_COLD_ void xffi_promise_signal_(xffi_promise* promise) {
   const XLA_FFI_Api* api = promise->api;
-  const size_t slot = xffi_future_slot(api);
+  const size_t slot = xffi_future_slot_(api);
   XLA_FFI_Error* error = xffi_promise_error_(promise);
   if (error == NULL) {
     XLA_FFI_Future_SetAvailable* set;
@@ -51,7 +51,7 @@ XFFI_COLD void xffi_promise_signal(xffi_promise* promise) {
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Future_SetAvailable_Args_STRUCT_SIZE;
     args.future = promise->future;
-    xffi_slot(api, slot + 1, &set);
+    xffi_load_slot_(api, slot + 1, &set);
     error = set(&args);
   } else {
     XLA_FFI_Future_SetError* set;
@@ -60,22 +60,22 @@ XFFI_COLD void xffi_promise_signal(xffi_promise* promise) {
     args.struct_size = XLA_FFI_Future_SetError_Args_STRUCT_SIZE;
     args.future = promise->future;
     args.error = error;
-    xffi_slot(api, slot + 2, &set);
+    xffi_load_slot_(api, slot + 2, &set);
     error = set(&args);
   }
   if (error != NULL) xffi_error_free(api, error); /* nobody is left to be told */
 }
 
 /* Completes a promise with success, from any thread: swaps in DONE, and signals where the handler has returned already. */
-XFFI_INLINE void xffi_promise_done(xffi_promise* promise) {
+XFFI_INLINE_ void xffi_promise_done(xffi_promise* promise) {
   if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_DONE_) == XFFI_PROMISE_BOUND_) {
-    xffi_promise_signal(promise);
+    xffi_promise_signal_(promise);
     xffi_promise_free(promise);
   }
 }
 
 /* Completes a promise with an error, from any thread. */
-XFFI_COLD void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
+XFFI_COLD_ void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
                                  const char* message) {
   const size_t size = message != NULL ? strlen(message) + 1 : 0;
   promise->message = size != 0 ? (char*)malloc(size) : NULL;
@@ -84,7 +84,7 @@ XFFI_COLD void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
   xffi_promise_done(promise);
 }
 
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_promise_result(xffi_promise* promise) {
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_promise_result_(xffi_promise* promise) {
   XLA_FFI_Error* error = xffi_promise_error_(promise);
   xffi_promise_free(promise);
   return error;
@@ -92,7 +92,7 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_promise_result(xffi_promise* promis
 
 /* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Whoever was given the
  * promise completes it, before or after. In a stage that is not execute, and in a call that is refused, this waits for it. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promise* promise) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promise* promise) {
   /* Future_Create expects struct_size 16 and writes `future` behind it. */
   XLA_FFI_Future_Create_Args args;
   XLA_FFI_Future_Create* create;
@@ -101,18 +101,18 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* c
   if (promise == NULL) {
     return xffi_error_new(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a promise");
   }
-  if (XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_) return xffi_promise_result(promise);
-  slot = xffi_future_slot(call->api);
+  if (XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_) return xffi_promise_result_(promise);
+  slot = xffi_future_slot_(call->api);
   if (slot != 0 && call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE && xffi_is_decoded_(call)) {
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
-    xffi_slot(call->api, slot, &create);
+    xffi_load_slot_(call->api, slot, &create);
     error = create(&args);
     if (error == NULL) {
       promise->future = args.future;
       call->frame->future = args.future;
       if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_BOUND_) == XFFI_PROMISE_DONE_) {
-        xffi_promise_signal(promise); /* completed while the future was made */
+        xffi_promise_signal_(promise); /* completed while the future was made */
         xffi_promise_free(promise);
       }
       return NULL;
@@ -120,7 +120,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* c
     xffi_error_free(call->api, error); /* fall back to waiting */
   }
   while (XFFI_LOAD_(&promise->state) != XFFI_PROMISE_DONE_) XFFI_YIELD_();
-  return xffi_promise_result(promise);
+  return xffi_promise_result_(promise);
 }
 
 #endif  /* XLA_FFI_FUTURE_H_ */

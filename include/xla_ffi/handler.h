@@ -58,19 +58,19 @@ typedef struct xffi_handler {
 } xffi_handler;
 
 /* An error to return from a handler, its message formatted as by printf. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
-                                    const char* format, ...) XFFI_PRINTF(3, 4);
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+                                    const char* format, ...) XFFI_PRINTF_(3, 4);
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
                                     const char* format, ...) {
   XLA_FFI_Error* error;
   va_list list;
   va_start(list, format);
-  error = xffi_error_vformat(call->api, code, format, list);
+  error = xffi_error_vformat_(call->api, code, format, list);
   va_end(list);
   return error;
 }
 
-XFFI_INLINE const char* xffi_stage_name(XLA_FFI_ExecutionStage stage) {
+XFFI_INLINE_ const char* xffi_stage_name_(XLA_FFI_ExecutionStage stage) {
   switch ((unsigned)stage) {
 #define XFFI_STAGE_(name, lower)       \
   case XLA_FFI_ExecutionStage_##name:  \
@@ -82,14 +82,14 @@ XFFI_INLINE const char* xffi_stage_name(XLA_FFI_ExecutionStage stage) {
   }
 }
 
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_refuse(xffi_call* call) {
-  return xffi_error_format(call->api, call->code, "%s [%s]:%s%s",
-                           call->handler, xffi_stage_name(call->frame->stage),
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
+  return xffi_error_format_(call->api, call->code, "%s [%s]:%s%s",
+                           call->handler, xffi_stage_name_(call->frame->stage),
                            call->problems == 1 ? " " : "\n",
                            call->text + 1);
 }
 
-XFFI_COLD void xffi_left_over(xffi_call* call) {
+XFFI_COLD_ void xffi_left_over_(xffi_call* call) {
   if (xffi_args_left(call) > 0) {
     xffi_problem(call, "arguments: expected %lld, got %lld", (long long)call->next_arg,
                  (long long)call->frame->args.size);
@@ -101,7 +101,7 @@ XFFI_COLD void xffi_left_over(xffi_call* call) {
 }
 
 /* What an operand is called in messages: "argument 'x' (0)"; the name is known of the first ones. */
-XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int is_arg,
+XFFI_COLD_ void xffi_put_operand_(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                 int64_t index) {
   const xffi_call* call = (const xffi_call*)context;
   const int known = index < XFFI_NAMES_ && index < (is_arg ? call->next_arg : call->next_ret);
@@ -109,32 +109,32 @@ XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int
 }
 
 /* Reports the results that start where another operand does. */
-XFFI_COLD void xffi_clashes(xffi_call* call) {
+XFFI_COLD_ void xffi_clashes_(xffi_call* call) {
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   while (xla_ffi_sdk_next_clash(call->frame, call->next_arg, call->next_ret, &clash)) {
     xla_ffi_sdk_line line;
     line.size = 0;
-    xffi_put_operand(&line, call, 0, clash.ret);
+    xffi_put_operand_(&line, call, 0, clash.ret);
     xla_ffi_sdk_put_words(&line, XLA_FFI_SDK_TEXT_OVERLAPS);
-    xffi_put_operand(&line, call, clash.with_arg, clash.other);
+    xffi_put_operand_(&line, call, clash.with_arg, clash.other);
     xffi_problem(call, "%s", line.text);
   }
 }
 
-XFFI_COLD void xffi_misfits(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
+XFFI_COLD_ void xffi_misfits_(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
   do {
     const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(call->frame, shapes->is_arg, shapes->index);
     xla_ffi_sdk_line line;
     line.size = 0;
-    xffi_put_operand(&line, call, shapes->is_arg, shapes->index);
+    xffi_put_operand_(&line, call, shapes->is_arg, shapes->index);
     xla_ffi_sdk_put_words(&line, ": ");
-    xla_ffi_sdk_put_misfit(&line, shapes, xffi_dtype_name(buf->dtype), xffi_put_operand, call);
+    xla_ffi_sdk_put_misfit(&line, shapes, xffi_dtype_name(buf->dtype), xffi_put_operand_, call);
     xffi_problem(call, "%s", line.text);
   } while (xla_ffi_sdk_next_misfit(shapes));
 }
 
 /* Says what is wrong with a contract itself; of calls with more operands than were fetched xffi_decoded tells. */
-XFFI_COLD void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
+XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
   const char* why = shapes->wrong == XLA_FFI_SDK_WRONG_SHORT  ? "has no entry for one of the operands"
                     : shapes->wrong == XLA_FFI_SDK_WRONG_LONG ? "has an entry more than there are operands"
                                                               : "is none";
@@ -144,13 +144,13 @@ XFFI_COLD void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* s
 
 /* Asks that the operands have the shapes of a contract such as "... n, n k -> ... k", which the manifest
  * names by XFFI_SHAPE. After all of them have been fetched, before xffi_decoded. */
-XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
+XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   xla_ffi_sdk_shapes shapes;
   if (call->problems != 0) return; /* told already */
   xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
-  if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) {
-    xffi_misfits(call, &shapes);
-  } else if (XFFI_UNLIKELY(shapes.wrong != XLA_FFI_SDK_WRONG_NOTHING)) {
+  if (XFFI_UNLIKELY_(xla_ffi_sdk_next_misfit(&shapes))) {
+    xffi_misfits_(call, &shapes);
+  } else if (XFFI_UNLIKELY_(shapes.wrong != XLA_FFI_SDK_WRONG_NOTHING)) {
     xffi_wrong_contract_(call, &shapes);
   }
 }
@@ -160,25 +160,25 @@ XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
  * attributes and fields of dictionaries not where `call->open_attrs` is set. */
 XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
-  if (XFFI_UNLIKELY((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
+  if (XFFI_UNLIKELY_((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
                     (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
-    xffi_left_over(call);
+    xffi_left_over_(call);
   }
   if (!call->open_attrs) {
     xffi_dict_done(call, &call->attrs);
     if (call->dict_count != 0) xffi_dicts_done_(call);
   }
   call->decoded = call->next_arg + call->next_ret;
-  if (call->problems == 0 && xffi_has_memory(call) &&
-      XFFI_UNLIKELY(xla_ffi_sdk_any_clash(call->frame, call->next_arg, call->next_ret))) {
-    xffi_clashes(call);
+  if (call->problems == 0 && xffi_has_memory_(call) &&
+      XFFI_UNLIKELY_(xla_ffi_sdk_any_clash(call->frame, call->next_arg, call->next_ret))) {
+    xffi_clashes_(call);
   }
-  return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
+  return XFFI_UNLIKELY_(call->problems != 0) ? xffi_refuse_(call) : NULL;
 }
 
 /* The end of a handler that was content, though it has not asked xffi_decoded, not of all that it fetched, or did not
  * return what that gave: a wrong call is an error here. One that fetched nothing has looked at the frame itself. */
-XFFI_COLD XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
+XFFI_COLD_ XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
   if (xffi_is_decoded_(call)) return NULL;
   if (call->decoded != call->next_arg + call->next_ret) {
     XLA_FFI_Error* error = xffi_decoded(call);
@@ -186,71 +186,71 @@ XFFI_COLD XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
     xffi_error_free(call->api, error);
   }
   xffi_problem(call, "the handler ran all the same: it has to return what xffi_decoded gives");
-  return xffi_refuse(call);
+  return xffi_refuse_(call);
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_metadata(const XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                        const XLA_FFI_Metadata_Extension* extension) {
   XLA_FFI_Error* error =
       xffi_answer_metadata_(frame->api, extension, handler->name, handler->floor, handler->traits);
-  if (error == NULL && frame->api != NULL && xffi_host_minor(frame->api) >= 2) {
+  if (error == NULL && frame->api != NULL && xffi_host_minor_(frame->api) >= 2) {
     extension->metadata->state_type_id.type_id = 0; /* older hosts end the structure before this field */
   }
   return error;
 }
 
 /* The same for a handler that leaves state. Apart, so that a library without state has nothing of it. */
-XFFI_COLD XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
+XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
                                                  const xffi_handler* handler,
                                                  const XLA_FFI_Metadata_Extension* extension) {
-  XLA_FFI_Error* error = xffi_metadata(frame, handler, extension);
-  if (error != NULL || frame->api == NULL || xffi_host_minor(frame->api) < 2) return error;
-  return xffi_type_id(frame->api, handler->state, &extension->metadata->state_type_id);
+  XLA_FFI_Error* error = xffi_metadata_(frame, handler, extension);
+  if (error != NULL || frame->api == NULL || xffi_host_minor_(frame->api) < 2) return error;
+  return xffi_type_id_(frame->api, handler->state, &extension->metadata->state_type_id);
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
+XFFI_COLD_ XLA_FFI_Error* xffi_wrong_call_(const XLA_FFI_CallFrame* frame,
                                          const xffi_handler* handler) {
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* nobody to tell */
   if (frame->api == NULL) return NULL;
   /* The stages had other numbers before r0, so that every call from there ends here. */
-  if (xffi_is_before_r0(frame->api)) {
-    return xffi_refuse_before_r0(frame->api, handler->name, strlen(handler->name));
+  if (xffi_is_before_r0_(frame->api)) {
+    return xffi_refuse_before_r0_(frame->api, handler->name, strlen(handler->name));
   }
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
-    return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+    return xffi_error_format_(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                              "%s" XLA_FFI_SDK_TEXT_SHORT_FRAME " (%zu bytes, expected %zu)",
                              handler->name, frame->struct_size,
                              (size_t)XLA_FFI_CallFrame_STRUCT_SIZE);
   }
-  return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+  return xffi_error_format_(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                            "%s: registered for the %s stage, called in the %s stage", handler->name,
-                           xffi_stage_name(handler->stage), xffi_stage_name(frame->stage));
+                           xffi_stage_name_(handler->stage), xffi_stage_name_(frame->stage));
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_on_device(const XLA_FFI_CallFrame* frame, const char* handler) {
-  return xffi_error_format(frame->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+XFFI_COLD_ XLA_FFI_Error* xffi_on_device_(const XLA_FFI_CallFrame* frame, const char* handler) {
+  return xffi_error_format_(frame->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
                            "%s" XLA_FFI_SDK_TEXT_DEVICE, handler);
 }
 
 /* Calls the function of a handler. In C++ it may throw: a host is C, or is built without exceptions, and would end. */
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
-XFFI_COLD XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
+XFFI_COLD_ XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   const char* const what = "%s: a C++ exception: %s";
   try {
     throw;
   } catch (const std::bad_alloc& e) {
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
-    return xffi_error_format(call->api, code, "%s: out of memory: %s", call->handler, e.what());
+    return xffi_error_format_(call->api, code, "%s: out of memory: %s", call->handler, e.what());
   } catch (const std::exception& e) {
-    return xffi_error_format(call->api, code, what, call->handler, e.what());
+    return xffi_error_format_(call->api, code, what, call->handler, e.what());
   } catch (const char* e) {
-    return xffi_error_format(call->api, code, what, call->handler, e);
+    return xffi_error_format_(call->api, code, what, call->handler, e);
   } catch (...) {
-    return xffi_error_format(call->api, code, "%s: a C++ exception of a type that is not std::exception", call->handler);
+    return xffi_error_format_(call->api, code, "%s: a C++ exception of a type that is not std::exception", call->handler);
   }
 }
-XFFI_HOT XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
+XFFI_HOT_ XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
   try {
     return function(call);
   } catch (...) {
@@ -258,29 +258,29 @@ XFFI_HOT XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)
   }
 }
 #else
-XFFI_HOT XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
+XFFI_HOT_ XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
   return function(call);
 }
 #endif
 
 /* Guards a call and hands it on. */
-XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
   xffi_call call;
   XLA_FFI_Error* error;
-  if (XFFI_UNLIKELY(frame->struct_size >= 24 && frame->extension_start != NULL)) {
-    const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata(frame);
+  if (XFFI_UNLIKELY_(frame->struct_size >= 24 && frame->extension_start != NULL)) {
+    const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata_(frame);
     if (extension != NULL) {
-      return handler->state == NULL ? xffi_metadata(frame, handler, extension)
+      return handler->state == NULL ? xffi_metadata_(frame, handler, extension)
                                     : xffi_metadata_of_state_(frame, handler, extension);
     }
   }
-  if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
-                    xffi_is_before_r0(frame->api) || !xla_ffi_sdk_has_lists(frame) || frame->stage != handler->stage)) {
-    return xffi_wrong_call(frame, handler);
+  if (XFFI_UNLIKELY_(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
+                    xffi_is_before_r0_(frame->api) || !xla_ffi_sdk_has_lists(frame) || frame->stage != handler->stage)) {
+    return xffi_wrong_call_(frame, handler);
   }
-  if (handler->host_only && XFFI_UNLIKELY(!xla_ffi_sdk_is_on_host(frame))) {
-    return xffi_on_device(frame, handler->name);
+  if (handler->host_only && XFFI_UNLIKELY_(!xla_ffi_sdk_is_on_host(frame))) {
+    return xffi_on_device_(frame, handler->name);
   }
   call.api = frame->api;
   call.ctx = frame->ctx;
@@ -299,7 +299,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
   error = xffi_called_(&call, function);
-  if (XFFI_UNLIKELY(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
+  if (XFFI_UNLIKELY_(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
     error = xffi_not_decoded_(&call);
   }
   return error;
@@ -313,7 +313,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* xffi_frame_);             \
   XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* xffi_frame_) {            \
     static const xffi_handler xffi_handler_ = {#symbol, stage, floor, traits, state, host_only}; \
-    return xffi_dispatch(xffi_frame_, &xffi_handler_, function);                 \
+    return xffi_dispatch_(xffi_frame_, &xffi_handler_, function);                 \
   }                                                                              \
   struct symbol##_needs_a_semicolon
 
@@ -328,7 +328,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 1)
 
 /* Registers handlers with a host under a name, as a library does that registers itself. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
                                                  const char* platform,
                                                  const XLA_FFI_Handler_Bundle* bundle,
                                                  XLA_FFI_Handler_Traits traits) {
@@ -354,7 +354,7 @@ typedef struct xffi_target {
 #define XFFI_TARGET(symbol) XFFI_TARGET_WITH(#symbol, "cpu", 0, NULL, NULL, NULL, symbol, NULL)
 #define XFFI_TARGET_WITH(name, platform, traits, ...) {(name), (platform), {__VA_ARGS__}, (traits)}
 
-XFFI_COLD void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
+XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
   const xffi_target* target = (const xffi_target*)context;
   for (; target->name != NULL; ++target) {
     /* XLA's own name for its CPU, which every host knows. */

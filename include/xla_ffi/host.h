@@ -37,12 +37,12 @@ typedef enum xffi_revision {
 #undef XFFI_REVISION_
 } xffi_revision;
 
-/* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_lacks wants of it. */
+/* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_lacks_ wants of it. */
 #define XFFI_SINCE_(feature) ((xffi_revision)XLA_FFI_SDK_SINCE_##feature)
 #define XFFI_FEATURE_(feature) XLA_FFI_SDK_NAME_##feature, XFFI_SINCE_(feature)
 
 /* The first jaxlib of a revision. */
-XFFI_COLD const char* xffi_first_jaxlib(xffi_revision revision) {
+XFFI_COLD_ const char* xffi_first_jaxlib_(xffi_revision revision) {
   static const char* const names[] = {
 #define XFFI_REVISION_(number, minor, first, releases) first,
       XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
@@ -52,7 +52,7 @@ XFFI_COLD const char* xffi_first_jaxlib(xffi_revision revision) {
 }
 
 /* A revision's name and the releases that speak it. */
-XFFI_COLD const char* xffi_releases(xffi_revision revision) {
+XFFI_COLD_ const char* xffi_releases_(xffi_revision revision) {
   static const char* const names[] = {
 #define XFFI_REVISION_(number, minor, first, releases) releases,
       XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
@@ -62,7 +62,7 @@ XFFI_COLD const char* xffi_releases(xffi_revision revision) {
 }
 
 /* The minor version that a revision states; the major one is 0. */
-XFFI_INLINE int xffi_minor_of(xffi_revision revision) {
+XFFI_INLINE_ int xffi_minor_of_(xffi_revision revision) {
   switch ((int)revision) {
 #define XFFI_REVISION_(number, minor, first, releases) \
   case number:                                         \
@@ -75,19 +75,19 @@ XFFI_INLINE int xffi_minor_of(xffi_revision revision) {
 }
 
 /* The minor version of the host (0 to 5 so far). `api` is not null. */
-XFFI_INLINE int xffi_host_minor(const XLA_FFI_Api* api) {
+XFFI_INLINE_ int xffi_host_minor_(const XLA_FFI_Api* api) {
   return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
 }
 
 /* Whether the host is from before r0: its table is shorter than r0's. Nothing but its size may be read of it. */
-XFFI_INLINE int xffi_is_before_r0(const XLA_FFI_Api* api) {
+XFFI_INLINE_ int xffi_is_before_r0_(const XLA_FFI_Api* api) {
   return api->struct_size < XLA_FFI_SDK_SIZE_R0;
 }
 
 /* Where in the host's table a function for errors lies, at `offset` from r0 on: elsewhere before r0, and null
  * where the table is of no known layout. Before r0 no version stands in it, which begins with its size. */
-XFFI_COLD const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
-  if (xffi_is_before_r0(api)) {
+XFFI_COLD_ const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
+  if (xffi_is_before_r0_(api)) {
     if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0 ||
         api->api_version.struct_size == XLA_FFI_Api_Version_STRUCT_SIZE) {
       return NULL;
@@ -105,10 +105,10 @@ XFFI_COLD const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   } while (0)
 
 /* The true size of the host's table in bytes. */
-XFFI_INLINE size_t xffi_host_size(const XLA_FFI_Api* api) {
+XFFI_INLINE_ size_t xffi_host_size_(const XLA_FFI_Api* api) {
   uintptr_t gap;
   if (api->struct_size >= XLA_FFI_SDK_TABLE_R5) return api->struct_size;
-  if (xffi_host_minor(api) < XLA_FFI_SDK_MINOR_R1) return XLA_FFI_SDK_TABLE_R0;
+  if (xffi_host_minor_(api) < XLA_FFI_SDK_MINOR_R1) return XLA_FFI_SDK_TABLE_R0;
   gap = (uintptr_t)api->internal_api - (uintptr_t)api;
   return gap == XLA_FFI_SDK_TABLE_R2 || gap == XLA_FFI_SDK_TABLE_R3 || gap == XLA_FFI_SDK_TABLE_R4
              ? (size_t)gap
@@ -116,20 +116,20 @@ XFFI_INLINE size_t xffi_host_size(const XLA_FFI_Api* api) {
 }
 
 /* Whether the host's table reaches over the function at byte `offset` and the function is there. */
-XFFI_INLINE int xffi_host_has(const XLA_FFI_Api* api, size_t offset) {
+XFFI_INLINE_ int xffi_host_has_(const XLA_FFI_Api* api, size_t offset) {
   void (*function)(void);
-  if (offset + sizeof(function) > xffi_host_size(api)) return 0;
+  if (offset + sizeof(function) > xffi_host_size_(api)) return 0;
   memcpy(&function, (const char*)api + offset, sizeof(function));
   return function != NULL;
 }
 
 /* Whether the host has the function of that name. Not for the future functions: r2 has them
- * elsewhere, see xffi_future_slot. */
-#define XFFI_HOST_HAS(api, function) xffi_host_has((api), offsetof(XLA_FFI_Api, function))
+ * elsewhere, see xffi_future_slot_. */
+#define XFFI_HOST_HAS(api, function) xffi_host_has_((api), offsetof(XLA_FFI_Api, function))
 
 /* The revision of the host. */
-XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
-  const int minor = xffi_host_minor(api);
+XFFI_INLINE_ xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
+  const int minor = xffi_host_minor_(api);
   size_t size;
   if (minor >= XLA_FFI_SDK_MINOR_R7) {
     /* Each revision since states a version of its own. */
@@ -141,7 +141,7 @@ XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
     return newest;
   }
   if (minor < XLA_FFI_SDK_MINOR_R1) return XFFI_R0;
-  size = xffi_host_size(api);
+  size = xffi_host_size_(api);
   return size >= XLA_FFI_SDK_TABLE_R5   ? XFFI_R5 /* r6 has the same table */
          : size == XLA_FFI_SDK_TABLE_R4 ? XFFI_R4
          : size == XLA_FFI_SDK_TABLE_R3 ? XFFI_R3
@@ -151,7 +151,7 @@ XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
 
 /* Makes an error for the host, its message as it is. Null where there is no host to make it. `OK` is no error code and
  * becomes INTERNAL, a code that absl does not know UNKNOWN. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                            const char* text) {
   XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
   XLA_FFI_Error_Create_Args args;
@@ -170,30 +170,30 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* ap
 }
 
 /* The same of `length` bytes of any kind: what cannot be shown is escaped. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_bytes_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                           const char* message, size_t length) {
   const size_t room = length * 4 + 1;
   char local[1024];
   char* text = room <= sizeof(local) ? local : (char*)malloc(room);
   XLA_FFI_Error* error;
   if (text == NULL) text = local; /* out of memory: the message is cut */
-  xffi_escape(text, text == local ? sizeof(local) : room, message, length);
+  xffi_escape_(text, text == local ? sizeof(local) : room, message, length);
   error = xffi_error_create_(api, code, text);
   if (text != local) free(text);
   return error;
 }
 
 /* The same for a C string. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                         const char* message) {
   if (message == NULL) message = "(no message)";
-  return xffi_error_bytes(api, code, message, strlen(message));
+  return xffi_error_bytes_(api, code, message, strlen(message));
 }
 
 /* The same, the message formatted as by vprintf. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                            const char* format, va_list list) XFFI_PRINTF(3, 0);
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                            const char* format, va_list list) XFFI_PRINTF_(3, 0);
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                             const char* format, va_list list) {
   char local[1024];
   char* text = local;
@@ -217,47 +217,47 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* ap
 }
 
 /* The same, the message formatted as by printf. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                           const char* format, ...) XFFI_PRINTF(3, 4);
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                           const char* format, ...) XFFI_PRINTF_(3, 4);
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) {
   XLA_FFI_Error* error;
   va_list list;
   va_start(list, format);
-  error = xffi_error_vformat(api, code, format, list);
+  error = xffi_error_vformat_(api, code, format, list);
   va_end(list);
   return error;
 }
 
 /* The error for a host from before r0; null, told on stderr, where its table is of no known layout. */
-XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const char* what, size_t length) {
-  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.*s" XLA_FFI_SDK_TEXT_BEFORE_R0,
+XFFI_COLD_ XLA_FFI_Error* xffi_refuse_before_r0_(const XLA_FFI_Api* api, const char* what, size_t length) {
+  return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.*s" XLA_FFI_SDK_TEXT_BEFORE_R0,
                            (int)(length < 200 ? length : 200), what);
 }
 
 /* The error for a feature that the host lacks: what, which host, and the first that has it. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_lacks_(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
-  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+  return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "%s" XLA_FFI_SDK_TEXT_FIRST_JAXLIB "%s" XLA_FFI_SDK_TEXT_THIS_HOST
                            XLA_FFI_SDK_TEXT_VERSION "%d.%d (%s)",
-                           feature, xffi_first_jaxlib(since), api->api_version.major_version,
-                           api->api_version.minor_version, xffi_releases(xffi_host_revision(api)));
+                           feature, xffi_first_jaxlib_(since), api->api_version.major_version,
+                           api->api_version.minor_version, xffi_releases_(xffi_host_revision(api)));
 }
 
 /* The error for a function that every host of this revision has, and this one's table does not. */
-XFFI_COLD XLA_FFI_Error* xffi_no_function(const XLA_FFI_Api* api, const char* function) {
-  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+XFFI_COLD_ XLA_FFI_Error* xffi_no_function_(const XLA_FFI_Api* api, const char* function) {
+  return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "the host's function table has no %s", function);
 }
 
 /* Calls a function of the host that returns an error. */
 #define XFFI_ASK_(api, function, args)                                        \
-  (XFFI_UNLIKELY((api)->function == NULL) ? xffi_no_function((api), #function) \
+  (XFFI_UNLIKELY_((api)->function == NULL) ? xffi_no_function_((api), #function) \
                                           : (api)->function(args))
 
 /* Destroys an error that a host function returned. */
-XFFI_COLD void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+XFFI_COLD_ void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   void (*destroy)(XLA_FFI_Error_Destroy_Args*) = NULL;
   XLA_FFI_Error_Destroy_Args args;
   memset(&args, 0, sizeof(args));
@@ -270,7 +270,7 @@ XFFI_COLD void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
 
 /* The code and message of an error; the message lives as long as the error. Hosts before r9 do not
  * tell the code: INTERNAL then, as upstream presets it. */
-XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
+XFFI_COLD_ const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                          XLA_FFI_Error_Code* code) {
   void (*get)(XLA_FFI_Error_GetDetails_Args*) = NULL;
   XLA_FFI_Error_GetDetails_Args args;
@@ -285,22 +285,22 @@ XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* 
 }
 
 /* The function at an index of the table, which reaches that far. */
-XFFI_INLINE void xffi_slot(const XLA_FFI_Api* api, size_t index, void* function) {
+XFFI_INLINE_ void xffi_load_slot_(const XLA_FFI_Api* api, size_t index, void* function) {
   memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
 }
 
 /* Index of the first of the three future functions in the table; 0 where one of them is missing. They
  * moved by one between r2 and r3, which both call themselves 0.1. */
-XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
+XFFI_INLINE_ size_t xffi_future_slot_(const XLA_FFI_Api* api) {
   const xffi_revision host = xffi_host_revision(api);
   const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
   const size_t newest = (offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) - head) / 8;
   const size_t first = host >= XFFI_R3 ? newest : newest - 1;
   void (*functions[3])(void);
   size_t i;
-  if (host < XFFI_R2 || head + 8 * (first + 3) > xffi_host_size(api)) return 0;
+  if (host < XFFI_R2 || head + 8 * (first + 3) > xffi_host_size_(api)) return 0;
   for (i = 0; i < 3; ++i) {
-    xffi_slot(api, first + i, &functions[i]);
+    xffi_load_slot_(api, first + i, &functions[i]);
     if (functions[i] == NULL) return 0;
   }
   return first;
@@ -318,14 +318,14 @@ typedef struct xffi_register_r0 {
 } xffi_register_r0;
 
 /* Registers handlers with a host under a name. */
-XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, XLA_FFI_ByteSpan name,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, XLA_FFI_ByteSpan name,
                                                        XLA_FFI_ByteSpan platform, const XLA_FFI_Handler_Bundle* bundle,
                                                        XLA_FFI_Handler_Traits traits) {
-  if (xffi_is_before_r0(api)) return xffi_refuse_before_r0(api, name.ptr, name.len);
+  if (xffi_is_before_r0_(api)) return xffi_refuse_before_r0_(api, name.ptr, name.len);
   if (bundle->record != NULL) {
     XLA_FFI_Handler_Register_Args args;
-    if (xffi_host_minor(api) < XLA_FFI_SDK_MINOR_R9) {
-      return xffi_lacks(api, XFFI_FEATURE_(RECORD_STAGE));
+    if (xffi_host_minor_(api) < XLA_FFI_SDK_MINOR_R9) {
+      return xffi_lacks_(api, XFFI_FEATURE_(RECORD_STAGE));
     }
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
@@ -350,9 +350,9 @@ XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, X
 }
 
 /* The metadata extension of a frame, or null. r0 keeps something else in the chain's place. */
-XFFI_INLINE const XLA_FFI_Metadata_Extension* xffi_find_metadata(const XLA_FFI_CallFrame* frame) {
+XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI_CallFrame* frame) {
   const XLA_FFI_InternalExtension* link = frame->extension_start;
-  if (XFFI_UNLIKELY(link != NULL) && (frame->api == NULL || xffi_host_minor(frame->api) >= 1)) {
+  if (XFFI_UNLIKELY_(link != NULL) && (frame->api == NULL || xffi_host_minor_(frame->api) >= 1)) {
     for (; link != NULL; link = link->next) {
       if (link->type == XLA_FFI_Extension_Metadata) {
         return (const XLA_FFI_Metadata_Extension*)(const void*)link;
@@ -364,18 +364,18 @@ XFFI_INLINE const XLA_FFI_Metadata_Extension* xffi_find_metadata(const XLA_FFI_C
 
 /* Answers the metadata call: the host's version (0.1 where the host does not say who it is), raised
  * to what the handler needs, and no newer than what this header knows. */
-XFFI_COLD XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA_FFI_Metadata_Extension* extension,
+XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA_FFI_Metadata_Extension* extension,
                                                const char* handler, xffi_revision floor_of,
                                                XLA_FFI_Handler_Traits traits) {
   XLA_FFI_Metadata* metadata = extension->metadata;
-  const int host = api != NULL ? xffi_host_minor(api) : 1;
-  const int floor = xffi_minor_of(floor_of);
+  const int host = api != NULL ? xffi_host_minor_(api) : 1;
+  const int floor = xffi_minor_of_(floor_of);
   int answer = host < 1 ? 1 : host;
   if (answer < floor) answer = floor;
   if (answer > XLA_FFI_API_MINOR) answer = XLA_FFI_API_MINOR;
   if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
       metadata == NULL || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
-    return xffi_error_format(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+    return xffi_error_format_(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                              "%s: the host's metadata structure is too small", handler);
   }
   metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
@@ -387,7 +387,7 @@ XFFI_COLD XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA
 }
 
 /* Registers a type under a name. Hosts from r7 on read the info whatever the size says. */
-XFFI_COLD XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
+XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                         XLA_FFI_TypeId* id) {
   XLA_FFI_Type_Register_Args args;
   memset(&args, 0, sizeof(args));
@@ -400,7 +400,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name
 }
 
 /* The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5. */
-XFFI_COLD int64_t xffi_taken_number(const char* refusal, const char* name) {
+XFFI_COLD_ int64_t xffi_taken_number_(const char* refusal, const char* name) {
   static const char* const since_r5[] = {"Type name ", " already registered with type id "};
   static const char* const before[] = {"Type id ", " already registered for type name "};
   const size_t length = strlen(name);
@@ -424,13 +424,13 @@ XFFI_COLD int64_t xffi_taken_number(const char* refusal, const char* name) {
 
 /* Registers a type that others may have registered by this name before: its number is taken over, unless another one is
  * asked for. */
-XFFI_COLD XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
+XFFI_COLD_ XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                           XLA_FFI_TypeId* id) {
   const int64_t wanted = id->type_id;
   XLA_FFI_Error* error = xffi_type_ask_(api, name, info, id);
   int64_t taken;
   if (error == NULL) return NULL;
-  taken = xffi_taken_number(xffi_error_details(api, error, NULL), name);
+  taken = xffi_taken_number_(xffi_error_details(api, error, NULL), name);
   if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
   xffi_error_free(api, error);
   id->type_id = taken;
@@ -456,10 +456,10 @@ typedef struct xffi_state_set_r7 {
 } xffi_state_set_r7;
 
 /* Leaves state for later stages, on a host that has state of this stage. */
-XFFI_INLINE XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void* state,
                                            void (*deleter)(void*)) {
-  const int minor = xffi_host_minor(api);
+  const int minor = xffi_host_minor_(api);
   if (minor >= 3) {
     XLA_FFI_State_Set_Args args;
     memset(&args, 0, sizeof(args));
@@ -479,10 +479,10 @@ XFFI_INLINE XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_Invok
 }
 
 /* The state that a stage left, on a host that has state of this stage; null beside an error. */
-XFFI_INLINE XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+XFFI_INLINE_ XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void** state) {
   XLA_FFI_Error* error;
-  if (xffi_host_minor(api) >= 3) {
+  if (xffi_host_minor_(api) >= 3) {
     XLA_FFI_State_Get_Args args;
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_State_Get_Args_STRUCT_SIZE;

@@ -34,33 +34,33 @@
 #endif
 
 #ifdef __cplusplus
-#define XFFI_EXTERN_C extern "C"
+#define XFFI_EXTERN_C_ extern "C"
 #else
-#define XFFI_EXTERN_C
+#define XFFI_EXTERN_C_
 #endif
 
-#define XFFI_EXPORT XFFI_EXTERN_C XLA_FFI_SDK_EXPORT
+#define XFFI_EXPORT XFFI_EXTERN_C_ XLA_FFI_SDK_EXPORT
 
 #if defined(__GNUC__) || defined(__clang__)
-#define XFFI_COLD static __attribute__((XLA_FFI_SDK_SMALL_, noinline, unused))
+#define XFFI_COLD_ static __attribute__((XLA_FFI_SDK_SMALL_, noinline, unused))
 #define XFFI_SLOW_ static __attribute__((noinline, unused))
-#define XFFI_INLINE static inline
-#define XFFI_HOT static inline __attribute__((always_inline))
-#define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#define XFFI_INLINE_ static inline
+#define XFFI_HOT_ static inline __attribute__((always_inline))
+#define XFFI_PRINTF_(at, first) __attribute__((format(printf, at, first)))
 #define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* writes nothing that its caller sees */
 #define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that nobody returns is lost */
 #define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
-#define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define XFFI_UNLIKELY_(x) __builtin_expect(!!(x), 0)
 #else
-#define XFFI_COLD static inline /* told by no warning where nothing calls it */
+#define XFFI_COLD_ static inline /* told by no warning where nothing calls it */
 #define XFFI_SLOW_ static inline
-#define XFFI_INLINE static inline
-#define XFFI_HOT static inline
-#define XFFI_PRINTF(at, first)
+#define XFFI_INLINE_ static inline
+#define XFFI_HOT_ static inline
+#define XFFI_PRINTF_(at, first)
 #define XFFI_PURE_ static inline
 #define XFFI_MUST_USE_
 #define XFFI_LIKELY_(x) (x)
-#define XFFI_UNLIKELY(x) (x)
+#define XFFI_UNLIKELY_(x) (x)
 #endif
 
 /* What keeps a record of a manifest in the file, and the section in which readers look for it: a name of Mach-O has at

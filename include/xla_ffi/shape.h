@@ -56,7 +56,7 @@ typedef struct xla_ffi_sdk_shapes {
   xla_ffi_sdk_size size[XLA_FFI_SDK_SHAPE_NAMES];
 } xla_ffi_sdk_shapes;
 
-XFFI_HOT void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, const char* contract, const XLA_FFI_CallFrame* frame) {
+XFFI_HOT_ void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, const char* contract, const XLA_FFI_CallFrame* frame) {
   at->frame = frame;
   at->contract = contract;
   at->next = contract;
@@ -69,27 +69,27 @@ XFFI_HOT void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, const char* contr
 }
 
 /* Whether there is nothing between words here: blanks, tabs, ends of lines. */
-XFFI_HOT int xla_ffi_sdk_is_blank(char c) { return (unsigned char)(c - 1) < ' '; }
+XFFI_HOT_ int xla_ffi_sdk_is_blank(char c) { return (unsigned char)(c - 1) < ' '; }
 /* Whether what a contract says of an operand ends here. What does is `-` or comes before it in ASCII, as no
  * letter, digit or `.` does. */
-XFFI_HOT int xla_ffi_sdk_is_stop(const char* at) {
+XFFI_HOT_ int xla_ffi_sdk_is_stop(const char* at) {
   return *at <= '-' && (*at == ',' || *at == '\0' || (at[0] == '-' && at[1] == '>'));
 }
 /* The end of a word. */
-XFFI_HOT const char* xla_ffi_sdk_word_end(const char* at) {
+XFFI_HOT_ const char* xla_ffi_sdk_word_end(const char* at) {
   while (*at > '-' || !(xla_ffi_sdk_is_blank(*at) || xla_ffi_sdk_is_stop(at))) ++at;
   return at;
 }
 /* Whether nothing but marks stands between here and the end of an entry, "... n *". */
-XFFI_HOT int xla_ffi_sdk_is_last(const char* at) {
+XFFI_HOT_ int xla_ffi_sdk_is_last(const char* at) {
   while (xla_ffi_sdk_is_blank(*at) || *at == '*' || *at == '?') ++at;
   return xla_ffi_sdk_is_stop(at);
 }
-XFFI_HOT int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
+XFFI_HOT_ int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Digits; `at` moves behind them. Where there are none, or they are more than the 32 bits that sizes have, or less
  * than `least`, `is_right` becomes 0. */
-XFFI_HOT int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t least, int* is_right) {
+XFFI_HOT_ int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t least, int* is_right) {
   const char* start = *at;
   int64_t number = 0;
   for (; *at < end && xla_ffi_sdk_is_digit(**at); ++*at) {
@@ -133,7 +133,7 @@ XFFI_SLOW_ int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame, const ch
 }
 
 /* What a name stands for; null as long as nothing has said so. */
-XFFI_HOT const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at, const char* name, size_t length) {
+XFFI_HOT_ const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at, const char* name, size_t length) {
   xla_ffi_sdk_size* size = at->size;
   int64_t value;
   for (; size != at->size + at->sizes; ++size) {
@@ -163,7 +163,7 @@ typedef struct xla_ffi_sdk_dim {
   int is_right; /* its numbers are some, and nothing stands behind it; its name is not looked at */
 } xla_ffi_sdk_dim;
 
-XFFI_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
+XFFI_HOT_ xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
   const char* start = at;
   xla_ffi_sdk_dim dim = {NULL, 0, 1, 1, 0, 0, 1};
   if (xla_ffi_sdk_is_digit(*at)) {
@@ -195,7 +195,7 @@ XFFI_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
 }
 
 /* Whether letters, digits and `_` are a name; `_` alone is none. */
-XFFI_COLD int xla_ffi_sdk_is_name(const char* name, size_t length) {
+XFFI_COLD_ int xla_ffi_sdk_is_name(const char* name, size_t length) {
   size_t i;
   for (i = 0; i < length; ++i) {
     const char letter = (char)(name[i] | ' ');
@@ -208,7 +208,7 @@ XFFI_COLD int xla_ffi_sdk_is_name(const char* name, size_t length) {
 }
 
 /* The size that a dimension is computed to; else why there is none, in `problem`. */
-XFFI_COLD int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size, const char** problem) {
+XFFI_COLD_ int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size, const char** problem) {
   int64_t product, sum;
   *problem = NULL;
   if (size < 0) {
@@ -228,7 +228,7 @@ XFFI_COLD int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size, 
 }
 
 /* Whether a dimension is what its name stands for, which it says where nothing has. */
-XFFI_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, size_t length, int64_t got) {
+XFFI_HOT_ int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, size_t length, int64_t got) {
   const xla_ffi_sdk_size* known = xla_ffi_sdk_find_size(at, name, length);
   xla_ffi_sdk_size* size;
   if (known != NULL) return got == known->size;
@@ -246,13 +246,13 @@ XFFI_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, siz
 }
 
 /* Whether a word is a dimension that an operand of the side that is looked at may have. */
-XFFI_COLD int xla_ffi_sdk_is_dim(const xla_ffi_sdk_dim* dim, int is_arg) {
+XFFI_COLD_ int xla_ffi_sdk_is_dim(const xla_ffi_sdk_dim* dim, int is_arg) {
   return dim->is_right &&
          (dim->name == NULL || (xla_ffi_sdk_is_name(dim->name, dim->length) && (dim->is_name || !is_arg)));
 }
 
 /* The same of whatever else a contract may say of one. */
-XFFI_COLD int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, const char* end, int64_t got) {
+XFFI_COLD_ int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, const char* end, int64_t got) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(word, end);
   const xla_ffi_sdk_size* known;
   const char* problem;
@@ -270,7 +270,7 @@ XFFI_COLD int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, con
 
 /* Whether the dimensions from `d` on that `...` stands for are those that it stood for before; `behind`
  * follow. `d` moves behind them. */
-XFFI_HOT int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, int64_t* d, int64_t behind) {
+XFFI_HOT_ int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, int64_t* d, int64_t behind) {
   const int64_t* dims = buf->dims + *d;
   const int64_t span = buf->rank - *d - behind;
   int64_t i;
@@ -288,7 +288,7 @@ XFFI_HOT int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buf
 }
 
 /* How many dimensions stand between here and the end of an entry. */
-XFFI_HOT int64_t xla_ffi_sdk_behind(const char* next) {
+XFFI_HOT_ int64_t xla_ffi_sdk_behind(const char* next) {
   int64_t behind = 0;
   for (;;) {
     while (xla_ffi_sdk_is_blank(*next)) ++next;
@@ -299,13 +299,13 @@ XFFI_HOT int64_t xla_ffi_sdk_behind(const char* next) {
 }
 
 /* Whether `()` or `...` is what a word is that begins so, `from` its start and `to` its end. */
-XFFI_HOT int xla_ffi_sdk_is_sign(const xla_ffi_sdk_shapes* at, const char* from, const char* to) {
+XFFI_HOT_ int xla_ffi_sdk_is_sign(const xla_ffi_sdk_shapes* at, const char* from, const char* to) {
   return *from == '(' ? to - from == 2 && from[1] == ')' && from == at->entry && xla_ffi_sdk_is_last(to)
                       : to - from == 3 && from[1] == '.' && from[2] == '.';
 }
 
 /* Looks at a word of an entry that nothing is compared with: that of a token, or of an operand that is absent. */
-XFFI_COLD void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from, const char* to) {
+XFFI_COLD_ void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from, const char* to) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(from, to);
   int is_right = to - from == 1 && *from == '_';
   if (*from == '(' || *from == '.') {
@@ -317,19 +317,19 @@ XFFI_COLD void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from, 
 }
 
 /* Whether the entry that ends at `stop` is of an operand that may be absent. */
-XFFI_COLD int xla_ffi_sdk_may_lack(const char* entry, const char* stop) {
+XFFI_COLD_ int xla_ffi_sdk_may_lack(const char* entry, const char* stop) {
   while (stop > entry && xla_ffi_sdk_is_blank(stop[-1])) --stop;
   return stop > entry && (stop[-1] == '?' || stop[-1] == '*');
 }
 
 /* Whether the marks of an entry are one, behind all of its dimensions, of which there are some. */
-XFFI_COLD int xla_ffi_sdk_marks_are_right(const xla_ffi_sdk_shapes* at, const char* stop, int marks) {
+XFFI_COLD_ int xla_ffi_sdk_marks_are_right(const xla_ffi_sdk_shapes* at, const char* stop, int marks) {
   return marks == 1 && at->end > at->entry && xla_ffi_sdk_may_lack(at->entry, stop);
 }
 
 /* Whether a buffer has the shape of the entry that `at` looks at, which is gone through to its end, `stop`,
  * once. No buffer fits, and one that nothing can be said of, which is told elsewhere. */
-XFFI_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, const char** stop,
+XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, const char** stop,
                                     int* repeats) {
   const char* word = at->entry;
   int any = buf == NULL || buf->rank < 0 || (buf->rank > 0 && buf->dims == NULL), fits = 1, marks = 0, ellipses = 0;
@@ -425,7 +425,7 @@ typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* cont
 
 /* Says how the operand that was found breaks the contract: "expected shape [k, m] with k = 2 from argument
  * 'a', got F32[3,1]; the contract is `n k, k m -> n m`". `dtype` is the name of its element type. */
-XFFI_COLD void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at, const char* dtype,
+XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at, const char* dtype,
                                       xla_ffi_sdk_put_operand operand, const void* context) {
   const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(at->frame, at->is_arg, at->index);
   const char *word = at->entry, *joint = " with ";

@@ -34,29 +34,29 @@ typedef struct xffi_type {
 #define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
 /* Destroys nothing: hosts from 0.8.1 on take no state of a type without a deleter, and those before call it unasked. */
-XFFI_COLD void xffi_keep_(void* object) { (void)object; }
+XFFI_COLD_ void xffi_keep_(void* object) { (void)object; }
 
 /* What hosts are told to destroy objects of a type with. */
-XFFI_INLINE void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
+XFFI_INLINE_ void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
   return type->deleter != NULL ? type->deleter : xffi_keep_;
 }
 
 /* The entry of an XLA copy among those from `entry` on, or null. */
-XFFI_INLINE const xffi_type_entry* xffi_type_entry_of(const xffi_type_entry* entry, const XLA_FFI_Api* api) {
+XFFI_INLINE_ const xffi_type_entry* xffi_type_entry_of_(const xffi_type_entry* entry, const XLA_FFI_Api* api) {
   while (entry != NULL && entry->api != api) entry = entry->next;
   return entry;
 }
 
 /* Threads that come here together may all ask the host; the first answer is everybody's from then on. */
-XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* type,
+XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type* type,
                                             XLA_FFI_TypeId* id) {
   XLA_FFI_Error* error;
   xffi_type_entry* entry;
   const xffi_type_entry* first;
   XLA_FFI_TypeInfo info;
   char name[256];
-  if (!type->shared && xffi_host_minor(api) < 1) {
-    return xffi_lacks(api, XFFI_FEATURE_(STATE));
+  if (!type->shared && xffi_host_minor_(api) < 1) {
+    return xffi_lacks_(api, XFFI_FEATURE_(STATE));
   }
   entry = (xffi_type_entry*)malloc(sizeof(*entry));
   if (entry == NULL) {
@@ -79,7 +79,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
     XLA_FFI_Error_Code code;
     const char* cause = xffi_error_details(api, error, &code);
     XLA_FFI_Error* told =
-        xffi_error_format(api, code, "this XLA does not take the type '%s': %s", type->name, cause);
+        xffi_error_format_(api, code, "this XLA does not take the type '%s': %s", type->name, cause);
     xffi_error_free(api, error);
     free(entry);
     return told;
@@ -87,7 +87,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
   *id = entry->id;
   entry->next = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
   do {
-    first = xffi_type_entry_of(entry->next, api);
+    first = xffi_type_entry_of_(entry->next, api);
     if (first != NULL) {
       *id = first->id;
       break;
@@ -98,10 +98,10 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
 
 /* The number of a type in the host's copy of XLA, registered where it was not yet. From r1; shared
  * types in every revision. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_type_id_(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
-  const xffi_type_entry* entry = xffi_type_entry_of((const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries), api);
-  if (entry == NULL) return xffi_type_register(api, type, id);
+  const xffi_type_entry* entry = xffi_type_entry_of_((const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries), api);
+  if (entry == NULL) return xffi_type_register_(api, type, id);
   *id = entry->id;
   return NULL;
 }
@@ -109,7 +109,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, x
 /* The object of a shared type that the program attached to this execution, or null where it attached
  * none. Any other failure is an error: absent is not the same as not available. So is a type of the library's
  * own, whose name and number no program knows to attach something by. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
   const XLA_FFI_Api* api = call->api;
   XLA_FFI_TypeId id = {0};
   XLA_FFI_Error_Code code;
@@ -117,33 +117,33 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* c
   XLA_FFI_Error* error;
   *data = NULL;
   if (!type->shared) {
-    return xffi_error_format(api, XLA_FFI_Error_Code_INTERNAL,
+    return xffi_error_format_(api, XLA_FFI_Error_Code_INTERNAL,
                              "%s: no program can attach user data of the type '%s', which is its library's alone: make it an "
                              "XFFI_SHARED_TYPE",
                              call->handler, type->name);
   }
-  error = xffi_type_id(api, type, &id);
+  error = xffi_type_id_(api, type, &id);
   if (error != NULL) return error;
   error = xffi_user_data(call, id, data);
   if (error == NULL) return NULL;
   /* Hosts before r9 do not tell the code. */
   said = strstr(xffi_error_details(api, error, &code), "not found in execution context") != NULL;
-  if (code != XLA_FFI_Error_Code_NOT_FOUND && !(said && xffi_host_minor(api) < 4)) return error;
+  if (code != XLA_FFI_Error_Code_NOT_FOUND && !(said && xffi_host_minor_(api) < 4)) return error;
   xffi_error_free(api, error);
   return NULL;
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_state_lacks(const XLA_FFI_Api* api, XLA_FFI_ExecutionStage stage) {
-  return stage == XLA_FFI_ExecutionStage_INSTANTIATE ? xffi_lacks(api, XFFI_FEATURE_(STATE))
-                                                     : xffi_lacks(api, XFFI_FEATURE_(STAGE_STATE));
+XFFI_COLD_ XLA_FFI_Error* xffi_state_lacks_(const XLA_FFI_Api* api, XLA_FFI_ExecutionStage stage) {
+  return stage == XLA_FFI_ExecutionStage_INSTANTIATE ? xffi_lacks_(api, XFFI_FEATURE_(STATE))
+                                                     : xffi_lacks_(api, XFFI_FEATURE_(STAGE_STATE));
 }
 
 /* Leaves `state` for later stages. The host owns it from here; where that fails it is destroyed by
  * the type's deleter before the error is returned. Instantiate: from r1; prepare, initialize: r8. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
   const XLA_FFI_Api* api = call->api;
   const XLA_FFI_ExecutionStage stage = call->frame->stage;
-  const int minor = xffi_host_minor(api);
+  const int minor = xffi_host_minor_(api);
   XLA_FFI_TypeId id = {0};
   XLA_FFI_Error* error;
   if (state == NULL) {
@@ -153,9 +153,9 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, 
     error = xffi_error_new(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                            "the execute stage cannot leave state");
   } else if (minor < 1 || (minor < 3 && stage != XLA_FFI_ExecutionStage_INSTANTIATE)) {
-    error = xffi_state_lacks(api, stage);
+    error = xffi_state_lacks_(api, stage);
   } else {
-    error = xffi_type_id(api, type, &id);
+    error = xffi_type_id_(api, type, &id);
   }
   if (error == NULL) error = xffi_state_set_(api, call->ctx, stage, id, state, xffi_type_deleter_(type));
   if (error != NULL && type->deleter != NULL) type->deleter(state);
@@ -163,17 +163,17 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, 
 }
 
 /* The state that `stage` left; the host keeps it. Of instantiate: from r1; of others: r8. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
                                           XLA_FFI_ExecutionStage stage, void** state) {
   const XLA_FFI_Api* api = call->api;
-  const int minor = xffi_host_minor(api);
+  const int minor = xffi_host_minor_(api);
   XLA_FFI_TypeId id = {0};
   XLA_FFI_Error* error;
   *state = NULL;
   if (minor < 1 || (minor < 3 && stage != XLA_FFI_ExecutionStage_INSTANTIATE)) {
-    return xffi_state_lacks(api, stage);
+    return xffi_state_lacks_(api, stage);
   }
-  error = xffi_type_id(api, type, &id);
+  error = xffi_type_id_(api, type, &id);
   if (error != NULL) return error;
   return xffi_state_get_(api, call->ctx, stage, id, state);
 }

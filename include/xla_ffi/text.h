@@ -18,7 +18,7 @@
 
 /* How many bytes the character at `at` has, of which `left` are there; 0 where it is a control character other than a
  * line's end and a tab, or no UTF-8: overlong, a surrogate, beyond U+10FFFF, cut off. */
-XFFI_COLD size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
+XFFI_COLD_ size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
   const unsigned lead = at[0];
   const size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
   unsigned code = lead & (0x7fu >> size);
@@ -35,7 +35,7 @@ XFFI_COLD size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
 
 /* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
  * message with such bytes cannot be shown by Python. Returns the length written. */
-XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t length) {
+XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t length) {
   size_t out = 0, i = 0;
   if (size == 0) return 0;
   while (i < length) {
@@ -59,7 +59,7 @@ typedef struct xla_ffi_sdk_line {
   size_t size;
 } xla_ffi_sdk_line;
 
-XFFI_COLD void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t length) {
+XFFI_COLD_ void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t length) {
   const size_t room = sizeof(line->text) - 1 - line->size;
   const size_t n = length < room ? length : room;
   memcpy(line->text + line->size, text, n);
@@ -67,23 +67,23 @@ XFFI_COLD void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t 
   line->text[line->size] = '\0';
 }
 
-XFFI_COLD void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) {
+XFFI_COLD_ void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) {
   xla_ffi_sdk_put(line, text, strlen(text));
 }
 
-XFFI_COLD void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
+XFFI_COLD_ void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
   char text[24];
   snprintf(text, sizeof(text), "%lld", (long long)number);
   xla_ffi_sdk_put_words(line, text);
 }
 
-XFFI_COLD void xla_ffi_sdk_put_address(xla_ffi_sdk_line* line, const void* address) {
+XFFI_COLD_ void xla_ffi_sdk_put_address(xla_ffi_sdk_line* line, const void* address) {
   char text[2 + 2 * sizeof(address) + 1];
   snprintf(text, sizeof(text), "0x%llx", (unsigned long long)(uintptr_t)address);
   xla_ffi_sdk_put_words(line, text);
 }
 
-XFFI_COLD void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank, const char* between) {
+XFFI_COLD_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank, const char* between) {
   int64_t i;
   for (i = 0; i < rank; ++i) {
     if (i > 0) xla_ffi_sdk_put_words(line, between);

@@ -109,6 +109,13 @@ fn functions_and_macros_for_handlers_in_c() {
         }
     }
     assert!(found.len() > 80, "{} names", found.len());
+    let pages = text("docs/c.md") + &text("docs/legacy.md");
+    let words: BTreeSet<_> = pages
+        .split(|c: char| c != '_' && !c.is_alphanumeric())
+        .collect();
+    let is_undocumented = |name: &&String| !words.contains(name.as_str());
+    let undocumented: Vec<_> = found.iter().filter(is_undocumented).collect();
+    assert!(undocumented.is_empty(), "docs/c.md lacks {undocumented:?}");
     compare("handlers.txt", &found);
 }
 

@@ -316,7 +316,7 @@ static XLA_FFI_Error* has_impl(xffi_call* call) {
   if (ASKS_FOR("prepare")) return xffi_get_state(call, &left_type, XLA_FFI_ExecutionStage_PREPARE, &data);
   if (ASKS_FOR("initialize")) return xffi_get_state(call, &left_type, XLA_FFI_ExecutionStage_INITIALIZE, &data);
   if (ASKS_FOR("futures")) {
-    *number = xffi_future_slot(call->api) != 0;
+    *number = xffi_future_slot_(call->api) != 0;
     return NULL;
   }
   if (ASKS_FOR("xffi_cancellation_of")) {

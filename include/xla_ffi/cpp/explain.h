@@ -128,7 +128,7 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknownAttrs(const XLA_FFI_CallFrame* frame
 // The metadata extension of a frame, or null.
 XLA_FFI_SDK_COLD inline const XLA_FFI_Metadata_Extension* FindMetadata(
     const XLA_FFI_CallFrame* frame) {
-  return frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) ? nullptr : xffi_find_metadata(frame);
+  return frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) ? nullptr : xffi_find_metadata_(frame);
 }
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,

@@ -28,17 +28,17 @@ enum class Revision : int {
 constexpr Revision Later(Revision a, Revision b) { return a < b ? b : a; }
 
 XLA_FFI_SDK_COLD inline const char* FirstJaxlib(Revision revision) {
-  return xffi_first_jaxlib(static_cast<xffi_revision>(revision));
+  return xffi_first_jaxlib_(static_cast<xffi_revision>(revision));
 }
 
-inline int HostMinor(const XLA_FFI_Api* api) { return xffi_host_minor(api); }
+inline int HostMinor(const XLA_FFI_Api* api) { return xffi_host_minor_(api); }
 
 inline Revision HostRevision(const XLA_FFI_Api* api) { return static_cast<Revision>(xffi_host_revision(api)); }
 
 // The function at byte `offset` of the host's table, or null where the table ends before it.
 template <typename Function>
 inline Function* HostFunction(const XLA_FFI_Api* api, size_t offset) {
-  if (XLA_FFI_PREDICT_FALSE(offset + sizeof(Function*) > xffi_host_size(api))) return nullptr;
+  if (XLA_FFI_PREDICT_FALSE(offset + sizeof(Function*) > xffi_host_size_(api))) return nullptr;
   Function* function;
   std::memcpy(&function, reinterpret_cast<const char*>(api) + offset, sizeof(function));
   return function;
@@ -54,11 +54,11 @@ struct FutureFunctions {
   XLA_FFI_Future_SetError* set_error = nullptr;
 
   explicit FutureFunctions(const XLA_FFI_Api* api) {
-    const size_t slot = xffi_future_slot(api);
+    const size_t slot = xffi_future_slot_(api);
     if (XLA_FFI_PREDICT_FALSE(slot == 0)) return;
-    xffi_slot(api, slot, &create);
-    xffi_slot(api, slot + 1, &set_available);
-    xffi_slot(api, slot + 2, &set_error);
+    xffi_load_slot_(api, slot, &create);
+    xffi_load_slot_(api, slot + 1, &set_available);
+    xffi_load_slot_(api, slot + 2, &set_error);
   }
   explicit operator bool() const { return create != nullptr; }
 };
@@ -69,7 +69,7 @@ struct FutureFunctions {
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                 const char* message, size_t size) {
   return XLA_FFI_PREDICT_TRUE(IsPlain(message, size)) ? xffi_error_create_(api, code, message)
-                                                      : xffi_error_bytes(api, code, message, size);
+                                                      : xffi_error_bytes_(api, code, message, size);
 }
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                 Text& text) {
@@ -85,13 +85,13 @@ XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::s
                                       Revision since) noexcept {
   return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
               << XLA_FFI_SDK_TEXT_THIS_HOST XLA_FFI_SDK_TEXT_VERSION << api->api_version.major_version << "."
-              << api->api_version.minor_version << " (" << xffi_releases(xffi_host_revision(api)) << ")";
+              << api->api_version.minor_version << " (" << xffi_releases_(xffi_host_revision(api)) << ")";
 }
 
 // The error for a feature that the host lacks.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* Lacks(const XLA_FFI_Api* api, const char* feature,
                                              Revision since) {
-  return xffi_lacks(api, feature, static_cast<xffi_revision>(since));
+  return xffi_lacks_(api, feature, static_cast<xffi_revision>(since));
 }
 
 // Calls a function of the host that returns an error.

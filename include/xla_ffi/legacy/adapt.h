@@ -27,7 +27,7 @@
  * describe: nested arrays of pointers on CPU; on devices every node of the shapes in pre-order, where
  * the function writes the arrays of the result.
  *
- * Nothing is allocated on the way to success up to XFFI_LEGACY_INLINE pointers; each character of a `structure`
+ * Nothing is allocated on the way to success up to XFFI_LEGACY_INLINE_ pointers; each character of a `structure`
  * counts as one. In C++ exceptions become errors. Needs r0. */
 #ifndef XLA_FFI_LEGACY_ADAPT_H_
 #define XLA_FFI_LEGACY_ADAPT_H_
@@ -43,7 +43,7 @@
 
 
 /* Pointers that a call may have before memory is allocated for them. */
-#define XFFI_LEGACY_INLINE 64
+#define XFFI_LEGACY_INLINE_ 64
 
 /* What a `describe` function knows: all operands and results, with their types and dimensions. */
 typedef struct xffi_legacy_operands {
@@ -99,20 +99,20 @@ XFFI_LEGACY_SHARED_ xffi_status_object* xffi_status_idle[256] = {NULL};
 } /* extern "C" */
 #endif
 
-XFFI_INLINE void xffi_status_lock(xffi_status_object* object) {
+XFFI_INLINE_ void xffi_status_lock_(xffi_status_object* object) {
   while (XFFI_SWAP_(&object->lock, 1) != 0) XFFI_YIELD_();
 }
-XFFI_INLINE void xffi_status_unlock(xffi_status_object* object) {
+XFFI_INLINE_ void xffi_status_unlock_(xffi_status_object* object) {
   XFFI_STORE_(&object->lock, 0);
 }
 
-XFFI_COLD void xffi_status_set(xffi_status_head* head, int failed, const char* message,
+XFFI_COLD_ void xffi_status_set_(xffi_status_head* head, int failed, const char* message,
                                size_t length) {
   xffi_status_object* object = (xffi_status_object*)(void*)head;
   char* copy = failed && length != 0 ? (char*)malloc(length) : NULL;
   char* old;
   if (copy != NULL) memcpy(copy, message, length);
-  xffi_status_lock(object);
+  xffi_status_lock_(object);
   old = copy;
   if (object->live) {
     old = object->message;
@@ -123,11 +123,11 @@ XFFI_COLD void xffi_status_set(xffi_status_head* head, int failed, const char* m
     fputs("xla-ffi: a custom call wrote its status after it had ended; the write is ignored\n",
           stderr);
   }
-  xffi_status_unlock(object);
+  xffi_status_unlock_(object);
   free(old);
 }
 
-XFFI_COLD xffi_status_object* xffi_status_make(void) {
+XFFI_COLD_ xffi_status_object* xffi_status_make_(void) {
   /* Never given back, so that a pointer that somebody kept names a status for ever. */
   char* memory = (char*)malloc(XFFI_STATUS_ALIGNMENT + sizeof(xffi_status_object));
   xffi_status_object* object;
@@ -137,38 +137,38 @@ XFFI_COLD xffi_status_object* xffi_status_make(void) {
   memset(object, 0, sizeof(*object));
   memcpy(object->head.magic, XFFI_STATUS_MAGIC, sizeof(object->head.magic));
   object->head.self = &object->head;
-  object->head.set = xffi_status_set;
+  object->head.set = xffi_status_set_;
   return object;
 }
 
 /* A status that says success; null without memory. */
-XFFI_INLINE xffi_status_object* xffi_status_take(void) {
+XFFI_INLINE_ xffi_status_object* xffi_status_take_(void) {
   xffi_status_object* object = NULL;
   size_t i;
   for (i = 0; i < 256 && object == NULL; ++i) {
     object = (xffi_status_object*)XFFI_SWAP_POINTER_(&xffi_status_idle[i], (xffi_status_object*)NULL);
   }
-  if (object == NULL) object = xffi_status_make();
+  if (object == NULL) object = xffi_status_make_();
   if (object == NULL) return NULL;
-  xffi_status_lock(object);
+  xffi_status_lock_(object);
   object->live = 1;
   object->failed = 0;
-  xffi_status_unlock(object);
+  xffi_status_unlock_(object);
   return object;
 }
 
 /* Gives a status back; whether it says failure, with a message that is the caller's to free. */
-XFFI_INLINE int xffi_status_give(xffi_status_object* object, char** message, size_t* length) {
+XFFI_INLINE_ int xffi_status_give_(xffi_status_object* object, char** message, size_t* length) {
   int failed;
   size_t i;
-  xffi_status_lock(object);
+  xffi_status_lock_(object);
   failed = object->failed;
   *message = object->message;
   *length = object->length;
   object->live = 0;
   object->message = NULL;
   object->length = 0;
-  xffi_status_unlock(object);
+  xffi_status_unlock_(object);
   for (i = 0; i < 256; ++i) {
     xffi_status_object* empty = NULL;
     if (XFFI_SWAP_POINTER_IF_(&xffi_status_idle[i], &empty, object)) break;
@@ -192,12 +192,12 @@ typedef struct xffi_legacy_builder {
   char* device;     /* devices: where slot 0 lies in device memory; null on CPU */
 } xffi_legacy_builder;
 
-XFFI_INLINE void xffi_legacy_blank(const char** at) {
+XFFI_INLINE_ void xffi_legacy_blank_(const char** at) {
   while (**at == ' ') ++*at;
 }
 
 /* Goes on behind a letter that has to stand there; never behind the text's end. */
-XFFI_INLINE void xffi_legacy_take(xffi_legacy_builder* b, char letter) {
+XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder* b, char letter) {
   if (*b->at == letter) {
     ++b->at;
   } else {
@@ -206,7 +206,7 @@ XFFI_INLINE void xffi_legacy_take(xffi_legacy_builder* b, char letter) {
 }
 
 /* Elements of the tuple that begins behind `at`, its opening bracket. */
-XFFI_INLINE size_t xffi_legacy_elements(const char* at) {
+XFFI_INLINE_ size_t xffi_legacy_elements_(const char* at) {
   size_t count = 0, depth = 0;
   for (; *at != '\0' && !(depth == 0 && *at == ')'); ++at) {
     if (depth == 0 && (*at == '_' || *at == '(')) ++count;
@@ -217,10 +217,10 @@ XFFI_INLINE size_t xffi_legacy_elements(const char* at) {
 }
 
 /* Reads one node; its address as the function sees it. Each node is listed in pre-order. */
-static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
+static inline void* xffi_legacy_node_(xffi_legacy_builder* b) {
   const size_t place = b->list_used++;
   void* address = NULL;
-  xffi_legacy_blank(&b->at);
+  xffi_legacy_blank_(&b->at);
   if (*b->at == '_') {
     ++b->at;
     if (b->next_leaf < b->num_leaves) {
@@ -230,19 +230,19 @@ static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
     }
     ++b->next_leaf;
   } else if (*b->at == '(') {
-    const size_t count = xffi_legacy_elements(b->at + 1);
+    const size_t count = xffi_legacy_elements_(b->at + 1);
     const size_t first = b->used;
     size_t i;
     ++b->at;
     b->used += count;
     for (i = 0; i < count && !b->bad; ++i) {
-      void* element = xffi_legacy_node(b);
+      void* element = xffi_legacy_node_(b);
       b->slots[first + i] = element;
-      xffi_legacy_blank(&b->at);
-      if (i + 1 < count) xffi_legacy_take(b, ',');
+      xffi_legacy_blank_(&b->at);
+      if (i + 1 < count) xffi_legacy_take_(b, ',');
     }
-    xffi_legacy_blank(&b->at);
-    xffi_legacy_take(b, ')');
+    xffi_legacy_blank_(&b->at);
+    xffi_legacy_take_(b, ')');
     address = b->device != NULL ? (void*)(b->device + first * sizeof(void*)) : &b->slots[first];
   } else {
     b->bad = 1;
@@ -252,9 +252,9 @@ static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
 }
 
 /* What is wrong where a structure does not describe the call. */
-XFFI_COLD XLA_FFI_Error* xffi_legacy_mismatch(const xffi_call* call, const char* structure,
+XFFI_COLD_ XLA_FFI_Error* xffi_legacy_mismatch_(const xffi_call* call, const char* structure,
                                               size_t args, size_t rets) {
-  return xffi_error_format(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+  return xffi_error_format_(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                            "%s: the structure \"%s\" does not describe a call with %zu operands and "
                            "%zu results: it has '_' for each of them, tuples in brackets, commas "
                            "between, and '->' before the result",
@@ -280,7 +280,7 @@ typedef struct xffi_legacy_pointers {
   size_t opaque_size;
 } xffi_legacy_pointers;
 
-XFFI_INLINE void xffi_legacy_enter(const xffi_legacy_adapter* adapter, xffi_legacy_pointers* p,
+XFFI_INLINE_ void xffi_legacy_enter_(const xffi_legacy_adapter* adapter, xffi_legacy_pointers* p,
                                    XlaCustomCallStatus* status) {
   switch (adapter->signature) {
     case XFFI_LEGACY_CPU:
@@ -303,30 +303,30 @@ XFFI_INLINE void xffi_legacy_enter(const xffi_legacy_adapter* adapter, xffi_lega
 }
 
 /* Calls the function and reads its status. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, const xffi_legacy_adapter* adapter,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_call_(xffi_call* call, const xffi_legacy_adapter* adapter,
                                             xffi_legacy_pointers* p) {
-  xffi_status_object* status = xffi_status_take();
+  xffi_status_object* status = xffi_status_take_();
   XLA_FFI_Error* error = NULL;
   char* message;
   size_t length;
   int failed;
   if (status == NULL) {
-    return xffi_error_format(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+    return xffi_error_format_(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
                              "%s: no memory for a status", call->handler);
   }
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
   try {
-    xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
+    xffi_legacy_enter_(adapter, p, (XlaCustomCallStatus*)(void*)status);
   } catch (...) {
     error = xffi_thrown_(call);
   }
 #else
-  xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
+  xffi_legacy_enter_(adapter, p, (XlaCustomCallStatus*)(void*)status);
 #endif
-  failed = xffi_status_give(status, &message, &length);
-  if (XFFI_UNLIKELY(failed)) {
+  failed = xffi_status_give_(status, &message, &length);
+  if (XFFI_UNLIKELY_(failed)) {
     if (error == NULL) {
-      error = xffi_error_bytes(call->api, XLA_FFI_Error_Code_INTERNAL, message != NULL ? message : "",
+      error = xffi_error_bytes_(call->api, XLA_FFI_Error_Code_INTERNAL, message != NULL ? message : "",
                                length);
     }
     free(message);
@@ -335,11 +335,11 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, cons
 }
 
 /* The bytes of the attribute that is the opaque. */
-XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
+XFFI_INLINE_ void xffi_legacy_fetch_opaque_(xffi_call* call, const char* name,
                                           xffi_legacy_opaque* opaque) {
-  const int64_t i = xffi_find(&call->frame->attrs, name);
+  const int64_t i = xffi_find_(&call->frame->attrs, name);
   if (i >= 0 && call->frame->attrs.types[i] == XLA_FFI_AttrType_ARRAY) {
-    const xffi_array array = xffi_attr_array(call, name);
+    const xffi_array array = xffi_attr_array_(call, name);
     const size_t bits = xffi_dtype_bits(array.dtype);
     opaque->data = array.data;
     opaque->size = bits >= 8 ? array.size * (bits / 8)
@@ -354,7 +354,7 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
 
 /* Runs the function with operands that have been fetched. `buffers` has them and the results;
  * `slots` and `list` have room for all pointers. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_adapter* adapter,
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, const xffi_legacy_adapter* adapter,
                                            xffi_buffer* buffers, size_t num_args, size_t num_rets,
                                            void** slots, void** list, size_t room) {
   const int is_cpu =
@@ -375,7 +375,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   for (i = 0; i < num_rets; ++i) {
     buffers[num_args + i] = xffi_ret(call, "result", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
   }
-  if (adapter->opaque != NULL) xffi_legacy_fetch_opaque(call, adapter->opaque, &opaque);
+  if (adapter->opaque != NULL) xffi_legacy_fetch_opaque_(call, adapter->opaque, &opaque);
   operands.args = buffers;
   operands.num_args = num_args;
   operands.rets = buffers + num_args;
@@ -387,7 +387,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
   if ((error = xffi_decoded(call)) != NULL) return error;
   if (!is_cpu && (error = xffi_stream(call, &p.stream)) != NULL) {
     xffi_error_free(call->api, error);
-    return xffi_error_format(call->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+    return xffi_error_format_(call->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
                              "%s is made for devices, and this call has no stream: register it for "
                              "the device's platform",
                              call->handler);
@@ -409,7 +409,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
     b.num_leaves = num_args;
     if (!is_cpu) { /* tuples lie in the device's memory */
       if (adapter->copy == NULL) {
-        return xffi_error_format(call->api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+        return xffi_error_format_(call->api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                                  "%s: tuples on a device lie in device memory: give the adapter a "
                                  "`copy` function",
                                  call->handler);
@@ -417,17 +417,17 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
       if ((error = xffi_scratch(call, room * sizeof(void*), 64, &scratch)) != NULL) return error;
       b.device = (char*)scratch;
     }
-    xffi_legacy_blank(&b.at);
+    xffi_legacy_blank_(&b.at);
     for (i = 0; *b.at != '-' && !b.bad; ++i) {
-      void* root = xffi_legacy_node(&b);
+      void* root = xffi_legacy_node_(&b);
       if (is_cpu) { /* the list has the roots alone */
         b.list[i] = root;
         b.list_used = i + 1;
       }
-      xffi_legacy_blank(&b.at);
+      xffi_legacy_blank_(&b.at);
       if (*b.at == ',') {
         ++b.at;
-        xffi_legacy_blank(&b.at);
+        xffi_legacy_blank_(&b.at);
         if (*b.at == '-') b.bad = 1; /* an operand has to follow */
       } else if (*b.at != '-') {
         b.bad = 1;
@@ -439,20 +439,20 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
       b.at += 2;
       operand_slots = b.used;
       b.num_leaves = num_args + num_rets;
-      p.out = xffi_legacy_node(&b);
-      xffi_legacy_blank(&b.at);
+      p.out = xffi_legacy_node_(&b);
+      xffi_legacy_blank_(&b.at);
       if (*b.at != '\0' || b.next_leaf != b.num_leaves) b.bad = 1;
     }
     if (b.bad) {
-      error = xffi_legacy_mismatch(call, adapter->structure, num_args, num_rets);
+      error = xffi_legacy_mismatch_(call, adapter->structure, num_args, num_rets);
     } else if (scratch != NULL && operand_slots != 0 &&
                adapter->copy(p.stream, scratch, slots, operand_slots * sizeof(void*)) != 0) {
-      error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+      error = xffi_error_format_(call->api, XLA_FFI_Error_Code_INTERNAL,
                                 "%s: the arrays of its tuples cannot be copied to the device",
                                 call->handler);
     }
   }
-  if (error == NULL) error = xffi_legacy_call(call, adapter, &p);
+  if (error == NULL) error = xffi_legacy_call_(call, adapter, &p);
   if (scratch != NULL) { /* in the order of the stream */
     XLA_FFI_Error* freed = xffi_scratch_free(call, scratch, room * sizeof(void*));
     if (error == NULL) return freed;
@@ -462,26 +462,26 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const
 }
 
 /* An adapted call: finds room and runs the function. */
-XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_adapter* adapter) {
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, const xffi_legacy_adapter* adapter) {
   const size_t num_args = (size_t)(call->frame->args.size > 0 ? call->frame->args.size : 0);
   const size_t num_rets = (size_t)(call->frame->rets.size > 0 ? call->frame->rets.size : 0);
   /* A node takes at least one character of the structure, and one slot in its tuple. */
   const size_t nodes = adapter->structure != NULL ? strlen(adapter->structure) : 0;
   const size_t room = num_args + num_rets + nodes + 1;
-  if (room <= XFFI_LEGACY_INLINE) {
-    xffi_buffer buffers[XFFI_LEGACY_INLINE];
-    void* pointers[2 * XFFI_LEGACY_INLINE];
-    return xffi_legacy_run(call, adapter, buffers, num_args, num_rets, pointers,
-                           pointers + XFFI_LEGACY_INLINE, room);
+  if (room <= XFFI_LEGACY_INLINE_) {
+    xffi_buffer buffers[XFFI_LEGACY_INLINE_];
+    void* pointers[2 * XFFI_LEGACY_INLINE_];
+    return xffi_legacy_run_(call, adapter, buffers, num_args, num_rets, pointers,
+                           pointers + XFFI_LEGACY_INLINE_, room);
   } else {
     xffi_buffer* buffers = (xffi_buffer*)malloc(room * sizeof(xffi_buffer));
     void** pointers = (void**)malloc(2 * room * sizeof(void*));
     XLA_FFI_Error* error;
     if (buffers == NULL || pointers == NULL) {
-      error = xffi_error_format(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+      error = xffi_error_format_(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
                                 "%s: no memory for %zu pointers", call->handler, room);
     } else {
-      error = xffi_legacy_run(call, adapter, buffers, num_args, num_rets, pointers,
+      error = xffi_legacy_run_(call, adapter, buffers, num_args, num_rets, pointers,
                               pointers + room, room);
     }
     free(buffers);
@@ -493,7 +493,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, con
 /* Exports the handler of an adapter, an xffi_legacy_adapter with static storage. */
 #define XFFI_ADAPT(symbol, adapter)                                        \
   static inline XLA_FFI_Error* symbol##_adapted(xffi_call* call) {         \
-    return xffi_legacy_adapt(call, &(adapter));                            \
+    return xffi_legacy_adapt_(call, &(adapter));                            \
   }                                                                        \
   XFFI_HANDLER(symbol, symbol##_adapted)
 
@@ -504,7 +504,7 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, con
                 "the function is not of the form that this adapter calls")
 #else
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...) \
-  XFFI_COLD void symbol##_check(void) { function(__VA_ARGS__); } \
+  XFFI_COLD_ void symbol##_check(void) { function(__VA_ARGS__); } \
   struct symbol##_checked
 #endif
 

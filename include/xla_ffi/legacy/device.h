@@ -79,7 +79,7 @@ typedef struct xffi_walk_ {
 /* One node; its address in the list. */
 static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
   void* address = NULL;
-  xffi_legacy_blank(&w->at);
+  xffi_legacy_blank_(&w->at);
   if (*w->at == '_') {
     ++w->at;
     if (w->list != NULL) address = *w->list++;
@@ -99,7 +99,7 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
       ++w->args;
     }
   } else if (*w->at == '(' && depth < XFFI_STRUCTURE_DEPTH) {
-    const size_t size = xffi_legacy_elements(++w->at);
+    const size_t size = xffi_legacy_elements_(++w->at);
     const size_t first = w->elements;
     const int is_table = w->is_ret && w->form == XFFI_FORM_NODES;
     size_t i;
@@ -119,10 +119,10 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
       w->path[depth] = i;
       element = xffi_walk_node_(w, depth == 0 ? address : root, depth + 1);
       if (is_table && w->list != NULL) w->element[first + i] = element;
-      xffi_legacy_blank(&w->at);
+      xffi_legacy_blank_(&w->at);
       if (i + 1 < size && *w->at++ != ',') w->bad = 1;
     }
-    xffi_legacy_blank(&w->at);
+    xffi_legacy_blank_(&w->at);
     if (w->bad || *w->at != ')') {
       w->bad = 1;
     } else {
@@ -134,15 +134,15 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
   return address;
 }
 
-XFFI_INLINE int xffi_walk_all_(xffi_walk_* w, const char* structure) {
+XFFI_INLINE_ int xffi_walk_all_(xffi_walk_* w, const char* structure) {
   w->at = structure;
-  xffi_legacy_blank(&w->at);
+  xffi_legacy_blank_(&w->at);
   while (*w->at != '-' && !w->bad) {
     xffi_walk_node_(w, NULL, 0);
-    xffi_legacy_blank(&w->at);
+    xffi_legacy_blank_(&w->at);
     if (!w->bad && *w->at == ',') {
       ++w->at;
-      xffi_legacy_blank(&w->at);
+      xffi_legacy_blank_(&w->at);
       w->bad |= *w->at == '-';
     } else {
       w->bad |= *w->at != '-';
@@ -152,7 +152,7 @@ XFFI_INLINE int xffi_walk_all_(xffi_walk_* w, const char* structure) {
     w->at += 2;
     w->is_ret = 1;
     xffi_walk_node_(w, NULL, 0);
-    xffi_legacy_blank(&w->at);
+    xffi_legacy_blank_(&w->at);
     w->bad |= *w->at != '\0';
   } else {
     w->bad = 1;
@@ -162,7 +162,7 @@ XFFI_INLINE int xffi_walk_all_(xffi_walk_* w, const char* structure) {
 
 /* Reads a list; `structure` is that of the call: '_' a leaf, brackets a tuple, commas between, "->" before the
  * result. 0, XFFI_NO_STRUCTURE or XFFI_NO_MEMORY; where it is 0, xffi_buffers_free follows. */
-XFFI_INLINE int xffi_buffers_read(xffi_buffers* buffers, void* const* list, const char* structure,
+XFFI_INLINE_ int xffi_buffers_read(xffi_buffers* buffers, void* const* list, const char* structure,
                                   xffi_form form) {
   xffi_walk_ counted, filled;
   char* memory;
@@ -191,14 +191,14 @@ XFFI_INLINE int xffi_buffers_read(xffi_buffers* buffers, void* const* list, cons
   return 0;
 }
 
-XFFI_INLINE void xffi_buffers_free(xffi_buffers* buffers) {
+XFFI_INLINE_ void xffi_buffers_free(xffi_buffers* buffers) {
   free(buffers->memory);
   memset(buffers, 0, sizeof(*buffers));
 }
 
 /* Where a leaf lies, read through its root where the list does not say. It runs where the operand's tuples may be
  * read: on their stream, where host and device share memory. */
-XFFI_INLINE void* xffi_leaf_resolve(const xffi_leaf* leaf) {
+XFFI_INLINE_ void* xffi_leaf_resolve(const xffi_leaf* leaf) {
   void* at = leaf->root;
   size_t i;
   if (leaf->address != NULL) return leaf->address;
@@ -209,7 +209,7 @@ XFFI_INLINE void* xffi_leaf_resolve(const xffi_leaf* leaf) {
 /* The same for a root in device memory: `read` copies from there to the host, in the order of what has been put on
  * `stream`, and returns when the bytes are there: 0, or an error number that is passed on. A leaf without memory, of
  * size zero, has no address. */
-XFFI_INLINE int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
+XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
                                 int (*read)(void* stream, void* to, const void* from, size_t size),
                                 void** address) {
   void* at = leaf->root;
@@ -264,14 +264,14 @@ typedef struct xffi_staging {
 } xffi_staging;
 #define XFFI_STAGING(platform, capacity) {platform, capacity, 0, NULL}
 
-XFFI_INLINE void xffi_staging_lock_(xffi_staging* pool) {
+XFFI_INLINE_ void xffi_staging_lock_(xffi_staging* pool) {
   while (XFFI_SWAP_(&pool->lock, 1) != 0) XFFI_YIELD_();
 }
-XFFI_INLINE void xffi_staging_unlock_(xffi_staging* pool) {
+XFFI_INLINE_ void xffi_staging_unlock_(xffi_staging* pool) {
   XFFI_STORE_(&pool->lock, 0);
 }
 
-XFFI_INLINE void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_slot_state_ state) {
+XFFI_INLINE_ void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_slot_state_ state) {
   xffi_staging_lock_(pool);
   slot->state = state;
   xffi_staging_unlock_(pool);
@@ -279,7 +279,7 @@ XFFI_INLINE void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_s
 
 /* A slot of a device that no copy uses, with or without an event yet; or null and an error. Where there is none, and no
  * more may be made, `slot` stays null. */
-XFFI_INLINE int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_** slot) {
+XFFI_INLINE_ int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_** slot) {
   xffi_slot_* at;
   size_t count = 0;
   int error = 0;
@@ -312,7 +312,7 @@ XFFI_INLINE int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_** 
 
 /* Puts the writing of tuples on a stream: 0, the platform's error, or XFFI_NO_MEMORY. Each table is device memory with
  * room for its elements, which nobody frees before the stream has come here. */
-XFFI_INLINE int xffi_staging_write(xffi_staging* pool, void* stream, const xffi_table* tables,
+XFFI_INLINE_ int xffi_staging_write(xffi_staging* pool, void* stream, const xffi_table* tables,
                                    size_t num_tables) {
   xffi_slot_* slot = NULL;
   size_t needed = 0, used = 0, i;

@@ -52,7 +52,7 @@ typedef struct xffi_proto_field_ {
   size_t size;
 } xffi_proto_field_;
 
-XFFI_INLINE uint64_t xffi_proto_number_(xffi_proto_reader_* r) {
+XFFI_INLINE_ uint64_t xffi_proto_number_(xffi_proto_reader_* r) {
   uint64_t value = 0;
   unsigned shift;
   for (shift = 0; shift < 70; shift += 7) {
@@ -71,7 +71,7 @@ XFFI_INLINE uint64_t xffi_proto_number_(xffi_proto_reader_* r) {
 }
 
 /* The next field; 0 where there is none, or something is wrong. */
-XFFI_INLINE int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* field) {
+XFFI_INLINE_ int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* field) {
   uint64_t tag, size = 0;
   if (r->at == r->end || r->problem != NULL) return 0;
   tag = xffi_proto_number_(r);
@@ -106,7 +106,7 @@ XFFI_INLINE int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* field
 }
 
 /* Adds the numbers of a repeated field, packed or not. */
-XFFI_INLINE void xffi_proto_numbers_(xffi_proto_reader_* r, const xffi_proto_field_* field,
+XFFI_INLINE_ void xffi_proto_numbers_(xffi_proto_reader_* r, const xffi_proto_field_* field,
                                      int64_t* to, size_t* count) {
   xffi_proto_reader_ packed;
   packed.at = field->bytes;
@@ -202,7 +202,7 @@ static inline void xffi_proto_node_(xffi_proto_walk_* w, const unsigned char* by
 }
 
 /* Reads a shape, which `free` gives back; else what is wrong: a text that stays. */
-XFFI_INLINE const char* xffi_proto_read(const void* bytes, size_t size, xffi_proto_shape** shape) {
+XFFI_INLINE_ const char* xffi_proto_read(const void* bytes, size_t size, xffi_proto_shape** shape) {
   xffi_proto_walk_ counted, filled;
   *shape = NULL;
   if (size == 0) return "no xla::ShapeProto: there are no bytes";
