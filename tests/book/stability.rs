@@ -140,6 +140,42 @@ fn keys_of_the_manifest() {
     compare("manifest.txt", &found);
 }
 
+/// The names that a source of `xla-ffi` re-exports, each behind its module's.
+fn exports(source: &str, own: &str) -> BTreeSet<String> {
+    let public = source.split("pub mod __private").next().unwrap_or("");
+    let code = public
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let code = code.collect::<Vec<_>>().join(" ");
+    let (mut found, mut module) = (BTreeSet::new(), own.to_owned());
+    for statement in code.split(';') {
+        if statement.trim_start().starts_with('}') {
+            own.clone_into(&mut module);
+        }
+        if let Some((name, _)) = statement
+            .rsplit_once("pub mod ")
+            .and_then(|(_, rest)| rest.split_once(" {"))
+        {
+            module = format!("{name}::");
+        }
+        if let Some((_, path)) = statement.rsplit_once("pub use ") {
+            let names = path.rsplit("::").next().unwrap_or(path);
+            let names = names.split([',', '{', '}']);
+            let names = names.filter_map(|name| name.split_whitespace().last());
+            found.extend(names.map(|name| format!("{module}{name}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn names_of_the_handler_api() {
+    let mut found = exports(&text("ffi/src/lib.rs"), "");
+    found.extend(exports(&text("ffi/src/bind.rs"), "bind::"));
+    assert!(found.len() > 80, "{} names", found.len());
+    compare("rust.txt", &found);
+}
+
 #[test]
 fn names_of_the_python_package() {
     let source = text("python/xla_ffi/__init__.py");
