@@ -21,8 +21,6 @@ pub(crate) const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "e
 pub(crate) const INSTANTIATE: u32 = 0;
 /// Number of the execute stage.
 pub(crate) const EXECUTE: u32 = 3;
-/// Number of the newest revision.
-pub(crate) const NEWEST_REVISION: u8 = 10;
 
 /// One stage of a handler, read from a function.
 pub(crate) struct Stage {
@@ -453,7 +451,7 @@ pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> Token
         handlers.push((ident.to_string(), name.to_owned()));
     }
     let numbers = stages.iter().map(|stage| stage.number);
-    let origin = crate::library::crate_name();
+    let origin = crate::root::crate_name();
     let export = export_as(&export_name(ident), &quote!(#name [#(#numbers)*] #origin));
     let unlisted = is_cdylib().then(|| {
         let unlisted = unlisted(ident);
@@ -468,7 +466,7 @@ pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> Token
 }
 
 fn is_cdylib() -> bool {
-    crate::library::crate_types()
+    crate::root::crate_types()
         .iter()
         .any(|kind| kind == "cdylib")
 }
@@ -486,7 +484,7 @@ pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     let mut path = path.clone();
     let last = path.segments.last_mut()?;
     last.ident = unlisted(&last.ident);
-    let is_own = is_cdylib() && origin.value() == crate::library::crate_name();
+    let is_own = is_cdylib() && origin.value() == crate::root::crate_name();
     is_own.then(|| quote!(const _: () = #path();))
 }
 
@@ -521,7 +519,7 @@ pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream 
     };
     // Libraries of other crates list the handlers of a crate that they can depend on. All its macros share one module.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let kinds = crate::library::crate_types();
+    let kinds = crate::root::crate_types();
     if kinds
         .iter()
         .any(|kind| ["lib", "rlib", "dylib"].contains(&kind.as_str()))

@@ -101,27 +101,6 @@ impl Parse for Library {
     }
 }
 
-/// What this compilation makes: `cdylib`, `rlib` …
-pub(crate) fn crate_types() -> Vec<String> {
-    let mut kinds = Vec::new();
-    let mut args = std::env::args();
-    while let Some(arg) = args.next() {
-        if let Some(kind) = arg.strip_prefix("--crate-type=") {
-            kinds.push(kind.to_owned());
-        } else if arg == "--crate-type" {
-            kinds.extend(args.next());
-        }
-    }
-    kinds
-}
-
-pub(crate) fn crate_name() -> String {
-    std::env::var("CARGO_CRATE_NAME")
-        .or_else(|_| std::env::var("CARGO_PKG_NAME"))
-        .unwrap_or_else(|_| "library".to_owned())
-        .replace('-', "_")
-}
-
 fn is_symbol(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())
@@ -138,7 +117,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             ));
         }
         Some(name) => name.value(),
-        None => crate_name(),
+        None => crate::root::crate_name(),
     };
     if library.handlers.is_empty() && library.legacy.is_empty() {
         return Err(syn::Error::new(
@@ -147,7 +126,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
         ));
     }
     // Only then may symbols have names that other libraries use too.
-    let alias = crate_types() == ["cdylib"];
+    let alias = crate::root::crate_types() == ["cdylib"];
     let mut exports = Vec::new();
     for (index, entry) in library.handlers.iter().enumerate() {
         let cfgs = &entry.cfgs;

@@ -1,13 +1,15 @@
 //! Options of `#[handler]` and `#[stateful]`.
 
 use crate::contract::Contract;
-use crate::expand::NEWEST_REVISION;
 use crate::literal::{metas, name, once, string};
 use crate::transforms;
 use crate::transforms::{Batch, Transforms};
 use proc_macro2::TokenStream;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprArray, LitStr, Meta};
+
+/// Number of the newest revision.
+pub(crate) const NEWEST_REVISION: u8 = 10;
 
 #[derive(Default)]
 pub(crate) struct Options {

@@ -1,4 +1,4 @@
-//! What the crate that uses the macros calls `xla-ffi`.
+//! The crate that uses the macros: what it calls `xla-ffi`, its own name, and what it is compiled to.
 
 use std::path::Path;
 
@@ -94,4 +94,25 @@ fn has_key(manifest: &str, key: &str) -> bool {
         let rest = line.strip_prefix(key).map(str::trim_start);
         table.is_some() || rest.is_some_and(|rest| rest.starts_with(['=', '.']))
     })
+}
+
+/// What this compilation makes: `cdylib`, `rlib` …
+pub(crate) fn crate_types() -> Vec<String> {
+    let mut kinds = Vec::new();
+    let mut args = std::env::args();
+    while let Some(arg) = args.next() {
+        if let Some(kind) = arg.strip_prefix("--crate-type=") {
+            kinds.push(kind.to_owned());
+        } else if arg == "--crate-type" {
+            kinds.extend(args.next());
+        }
+    }
+    kinds
+}
+
+pub(crate) fn crate_name() -> String {
+    std::env::var("CARGO_CRATE_NAME")
+        .or_else(|_| std::env::var("CARGO_PKG_NAME"))
+        .unwrap_or_else(|_| "library".to_owned())
+        .replace('-', "_")
 }
