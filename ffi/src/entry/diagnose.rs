@@ -3,9 +3,7 @@
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::stage_params::{Counts, counts_matter};
-use crate::entry::operands::{Placed, placed};
 use crate::error::problems::{Problems, number, put};
-use crate::error::wording;
 use crate::frame::Frame;
 use crate::param::Param;
 
@@ -99,36 +97,6 @@ pub(crate) fn frame(
                 joint = ", ";
             }
             text.push_str(if joint.is_empty() { "none" } else { "" });
-        }
-    }
-}
-
-/// The results that start where other operands start, by name.
-pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Problems<'_>) {
-    let all = placed(frame, params);
-    for (index, ret) in all.iter().enumerate().filter(|(_, operand)| operand.is_ret) {
-        let same = |other: &&Placed| other.start == ret.start;
-        let result = ["result `", ret.name, "`", wording::OVERLAPS];
-        for arg in all.iter().filter(|other| !other.is_ret).filter(same) {
-            let line = problems.line();
-            put(line, &result);
-            put(
-                line,
-                &[
-                    "argument `",
-                    arg.name,
-                    "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
-                ],
-            );
-        }
-        for other in all[..index]
-            .iter()
-            .filter(|other| other.is_ret)
-            .filter(same)
-        {
-            let line = problems.line();
-            put(line, &result);
-            put(line, &["result `", other.name, "`"]);
         }
     }
 }

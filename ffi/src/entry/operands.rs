@@ -4,8 +4,8 @@
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
 use crate::declare::stage_params::{Counts, counts_matter, operands};
 use crate::entry::Stage;
-use crate::entry::diagnose::overlaps;
-use crate::error::problems::Problems;
+use crate::error::problems::{Problems, put};
+use crate::error::wording;
 use crate::frame::Frame;
 use crate::frame::raw_buffer::RawBuffer;
 use crate::param::{Param, Presence};
@@ -238,4 +238,34 @@ fn any_clash_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
     all.sort_unstable_by_key(|operand| operand.start);
     all.windows(2)
         .any(|pair| pair[0].start == pair[1].start && (pair[0].is_ret || pair[1].is_ret))
+}
+
+/// The results that start where other operands start, by name.
+pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Problems<'_>) {
+    let all = placed(frame, params);
+    for (index, ret) in all.iter().enumerate().filter(|(_, operand)| operand.is_ret) {
+        let same = |other: &&Placed| other.start == ret.start;
+        let result = ["result `", ret.name, "`", wording::OVERLAPS];
+        for arg in all.iter().filter(|other| !other.is_ret).filter(same) {
+            let line = problems.line();
+            put(line, &result);
+            put(
+                line,
+                &[
+                    "argument `",
+                    arg.name,
+                    "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
+                ],
+            );
+        }
+        for other in all[..index]
+            .iter()
+            .filter(|other| other.is_ret)
+            .filter(same)
+        {
+            let line = problems.line();
+            put(line, &result);
+            put(line, &["result `", other.name, "`"]);
+        }
+    }
 }

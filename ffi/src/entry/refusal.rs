@@ -75,7 +75,7 @@ pub(crate) fn mismatch(
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {
-            diagnose::overlaps(&frame, params, problems);
+            crate::entry::operands::overlaps(&frame, params, problems);
         }
     });
     frame.host().make_error(code, &message)
