@@ -56,7 +56,8 @@ impl Solve {
         with_type!(values, {
             let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, b.dims())?;
             let mut x = x.typed::<T>()?;
-            self.0.solve(&a, x.copy_from(slice("b", b)?)?, false, pool)
+            let b = slice::<T>("b", b)?;
+            self.0.solve(&a, x.write_with(|i| b[i]), false, pool)
         })
     }
 }
