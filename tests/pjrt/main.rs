@@ -262,11 +262,11 @@ tiled_add_unified_ffi | {opaque = array<i8: 110, 0, 111, -1, 33>} | f32[128]=iot
 tiled_add_checked_ffi | {} | f32[128]=iota f32[2048]=random | f32[7]
 "#,
     );
-    for path in paths {
-        let library = runtime.open(&path).expect("the library loads");
+    for (number, path) in paths.iter().enumerate() {
+        let library = runtime.open(path).expect("the library loads");
         for (index, case) in cases.iter().enumerate() {
             let bundle = bundle(&library, case.handler);
-            let target = format!("{}.{index}", path.file_stem().unwrap().to_string_lossy());
+            let target = format!("legacy.{number}.{index}");
             client.register(&target, &bundle).expect("registration");
             let wanted = told(case.embedded(&runtime, bundle), case.compared);
             assert_eq!(wanted.is_ok(), index < 4, "{wanted:?}");
