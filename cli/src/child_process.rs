@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -93,8 +94,14 @@ fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Chi
     rustix::io::ioctl_fionbio(&read, true)?;
     let at = 1.min(arguments.len());
     arguments.insert(at, format!("{CHILD}={}", write.as_raw_fd()).into());
-    let program = std::env::current_exe().context("this program's own file")?;
+    // On Linux this program, even if its file was replaced since it started.
+    let program = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().context("this program's own file")?
+    };
     let mut child = Command::new(program)
+        .arg0("xla-ffi")
         .args(arguments)
         .spawn()
         .context("a child process")?;

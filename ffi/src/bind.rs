@@ -1,4 +1,4 @@
-//! Parameter types of your own: the trait [`Bind`](crate::Bind), what it reads, and what it declares.
+//! Parameter types of your own: the trait [`Bind`], what it reads, and what it declares.
 
 pub(crate) mod one_of;
 pub(crate) mod remaining;

@@ -38,7 +38,7 @@
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`State`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Cancellation`], [`Later`], [`RawCall`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`State`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`](ext::Extension), [`Recorder`](ext::Recorder), [`Collectives`](ext::Collectives), [`Cancellation`], [`Later`], [`RawCall`](ext::RawCall) |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
 //! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
