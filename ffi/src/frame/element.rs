@@ -155,7 +155,7 @@ macro_rules! eight_bit_floats {
             /// The bits as XLA stores them; arithmetic is left to crates made for it.
             ///
             /// ```
-            #[doc = concat!("use xla_ffi::{", stringify!($name), ", prelude::*};")]
+            #[doc = concat!("use xla_ffi::{element::", stringify!($name), ", prelude::*};")]
             ///
             /// /// How many elements have their highest bit set.
             /// #[xla_ffi::handler]

@@ -51,7 +51,7 @@ macro_rules! packed_elements {
             /// It names the type and has no values of its own.
             ///
             /// ```
-            #[doc = concat!("use xla_ffi::{Packed, ", stringify!($name), ", element::PackedElement};")]
+            #[doc = concat!("use xla_ffi::{Packed, element::{PackedElement, ", stringify!($name), "}};")]
             ///
             #[doc = concat!("fn first(x: Packed<", stringify!($name), ">) -> Option<", stringify!($value), "> {")]
             ///     x.get(0)
