@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::attribute::dictionary::Dictionary;
 use crate::error::problems::Problems;
 use crate::frame::Frame;
-use crate::frame::element::{Element, Pred, Wide, byte_size, name};
+use crate::frame::element::{Element, Pred, Wide, name};
 use crate::frame::raw_attribute::{RawArray, RawAttr, RawScalar};
 use crate::param::bind::{At, Bind};
 use crate::param::{AttrType, Param};
@@ -106,20 +106,7 @@ impl<'f> AttrValue<'f> {
     #[doc(hidden)]
     #[must_use]
     pub fn as_bytes(self) -> Option<&'f [u8]> {
-        if let Some(text) = self.0.string() {
-            return Some(text);
-        }
-        let array = self.0.array()?;
-        let bytes = byte_size(array.dtype(), array.len())?;
-        if bytes == 0 {
-            return Some(&[]);
-        }
-        // An array that lies nowhere is not an empty one.
-        if array.data().is_null() {
-            return None;
-        }
-        // SAFETY: an array has that many bytes, by its type and length, for as long as the frame.
-        Some(unsafe { std::slice::from_raw_parts(array.data().cast(), bytes) })
+        self.0.string().or_else(|| self.0.array()?.bytes())
     }
 
     /// The value as a `T`; `None` when it has another type.

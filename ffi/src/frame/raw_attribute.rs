@@ -319,22 +319,29 @@ impl<'f> RawArray<'f> {
         Some((0..self.array.size).map(element).collect())
     }
 
-    /// The bytes of the elements, in memory that is aligned for every type.
-    pub(crate) fn aligned_copy(self) -> Vec<u128> {
-        let bytes =
-            crate::frame::element::byte_size(self.array.dtype, self.array.size).unwrap_or(0);
-        let mut copy = vec![0u128; bytes.div_ceil(size_of::<u128>())];
-        if !self.array.data.is_null() {
-            // SAFETY: the array has `bytes` bytes, by its type and size, and the copy at least that.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    self.array.data.cast::<u8>(),
-                    copy.as_mut_ptr().cast::<u8>(),
-                    bytes,
-                );
-            }
+    /// The bytes of the elements, of any type. An array at null is not an empty one.
+    pub(crate) fn bytes(self) -> Option<&'f [u8]> {
+        let bytes = crate::frame::element::byte_size(self.array.dtype, self.array.size)?;
+        if bytes == 0 {
+            return Some(&[]);
         }
-        copy
+        if self.array.data.is_null() {
+            return None;
+        }
+        // SAFETY: the array has that many bytes, by its type and size, alive for 'f; no one writes attributes.
+        Some(unsafe { std::slice::from_raw_parts(self.array.data.cast(), bytes) })
+    }
+
+    /// The same in memory that is aligned for every type.
+    pub(crate) fn aligned_copy(self) -> Vec<u128> {
+        let words = self.bytes().unwrap_or_default().chunks(size_of::<u128>());
+        words
+            .map(|bytes| {
+                let mut word = [0; size_of::<u128>()];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u128::from_ne_bytes(word)
+            })
+            .collect()
     }
 
     /// The elements if they are of type `T` and aligned for it.
