@@ -36,7 +36,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::entry::Handler as Made;
-use crate::entry::outcome::Failure;
+use crate::entry::outcome::{Failure, invocation};
 use crate::error;
 use crate::error::problems::Problems;
 use crate::frame::Frame;
@@ -153,17 +153,12 @@ impl<'f> Deref for Invocation<'f> {
     }
 }
 
-fn invocation<'f>(frame: &Frame<'f>) -> Result<Invocation<'f>, Error> {
-    // SAFETY: the frame of the current call.
-    unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }.map(Invocation)
-}
-
 // SAFETY: takes no operand.
 unsafe impl<'f> Bind<'f> for Invocation<'f> {
     const PARAM: Param = Param::context(INTERNAL, Revision::R0);
 
     fn bind(frame: &Frame<'f>, _at: &At) -> Option<Self> {
-        invocation(frame).ok()
+        invocation(frame).map(Invocation).ok()
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {

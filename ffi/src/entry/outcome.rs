@@ -156,6 +156,15 @@ pub(crate) fn plain(error: &xla_ffi_runtime::Error) -> Error {
     Error::new(code, error.message().to_owned())
 }
 
+/// The runtime's side of the call; an error if the host is not the runtime of this image.
+#[cfg(feature = "internal")]
+pub(crate) fn invocation<'f>(
+    frame: &Frame<'f>,
+) -> Result<xla_ffi_runtime::internal::Invocation<'f>, xla_ffi_runtime::Error> {
+    // SAFETY: the frame of the current call.
+    unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }
+}
+
 /// The host's error object: the runtime's own where the host is that runtime, for no other host can
 /// read or free it.
 #[cold]
@@ -164,9 +173,7 @@ pub(crate) fn make_error(
     frame: &Frame<'_>,
     error: xla_ffi_runtime::Error,
 ) -> *mut xla_ffi_sys::XLA_FFI_Error {
-    // SAFETY: the frame of the current call.
-    let invocation = unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) };
-    if invocation.is_ok() {
+    if invocation(frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);
     }
     let plain = plain(&error);
