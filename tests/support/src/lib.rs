@@ -14,6 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+/// trybuild's own flags for the cases. It builds what they depend on without the last one, and again
+/// with it; given here, they are the same for both.
+pub const TRYBUILD_FLAGS: [&str; 6] = [
+    "--cfg",
+    "trybuild",
+    "--verbose",
+    "-A",
+    "dead_code",
+    "--diagnostic-width=140",
+];
+
 /// Says that a test, or a part of it, is skipped.
 pub fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
