@@ -38,7 +38,7 @@ static int embedded(void) {
   xffi_rt_status* status;
 
   check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
-  check(xffi_rt_register(runtime, "tiled_add", "Host", &bundle, 0));
+  check(xffi_rt_register(runtime, "tiled_add", "Host", &bundle));
   check(xffi_rt_call_create(runtime, "tiled_add", "cpu", NULL, &call));
   check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &small, b));
   check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &large, c));
@@ -65,7 +65,7 @@ static int embedded(void) {
 
 static const char kStableHlo[] =
     "func.func @main(%b: tensor<2xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {\n"
-    "  %0 = stablehlo.custom_call @my.tiled_add(%b, %c) {api_version = 4 : i32}\n"
+    "  %0 = stablehlo.custom_call @tiled_add(%b, %c) {api_version = 4 : i32}\n"
     "      : (tensor<2xf32>, tensor<4xf32>) -> tensor<4xf32>\n"
     "  %1 = stablehlo.add %0, %c : tensor<4xf32>\n"
     "  return %1 : tensor<4xf32>\n"
@@ -76,7 +76,7 @@ static const char kHlo[] =
     "ENTRY main {\n"
     "  b = f32[2] parameter(0)\n"
     "  c = f32[4] constant({10, 20, 30, 40})\n"
-    "  ROOT a = f32[4] custom-call(b, c), custom_call_target=\"my.tiled_add\",\n"
+    "  ROOT a = f32[4] custom-call(b, c), custom_call_target=\"tiled_add\",\n"
     "      api_version=API_VERSION_TYPED_FFI\n"
     "}\n";
 
@@ -104,8 +104,7 @@ static int on_xla(const char* plugin, const char* path) {
   check(xffi_rt_library_load(runtime, path, &library));
   check(xffi_rt_client_open(plugin, &client));
   printf("platform %s\n", xffi_rt_client_platform(client));
-  check(xffi_rt_client_register_symbols(client, library, "my.tiled_add", "tiled_add", NULL, NULL,
-                                        NULL));
+  check(xffi_rt_client_register_library(client, library));
 
   /* StableHLO: any program that XLA compiles. */
   check(xffi_rt_client_compile(client, kStableHlo, strlen(kStableHlo), &loaded));

@@ -100,8 +100,8 @@ int main(void) {
 
   /* Register: the handlers are asked what they need, as a real XLA asks. */
   if (!ok(xffi_rt_create(XFFI_RT_NEWEST, &runtime))) return 1;
-  if (!ok(xffi_rt_register(runtime, "my_server.scale", "Host", &scales, 0))) return 1;
-  if (!ok(xffi_rt_register(runtime, "my_server.late", "Host", &lates, 0))) return 1;
+  if (!ok(xffi_rt_register(runtime, "my_server.scale", "Host", &scales))) return 1;
+  if (!ok(xffi_rt_register(runtime, "my_server.late", "Host", &lates))) return 1;
 
   /* Prepare: shapes once, data with each run. */
   if (!ok(xffi_rt_call_create(runtime, "my_server.scale", "Host", NULL, &call))) return 2;
@@ -133,7 +133,7 @@ int main(void) {
   }
   xffi_rt_call_destroy(call);
 
-  /* A deadline: the call returns, and is open until its handler is done. */
+  /* A time limit: the call returns, and is open until its handler is done. */
   if (!ok(xffi_rt_call_create(runtime, "my_server.late", "Host", NULL, &call))) return 6;
   if (!ok(xffi_rt_call_set_time_limit(call, 1))) return 6;
   pthread_mutex_lock(&patience);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_record::{Call, Data, Operand, Recorded, Value};
 use xla_ffi_runtime::{
-    Attribute, AttributeArray, Attributes, Code, DType, Error, Executable, Executor, Handler,
+    Attribute, AttributeArray, Attributes, DType, Error, ErrorCode, Executable, Executor, Handler,
     Library, Revision, Runtime, Shape, Stage, Stages, Tensor, Unwritten,
 };
 
@@ -275,7 +275,7 @@ impl Executor for Pool {
 fn is_ours(error: &Error) -> bool {
     let short = matches!(
         error.code(),
-        Code::ResourceExhausted | Code::DeadlineExceeded
+        ErrorCode::ResourceExhausted | ErrorCode::DeadlineExceeded
     );
     short && !error.is_from_handler()
 }

@@ -127,7 +127,7 @@ impl Chosen<'_> {
 
     /// Says that the name is no handler's where it was taken for a symbol and is none.
     fn explain(&self, error: xla_ffi_runtime::Error) -> anyhow::Error {
-        let names_symbols = error.code() == xla_ffi_runtime::Code::NotFound;
+        let names_symbols = error.code() == xla_ffi_runtime::ErrorCode::NotFound;
         let error = anyhow::Error::new(error);
         if names_symbols && self.manifest.is_none() {
             error.context(format!("no handler '{}'{}", self.name, self.others()))

@@ -177,6 +177,27 @@ impl XLA_FFI_DataType {
         Some(BITS[self.0 as usize] as usize)
     }
 
+    /// Bytes of `len` elements, packed if one takes less than a byte; `None` for numbers that are not listed, and for
+    /// more bytes than memory can have.
+    #[must_use]
+    pub const fn bytes_for(self, len: usize) -> Option<usize> {
+        let bytes = match self.bits() {
+            None => return None,
+            Some(bits @ 0..8) => match len.checked_mul(bits) {
+                None => return None,
+                Some(bits) => bits.div_ceil(8),
+            },
+            Some(bits) => match len.checked_mul(bits / 8) {
+                None => return None,
+                Some(bytes) => bytes,
+            },
+        };
+        if bytes > isize::MAX as usize {
+            return None;
+        }
+        Some(bytes)
+    }
+
     /// What is known of the element type; `None` for numbers that are not listed.
     #[must_use]
     pub fn element_type(self) -> Option<&'static ElementType> {

@@ -30,7 +30,10 @@
     non_snake_case,
     reason = "C names are kept"
 )]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
+
+#[cfg(any(feature = "std", test))]
+extern crate std;
 
 // In words that a test can ask for on a machine that has neither, by `--cfg`.
 #[cfg(any(not(target_pointer_width = "64"), target_pointer_width = "32"))]
@@ -49,6 +52,7 @@ mod call_frame;
 mod collectives;
 mod context;
 mod data_type;
+mod element;
 mod error;
 mod extension;
 mod feature;
@@ -59,6 +63,8 @@ pub mod manifest;
 mod record;
 mod revision;
 mod state;
+#[cfg(feature = "std")]
+mod status;
 mod types;
 
 pub use api::*;
@@ -67,6 +73,7 @@ pub use call_frame::*;
 pub use collectives::*;
 pub use context::*;
 pub use data_type::*;
+pub use element::*;
 pub use error::*;
 pub use extension::*;
 pub use feature::*;
@@ -77,6 +84,8 @@ pub use legacy::*;
 pub use record::*;
 pub use revision::*;
 pub use state::*;
+#[cfg(feature = "std")]
+pub use status::*;
 pub use types::*;
 
 /// What the package shows of itself.

@@ -41,14 +41,14 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let on = |attrs| internal::call::<rotate>(attrs)?.ret(Shape::new(DType::F64, [])?).run();
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let on = |attrs| embed::call::<rotate>(attrs)?.ret(Shape::new(DType::F64, [])?).run();
 /// assert_eq!(on("{angle = 0.0}")?.rets[0].to_vec(), Some(vec![0.0]));
 ///
 /// // What `explain` says by itself; a type that knows better says it in its own words.
 /// let error = on("{angle = true}").unwrap_err();
 /// assert!(error.message().contains("attribute `angle`: expected a scalar of type F64, got"));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub trait Attribute<'f>: Sized {
     /// What the manifest says of the attribute.
@@ -86,12 +86,12 @@ pub trait Attribute<'f>: Sized {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let on = |attrs| internal::call::<size>(attrs)?.ret(Shape::new(DType::U64, [])?).run();
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let on = |attrs| embed::call::<size>(attrs)?.ret(Shape::new(DType::U64, [])?).run();
 /// assert_eq!(on("{value = \"four\"}")?.rets[0].to_vec(), Some(vec![4_u64]));
 /// assert_eq!(on("{value = array<i64: 1, 2, 3>}")?.rets[0].to_vec(), Some(vec![3_u64]));
 /// assert_eq!(on("{value = true}").unwrap_err().message(), "got a scalar of type PRED");
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
@@ -560,13 +560,13 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi::embed::{self, DType, Shape};
 /// static NUMBER: f64 = 2.5;
 /// let address = (&raw const NUMBER).expose_provenance();
-/// let call = internal::call::<read>(&format!("{{address = {address} : i64}}"))?
+/// let call = embed::call::<read>(&format!("{{address = {address} : i64}}"))?
 ///     .ret(Shape::new(DType::F64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.5]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Pointer<T>(*mut T);
 

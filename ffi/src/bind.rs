@@ -126,7 +126,7 @@ where
         Kind::Attr => "attribute",
         _ => "parameter",
     };
-    problems.push(format!("{what} `{}`: {error}", at.param.name));
+    problems.push(format!("{what} `{}`: {error:#}", at.param.name));
 }
 
 outlives! {

@@ -128,8 +128,6 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
             }
             Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
             Flow::Failed(error) => failed(frame, error),
-            #[cfg(feature = "internal")]
-            Flow::Status(error) => crate::entry::outcome::make_error(&frame, *error),
         }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -189,8 +187,6 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         }))
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
-        #[cfg(feature = "internal")]
-        Ok(Flow::Status(error)) => crate::entry::outcome::make_error(&frame, *error),
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }
@@ -227,12 +223,6 @@ unsafe fn settle(
 ) -> *mut XLA_FFI_Error {
     let flow = match flow {
         Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
-        #[cfg(feature = "internal")]
-        Ok(Flow::Status(error)) => {
-            let plain = crate::entry::outcome::plain(&error);
-            crate::entry::outcome::destroy(*error);
-            call.settle(frame.host(), Some(plain))
-        }
         Ok(_) => call.settle(frame.host(), None),
         Err(panic) => {
             let error = Error::internal(crate::error::panics::describe(info.name, panic));

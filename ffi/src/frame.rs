@@ -61,12 +61,12 @@ pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 ///     y.copy_from(&[summary.0 as i64, summary.1 as i64, summary.2.into()])
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<summary>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<summary>("{}")?
 ///     .arg(Tensor::from_slice([1], &[1.0_f32])?)
 ///     .ret(Shape::new(DType::S64, [3])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i64, 1, 5]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// [`Bind`]: crate::Bind

@@ -71,13 +71,13 @@ use xla_ffi_sys::Revision;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<apply>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<apply>("{}")?
 ///     .arg(Tensor::from_slice([1, 2], &[1.0_f32, 2.0])?)
 ///     .arg(Tensor::from_slice([2], &[3.0_f32, 4.0])?)
 ///     .ret(Shape::new(DType::F32, [1])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![11.0_f32]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// # Safety
@@ -133,12 +133,12 @@ pub trait Kept: Send + 'static {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<add_one>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<add_one>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .ret(Shape::new(DType::F32, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 3.0]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// ```
@@ -150,10 +150,10 @@ pub trait Kept: Send + 'static {
 ///     std::thread::spawn(move || promise.complete(Err(Error::unavailable("not today"))));
 /// }
 ///
-/// # use xla_ffi::internal;
-/// let error = internal::call::<unlucky>("{}")?.run().unwrap_err();
+/// # use xla_ffi::embed;
+/// let error = embed::call::<unlucky>("{}")?.run().unwrap_err();
 /// assert_eq!(error.message(), "not today");
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits when the handler returns,
@@ -182,14 +182,14 @@ impl Later<'_> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Runtime, Shape};
+    /// # use xla_ffi::embed::{self, DType, Runtime, Shape};
     /// for (revision, expected) in [(Revision::R1, 0), (Revision::R2, 1)] {
-    ///     let handler = Runtime::new(revision).handler("h", internal::bundle::<is_async>())?;
-    ///     let call = handler.instantiate(&internal::Attributes::new())?.call();
+    ///     let handler = Runtime::new(revision).handler("h", embed::bundle::<is_async>())?;
+    ///     let call = handler.instantiate(&embed::Attributes::new())?.call();
     ///     let outcome = call.ret(Shape::new(DType::S32, [])?).run()?;
     ///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![expected]));
     /// }
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[must_use]
     pub fn is_async(&self) -> bool {
@@ -261,14 +261,14 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// let on = |x: &[f64]| {
-///     let call = internal::call::<checked_roots>("{}")?.arg(Tensor::from_slice([2], x)?);
+///     let call = embed::call::<checked_roots>("{}")?.arg(Tensor::from_slice([2], x)?);
 ///     call.ret(Shape::new(DType::F64, [2])?).run()
 /// };
 /// assert_eq!(on(&[4.0, 9.0])?.rets[0].to_vec(), Some(vec![2.0, 3.0]));
 /// assert_eq!(on(&[4.0, -9.0]).unwrap_err().message(), "a root of a negative number");
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Promise<K: Kept> {
     // Declared, and so dropped, before the completion.

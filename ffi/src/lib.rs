@@ -13,10 +13,10 @@
 //!
 //! xla_ffi::library! { scale }
 //!
-//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
-//! # fn main() -> Result<(), internal::Error> {
+//! # use xla_ffi::embed::{self, DType, Shape, Tensor};
+//! # fn main() -> Result<(), xla_ffi::Error> {
 //! // The examples here run on the embedded runtime: no XLA is needed (feature `internal`).
-//! let call = internal::call::<scale>("{a = 2.0 : f32}")?
+//! let call = embed::call::<scale>("{a = 2.0 : f32}")?
 //!     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 //!     .ret(Shape::new(DType::F32, [2])?);
 //! assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
@@ -52,7 +52,7 @@ compile_error!("a panic in a handler must not take the host down: build with pan
 
 // From the top down: a module uses those below it, never one above (tests/book/architecture.rs).
 #[cfg(feature = "internal")]
-pub mod internal;
+pub mod embed;
 
 mod entry;
 
@@ -144,7 +144,6 @@ pub mod element {
     //! Element types that Rust does not have, and views of rows and results.
     pub use crate::frame::element::{
         F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU,
-        bit_width,
     };
     pub use crate::operand::out::Writer;
     pub use crate::operand::packed::{F4E2M1FN, PackedElement, S1, S2, S4, U1, U2, U4};
@@ -190,16 +189,16 @@ pub mod ext {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// let on = |attrs| {
 ///     let x = Tensor::from_slice([2], &[-1.0, 1.0])?;
-///     internal::call::<bounded>(attrs)?.arg(x).ret(Shape::new(DType::F64, [2])?).run()
+///     embed::call::<bounded>(attrs)?.arg(x).ret(Shape::new(DType::F64, [2])?).run()
 /// };
 /// let outcome = on("{range = {lo = 0.5}, edge = 0 : i64}")?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0.5, 1.0]));
 /// let error = on("{range = {low = 0.5}, edge = 2 : i64}").unwrap_err();
 /// assert!(error.message().starts_with("bounded (execute): 2 problems"));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub use xla_ffi_macros::Attribute;
 /// # Example
@@ -231,10 +230,10 @@ pub use xla_ffi_macros::Attribute;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// let on = |n, m| {
 ///     let a = Tensor::from_slice([n, m], &vec![1.0; (n * m) as usize])?;
-///     internal::call::<trace>("{}")?.arg(a).ret(Shape::new(DType::F64, [])?).run()
+///     embed::call::<trace>("{}")?.arg(a).ret(Shape::new(DType::F64, [])?).run()
 /// };
 /// assert_eq!(on(2, 2)?.rets[0].to_vec(), Some(vec![2.0]));
 /// let error = on(1, 2).unwrap_err();
@@ -242,7 +241,7 @@ pub use xla_ffi_macros::Attribute;
 ///     error.message(),
 ///     "trace (execute): argument `a`: expected a square matrix, got 1 × 2"
 /// );
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub use xla_ffi_macros::Bind;
 /// # Example
@@ -282,12 +281,12 @@ pub use xla_ffi_macros::HostType;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<affine>("{a = 2.0 : f64}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<affine>("{a = 2.0 : f64}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .ret(Shape::new(DType::F32, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub use xla_ffi_macros::handler;
 /// # Example
@@ -302,9 +301,9 @@ pub use xla_ffi_macros::handler;
 ///
 /// xla_ffi::library! { name = "answers"; answer }
 ///
-/// # use xla_ffi::{internal, sys::{XLA_FFI_CallFrame, XLA_FFI_Error}};
+/// # use xla_ffi::{embed, sys::{XLA_FFI_CallFrame, XLA_FFI_Error}};
 /// # use xla_ffi_runtime::{Bundle, Runtime};
-/// # fn main() -> Result<(), internal::Error> {
+/// # fn main() -> Result<(), xla_ffi::Error> {
 /// // The symbol that other programs find; in a `cdylib` also as plain `answer`.
 /// unsafe extern "C" {
 ///     fn answers__answer(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
@@ -337,14 +336,14 @@ pub use xla_ffi_macros::library;
 ///     }
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Runtime, Shape};
-/// let handler = Runtime::default().handler("Counter", internal::bundle::<Counter>())?;
-/// let site = handler.instantiate(&internal::Attributes::new().with("start", 5_i64))?;
+/// # use xla_ffi::embed::{self, DType, Runtime, Shape};
+/// let handler = Runtime::default().handler("Counter", embed::bundle::<Counter>())?;
+/// let site = handler.instantiate(&embed::Attributes::new().with("start", 5_i64))?;
 /// for expected in [5_i64, 6] {
 ///     let outcome = site.call().ret(Shape::new(DType::S64, [])?).run()?;
 ///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![expected]));
 /// }
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub use xla_ffi_macros::stateful;
 /// The ABI itself, for what this crate does not wrap.
@@ -416,7 +415,7 @@ pub mod __private {
     pub use crate::param::{Bound, Range};
     /// What `xla-ffi-legacy` needs of the layers below.
     pub mod frame {
-        pub use crate::frame::element::{byte_size, name};
+        pub use crate::frame::element::name;
         pub use crate::frame::raw_buffer::RawBuffer;
         #[cfg(debug_assertions)]
         pub use crate::frame::result_ledger::touched;

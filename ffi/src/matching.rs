@@ -16,14 +16,14 @@
 //!     Ok(())
 //! }
 //!
-//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
-//! let error = internal::call::<pool>("{window = 2 : i64}")?
+//! # use xla_ffi::embed::{self, DType, Shape, Tensor};
+//! let error = embed::call::<pool>("{window = 2 : i64}")?
 //!     .arg(Tensor::from_slice([1, 4], &[1.0_f32, 2.0, 3.0, 4.0])?)
 //!     .ret(Shape::new(DType::F32, [1, 3])?)
 //!     .run()
 //!     .unwrap_err();
 //! assert_eq!(error.message(), "`y`: expected 2 along dimension 1, got 3 in [1, 3]");
-//! # Ok::<(), internal::Error>(())
+//! # Ok::<(), xla_ffi::Error>(())
 //! ```
 
 use crate::error::{Error, Result};

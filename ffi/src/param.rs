@@ -316,7 +316,7 @@ pub const fn one_api(params: &[Param]) {
     }
     assert!(
         !(internal && external),
-        "a handler takes its context from one API: `internal::Invocation` has the runtime's own \
+        "a handler takes its context from one API: `embed::Invocation` has the runtime's own \
          objects, which the external parts of the context (ThreadPool, Stream, UserData, …) hide; \
          use the one or the other"
     );

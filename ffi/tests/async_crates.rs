@@ -9,7 +9,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
-use xla_ffi::internal::bundle;
+use xla_ffi::embed::bundle;
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Attributes, Call, DType, Executable, PreparedCall, Revision, Shape};
 

@@ -6,10 +6,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use xla_ffi::internal::{
-    self, Attributes, CallFrame, Code, DType, Revision, Runtime, Shape, Stage, Tensor,
-};
 use xla_ffi::prelude::*;
+use xla_ffi::{
+    ErrorCode, Revision,
+    embed::{self, Attributes, DType, Runtime, Shape, Stage, Tensor, abi::CallFrame},
+};
 
 #[derive(xla_ffi::HostType)]
 struct Store {
@@ -36,20 +37,20 @@ fn scaled(x: Buffer<i64, 1>, mut y: Out<i64, 1>, store: Option<UserData<Store>>)
     y.write_with(|i| scale * x[i]);
     Ok(())
 }
-internal::register_handler!("tests.scaled", "Host", scaled);
+embed::register_handler!("tests.scaled", "Host", scaled);
 
 fn shape(dims: &[i64]) -> Shape {
     Shape::new(DType::S64, dims).expect("a shape")
 }
 
-fn call(runtime: &Runtime) -> internal::Call {
+fn call(runtime: &Runtime) -> embed::Call {
     let handler = runtime.find("tests.scaled", "cpu").expect("registered");
     let executable = handler.instantiate(&Attributes::new()).expect("no state");
     let x = Tensor::from_slice([2], &[1_i64, 2]).expect("a tensor");
     executable.call().arg(x).ret(shape(&[2]))
 }
 
-fn answer(call: internal::Call) -> Vec<i64> {
+fn answer(call: embed::Call) -> Vec<i64> {
     let outcome = call.run().expect("it runs");
     outcome.rets[0].to_vec().expect("numbers")
 }
@@ -60,17 +61,17 @@ fn user_data_is_made_before_or_after_registration() {
         let runtime = Runtime::new(revision);
         let store = Store::of(5);
         let dropped = store.dropped.clone();
-        let before = internal::UserData::new(&runtime).with(store).expect("new");
+        let before = embed::UserData::new(&runtime).with(store).expect("new");
         runtime.register_static().expect("it registers");
-        let after = internal::UserData::new(&runtime)
+        let after = embed::UserData::new(&runtime)
             .with(Store::of(7))
             .expect("known");
-        let data = |data: &internal::UserData| answer(call(&runtime).user_data(data.clone()));
+        let data = |data: &embed::UserData| answer(call(&runtime).user_data(data.clone()));
         assert_eq!(data(&before), [5, 10], "{revision}");
         assert_eq!(data(&after), [7, 14], "{revision}");
         assert_eq!(answer(call(&runtime)), [-1, -2], "{revision}");
         // Once the type is known to the handler, too.
-        let late = internal::UserData::new(&runtime).with(Store::of(8));
+        let late = embed::UserData::new(&runtime).with(Store::of(8));
         assert_eq!(data(&late.expect("known")), [8, 16], "{revision}");
         assert_eq!(dropped.load(Ordering::SeqCst), 0);
         drop(before);
@@ -81,16 +82,16 @@ fn user_data_is_made_before_or_after_registration() {
 #[test]
 fn a_second_object_of_a_type_is_refused_and_dropped() {
     let runtime = Runtime::default();
-    let data = internal::UserData::new(&runtime)
+    let data = embed::UserData::new(&runtime)
         .with(Store::of(1))
         .expect("one");
     let clone = data.clone();
     let shared = data.with(Store::of(2)).expect_err("there is a clone");
-    assert_eq!(shared.code(), Code::FailedPrecondition);
+    assert_eq!(shared.code(), ErrorCode::FailedPrecondition);
     let store = Store::of(3);
     let dropped = store.dropped.clone();
     let twice = clone.with(store).expect_err("a second one");
-    assert_eq!(twice.code(), Code::AlreadyExists);
+    assert_eq!(twice.code(), ErrorCode::AlreadyExists);
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
@@ -98,11 +99,11 @@ fn a_second_object_of_a_type_is_refused_and_dropped() {
 fn user_data_of_another_runtime_is_refused() {
     let (one, two) = (Runtime::default(), Runtime::default());
     one.register_static().expect("it registers");
-    let data = internal::UserData::new(&two)
+    let data = embed::UserData::new(&two)
         .with(Store::of(5))
         .expect("an object");
     let error = call(&one).user_data(data).run().expect_err("of another");
-    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     assert!(error.message().contains("another runtime"), "{error}");
 }
 
@@ -148,7 +149,7 @@ fn a_prepared_call_takes_another_context_and_other_shapes() {
         .prepare()
         .expect("it lays out");
     prepared.invoke().expect("it runs");
-    let data = internal::UserData::new(&runtime).with(Store::of(4));
+    let data = embed::UserData::new(&runtime).with(Store::of(4));
     let next = executable.call().user_data(data.expect("an object"));
     prepared.renew(next.clone()).expect("the same operands");
     prepared.invoke().expect("it runs");
@@ -174,9 +175,9 @@ fn a_prepared_call_takes_another_context_and_other_shapes() {
         .and_then(|handler| handler.instantiate(&Attributes::new()))
         .expect("no state");
     let error = prepared.renew(other.call()).expect_err("of another one");
-    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     let stranger = Runtime::default();
-    let data = internal::UserData::new(&stranger).with(Store::of(4));
+    let data = embed::UserData::new(&stranger).with(Store::of(4));
     let call = executable.call().user_data(data.expect("an object"));
     assert!(prepared.renew(call).is_err(), "of another runtime");
 }
@@ -217,7 +218,7 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
                 let executable = handler.instantiate(&Attributes::new());
                 let call = executable.expect("no state").call().ret(shape(&[]));
                 let error = call.run().expect_err("of another image");
-                assert_eq!(error.code(), Code::Internal, "{error}");
+                assert_eq!(error.code(), ErrorCode::Internal, "{error}");
                 continue;
             }
             Ok(_) => panic!("accepted on {revision}"),
@@ -229,7 +230,7 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
         }
         assert_eq!(
             error.code(),
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             "{revision}: {error}"
         );
         assert!(error.message().contains("embedded runtime"), "{error}");

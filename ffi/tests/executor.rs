@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use xla_ffi_runtime::{Attributes, Bundle, Code, Error, Revision, Runtime, Shape, Tensor};
+use xla_ffi_runtime::{Attributes, Bundle, Error, ErrorCode, Revision, Runtime, Shape, Tensor};
 use xla_ffi_testing::rust_examples;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -72,7 +72,9 @@ fn a_child_that_is_forked_after_the_first_call_is_refused() {
     let library = open();
     in_child(|| double(&library, 1).is_ok());
     double(&library, 1).unwrap();
-    in_child(|| double(&library, 1).is_err_and(|error| error.code() == Code::FailedPrecondition));
+    in_child(|| {
+        double(&library, 1).is_err_and(|error| error.code() == ErrorCode::FailedPrecondition)
+    });
     double(&library, 0).unwrap();
 }
 

@@ -3,8 +3,11 @@
 
 use std::sync::Arc;
 
-use xla_ffi::internal::{Code, Error, Invocation, Status, bundle};
 use xla_ffi::prelude::*;
+use xla_ffi::{
+    Error, ErrorCode,
+    embed::{Invocation, bundle},
+};
 use xla_ffi_runtime::{Attributes, CpuStream, DType, HostAllocator, Revision, Runtime, Shape};
 
 #[derive(Debug, thiserror::Error)]
@@ -12,16 +15,16 @@ use xla_ffi_runtime::{Attributes, CpuStream, DType, HostAllocator, Revision, Run
 struct Cause;
 
 #[xla_ffi::handler]
-fn rich(mut y: Out<i64, 1>, call: Invocation) -> Result<(), Status> {
+fn rich(mut y: Out<i64, 1>, call: Invocation) -> Result<()> {
     let computation: &i64 = call
         .called_computation()
-        .ok_or_else(|| Error::new(Code::NotFound, "no computation"))?;
+        .ok_or_else(|| Error::new(ErrorCode::NotFound, "no computation"))?;
     let stream = call.stream().map_or(0, |stream| stream.handle() as i64);
     let (sender, receiver) = std::sync::mpsc::channel();
     call.spawn(move || sender.send(42).expect("the handler waits"))?;
     let from_pool = receiver
         .recv()
-        .map_err(|_| Error::new(Code::Internal, "no answer"))?;
+        .map_err(|_| Error::new(ErrorCode::Internal, "no answer"))?;
     y.copy_from(&[
         call.run_id(),
         *computation,
@@ -34,8 +37,8 @@ fn rich(mut y: Out<i64, 1>, call: Invocation) -> Result<(), Status> {
 }
 
 #[xla_ffi::handler]
-fn failing(_y: Out<f32>, _call: Invocation) -> Result<(), Status> {
-    Err(Error::new(Code::DataLoss, "the file cannot be read").with_source(Cause))?
+fn failing(_y: Out<f32>, _call: Invocation) -> Result<()> {
+    Err(Error::new(ErrorCode::DataLoss, "the file cannot be read").with_source(Cause))
 }
 
 #[test]
@@ -59,7 +62,7 @@ fn the_runtimes_own_objects_reach_the_handler() {
         .run();
     // The result lies in host memory, which a host handler refuses beside a stream.
     let error = outcome.expect_err("a stream and host operands");
-    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     let outcome = executable
         .call()
         .run_id(7)
@@ -86,7 +89,7 @@ fn an_error_keeps_its_cause() {
         .expect("it has no state");
     let shape = Shape::new(DType::F32, [1]).expect("a shape");
     let error = executable.call().ret(shape).run().expect_err("it fails");
-    assert_eq!(error.code(), Code::DataLoss);
+    assert_eq!(error.code(), ErrorCode::DataLoss);
     assert!(error.message().contains("the file cannot be read"));
     let mut cause: Option<&dyn std::error::Error> = Some(&error);
     while let Some(error) = cause {

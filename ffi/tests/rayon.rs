@@ -9,8 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use xla_ffi::internal::{self, Attributes, Call, Code, DType, Revision, Runtime, Shape, bundle};
 use xla_ffi::prelude::*;
+use xla_ffi::{
+    ErrorCode, Revision,
+    embed::{self, Attributes, Call, DType, Runtime, Shape, bundle},
+};
 
 /// What the threads of a pool did.
 struct Seen {
@@ -139,8 +142,8 @@ fn panics(pool: ThreadPool) -> Result<()> {
 
 #[test]
 fn a_panic_in_the_work_is_one_of_the_handler() {
-    let error = internal::call::<panics>("{}").unwrap().run().unwrap_err();
-    assert_eq!(error.code(), Code::Internal);
+    let error = embed::call::<panics>("{}").unwrap().run().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Internal);
     assert!(error.message().contains("the fortieth"), "{error}");
     // The pool goes on.
     assert_sums(&Runtime::with_threads(Revision::R10, 5));
@@ -166,7 +169,7 @@ fn a_child_that_is_forked_after_the_first_call_is_refused() {
             .status();
         return assert!(status.unwrap().success());
     }
-    let outcome = || internal::call::<uses_rayon>("{}").unwrap().run().map(drop);
+    let outcome = || embed::call::<uses_rayon>("{}").unwrap().run().map(drop);
     outcome().unwrap();
     // SAFETY: the child does what a forked child of Python does: it goes on.
     let child = unsafe { libc::fork() };
@@ -174,7 +177,7 @@ fn a_child_that_is_forked_after_the_first_call_is_refused() {
         // SAFETY: ends a child that hangs, by a signal.
         unsafe { libc::alarm(20) };
         let is_refused = std::panic::catch_unwind(|| {
-            outcome().is_err_and(|error| error.code() == Code::FailedPrecondition)
+            outcome().is_err_and(|error| error.code() == ErrorCode::FailedPrecondition)
         });
         // SAFETY: the child ends here, and leaves the parent's things alone.
         unsafe { libc::_exit(i32::from(!is_refused.unwrap_or(false))) };

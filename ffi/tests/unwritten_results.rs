@@ -1,12 +1,15 @@
 //! Debug builds tell a handler that returns success and never touched a result.
 #![cfg(debug_assertions)]
 
-use xla_ffi::internal::{self, Call, DType, Error as HostError, Runtime, Shape, Tensor};
 use xla_ffi::prelude::*;
 use xla_ffi::{
     AnyOut, Later, OneOfOut, PackedOut,
     element::U4,
     later::{KeptOut, Promise},
+};
+use xla_ffi::{
+    Error as HostError,
+    embed::{self, Call, DType, Runtime, Shape, Tensor},
 };
 
 /// What the handlers do with the result `z`; `y` is always written.
@@ -115,7 +118,7 @@ impl Stateful {
 
 fn run<H: xla_ffi::__private::Handler>(mode: i32, dtype: DType, n: i64) -> Result<(), HostError> {
     let shape = |dtype| Shape::new(dtype, [n]);
-    let call = internal::call::<H>(&format!("{{mode = {mode} : i32}}"))?;
+    let call = embed::call::<H>(&format!("{{mode = {mode} : i32}}"))?;
     call.ret(shape(DType::F32)?).ret(shape(dtype)?).run()?;
     Ok(())
 }
@@ -164,8 +167,8 @@ fn every_kind_of_result_and_handler() {
 fn hosts_without_futures() {
     for mode in [FORGET, WRITE] {
         let handler =
-            Runtime::new(xla_ffi::Revision::R1).handler("later", internal::bundle::<later>());
-        let attributes = internal::Attributes::new().with("mode", mode);
+            Runtime::new(xla_ffi::Revision::R1).handler("later", embed::bundle::<later>());
+        let attributes = embed::Attributes::new().with("mode", mode);
         let call: Call = handler.unwrap().instantiate(&attributes).unwrap().call();
         let shape = || Shape::new(DType::F32, [3]).unwrap();
         let outcome = call.ret(shape()).ret(shape()).run();
@@ -183,6 +186,6 @@ fn kept(x: InOut<f32>) -> Result<()> {
 #[test]
 fn an_alias_is_written_already() {
     let x = Tensor::from_slice([2], &[1.0_f32, 2.0]).unwrap();
-    let call = internal::call::<kept>("{}").unwrap().arg(x);
+    let call = embed::call::<kept>("{}").unwrap().arg(x);
     assert!(call.ret_alias(0).run().is_ok());
 }

@@ -1,5 +1,5 @@
 /* Whether anybody still wants the result: the one extension of this SDK's own. The embedded runtime tells it from
- * r9 on (<xla_ffi/runtime.h>: xffi_rt_canceller, deadlines, shutdown); with any other host a call is never
+ * r9 on (<xla_ffi/runtime.h>: xffi_rt_canceller, time limits, shutdown); with any other host a call is never
  * cancelled. Part of <xla_ffi/handler.h> and, for C++, of <xla/ffi/api/ffi.h>.
  *
  *   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);

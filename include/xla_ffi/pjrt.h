@@ -67,22 +67,6 @@ xffi_rt_status* xffi_rt_client_version(const xffi_rt_client* client, int* major,
 xffi_rt_status* xffi_rt_client_register(const xffi_rt_client* client, const char* name,
                                         const XLA_FFI_Handler_Bundle* bundle);
 
-/* Registers the handler that these symbols of a library make up.
- *   client       in whose plugin programs name the handler from now on.
- *   library      which exports the symbols.
- *   name         of the handler; copied.
- *   execute      a symbol; required.
- *   instantiate  a symbol, or NULL without that stage.
- *   prepare      a symbol, or NULL without that stage.
- *   initialize   a symbol, or NULL without that stage.
- *   Returns      NULL, or a status that the caller destroys: NOT_FOUND for a missing symbol, and what XLA
- *                refuses, with its version.
- *   Threads      any. */
-xffi_rt_status* xffi_rt_client_register_symbols(const xffi_rt_client* client,
-                                                const xffi_rt_library* library, const char* name,
-                                                const char* execute, const char* instantiate,
-                                                const char* prepare, const char* initialize);
-
 /* Registers all handlers of a library that are for this platform, under their own names: by its own xla_ffi_register, as
  * Rust's have it, or else those that it describes (XFFI_LIBRARY, XLA_FFI_LIBRARY).
  *   client   in whose plugin programs name the handlers from now on.

@@ -99,15 +99,9 @@ class Client {
   xla::Status Register(const std::string& name, XLA_FFI_Handler* execute) const {
     return Register(name, XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr});
   }
-  // Registers all handlers of a library that describes them (XLA_FFI_LIBRARY, XFFI_LIBRARY) or has an xla_ffi_register,
-  // or the one of a symbol.
+  // Registers all handlers of a library that describes them (XLA_FFI_LIBRARY, XFFI_LIBRARY) or has an xla_ffi_register.
   xla::Status RegisterLibrary(const xffi_rt_library* library) const {
     return Told(xffi_rt_client_register_library(client_.get(), library));
-  }
-  xla::Status RegisterSymbol(const xffi_rt_library* library, const std::string& name,
-                             const std::string& execute) const {
-    return Told(xffi_rt_client_register_symbols(client_.get(), library, name.c_str(),
-                                                execute.c_str(), nullptr, nullptr, nullptr));
   }
 
   // Compiles StableHLO, text or byte code.

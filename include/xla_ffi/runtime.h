@@ -215,11 +215,10 @@ xffi_rt_status* xffi_rt_set_logger(void (*told)(void* user, int level, const cha
  *   platform  in any spelling, "Host" or "CUDA" for instance; copied.
  *   bundle    one function a stage, NULL for stages that there are not; execute is required.
  *             Copied; the functions stay loaded.
- *   traits    bits that are added to those that the functions tell.
  *   Returns   NULL, or a status that the caller destroys: what a registration with XLA refuses.
  *   Threads   any. */
 xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char* platform,
-                                 const XLA_FFI_Handler_Bundle* bundle, XLA_FFI_Handler_Traits traits);
+                                 const XLA_FFI_Handler_Bundle* bundle);
 
 /* What a legacy target is called as; the numbers of xla/service/custom_call_target_registry.h. */
 #define XFFI_RT_LEGACY_UNKNOWN 0    /* as each call's API version says */
@@ -288,21 +287,22 @@ xffi_rt_status* xffi_rt_library_load(xffi_rt* runtime, const char* path, xffi_rt
  *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_library_destroy(xffi_rt_library* library);
 
-/* Registers the handler that these symbols make up.
- *   library      which exports the symbols.
- *   name         of the handler; copied.
- *   platform     in any spelling; copied.
- *   execute      a symbol; required.
- *   instantiate  a symbol, or NULL without that stage.
- *   prepare      a symbol, or NULL without that stage.
- *   initialize   a symbol, or NULL without that stage.
- *   Returns      NULL, or a status that the caller destroys: NOT_FOUND for a missing symbol, and
- *                what a registration with XLA refuses.
- *   Threads      any. */
-xffi_rt_status* xffi_rt_library_register(xffi_rt_library* library, const char* name,
-                                         const char* platform, const char* execute,
-                                         const char* instantiate, const char* prepare,
-                                         const char* initialize);
+/* Registers the handlers that the library's manifest describes (XFFI_LIBRARY in C, XLA_FFI_LIBRARY in C++, library! in
+ * Rust), under their names and for each of their platforms. All are tried.
+ *   runtime  which knows the handlers from now on.
+ *   library  of the caller's; its file still exists.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND without a manifest, and what a
+ *            registration with XLA refuses, one line per handler.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_register_library(xffi_rt* runtime, const xffi_rt_library* library);
+
+/* The address of an exported symbol, for a bundle of a library without a manifest.
+ *   library  of the caller's.
+ *   name     of the symbol.
+ *   out      the address.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a missing symbol.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_library_symbol(const xffi_rt_library* library, const char* name, void** out);
 
 /* --- streams ----------------------------------------------------------------------------------- */
 
@@ -525,27 +525,16 @@ xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordi
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
 
-/* Sets how long xffi_rt_call_run waits for a future.
- *   call          whose next run it is for, and those behind.
- *   milliseconds  negative: for ever; 60000 unless set.
+/* Sets how long each run may take. After that, xffi_rt_call_run returns, handlers that poll
+ * (xla_ffi/cancellation.h) see the call cancelled, and a run that has not started is refused; all as
+ * DEADLINE_EXCEEDED (4). A result that is complete later is still accepted. By default, asynchronous handlers are
+ * waited for 60 s, and no handler is cancelled.
+ *   call          the next run and those after it.
+ *   milliseconds  from the start of a run; negative: no limit.
  *   Returns       NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is
  *                 open.
  *   Threads       one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t milliseconds);
-
-/* The time on a clock that only goes forward.
- *   Returns  nanoseconds since a time that means nothing; never 0.
- *   Threads  any. */
-int64_t xffi_rt_now(void);
-
-/* Sets when the result is wanted at the latest. From then on xffi_rt_call_run returns, handlers that poll
- * (xla_ffi/cancellation.h) see the call cancelled, and a run that has not begun is refused; all as
- * DEADLINE_EXCEEDED (4). A handler that is done late has its result taken.
- *   call     whose next run it is for, and those behind.
- *   time     as xffi_rt_now counts, xffi_rt_now() + 5000000 is in five milliseconds; 0 for none.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
- *   Threads  one at a time for a call. */
-xffi_rt_status* xffi_rt_call_set_deadline(xffi_rt_call* call, int64_t time);
 
 /* Cancels calls. */
 typedef struct xffi_rt_canceller xffi_rt_canceller;

@@ -10,15 +10,16 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::context::{Cancellation, Context, is_asking, is_current};
+use crate::context::{Context, is_asking, is_current};
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::Stage;
 use crate::host::state_object::{RUST_ALONE, StateObject};
 use crate::host::{Runtime, errors, find_living};
-use crate::status::{Code, Error, Result};
 use crate::value::{Attributes, DType, Shape};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 use xla_ffi_sys::{
-    XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_InvokeContext,
+    XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Extension,
+    XLA_FFI_InvokeContext,
 };
 
 /// The execution context of a call, for as long as the call lasts.
@@ -151,10 +152,11 @@ impl<'f> Invocation<'f> {
         self.context.cancellation().is_cancelled()
     }
 
-    /// The same, to be kept beyond the handler's return.
+    /// The call's cancellation extension, for `xla_ffi`.
+    #[doc(hidden)]
     #[must_use]
-    pub fn cancellation(&self) -> Cancellation {
-        self.context.cancellation().clone()
+    pub fn cancellation_extension(&self) -> *const XLA_FFI_Extension {
+        self.context.cancellation().raw()
     }
 
     fn frame(&self) -> Result<*const XLA_FFI_CallFrame> {
@@ -162,7 +164,7 @@ impl<'f> Invocation<'f> {
             .then_some(self.frame)
             .ok_or_else(|| {
                 Error::new(
-                    Code::FailedPrecondition,
+                    ErrorCode::FailedPrecondition,
                     "an invocation that was not made of a call frame has no operands",
                 )
             })
@@ -210,7 +212,9 @@ impl<'f> Invocation<'f> {
             stage,
             Stage::Instantiate | Stage::Prepare | Stage::Initialize
         ) {
-            return Err(Error::invalid(format!("the {stage} stage has no state")));
+            return Err(Error::invalid_argument(format!(
+                "the {stage} stage has no state"
+            )));
         }
         let owner = Arc::downgrade(self.runtime().shared());
         let object = StateObject::of(RUST_ALONE, value, owner);
@@ -268,7 +272,7 @@ pub unsafe fn accept_registration(api: *const XLA_FFI_Api) -> Result<()> {
 #[cold]
 fn foreign() -> Error {
     Error::new(
-        Code::FailedPrecondition,
+        ErrorCode::FailedPrecondition,
         "the internal API works only with the embedded runtime that the handler was built and linked \
          with, and this call comes from another host; register the handler there, or write it with the \
          external API",
@@ -295,7 +299,7 @@ unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {
         let dtype = DType::from_raw(buffer.dtype).ok_or_else(|| {
             let number = buffer.dtype.0;
             Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 format!("operand {index} has the element type {number}, which is not known"),
             )
         })?;

@@ -44,7 +44,7 @@ mod host;
 pub mod internal;
 pub mod legacy;
 mod process;
-mod status;
+
 mod text;
 mod value;
 
@@ -67,7 +67,7 @@ pub mod __c {
 
 pub use api::{Collectives, Command, CommunicatorKey, KernelArg, Recorded, Recorder};
 pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
-pub use context::{Cancellation, Canceller, UserData};
+pub use context::{Canceller, UserData};
 pub use device::{CpuDevice, CpuStream, DeviceAllocator, DeviceStream, HostAllocator, Stream};
 #[cfg(feature = "cuda")]
 pub use device::{CudaDevice, CudaMemory, CudaStream};
@@ -83,13 +83,13 @@ pub use host::{
     living_objects,
 };
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
-pub use status::{Code, Error, Finding, Hazard, Result};
+
 pub use text::{npy, spec};
 pub use value::{
-    ALIGNMENT, ArrayShape, Attribute, AttributeArray, Attributes, DType, Element, LEAST_ALIGNMENT,
+    ALIGNMENT, ArrayShape, Attribute, AttributeArray, Attributes, DType, LEAST_ALIGNMENT,
     MAX_DEPTH, MAX_NODES, ParseError, Shape, Tensor, Tree, ValueShape, dlpack, dtype, scalar_codec,
 };
-pub use xla_ffi_sys::Revision;
+pub use xla_ffi_sys::{Element, Error, ErrorCode, Finding, Hazard, Result, Revision};
 
 /// What the package shows of itself.
 #[cfg(doctest)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use support::{build, source};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
-    Attributes, Call, CallFrame, Code, Collectives, DType, Executable, Hazard, HostAllocator,
+    Attributes, Call, CallFrame, Collectives, DType, ErrorCode, Executable, Hazard, HostAllocator,
     Library, Recorded, Recorder, Revision, Runtime, Shape, Stage, Stages, Stream, TypeInfo,
     UserData,
 };
@@ -48,7 +48,7 @@ fn futures_race_with_their_completion() {
         if !prepared.start().unwrap() {
             assert_eq!(
                 prepared.start().unwrap_err().code(),
-                Code::FailedPrecondition
+                ErrorCode::FailedPrecondition
             );
         }
         prepared.wait().unwrap();
@@ -187,7 +187,7 @@ fn state_types_are_told_apart() {
     let attributes = Attributes::parse("{start = 1}").unwrap();
     let call = handler.instantiate(&attributes).unwrap().call();
     let error = call.ret(parse_result("s64").unwrap()).run().unwrap_err();
-    assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn types_are_registered_by_object_and_by_function() {
     let code = |id: &str, info| library.register_type("Other", id, info).unwrap_err();
     let error = code("null_type_id", None);
     assert!(error.message().contains("returns null"), "{error}");
-    assert_eq!(code("nowhere", None).code(), Code::NotFound);
+    assert_eq!(code("nowhere", None).code(), ErrorCode::NotFound);
 }
 
 /// A call of a handler without operands, attributes and other stages, for one number.
@@ -264,7 +264,7 @@ fn every_stage_may_leave_state() {
     let error = handler.instantiate(&Attributes::new()).unwrap_err();
     assert_eq!(
         (error.code(), error.message()),
-        (Code::Unavailable, "not here")
+        (ErrorCode::Unavailable, "not here")
     );
 }
 
@@ -389,7 +389,7 @@ fn commands_are_recorded_and_updated() {
 
     let mut small = Recorder::new(Revision::R10, 2).unwrap();
     let error = recorded("record_all").record(&mut small).unwrap_err();
-    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+    assert_eq!(error.code(), ErrorCode::ResourceExhausted, "{error}");
     let mut older = Recorder::new(Revision::R9, 3).unwrap();
     let error = recorded("record_all").record(&mut older).unwrap_err();
     assert!(error.message().contains("mismatch"), "{error}");
@@ -426,7 +426,7 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
     assert_eq!(run(Stages::All).unwrap().rets[0].to_string(), "s64[] 124");
     assert_eq!(
         run(Stages::Cpu).unwrap_err().code(),
-        Code::FailedPrecondition
+        ErrorCode::FailedPrecondition
     );
 }
 
@@ -474,16 +474,16 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     assert_eq!(Arc::strong_count(&dropped), 2);
     // SAFETY: as above.
     let twice = unsafe { data.insert("kept", dropped.clone()) }.unwrap_err();
-    assert_eq!(twice.code(), Code::AlreadyExists);
+    assert_eq!(twice.code(), ErrorCode::AlreadyExists);
     // SAFETY: as above.
     let smaller = unsafe { data.insert("kept", 1_i32) }.unwrap_err();
-    assert_eq!(smaller.code(), Code::InvalidArgument);
+    assert_eq!(smaller.code(), ErrorCode::InvalidArgument);
     assert!(smaller.message().contains("8 bytes"), "{smaller}");
     let mut number = 5_i64;
     let object = (&raw mut number).cast();
     // SAFETY: the number outlives the data.
     let again = unsafe { data.insert_borrowed(id, object) }.unwrap_err();
-    assert_eq!(again.code(), Code::AlreadyExists);
+    assert_eq!(again.code(), ErrorCode::AlreadyExists);
     // SAFETY: a type of its own, which nobody else knows.
     let other = unsafe { runtime.register_type("other", 77, TypeInfo::default()) }.unwrap();
     assert_eq!(other, 77);
@@ -491,7 +491,7 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     unsafe { data.insert_owned(other, object) }.unwrap();
     // SAFETY: refused before the object is looked at.
     let unknown = unsafe { data.insert_owned(1234, object) }.unwrap_err();
-    assert_eq!(unknown.code(), Code::Internal);
+    assert_eq!(unknown.code(), ErrorCode::Internal);
     drop(data);
     assert_eq!(Arc::strong_count(&dropped), 1);
 }
@@ -513,7 +513,7 @@ fn a_state_handler_without_its_type_is_told() {
         .handler("untyped", &symbols)
         .and_then(|handler| handler.instantiate(&Attributes::new()));
     let error = outcome.unwrap_err();
-    let told = [Code::Internal, Code::FailedPrecondition].contains(&error.code());
+    let told = [ErrorCode::Internal, ErrorCode::FailedPrecondition].contains(&error.code());
     assert!(told && error.message().contains("registered"), "{error}");
     assert!(!error.has(Hazard::StateLayout), "{error}");
 }

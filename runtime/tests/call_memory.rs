@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::{Function, allocate, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Displaced,
+    Attributes, Bundle, Call, CallFrame, Canceller, DType, DeviceAllocator, Displaced, ErrorCode,
     Executable, Revision, Runtime, Shape, Tensor, Unwritten,
 };
 use xla_ffi_sys::{
@@ -167,7 +167,7 @@ fn memory_that_is_freed_as_less_than_it_is_is_told() {
     let (error, living) = told
         .recv_timeout(Duration::from_secs(20))
         .expect("the host answers");
-    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     assert!(
         error
             .message()
@@ -273,7 +273,7 @@ fn a_call_that_does_not_begin_leaves_its_results() {
     let call = executable.call().arg(what).ret_in(y);
     let call = call.unwritten(Unwritten::Refused).canceller(&canceller);
     let mut call = call.prepare().unwrap();
-    assert_eq!(call.invoke().unwrap_err().code(), Code::Cancelled);
+    assert_eq!(call.invoke().unwrap_err().code(), ErrorCode::Cancelled);
     assert_eq!(call.ret_bytes(0).unwrap(), 3_i64.to_ne_bytes());
 }
 
@@ -292,7 +292,7 @@ fn what_is_over_is_waited_for_before_it_is_read() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let over = call.ret_bytes(0).unwrap_err();
-    assert_eq!(over.code(), Code::FailedPrecondition);
+    assert_eq!(over.code(), ErrorCode::FailedPrecondition);
     assert!(over.message().contains("wait for it"), "{over}");
     call.wait().unwrap();
     assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
@@ -331,7 +331,7 @@ fn operands_that_overlap_are_refused_wherever_they_are_set() {
         for outcome in refused {
             assert_eq!(
                 outcome.unwrap_err().code(),
-                Code::InvalidArgument,
+                ErrorCode::InvalidArgument,
                 "{x} {y} {z}"
             );
         }
@@ -347,5 +347,5 @@ fn operands_that_overlap_are_refused_wherever_they_are_set() {
         call.ret_in(tensor(y)).ret(shape()).run()
     };
     assert!(run(0, 32).is_ok());
-    assert_eq!(run(0, 16).unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(run(0, 16).unwrap_err().code(), ErrorCode::InvalidArgument);
 }

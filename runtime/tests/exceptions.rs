@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 use support::{build, source};
 use xla_ffi_runtime::{
-    Attributes, CONTAINS_CXX_EXCEPTIONS, Call, Code, Finding, Hazard, Library, Runtime, Stage,
+    Attributes, CONTAINS_CXX_EXCEPTIONS, Call, ErrorCode, Finding, Hazard, Library, Runtime, Stage,
 };
 use xla_ffi_testing::skip;
 
@@ -52,7 +52,7 @@ fn exceptions_of_any_type_leave_handlers() {
         }
         // XLA makes an error of these.
         let error = call(&library, "throws_standard").run().unwrap_err();
-        assert_eq!(error.code(), Code::Unknown);
+        assert_eq!(error.code(), ErrorCode::Unknown);
         assert!(error.findings().is_empty() && error.message().contains("out of range"));
         let error = call(&library, "throws_wordless").run().unwrap_err();
         assert!(error.message().contains("(null)"), "{error}");

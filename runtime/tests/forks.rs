@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::{Function, metadata, slot};
-use xla_ffi_runtime::{Attributes, Bundle, Code, CpuStream, DeviceStream, Handler, Runtime};
+use xla_ffi_runtime::{Attributes, Bundle, CpuStream, DeviceStream, ErrorCode, Handler, Runtime};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ThreadPool_Schedule_Args};
 
 /// Runs it in a fork, which a signal ends if it hangs; whether it said yes.
@@ -27,7 +27,7 @@ fn in_fork(work: impl FnOnce() -> bool) -> bool {
 }
 
 fn is_refused<T>(outcome: xla_ffi_runtime::Result<T>) -> bool {
-    outcome.is_err_and(|error| error.code() == Code::FailedPrecondition)
+    outcome.is_err_and(|error| error.code() == ErrorCode::FailedPrecondition)
 }
 
 static RAN: AtomicBool = AtomicBool::new(false);

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 use xla_ffi_runtime::legacy::{ApiVersion, Function, Invocation, Signature, Target, TupleForm};
 use xla_ffi_runtime::{
-    Bundle, Code, CpuDevice, CpuStream, DeviceStream, Error, Hazard, Runtime, Tree,
+    Bundle, CpuDevice, CpuStream, DeviceStream, Error, ErrorCode, Hazard, Runtime, Tree,
 };
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
@@ -222,7 +222,7 @@ fn failures_arrive_whole() {
     let runtime = runtime();
     let target = runtime.find_legacy("cpu_status", "cpu", ApiVersion::StatusReturning);
     let error = example(&target.expect("target"), OPAQUE, -1.0).expect_err("it fails");
-    assert!(error.is_from_handler() && error.code() == Code::Internal);
+    assert!(error.is_from_handler() && error.code() == ErrorCode::Internal);
     assert_eq!(error.message(), "negative\0: \\xff, ä");
     for platform in ["Host", "CUDA"] {
         let target = runtime.find_legacy("unified", platform, ApiVersion::StatusReturningUnified);
@@ -250,27 +250,27 @@ fn the_registry_tells_targets_apart() {
     for (error, code, words) in [
         (
             find("nothing", "Host", Original),
-            Code::NotFound,
+            ErrorCode::NotFound,
             "'gpu' on cuda",
         ),
         (
             find("gpu", "Host", Original),
-            Code::NotFound,
+            ErrorCode::NotFound,
             "platform 'cpu'",
         ),
         (
             find("cpu", "Host", StatusReturning),
-            Code::InvalidArgument,
+            ErrorCode::InvalidArgument,
             "call it with API_VERSION_ORIGINAL",
         ),
         (
             find("unified", "CUDA", Original),
-            Code::InvalidArgument,
+            ErrorCode::InvalidArgument,
             "API_VERSION_STATUS_RETURNING or API_VERSION_STATUS_RETURNING_UNIFIED",
         ),
         (
             find("cpu", "Host", TypedFfi),
-            Code::InvalidArgument,
+            ErrorCode::InvalidArgument,
             "API_VERSION_TYPED_FFI",
         ),
     ] {
@@ -281,10 +281,10 @@ fn the_registry_tells_targets_apart() {
     let other = unsafe { Function::cpu_status(cpu_status) };
     let elsewhere = target_at(panics as *const c_void, Signature::Cpu);
     for (name, platform, function, code) in [
-        ("cpu", "Host", other, Code::AlreadyExists),
-        ("cpu", "Host", elsewhere, Code::AlreadyExists),
-        ("cpu", "CUDA", other, Code::InvalidArgument),
-        ("", "Host", other, Code::InvalidArgument),
+        ("cpu", "Host", other, ErrorCode::AlreadyExists),
+        ("cpu", "Host", elsewhere, ErrorCode::AlreadyExists),
+        ("cpu", "CUDA", other, ErrorCode::InvalidArgument),
+        ("", "Host", other, ErrorCode::InvalidArgument),
     ] {
         let error = runtime
             .register_legacy(name, platform, function)
@@ -313,7 +313,7 @@ fn the_registry_tells_targets_apart() {
     }
     let old = Runtime::new(xla_ffi_runtime::Revision::R0);
     // SAFETY: a handler.
-    old.register("typed", "Host", unsafe { Bundle::execute(typed) }, 0)
+    old.register("typed", "Host", unsafe { Bundle::execute(typed) })
         .expect("r0 asks for no metadata");
     let error = old.find_legacy("typed", "Host", ApiVersion::Original);
     let error = error.expect_err("no legacy target");

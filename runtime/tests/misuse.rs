@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use support::{Function, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
-    TypeInfo,
+    Attributes, Bundle, Call, DType, Error, ErrorCode, Hazard, Revision, Runtime, Shape, Stage,
+    Tensor, TypeInfo,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_SetAvailable_Args,
@@ -181,7 +181,7 @@ fn each_is_told_for_what_it_is() {
     assert!(both.has(Hazard::ErrorAndFuture) && both.is_from_handler());
     assert_eq!(
         (both.code(), both.message()),
-        (Code::NotFound, "and a future")
+        (ErrorCode::NotFound, "and a future")
     );
     assert_eq!(hazard_on(newest, completes_twice), Hazard::FutureMisuse);
     assert_eq!(hazard_on(newest, stray_future), Hazard::FutureMisuse);
@@ -300,7 +300,7 @@ fn operands_of_an_open_execution_are_never_freed() {
     let call = call_on(&Runtime::default(), writes_late).ret(shape());
     let limit = Some(Duration::from_millis(20));
     let error = call.time_limit(limit).run().unwrap_err();
-    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
     // Memory that was freed would be given out again, and zeroed.
     let others: Vec<_> = (0..1000).map(|_| Tensor::zeros(shape()).unwrap()).collect();
     let y = LATE.load(Ordering::SeqCst) as *const u8;
@@ -367,7 +367,7 @@ fn a_context_ends_with_its_call() {
     first.invoke().unwrap();
     // The first call's context is still there, but no longer a call's.
     let error = call_on(&runtime, keeps_context).run().unwrap_err();
-    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     let error = first.invoke().unwrap_err();
     assert!(error.has(Hazard::ContextAfterCall), "{error}");
 }

@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 use support::{Function, error, metadata, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Code, Hazard, Library, Revision, Runtime, Stage, Traits, TypeInfo,
+    Attributes, Bundle, ErrorCode, Hazard, Library, Revision, Runtime, Stage, Traits, TypeInfo,
 };
 use xla_ffi_sys::{
     XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler_Bundle_R0,
@@ -39,7 +39,7 @@ fn bundle(handler: xla_ffi_sys::XLA_FFI_Handler) -> Bundle {
 #[test]
 fn a_runtime_ends_with_its_handles_whatever_is_registered() {
     let runtime = Runtime::default();
-    runtime.register("one", "Host", bundle(one), 0).unwrap();
+    runtime.register("one", "Host", bundle(one)).unwrap();
     let internal_api = runtime.internal_api();
     let handler = runtime.find("one", "cpu").unwrap();
     drop(runtime);
@@ -85,23 +85,21 @@ fn a_file_that_replaced_a_loaded_one_is_loaded() {
 #[test]
 fn equal_registrations_are_fine_and_others_are_not() {
     let runtime = Runtime::default();
-    runtime.register("one", "cpu", bundle(one), 0).unwrap();
-    runtime.register("one", "Host", bundle(one), 0).unwrap();
+    runtime.register("one", "cpu", bundle(one)).unwrap();
+    runtime.register("one", "Host", bundle(one)).unwrap();
     let code = |result: xla_ffi_runtime::Result<()>| result.unwrap_err().code();
     assert_eq!(
-        code(runtime.register("one", "cpu", bundle(capturable), 0)),
-        Code::InvalidArgument
+        code(runtime.register("one", "cpu", bundle(capturable))),
+        ErrorCode::InvalidArgument
     );
     assert_eq!(
-        code(runtime.register("one", "cpu", bundle(one), 1)),
-        Code::InvalidArgument
+        code(runtime.register("one", "cpu", bundle(one).with_traits(1.into()))),
+        ErrorCode::InvalidArgument
     );
-    runtime
-        .register("one", "cuda", bundle(capturable), 0)
-        .unwrap();
+    runtime.register("one", "cuda", bundle(capturable)).unwrap();
     assert_eq!(
-        code(runtime.register("none", "cpu", Bundle::default(), 0)),
-        Code::InvalidArgument
+        code(runtime.register("none", "cpu", Bundle::default())),
+        ErrorCode::InvalidArgument
     );
 }
 
@@ -110,27 +108,27 @@ fn traits_are_joined() {
     let runtime = Runtime::default();
     let joined = |name: &str, handler, traits| {
         runtime
-            .register(name, "cpu", bundle(handler), traits)
+            .register(name, "cpu", bundle(handler).with_traits(traits))
             .unwrap();
         let handler = runtime.find(name, "cpu").unwrap();
         handler.metadata().unwrap().is_command_buffer_compatible()
     };
-    assert!(!joined("none", one, 0));
-    assert!(joined("given", one, 1));
-    assert!(joined("answered", capturable, 0));
+    assert!(!joined("none", one, Traits::NONE));
+    assert!(joined("given", one, Traits::COMMAND_BUFFER_COMPATIBLE));
+    assert!(joined("answered", capturable, Traits::NONE));
 }
 
 #[test]
 fn an_error_in_the_metadata_call_refuses_the_handler() {
     let runtime = Runtime::new(Revision::R8);
     let error = runtime
-        .register("f", "cpu", bundle(refuses_metadata), 0)
+        .register("f", "cpu", bundle(refuses_metadata))
         .unwrap_err();
-    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     assert!(error.message().contains("not today"));
     // r0 asks nothing and takes everything.
     Runtime::new(Revision::R0)
-        .register("f", "cpu", bundle(refuses_metadata), 0)
+        .register("f", "cpu", bundle(refuses_metadata))
         .unwrap();
 }
 
@@ -254,7 +252,7 @@ fn a_type_without_info_is_a_hazard_from_version_0_2() {
 }
 
 xla_ffi_runtime::register_handler!("static one", "Host", Execute = one, Initialize = one);
-xla_ffi_runtime::register_handler!("static capturable", "CPU", traits Traits::COMMAND_BUFFER_COMPATIBLE, Execute = one);
+xla_ffi_runtime::register_handler!("static capturable", "CPU", Execute = capturable);
 
 #[test]
 fn static_handlers_are_found_under_every_spelling_of_their_platform() {
@@ -290,8 +288,7 @@ fn what_the_programs_own_runtime_has_is_told() {
     };
     assert!(!told().contains("own runtime"), "{}", told());
     let global = Runtime::global();
-    let traits = Traits::NONE;
-    let known = global.register("of the program", "Host", bundle(one), traits);
+    let known = global.register("of the program", "Host", bundle(one));
     known.unwrap();
     assert!(told().contains("xffi_rt_global()"), "{}", told());
     assert!(global.find("of the program", "Host").is_ok());
@@ -301,7 +298,10 @@ fn what_the_programs_own_runtime_has_is_told() {
 fn types_are_looked_up_by_name_and_number() {
     unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
     let runtime = Runtime::default();
-    assert_eq!(runtime.type_id("t").unwrap_err().code(), Code::NotFound);
+    assert_eq!(
+        runtime.type_id("t").unwrap_err().code(),
+        ErrorCode::NotFound
+    );
     let info = TypeInfo::new(Some(nothing));
     // SAFETY: a type without objects.
     let id = unsafe { runtime.get_or_register_type("t", info) }.unwrap();
@@ -312,11 +312,11 @@ fn types_are_looked_up_by_name_and_number() {
     assert!(runtime.type_info(id).unwrap().deleter().is_some());
     assert_eq!(
         runtime.type_info(id + 1).unwrap_err().code(),
-        Code::Internal
+        ErrorCode::Internal
     );
     // SAFETY: as above.
     let taken = unsafe { runtime.register_type("t", 0, info) }.unwrap_err();
-    assert_eq!(taken.code(), Code::Internal);
+    assert_eq!(taken.code(), ErrorCode::Internal);
     // Libraries that share a type read its number from these words, which are XLA's.
     let text = format!("Type name t already registered with type id {id}");
     assert_eq!(taken.message(), text);

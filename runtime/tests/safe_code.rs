@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 use support::{metadata, ret, stream};
 use xla_ffi_runtime::{
-    Attributes, Bundle, CallFrame, Code, CpuDevice, CpuStream, DType, DeviceStream, Executable,
-    Revision, Runtime, Shape, Stage, Tensor, Unwritten,
+    Attributes, Bundle, CallFrame, CpuDevice, CpuStream, DType, DeviceStream, ErrorCode,
+    Executable, Revision, Runtime, Shape, Stage, Tensor, Unwritten,
 };
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
@@ -114,7 +114,7 @@ fn operands_that_a_stage_has_seen_stay() {
         let mut call = executable.call().arg(x()).ret(bytes(8)).prepare().unwrap();
         call.invoke().unwrap();
         let refused = call.set_args([x()]).unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition);
+        assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
         assert!(refused.message().contains("has seen"), "{refused}");
         // The same in the caller's memory.
         let (mut one, mut other) = ([0_u64], [0_u64]);
@@ -126,14 +126,14 @@ fn operands_that_a_stage_has_seen_stay() {
         call.invoke().unwrap();
         // SAFETY: as above.
         let refused = unsafe { call.update(&[], &[other]) }.unwrap_err();
-        assert_eq!(refused.code(), Code::FailedPrecondition);
+        assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
         // Nothing changes here.
         // SAFETY: as above.
         unsafe { call.update(&[], &[one]) }.unwrap();
         call.invoke().unwrap();
         // SAFETY: as above.
         let miscounted = unsafe { call.update(&[one], &[one]) }.unwrap_err();
-        assert_eq!(miscounted.code(), Code::InvalidArgument);
+        assert_eq!(miscounted.code(), ErrorCode::InvalidArgument);
     }
 }
 
@@ -156,7 +156,7 @@ fn a_clone_has_what_the_stream_has_yet_to_write() {
         send.send(refused).unwrap();
     }));
     let told = told.recv_timeout(Duration::from_secs(20)).unwrap();
-    assert_eq!(told, Err(Code::FailedPrecondition));
+    assert_eq!(told, Err(ErrorCode::FailedPrecondition));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn results_in_the_programs_memory_are_there_or_refused() {
         let lent = Lent::new();
         let call = executable.call().ret_in(lent.tensor(packed.clone(), ()));
         match call.prepare() {
-            Err(error) if refused => assert_eq!(error.code(), Code::Unimplemented),
+            Err(error) if refused => assert_eq!(error.code(), ErrorCode::Unimplemented),
             call => {
                 assert!(!refused, "{revision}");
                 call.unwrap().invoke().unwrap();
@@ -196,6 +196,9 @@ fn a_shutdown_leaves_the_results_of_the_last_execution() {
     let mut call = call.prepare().unwrap();
     call.invoke().unwrap();
     runtime.shutdown(Duration::from_secs(20)).unwrap();
-    assert_eq!(call.invoke().unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(
+        call.invoke().unwrap_err().code(),
+        ErrorCode::FailedPrecondition
+    );
     assert_eq!(call.ret_bytes(0).unwrap(), [5; 8]);
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use support::{Function, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, CallFrame, Code, DType, Hazard, PreparedCall, Revision, Runtime, Shape,
-    UserData, living_objects,
+    Attributes, Bundle, CallFrame, DType, ErrorCode, Hazard, PreparedCall, Revision, Runtime,
+    Shape, UserData, living_objects,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
@@ -111,14 +111,17 @@ fn an_open_call_can_be_waited_for_again() {
     let (mut call, _kept) = prepared(late, y.cast());
     assert!(!call.is_open() && call.wait().is_ok());
     let error = call.invoke().unwrap_err();
-    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
     assert!(call.is_open());
-    assert_eq!(call.invoke().unwrap_err().code(), Code::FailedPrecondition);
+    assert_eq!(
+        call.invoke().unwrap_err().code(),
+        ErrorCode::FailedPrecondition
+    );
     let still = call.wait_for(Some(Duration::ZERO)).unwrap_err();
-    assert_eq!(still.code(), Code::DeadlineExceeded);
+    assert_eq!(still.code(), ErrorCode::DeadlineExceeded);
     // SAFETY: one result; the call is open and goes on with what it has.
     let refused = unsafe { call.update(&[], &[std::ptr::null_mut()]) }.unwrap_err();
-    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
     open.send(()).unwrap();
     call.wait_for(None).unwrap();
     assert!(!call.is_open());
@@ -131,7 +134,10 @@ fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     let (_alone, open) = gate();
     let y = memory() as usize;
     let (mut call, kept) = prepared(late, y as *mut c_void);
-    assert_eq!(call.invoke().unwrap_err().code(), Code::DeadlineExceeded);
+    assert_eq!(
+        call.invoke().unwrap_err().code(),
+        ErrorCode::DeadlineExceeded
+    );
     let (tell, told) = channel();
     call.on_end(move || {
         // SAFETY: the call is over, so that the memory is this test's again.
@@ -172,7 +178,7 @@ fn calls_that_timed_out_leave_nothing_when_their_handlers_end() {
     for _ in 0..6 {
         let call = executable.call().time_limit(Some(Duration::from_millis(5)));
         let call = call.ret(Shape::new(DType::U8, [4 << 20]).unwrap());
-        assert_eq!(call.run().unwrap_err().code(), Code::DeadlineExceeded);
+        assert_eq!(call.run().unwrap_err().code(), ErrorCode::DeadlineExceeded);
         let (open, gate) = channel();
         *GATE.lock().unwrap() = Some(gate);
         gates.push(open);
@@ -191,7 +197,7 @@ fn a_hazard_does_not_end_a_call_that_the_handler_goes_on_with() {
     let y = memory();
     let (mut call, _kept) = prepared(overruns, y.cast());
     let error = call.invoke().unwrap_err();
-    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
     assert!(call.is_open());
     open.send(()).unwrap();
     let error = call.wait_for(None).unwrap_err();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::{build, source};
 use xla_ffi_runtime::{
-    Attributes, Call, Code, DType, Executable, Hazard, HostAllocator, Library, Outcome, Result,
-    Revision, Runtime, Shape, Stage, Stream, Tensor, UserData,
+    Attributes, Call, DType, ErrorCode, Executable, Hazard, HostAllocator, Library, Outcome,
+    Result, Revision, Runtime, Shape, Stage, Stream, Tensor, UserData,
 };
 use xla_ffi_testing::headers::{self, Headers};
 
@@ -135,7 +135,7 @@ fn each_revisions_handlers_run_on_their_revision() {
             let error = error.unwrap_err();
             assert_eq!(
                 (error.code(), error.is_from_handler()),
-                (Code::DataLoss, true)
+                (ErrorCode::DataLoss, true)
             );
             assert!(error.message().contains("lost later"));
         }
@@ -187,9 +187,9 @@ fn errors_exceptions_and_missing_parts_are_told() {
         };
         let error = run("fail", 1.0);
         let code = if revision < Revision::R2 {
-            Code::Internal
+            ErrorCode::Internal
         } else {
-            Code::NotFound
+            ErrorCode::NotFound
         };
         assert_eq!(
             (error.code(), error.message()),
@@ -200,8 +200,8 @@ fn errors_exceptions_and_missing_parts_are_told() {
         for (x, text) in [(1.0, "thrown on purpose"), (-1.0, "of type i")] {
             let error = run("throwing", x);
             let code = match (x > 0.0, revision < Revision::R2) {
-                (true, false) => Code::Unknown,
-                _ => Code::Internal,
+                (true, false) => ErrorCode::Unknown,
+                _ => ErrorCode::Internal,
             };
             assert!(
                 error.has(Hazard::Unwound) == (x < 0.0)
@@ -309,7 +309,7 @@ fn a_promise_that_is_never_kept_runs_into_the_limit() {
             .time_limit(Some(Duration::from_millis(30)))
             .run()
             .unwrap_err();
-        assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+        assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error}");
     }
 }
 

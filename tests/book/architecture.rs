@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// From the top down.
 const FFI: &str =
-    "internal entry declare bind cuda context future attribute matching operand param frame error";
+    "embed entry declare bind cuda context future attribute matching operand param frame error";
 const RUNTIME: &str =
     "internal legacy call api handler context host frame text value device process status";
 

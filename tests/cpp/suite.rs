@@ -4,7 +4,7 @@
 use crate::cases::{For, cases, check, traits};
 use crate::{Headers, build, sources};
 use std::path::Path;
-use xla_ffi_runtime::{Code, Error, Revision, Runtime, Stage};
+use xla_ffi_runtime::{Error, ErrorCode, Revision, Runtime, Stage};
 use xla_ffi_testing::{compiler::cpp_compilers, headers};
 
 /// Runs the cases of a library on one revision; what is wrong comes back, one case a line.
@@ -65,14 +65,14 @@ fn refuses_version(error: &Error, host: Revision, floor: Revision) -> bool {
     // r0 does not ask.
     host != Revision::R0
         && floor.minor_version() > host.minor_version()
-        && error.code() == Code::InvalidArgument
+        && error.code() == ErrorCode::InvalidArgument
         && error.message().contains(&answered)
 }
 
 /// Whether the host knows no such operands yet, and says since when there are some.
 fn refuses_operand(error: &Error, host: Revision) -> bool {
     let text = error.message();
-    error.code() == Code::Unimplemented
+    error.code() == ErrorCode::Unimplemented
         && text.starts_with("argument ")
         && text.contains(&format!(" or later, this is {host} "))
 }
@@ -81,7 +81,7 @@ fn refuses_operand(error: &Error, host: Revision) -> bool {
 fn is_unparsed(error: &Error) -> bool {
     let text = error.message();
     !error.is_from_handler()
-        && error.code() == Code::InvalidArgument
+        && error.code() == ErrorCode::InvalidArgument
         && text.starts_with("Unsupported attribute type for attribute: ")
         && text.contains("the first jaxlib whose attributes may be ")
 }

@@ -1,7 +1,8 @@
 //! On the embedded runtime, at every revision: the results and errors that the table gives.
 
 use crate::{
-    alias, arguments, attributes, bundle, every_example, handler, results, tensor, text, texts,
+    LANGUAGES, alias, arguments, attributes, bundle, every_example, handler, library, results,
+    tensor, text, texts,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -49,6 +50,24 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
             .map(|x| f64::from(*x))
             .collect(),
         other => panic!("the examples have no results of {other}"),
+    }
+}
+
+#[test]
+fn a_runtime_registers_the_handlers_that_a_manifest_describes() {
+    for language in LANGUAGES {
+        let Ok(path) = library("operands", language) else {
+            continue;
+        };
+        let runtime = Runtime::default();
+        let library = runtime.open(path).expect("the library loads");
+        runtime
+            .register_library(&library)
+            .expect("it has a manifest");
+        for handler in ["tiled_add", "axpy", "matmul", "dequantize"] {
+            let found = runtime.find(handler, "Host");
+            assert!(found.is_ok(), "{language}: {:?}", found.err());
+        }
     }
 }
 

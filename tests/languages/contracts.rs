@@ -25,7 +25,7 @@ macro_rules! handlers {
                 $(let _ = $attr;)*
                 Ok(())
             }
-            xla_ffi::internal::register_handler!(stringify!($name), "Host", $name);
+            xla_ffi::embed::register_handler!(stringify!($name), "Host", $name);
         )*
         const CONTRACTS: &[(&str, &str, &[&str])] = &[$((stringify!($name), $shape, &[$(stringify!($attr)),*])),*];
     };

@@ -8,7 +8,7 @@ use features::FEATURES;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use subject::{Check, Failure, Subject};
-use xla_ffi_runtime::{Code, Revision, Runtime};
+use xla_ffi_runtime::{ErrorCode, Revision, Runtime};
 use xla_ffi_testing::{once, rust_examples, skip};
 
 /// The library of `tests/fixtures/upstream/bootstrap.c`.
@@ -100,8 +100,8 @@ fn cell(outcome: Check) -> (&'static str, String) {
                 && error
                     .message()
                     .starts_with("Unsupported attribute type for attribute: ");
-            let absent = error.code() == Code::Unimplemented
-                || (error.code() == Code::Internal && lacks)
+            let absent = error.code() == ErrorCode::Unimplemented
+                || (error.code() == ErrorCode::Internal && lacks)
                 || refused
                 || unparsed;
             (if absent { "absent" } else { "error" }, text)

@@ -89,7 +89,7 @@ macro_rules! handlers {
                 $(let _ = $attr;)*
                 Ok(())
             }
-            xla_ffi::internal::register_handler!(stringify!($name), "Host", $name);
+            xla_ffi::embed::register_handler!(stringify!($name), "Host", $name);
         )*
         const SIGNATURES: &[Signature] =
             &[$(Signature { name: stringify!($name), args: &$args, rets: &$rets, attrs: &$attrs }),*];

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
-use xla_ffi::{HostType, Prepare, internal::bundle, prelude::*};
+use xla_ffi::{HostType, Prepare, embed::bundle, prelude::*};
 use xla_ffi_runtime::{
     Attributes, Bundle, DType, Handler, Revision, Runtime, Shape, Stage, TypeInfo,
     UserData as Objects,

@@ -3,7 +3,7 @@
 
 use crate::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
-use xla_ffi_runtime::{Code, Hazard, Revision, Runtime, Stage, Tree};
+use xla_ffi_runtime::{ErrorCode, Hazard, Revision, Runtime, Stage, Tree};
 use xla_ffi_testing::skip;
 
 #[test]
@@ -63,7 +63,7 @@ fn failures_arrive_whole() {
             error.message().ends_with("B[0] is negative"),
             "{language}: {error}"
         );
-        assert!(error.is_from_handler() && error.code() == Code::Internal);
+        assert!(error.is_from_handler() && error.code() == ErrorCode::Internal);
         let unified = find("tiled_add_unified", ApiVersion::StatusReturningUnified);
         let long = [&b"no\0number \xff\xc3\xa4"[..], &[b'x'; 5000]].concat();
         let error = Example::new(1.0)

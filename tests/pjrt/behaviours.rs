@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use xla_ffi::{Later, prelude::*};
 use xla_ffi_programs::pjrt::{self, Client, Plugin};
 use xla_ffi_programs::{Builder, CustomCall, ValueShape};
-use xla_ffi_runtime::{Bundle, Code, DType, Shape, Stage, Tensor};
+use xla_ffi_runtime::{Bundle, DType, ErrorCode, Shape, Stage, Tensor};
 use xla_ffi_testing::plugin;
 
 #[derive(xla_ffi::HostType)]
@@ -166,7 +166,7 @@ fn a_failing_call_stops_the_program() {
     let fails = program(&refuse);
     for _ in 0..20 {
         let error = fails.run(&[f32s(&[1.0, 2.0])]).unwrap_err();
-        assert_eq!(error.code(), Code::DataLoss);
+        assert_eq!(error.code(), ErrorCode::DataLoss);
         assert_eq!(error.message(), "the first call failed \u{e9}\n, whole");
     }
     assert_eq!(CALLS.load(Ordering::SeqCst), 2, "the second call ran");
@@ -197,7 +197,7 @@ fn element_types() {
             let x = Tensor::from_bytes(shape.clone(), &bytes).unwrap();
             match client.upload(&x) {
                 Err(error) => {
-                    assert_eq!(error.code(), Code::Unimplemented, "{shape}: {error}");
+                    assert_eq!(error.code(), ErrorCode::Unimplemented, "{shape}: {error}");
                     unknown.push(dtype);
                     continue;
                 }
@@ -288,7 +288,7 @@ fn a_call_that_does_not_end() {
         .time_limit(Some(Duration::from_millis(200)))
         .run()
         .unwrap_err();
-    assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error}");
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
@@ -327,5 +327,5 @@ fn refusals() {
     // SAFETY: as above.
     let recorded = unsafe { other.with(Stage::Record, execute) };
     let error = client.register("pjrt.recorded", &recorded).unwrap_err();
-    assert_eq!(error.code(), Code::Unimplemented, "{error}");
+    assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
 }

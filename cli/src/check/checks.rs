@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::Number;
-use xla_ffi_runtime::{Code, DType, Displaced, Error, Revision, Shape, Tensor, Unwritten};
+use xla_ffi_runtime::{DType, Displaced, Error, ErrorCode, Revision, Shape, Tensor, Unwritten};
 
 /// What a check has found.
 #[derive(Debug, Serialize, Deserialize)]
@@ -330,8 +330,8 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
                 }
             }
             Err(error) => {
-                let absent =
-                    error.downcast_ref::<Error>().map(Error::code) == Some(Code::Unimplemented);
+                let absent = error.downcast_ref::<Error>().map(Error::code)
+                    == Some(ErrorCode::Unimplemented);
                 if absent || floor.is_some_and(|floor| revision < floor) || !subject.is_ours {
                     refused.push(revision.to_string());
                 } else {
@@ -416,7 +416,7 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
                 Err(error) => {
                     let found = error.downcast_ref::<Error>();
                     let is_bad = |error: &&Error| {
-                        !error.findings().is_empty() || error.code() == Code::Internal
+                        !error.findings().is_empty() || error.code() == ErrorCode::Internal
                     };
                     if let Some(error) = found.filter(is_bad) {
                         return Ok(Verdict::Fail(format!("{name} = {size}: {error}")));

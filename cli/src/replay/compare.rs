@@ -1,7 +1,7 @@
 //! Whether a call came out as it was recorded, and in words how not.
 
 use xla_ffi_record::{Outcome, Recorded};
-use xla_ffi_runtime::{Code, Error, Tensor};
+use xla_ffi_runtime::{Error, ErrorCode, Tensor};
 
 /// What a replayed call came to.
 #[derive(Debug)]
@@ -43,10 +43,10 @@ pub(super) fn compare(recorded: &Recorded, came: Result<&[Tensor], &Error>) -> A
 
 fn same_error(code: Option<u32>, message: &str, error: &Error) -> Answer {
     let name = |code: u32| {
-        let known = Code::from_raw(xla_ffi_sys::XLA_FFI_Error_Code(code));
+        let known = ErrorCode::from_raw(xla_ffi_sys::XLA_FFI_Error_Code(code));
         known.map_or_else(|| code.to_string(), |code| code.name().to_owned())
     };
-    let same_code = code.is_none_or(|code| code == error.code().raw().0);
+    let same_code = code.is_none_or(|code| code == error.code().to_raw().0);
     // Hosts before r9 do not tell the code, and put its name before the text; elsewhere such a text is the handler's own.
     let prefixed = || format!("{}: {}", error.code().name(), error.message());
     let same_text = message == error.message() || (code.is_none() && message == prefixed());

@@ -12,7 +12,7 @@ use xla_ffi::cuda::{Image, Module};
 use xla_ffi_legacy::cuda::resolve;
 use xla_ffi_legacy::{Buffers, Form};
 use xla_ffi_runtime::{
-    CallFrame, Code, CudaDevice, DType, Revision, Shape, Stream, Tensor, Unwritten,
+    CallFrame, CudaDevice, DType, ErrorCode, Revision, Shape, Stream, Tensor, Unwritten,
 };
 use xla_ffi_testing::skip;
 
@@ -502,6 +502,6 @@ fn without_a_driver_a_call_says_what_is_missing() {
     );
     // Without a stream the host is no GPU's: that comes first.
     let error = call().run().unwrap_err();
-    assert_eq!(error.code(), Code::Unimplemented, "{error}");
+    assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
     assert!(error.message().contains("stream"), "{error}");
 }

@@ -3,11 +3,15 @@
 
 use std::sync::Barrier;
 use std::time::Duration;
-use xla_ffi::internal::programs::{Builder, CustomCall};
-use xla_ffi::internal::{
-    self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor, Tree, ValueShape,
-};
+use xla_ffi::embed::programs::{Builder, CustomCall};
 use xla_ffi::{Cancellation, Later, prelude::*};
+use xla_ffi::{
+    ErrorCode,
+    embed::{
+        self, Attributes, Canceller, DType, Runtime, Shape, Tensor,
+        value::{Tree, ValueShape},
+    },
+};
 
 /// What the program hands to its handlers.
 #[derive(xla_ffi::HostType)]
@@ -19,7 +23,7 @@ fn scale(x: Buffer<f32>, mut y: Out<f32>, factor: UserData<Factor>) -> Result<()
     y.write_with(|i| factor.0 * x[i]);
     Ok(())
 }
-internal::register_handler!("my_server.scale", "Host", scale);
+embed::register_handler!("my_server.scale", "Host", scale);
 
 /// y = x + 1
 #[xla_ffi::handler(shape = "n -> n")]
@@ -27,7 +31,7 @@ fn next(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     y.write_with(|i| x[i] + 1.0);
     Ok(())
 }
-internal::register_handler!("my_server.next", "Host", next);
+embed::register_handler!("my_server.next", "Host", next);
 
 /// Where `late` waits for the one who does not wait for it any more.
 static IMPATIENT: Barrier = Barrier::new(2);
@@ -42,7 +46,7 @@ fn late(later: Later) -> Result<()> {
     });
     Ok(())
 }
-internal::register_handler!("my_server.late", "Host", late);
+embed::register_handler!("my_server.late", "Host", late);
 
 /// One that goes on until nobody wants its result.
 #[xla_ffi::handler]
@@ -55,13 +59,13 @@ fn search(cancelled: Cancellation) -> Result<()> {
         "nobody waits for it any more",
     ))
 }
-internal::register_handler!("my_server.search", "Host", search);
+embed::register_handler!("my_server.search", "Host", search);
 
 const THREADS: usize = 4;
 const CALLS: usize = 25_000;
 
 /// Two calls that feed each other: y = (x + 1) + 1.
-fn program(runtime: &Runtime) -> Result<(), internal::Error> {
+fn program(runtime: &Runtime) -> Result<(), xla_ffi::Error> {
     let shape = ValueShape::array(DType::F32, [2])?;
     let mut b = Builder::new("twice");
     let x = b.parameter(0, shape.clone(), "x");
@@ -74,7 +78,7 @@ fn program(runtime: &Runtime) -> Result<(), internal::Error> {
     Ok(())
 }
 
-fn main() -> Result<(), internal::Error> {
+fn main() -> Result<(), xla_ffi::Error> {
     // As many from each thread, or what the command line says.
     let calls = std::env::args().nth(1).map(|calls| calls.parse());
     let calls: usize = calls.transpose().expect("a number").unwrap_or(CALLS);
@@ -87,7 +91,7 @@ fn main() -> Result<(), internal::Error> {
     let executable = runtime
         .find("my_server.scale", "Host")?
         .instantiate(&Attributes::new())?;
-    let operands = || -> Result<internal::Call, internal::Error> {
+    let operands = || -> Result<embed::Call, xla_ffi::Error> {
         let x = Tensor::from_vec([2], vec![1.0_f32, 2.0])?;
         Ok(executable.call().arg(x).ret(Shape::new(DType::F32, [2])?))
     };
@@ -97,7 +101,7 @@ fn main() -> Result<(), internal::Error> {
     println!("as expected: {error}");
 
     // User data: any thread's calls see the object, which is dropped with the last of them.
-    let data = internal::UserData::new(&runtime).with(Factor(3.0))?;
+    let data = embed::UserData::new(&runtime).with(Factor(3.0))?;
     let prepared = operands()?.user_data(data.clone()).prepare()?;
 
     // From threads: each has a clone, with results of its own.
@@ -124,12 +128,12 @@ fn main() -> Result<(), internal::Error> {
         assert_eq!(call.ret_bytes(0)?, (3.0 * f32::from(run)).to_ne_bytes());
     }
 
-    // A deadline: the call returns, and is open until its handler is done.
+    // A time limit: the call returns, and is open until its handler is done.
     let late = runtime.find("my_server.late", "Host")?;
     let late = late.instantiate(&Attributes::new())?.call();
     let mut late = late.time_limit(Some(Duration::from_millis(1))).prepare()?;
     let error = late.invoke().expect_err("it takes longer");
-    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
     assert!(late.is_open());
     IMPATIENT.wait();
     late.wait_for(None)?;
@@ -145,7 +149,7 @@ fn main() -> Result<(), internal::Error> {
         canceller.cancel();
         running.join().expect("no panic")
     });
-    assert_eq!(error.expect_err("cancelled").code(), Code::Cancelled);
+    assert_eq!(error.expect_err("cancelled").code(), ErrorCode::Cancelled);
 
     // Several calls, checked together and run together.
     program(&runtime)?;
@@ -153,7 +157,7 @@ fn main() -> Result<(), internal::Error> {
     // The end: no handler is at work behind this, and calls are refused.
     runtime.shutdown(Duration::from_secs(5))?;
     let error = executable.call().run().expect_err("it is over");
-    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert_eq!(error.code(), ErrorCode::FailedPrecondition);
 
     println!("{} calls from {THREADS} threads", THREADS * calls);
     Ok(())

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use xla_ffi::internal::{self, Attributes, DType, PreparedCall, Runtime, Shape, Tensor};
+use xla_ffi::embed::{self, Attributes, DType, Runtime, Shape, Tensor, calls::PreparedCall};
 use xla_ffi::prelude::*;
 
 /// Numbers of a request, and of an answer.
@@ -25,7 +25,7 @@ fn normalise(x: Buffer<f32>, mut y: Out<f32>, served: UserData<Served>) -> Resul
     served.0.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }
-internal::register_handler!("my_server.normalise", "Host", normalise);
+embed::register_handler!("my_server.normalise", "Host", normalise);
 
 /// How many calls there were, in all connections.
 #[derive(xla_ffi::HostType)]
@@ -116,7 +116,7 @@ fn main() -> Result<(), Failure> {
     let runtime = Runtime::default();
     runtime.register_static()?;
     let handler = runtime.find("my_server.normalise", "Host")?;
-    let data = internal::UserData::new(&runtime).with(Served(AtomicU64::new(0)))?;
+    let data = embed::UserData::new(&runtime).with(Served(AtomicU64::new(0)))?;
     let shape = Shape::new(DType::F32, [WIDTH as i64])?;
     let prepared = handler
         .instantiate(&Attributes::new())?

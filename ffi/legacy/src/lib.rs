@@ -173,10 +173,10 @@ struct Chapter;
 /// }
 /// xla_ffi::library! { invert_ffi }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// # fn main() -> Result<(), internal::Error> {
-/// let call = |x: f32| -> Result<_, internal::Error> {
-///     let call = internal::call::<invert_ffi>("{}")?;
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// # fn main() -> Result<(), xla_ffi::Error> {
+/// let call = |x: f32| -> Result<_, xla_ffi::Error> {
+///     let call = embed::call::<invert_ffi>("{}")?;
 ///     Ok(call.arg(Tensor::from_slice([], &[x])?).ret(Shape::new(DType::F32, [])?))
 /// };
 /// assert_eq!(call(4.0)?.run()?.rets[0].to_vec(), Some(vec![0.25_f32]));

@@ -43,7 +43,7 @@ impl Operand<'_> {
     /// Bytes of all elements; `None` for types of unknown size.
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
-        xla_ffi::__private::frame::byte_size(self.dtype, self.len)
+        self.dtype.bytes_for(self.len)
     }
 
     /// Whether the elements are of this type and number.

@@ -395,8 +395,8 @@ impl Value {
         let declared = H::INFO.attrs().find(|param| param.name == name);
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();
-        let whole = |dtype| {
-            let bits = xla_ffi::element::bit_width(dtype).unwrap_or(0);
+        let whole = |dtype: xla_ffi::DataType| {
+            let bits = dtype.bits().unwrap_or(0);
             let size = bits / 8;
             (size > 0 && bytes.len() % size == 0).then(|| bytes.len() / size)
         };

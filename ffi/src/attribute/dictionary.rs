@@ -19,12 +19,12 @@ use crate::frame::raw_attribute::RawAttrs;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let on = |attrs| internal::call::<describe>(attrs)?.ret(Shape::new(DType::S64, [])?).run();
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let on = |attrs| embed::call::<describe>(attrs)?.ret(Shape::new(DType::S64, [])?).run();
 /// let outcome = on("{options = {depth = 3 : i64, list = array<i64: 1, 2>}}")?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![311_i64]));
 /// assert_eq!(on("{options = {}}").unwrap_err().message(), "no entry `depth`");
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct Dictionary<'f> {

@@ -64,13 +64,13 @@ fn fits<S: Elements>(raw: RawBuffer<'_>, rank: Option<usize>) -> bool {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let on = |x| internal::call::<total>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let on = |x| embed::call::<total>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
 /// let sum = on(Tensor::from_slice([2], &[1.0_f64, 2.0])?)?;
 /// assert_eq!(sum.rets[0].to_vec(), Some(vec![3.0]));
 /// let error = on(Tensor::from_slice([1], &[1_i32])?).unwrap_err();
 /// assert!(error.message().contains("argument `x`: expected F32 or F64, got S32[1]"));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct OneOf<'f, S, const RANK: usize = ANY_RANK> {
     buffer: AnyBuffer<'f>,
@@ -141,10 +141,10 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> 
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<ones>("{}")?.ret(Shape::new(DType::S32, [2])?);
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<ones>("{}")?.ret(Shape::new(DType::S32, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1, 1]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct OneOfOut<'f, S, const RANK: usize = ANY_RANK> {
     out: AnyOut<'f>,
@@ -172,10 +172,10 @@ impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F64, [2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<untouched>("{}")?.ret(Shape::new(DType::F64, [2])?);
     /// assert!(call.run().is_ok());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[inline]
     pub fn leave_unwritten(self) {

@@ -34,18 +34,18 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     y.write_iter(terms.any(0)?.bytes().iter().map(|x| x * factor[0]))
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<sum_all>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<sum_all>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .arg(Tensor::from_slice([2], &[10.0_f32, 20.0])?)
 ///     .ret(Shape::new(DType::F32, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![11.0_f32, 22.0]));
 ///
-/// let call = internal::call::<by_position>("{}")?
+/// let call = embed::call::<by_position>("{}")?
 ///     .arg(Tensor::from_slice([1], &[7_u8])?)
 ///     .ret(Shape::new(DType::U8, [1])?);
 /// assert_eq!(call.run().unwrap_err().message(), "remaining argument 1 of 1");
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct RemainingArgs<'f> {
@@ -147,13 +147,13 @@ impl<'f> IntoIterator for &RemainingArgs<'f> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<longest>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<longest>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .arg(Tensor::from_slice([3], &[1_u8, 2, 3])?)
 ///     .ret(Shape::new(DType::U64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3_u64]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct IntoArgs<'f> {
@@ -179,7 +179,10 @@ impl<'f> Iterator for IntoArgs<'f> {
 impl ExactSizeIterator for IntoArgs<'_> {}
 
 fn named(what: &str, index: usize, error: &Error) -> Error {
-    Error::new(error.code(), format!("remaining {what} {index}: {error}"))
+    Error::new(
+        error.code(),
+        format!("remaining {what} {index}: {}", error.message()),
+    )
 }
 
 impl std::fmt::Debug for RemainingArgs<'_> {
@@ -243,15 +246,15 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<sine_and_cosine>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<sine_and_cosine>("{}")?
 ///     .arg(Tensor::from_slice([1], &[0.0_f32])?)
 ///     .ret(Shape::new(DType::F32, [1])?)
 ///     .ret(Shape::new(DType::F32, [1])?);
 /// let outcome = call.run()?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0.0_f32]));
 /// assert_eq!(outcome.rets[1].to_vec(), Some(vec![1.0_f32]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct RemainingRets<'f> {
     frame: Frame<'f>,
@@ -359,10 +362,10 @@ impl<'f> RemainingRets<'f> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
     /// assert!(call.run().is_ok());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[inline]
     pub fn leave_unwritten(self) {
@@ -415,12 +418,12 @@ impl<'f> IntoIterator for RemainingRets<'f> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<numbered>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<numbered>("{}")?
 ///     .ret(Shape::new(DType::U64, [])?)
 ///     .ret(Shape::new(DType::U64, [2])?);
 /// assert_eq!(call.run()?.rets[1].to_vec(), Some(vec![1_u64, 1]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct IntoRets<'f> {

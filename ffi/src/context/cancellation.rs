@@ -6,7 +6,9 @@ use std::ptr::NonNull;
 use super::{Context, context};
 use crate::error::Result;
 use crate::frame::Frame;
-use xla_ffi_sys::{Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancellation};
+use xla_ffi_sys::{
+    Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancellation, XLA_FFI_Extension,
+};
 
 /// Whether anybody still wants the result: a handler that works for long asks now and then, and gives up with
 /// an error of its own when nobody does. Outlives the handler's return, for asynchronous ones.
@@ -28,9 +30,9 @@ use xla_ffi_sys::{Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancella
 ///     Err(Error::new(ErrorCode::Cancelled, "nobody wants it"))
 /// }
 ///
-/// # use xla_ffi::internal::{self, Canceller, DType, Shape};
+/// # use xla_ffi::embed::{self, Canceller, DType, Shape};
 /// let canceller = Canceller::new();
-/// let call = internal::call::<search>("{}")?.canceller(&canceller);
+/// let call = embed::call::<search>("{}")?.canceller(&canceller);
 /// let mut call = call.ret(Shape::new(DType::S64, [])?).prepare()?;
 /// let error = std::thread::scope(|scope| {
 ///     let running = scope.spawn(|| call.invoke());
@@ -41,7 +43,7 @@ use xla_ffi_sys::{Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancella
 /// let message = error.unwrap_err().to_string();
 /// # // A machine under load may not have begun.
 /// assert!(message.contains("nobody wants it") || message.contains("before it began"));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Cancellation(Option<Object>);
@@ -112,21 +114,32 @@ impl<'f> Context<'f> for Cancellation {
                 .host()
                 .extension(frame.ctx(), XFFI_Extension_Cancellation)
         };
-        let Some(extension) = found.ok().and_then(|raw| NonNull::new(raw.cast_mut())) else {
-            return Ok(Self::default());
+        // SAFETY: the host's extension lives as long as the call.
+        Ok(found.map_or_else(|_| Self::default(), |raw| unsafe { Self::retained(raw) }))
+    }
+}
+
+impl Cancellation {
+    /// Retains a host's extension; never cancelled if it is null or has another layout.
+    ///
+    /// # Safety
+    /// `raw` is null or an extension that is alive.
+    pub(crate) unsafe fn retained(raw: *const XLA_FFI_Extension) -> Self {
+        let Some(extension) = NonNull::new(raw.cast_mut()) else {
+            return Self::default();
         };
-        // SAFETY: the host's extension lives as long as the call, and begins with its size and version.
+        // SAFETY: an extension starts with its size and version.
         let head = unsafe { extension.read() };
         if head.id.major_version != 0 || head.struct_size < XFFI_Cancellation_Extension::STRUCT_SIZE
         {
-            return Ok(Self::default());
+            return Self::default();
         }
         // SAFETY: it says that it has as many bytes.
         let raw = unsafe { extension.cast::<XFFI_Cancellation_Extension>().read() };
         let (Some(is_cancelled), Some(retain), Some(release)) =
             (raw.is_cancelled, raw.retain, raw.release)
         else {
-            return Ok(Self::default());
+            return Self::default();
         };
         let object = Object {
             object: raw.object,
@@ -134,7 +147,7 @@ impl<'f> Context<'f> for Cancellation {
             retain,
             release,
         };
-        Ok(Self(Some(object.retained())))
+        Self(Some(object.retained()))
     }
 }
 

@@ -90,14 +90,14 @@ pub struct MemoryRegion {
 ///     }
 /// }
 ///
-/// # use xla_ffi::internal::{self, Tensor};
+/// # use xla_ffi::embed::{self, Tensor};
 /// # use xla_ffi_runtime::Revision;
 /// # let here = |_: &_| std::ptr::without_provenance_mut(12);
-/// let call = internal::call::<Direct>("{}")?
+/// let call = embed::call::<Direct>("{}")?
 ///     .collectives(xla_ffi_runtime::Collectives::new(Revision::R10, here)?)
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?);
 /// call.run()?;
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'f> {
@@ -135,20 +135,20 @@ pub struct Window<'f> {
 ///     }
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// # use xla_ffi_runtime::Revision;
 /// // The embedded runtime gives whatever the test wants.
 /// let provided = xla_ffi_runtime::Collectives::new(Revision::R10, |key| {
 ///     assert_eq!(key.groups, [[0, 1]]);
 ///     std::ptr::without_provenance_mut(12)
 /// })?;
-/// let call = internal::call::<Exchange>("{}")?
+/// let call = embed::call::<Exchange>("{}")?
 ///     .collectives(provided.clone())
 ///     .arg(Tensor::from_slice([1], &[1.0_f32])?)
 ///     .ret(Shape::new(DType::F32, [1])?);
 /// assert!(call.run().is_ok());
 /// assert_eq!(provided.requested().len(), 1);
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Collectives<'f> {

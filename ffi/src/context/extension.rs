@@ -28,16 +28,16 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_Api, XLA_FFI_Extension, XLA_FFI_Inv
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi::embed::{self, DType, Shape};
 /// # use xla_ffi_runtime::{Collectives, Revision};
-/// let call = || internal::call::<has_collectives>("{}")?.ret(Shape::new(DType::S32, [])?).run();
+/// let call = || embed::call::<has_collectives>("{}")?.ret(Shape::new(DType::S32, [])?).run();
 /// assert_eq!(call()?.rets[0].to_vec(), Some(vec![-1]));
 ///
 /// let collectives = Collectives::new(Revision::R10, |_| std::ptr::null_mut())?;
-/// let call = internal::call::<has_collectives>("{}")?.collectives(collectives);
+/// let call = embed::call::<has_collectives>("{}")?.collectives(collectives);
 /// let outcome = call.ret(Shape::new(DType::S32, [])?).run()?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![2]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Extension<'f, const ID: i64> {
@@ -92,13 +92,13 @@ context!({const ID: i64} Extension<'f, ID>);
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, Attributes, DType, Shape};
+/// # use xla_ffi::embed::{self, Attributes, DType, Shape};
 /// let options = Attributes::new().with("verbosity", 2_i64);
-/// let call = internal::call::<verbosity>("{}")?
+/// let call = embed::call::<verbosity>("{}")?
 ///     .custom_options(&options)
 ///     .ret(Shape::new(DType::S64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2_i64]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CustomOptions<'f>(Dictionary<'f>);
@@ -140,10 +140,10 @@ context!(CustomOptions<'f>);
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<version>("{}")?.ret(Shape::new(DType::S32, [])?);
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<version>("{}")?.ret(Shape::new(DType::S32, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawCall<'f> {

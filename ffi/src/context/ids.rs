@@ -16,10 +16,10 @@ use xla_ffi_sys::{Feature, Revision};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<run_number>("{}")?.run_id(77).ret(Shape::new(DType::S64, [])?);
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<run_number>("{}")?.run_id(77).ret(Shape::new(DType::S64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![77_i64]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(i64);
@@ -56,12 +56,12 @@ context!(RunId);
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<device>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<device>("{}")?
 ///     .device_ordinal(2048)
 ///     .ret(Shape::new(DType::S32, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2048]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceOrdinal(i32);

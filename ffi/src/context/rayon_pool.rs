@@ -59,12 +59,12 @@ impl ThreadPool<'_> {
     ///     pool.rayon(|| y.par_sort_unstable_by(f32::total_cmp))
     /// }
     ///
-    /// # use xla_ffi::internal::{self, Shape, Tensor};
+    /// # use xla_ffi::embed::{self, Shape, Tensor};
     /// let x = Tensor::from_slice([4], &[3.0_f32, -1.0, 4.0, 1.0])?;
     /// let shape = x.shape().clone();
-    /// let call = internal::call::<sorted>("{}")?.arg(x).ret(shape);
+    /// let call = embed::call::<sorted>("{}")?.arg(x).ret(shape);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![-1.0_f32, 1.0, 3.0, 4.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// In a loop on the host's pool it does not compile:

@@ -70,13 +70,13 @@ pub enum KernelSource<'a> {
 ///     }
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi::embed::{self, DType, Shape};
 /// # use xla_ffi_runtime::Revision;
 /// let mut tape = xla_ffi_runtime::Recorder::new(Revision::R10, 3)?;
-/// let call = internal::call::<Pair>("{}")?.ret(Shape::new(DType::F32, [2])?);
+/// let call = embed::call::<Pair>("{}")?.ret(Shape::new(DType::F32, [2])?);
 /// call.prepare()?.record(&mut tape)?;
 /// assert_eq!(tape.commands()[2].after, [0, 1]);
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command<'f> {
@@ -119,11 +119,11 @@ pub struct Command<'f> {
 ///     }
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// # use xla_ffi_runtime::Revision;
 /// // The embedded runtime keeps what is recorded, with room for two commands here.
 /// let mut tape = xla_ffi_runtime::Recorder::new(Revision::R10, 2)?;
-/// let mut call = internal::call::<Twice>("{}")?
+/// let mut call = embed::call::<Twice>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .ret(Shape::new(DType::F32, [2])?)
 ///     .prepare()?;
@@ -131,7 +131,7 @@ pub struct Command<'f> {
 /// assert_eq!(tape.commands()[1].after, [0]);
 /// call.record(&mut tape)?; // an update of the same commands
 /// assert_eq!((tape.commands().len(), tape.commands()[1].updates), (2, 1));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Recorder<'f> {
@@ -340,13 +340,13 @@ impl<'f> Recorder<'f> {
     ///     }
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// # use xla_ffi::embed::{self, DType, Shape};
     /// # use xla_ffi_runtime::Revision;
     /// let mut tape = xla_ffi_runtime::Recorder::new(Revision::R10, 1)?;
-    /// let call = internal::call::<Captured>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// let call = embed::call::<Captured>("{}")?.ret(Shape::new(DType::F32, [2])?);
     /// call.prepare()?.record(&mut tape)?;
     /// assert!(tape.wants_stream_capture());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors

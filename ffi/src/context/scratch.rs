@@ -34,11 +34,11 @@ const GIVEN: usize = 256;
 ///     unsafe { scratch.free(too_much, 64) }
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// # use xla_ffi_runtime::CpuDevice;
 /// let call = |device| {
 ///     let x = Tensor::from_slice([2], &[2.0_f32, 1.0])?;
-///     let call = internal::call::<sort>("{}")?.arg(x).ret(Shape::new(DType::F32, [2])?);
+///     let call = embed::call::<sort>("{}")?.arg(x).ret(Shape::new(DType::F32, [2])?);
 ///     match device {
 ///         Some(device) => call.on_device(device).run(),
 ///         None => call.run(),
@@ -47,7 +47,7 @@ const GIVEN: usize = 256;
 /// let device = CpuDevice::new()?;
 /// assert!(call(Some(&device)).is_ok());
 /// assert!(call(None).is_err()); // no allocator there
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Scratch<'f> {
@@ -117,7 +117,7 @@ impl<'f> Scratch<'f> {
     ///     assert!(!pages.is_empty());
     ///     Ok(())
     /// }
-    /// # assert!(xla_ffi::internal::call::<pages>("{}").is_ok());
+    /// # assert!(xla_ffi::embed::call::<pages>("{}").is_ok());
     /// ```
     ///
     /// # Errors
@@ -192,14 +192,14 @@ impl Drop for Scratch<'_> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// # use xla_ffi_runtime::CpuDevice;
-/// let call = internal::call::<sum>("{}")?
+/// let call = embed::call::<sum>("{}")?
 ///     .on_device(&CpuDevice::new()?)
 ///     .arg(Tensor::from_slice([2000], &[1.0_f32; 2000])?)
 ///     .ret(Shape::new(DType::F32, [])?);
 /// assert!(call.run().is_ok());
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct ScratchBuffer<'s, T> {
     data: *mut T,

@@ -130,13 +130,13 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
 ///     }
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi::embed::{self, DType, Shape};
 /// # use xla_ffi_runtime::Stages;
-/// let call = || internal::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
+/// let call = || embed::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
 /// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![76_i64]));
 /// let error = call()?.stages(Stages::Cpu).run().unwrap_err();
 /// assert!(error.message().contains("the initialize stage did not run"));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct State<'f, T, S = Instantiate>(&'f T, PhantomData<S>);

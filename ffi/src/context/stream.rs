@@ -28,12 +28,12 @@ use xla_ffi_sys::{Feature, Revision};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi::embed::{self, DType, Shape};
 /// # use xla_ffi_runtime::CpuDevice;
-/// let call = || internal::call::<launch>("{}").map(|call| call.ret(Shape::new(DType::F32, [1]).unwrap()));
+/// let call = || embed::call::<launch>("{}").map(|call| call.ret(Shape::new(DType::F32, [1]).unwrap()));
 /// assert!(call()?.on_device(&CpuDevice::new()?).run().is_ok());
 /// assert!(call()?.run().is_err());
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'f> {

@@ -28,13 +28,13 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// let x: Vec<f32> = (0..5000).map(|i| i as f32).collect();
-/// let call = internal::call::<squares>("{}")?
+/// let call = embed::call::<squares>("{}")?
 ///     .arg(Tensor::from_slice([5000], &x)?)
 ///     .ret(Shape::new(DType::F32, [5000])?);
 /// assert_eq!(call.run()?.rets[0].to_vec::<f32>().unwrap()[4000], 16.0e6);
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadPool<'f> {
@@ -56,10 +56,10 @@ impl ThreadPool<'_> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<threads>("{}")?.ret(Shape::new(DType::U64, [])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<threads>("{}")?.ret(Shape::new(DType::U64, [])?);
     /// assert!(call.run()?.rets[0].to_vec::<u64>().unwrap()[0] >= 1);
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[must_use]
     pub fn num_threads(&self) -> usize {
@@ -96,10 +96,10 @@ impl ThreadPool<'_> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<elsewhere>("{}")?.ret(Shape::new(DType::S64, [])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<elsewhere>("{}")?.ret(Shape::new(DType::S64, [])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![42_i64]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -135,12 +135,12 @@ impl ThreadPool<'_> {
     ///     y.copy_from(&[each.into_inner(), ranges.into_inner()])
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<sum>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<sum>("{}")?
     ///     .arg(Tensor::from_slice([1000], &[2_u64; 1000])?)
     ///     .ret(Shape::new(DType::U64, [2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2000_u64, 2000]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Panics

@@ -24,19 +24,19 @@ use xla_ffi_sys::{Feature, Revision};
 ///     y.write_iter(x.iter().map(|x| x * store.scale))
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Runtime, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Runtime, Shape, Tensor};
 /// // The program that embeds the host.
 /// let runtime = Runtime::default();
-/// let data = internal::UserData::new(&runtime).with(Store { scale: 3.0 })?;
-/// let handler = runtime.handler("scaled", internal::bundle::<scaled>())?;
+/// let data = embed::UserData::new(&runtime).with(Store { scale: 3.0 })?;
+/// let handler = runtime.handler("scaled", embed::bundle::<scaled>())?;
 /// let call = handler
-///     .instantiate(&internal::Attributes::new())?
+///     .instantiate(&embed::Attributes::new())?
 ///     .call()
 ///     .user_data(data)
 ///     .arg(Tensor::from_slice([1], &[2.0_f32])?)
 ///     .ret(Shape::new(DType::F32, [1])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6.0_f32]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct UserData<'f, T>(&'f T);

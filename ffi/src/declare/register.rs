@@ -81,7 +81,7 @@ pub unsafe fn register(
         failed.len()
     );
     for (name, error) in &failed {
-        text.push_str(&format!("\n  {name}: {error}"));
+        text.push_str(&format!("\n  {name}: {error:#}"));
     }
     host.make_error(first.code(), &text)
 }

@@ -35,8 +35,8 @@
 //!     Ok(())
 //! }
 //!
-//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
-//! let error = internal::call::<product>("{}")?
+//! # use xla_ffi::embed::{self, DType, Shape, Tensor};
+//! let error = embed::call::<product>("{}")?
 //!     .arg(Tensor::from_slice([1, 2], &[1.0_f32, 2.0])?)
 //!     .arg(Tensor::from_slice([3, 1], &[1.0_f32, 2.0, 3.0])?)
 //!     .ret(Shape::new(DType::F32, [1, 1])?)
@@ -45,7 +45,7 @@
 //! assert!(error.message().contains(
 //!     "argument `b`: expected shape [k, m] with k = 2 from argument `a`, got F32[3,1]"
 //! ));
-//! # Ok::<(), internal::Error>(())
+//! # Ok::<(), xla_ffi::Error>(())
 //! ```
 //!
 //! Sizes from an attribute, and computed:
@@ -59,9 +59,9 @@
 //!     Ok(())
 //! }
 //!
-//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! # use xla_ffi::embed::{self, DType, Shape, Tensor};
 //! let call = |dims: [i64; 2]| {
-//!     internal::call::<pairs>("{width = 3 : i32}")?
+//!     embed::call::<pairs>("{width = 3 : i32}")?
 //!         .arg(Tensor::from_slice([4], &[1.0_f32, 2.0, 3.0, 4.0])?)
 //!         .ret(Shape::new(DType::F32, dims)?)
 //!         .run()
@@ -72,7 +72,7 @@
 //!     "result `y`: expected shape [n/2, width] with n = 4 from argument `x`, n/2 = 2, width = 3 from \
 //!      attribute `width`, got F32[4,3]"
 //! ));
-//! # Ok::<(), internal::Error>(())
+//! # Ok::<(), xla_ffi::Error>(())
 //! ```
 
 use crate::declare::contract::{Given, NotGiven};

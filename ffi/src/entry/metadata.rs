@@ -103,7 +103,6 @@ pub(crate) unsafe fn refuse_registration(
         crate::error::panics::tell(format_args!("{name}: {}", error.message()));
         return None;
     }
-    let error = crate::entry::outcome::plain(&error);
     // SAFETY: the caller's promise.
     let host = unsafe { Host::new(api) };
     Some(host.make_error(error.code(), error.message()))

@@ -28,7 +28,7 @@ impl<E: Failure> Outcome for Result<(), E> {
     fn flow(self) -> Flow {
         match self {
             Ok(()) => Flow::Done,
-            Err(error) => error.flow(),
+            Err(error) => Flow::Failed(error.error()),
         }
     }
 }
@@ -64,12 +64,6 @@ impl<E: Failure> LateOutcome for Result<(), E> {
 pub trait Failure: Sized {
     /// The error that any host understands.
     fn error(self) -> Error;
-
-    /// How the call went.
-    #[inline(always)]
-    fn flow(self) -> Flow {
-        Flow::Failed(self.error())
-    }
 }
 
 impl<E: Into<Error>> Failure for E {
@@ -147,44 +141,11 @@ pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcom
     outcome.flow(frame, STAGE)
 }
 
-/// The error without its chain of causes.
-#[cfg(feature = "internal")]
-pub(crate) fn plain(error: &xla_ffi_runtime::Error) -> Error {
-    use crate::error::ErrorCode;
-    let code = ErrorCode::from_raw(error.code().raw());
-    let code = code.unwrap_or(ErrorCode::Unknown);
-    Error::new(code, error.message().to_owned())
-}
-
 /// The runtime's side of the call; an error if the host is not the runtime of this image.
 #[cfg(feature = "internal")]
 pub(crate) fn invocation<'f>(
     frame: &Frame<'f>,
-) -> Result<xla_ffi_runtime::internal::Invocation<'f>, xla_ffi_runtime::Error> {
+) -> Result<xla_ffi_runtime::internal::Invocation<'f>> {
     // SAFETY: the frame of the current call.
     unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }
-}
-
-/// The host's error object: the runtime's own where the host is that runtime, for no other host can
-/// read or free it.
-#[cold]
-#[cfg(feature = "internal")]
-pub(crate) fn make_error(
-    frame: &Frame<'_>,
-    error: xla_ffi_runtime::Error,
-) -> *mut xla_ffi_sys::XLA_FFI_Error {
-    if invocation(frame).is_ok() {
-        return xla_ffi_runtime::internal::raise(error);
-    }
-    let plain = plain(&error);
-    destroy(error);
-    frame.host().make_error(plain.code(), plain.message())
-}
-
-/// Destroys an error, whose cause is the user's: its destructor may panic.
-#[cfg(feature = "internal")]
-pub(crate) fn destroy(error: xla_ffi_runtime::Error) {
-    if let Err(panic) = crate::error::panics::destroy(error) {
-        crate::error::panics::discard(panic);
-    }
 }

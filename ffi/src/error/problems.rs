@@ -40,13 +40,13 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal;
-/// let error = internal::call::<needs>("{}")?.run().unwrap_err();
+/// # use xla_ffi::embed;
+/// let error = embed::call::<needs>("{}")?.run().unwrap_err();
 /// assert_eq!(
 ///     error.message(),
 ///     "needs (execute): 2 problems\n  host: the host is older than 0.6\n  a problem of another kind"
 /// );
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Problems<'a> {

@@ -1,87 +1,20 @@
-//! Element types of buffers and arrays, and exact conversions between numbers.
+//! Element types of buffers and arrays that Rust does not have.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
-
-/// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the
-/// 16-bit floats of `half` and the complex numbers of `num_complex` with the features of those names.
-///
-/// ```
-/// use xla_ffi::{DataType, Element, Pred};
-///
-/// assert_eq!(f32::DTYPE, DataType::F32);
-/// assert_eq!(Pred::DTYPE, DataType::PRED);
-/// assert_eq!(half::bf16::DTYPE, DataType::BF16);
-/// assert_eq!(num_complex::Complex::<f32>::DTYPE, DataType::C64);
-///
-/// /// A number of your own, with the layout of one that XLA has.
-/// #[derive(Clone, Copy, Debug)]
-/// #[repr(transparent)]
-/// struct Metres(f64);
-///
-/// // SAFETY: an f64, and every bit pattern of one is a value.
-/// unsafe impl Element for Metres {
-///     const DTYPE: DataType = DataType::F64;
-/// }
-/// ```
-///
-/// # Safety
-/// Every bit pattern of `size_of::<Self>()` bytes is a valid value, and `DTYPE` names the element
-/// type with exactly this size and meaning.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an element type of XLA",
-    note = "booleans are `Pred`; `usize` and `isize` have no fixed size: write `u64` or `i64`; \
-            16-bit floats need the feature `half`, complex numbers the feature `complex`"
-)]
-pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
-    /// The element type in the ABI.
-    const DTYPE: XLA_FFI_DataType;
-
-    /// For attributes that may be narrowed: the same number as this type has it.
-    #[doc(hidden)]
-    fn narrowed(_: Wide) -> Option<Self> {
-        None
-    }
-}
+pub use xla_ffi_sys::{Element, Wide};
 
 macro_rules! elements {
-    ($($ty:ty => $dtype:ident $(with $narrowed:item)?;)*) => {
+    ($($ty:ident => $dtype:ident;)*) => {
         $(
-            // SAFETY: a plain number (or bytes) of the named type; all bit patterns are values.
+            // SAFETY: one byte of the named type; all bit patterns are values.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
-                $($narrowed)?
             }
         )*
     };
-}
-
-macro_rules! numbers {
-    ($($ty:ty => $dtype:ident;)*) => {
-        elements! {
-            $($ty => $dtype with fn narrowed(wide: Wide) -> Option<Self> {
-                match wide {
-                    Wide::Int(value) => Narrow::from_int(value),
-                    Wide::Float(value) => Narrow::from_float(value),
-                }
-            };)*
-        }
-    };
-}
-
-numbers! {
-    i8 => S8;
-    i16 => S16;
-    i32 => S32;
-    i64 => S64;
-    u8 => U8;
-    u16 => U16;
-    u32 => U32;
-    u64 => U64;
-    f32 => F32;
-    f64 => F64;
 }
 
 elements! {
@@ -94,18 +27,6 @@ elements! {
     F8E5M2FNUZ => F8E5M2FNUZ;
     F8E4M3FNUZ => F8E4M3FNUZ;
     F8E8M0FNU => F8E8M0FNU;
-}
-
-#[cfg(feature = "half")]
-elements! {
-    half::f16 => F16;
-    half::bf16 => BF16;
-}
-
-#[cfg(feature = "complex")]
-elements! {
-    num_complex::Complex<f32> => C64;
-    num_complex::Complex<f64> => C128;
 }
 
 /// A boolean as XLA stores it: one byte, 0 or 1. Foreign bytes may hold anything, so it is not a
@@ -164,14 +85,14 @@ macro_rules! eight_bit_floats {
             ///     Ok(())
             /// }
             ///
-            /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+            /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
             #[doc = concat!("let shape = Shape::new(DType::", stringify!($name), ", [2])?;")]
-            /// let call = internal::call::<high>("{}")?
+            /// let call = embed::call::<high>("{}")?
             ///     .arg(Tensor::from_bytes(shape, &[0x40, 0xc0])?)
             ///     .ret(Shape::new(DType::U64, [])?);
             /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_u64]));
             #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(0x40).to_bits(), 0x40);")]
-            /// # Ok::<(), internal::Error>(())
+            /// # Ok::<(), xla_ffi::Error>(())
             /// ```
             #[repr(transparent)]
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -327,33 +248,6 @@ pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
     }
 }
 
-/// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.
-///
-/// ```
-/// use xla_ffi::{DataType, element::bit_width};
-///
-/// assert_eq!(bit_width(DataType::F32), Some(32));
-/// assert_eq!(bit_width(DataType::S4), Some(4)); // packed, two to a byte
-/// assert_eq!(bit_width(DataType(99)), None);
-/// ```
-#[must_use]
-pub const fn bit_width(dtype: XLA_FFI_DataType) -> Option<usize> {
-    dtype.bits()
-}
-
-/// Bytes of `len` elements, sub-byte types packed; `None` for types whose size is not known, and for
-/// more bytes than can be addressed. r3 and r4 send packed types as dtype 0, so that guessing a byte
-/// an element would reach past the end.
-pub fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
-    let bits = bit_width(dtype)?;
-    let bytes = if bits < 8 {
-        len.checked_mul(bits)?.div_ceil(8)
-    } else {
-        len.checked_mul(bits / 8)?
-    };
-    (bytes <= isize::MAX as usize).then_some(bytes)
-}
-
 /// In place of a rank: any rank.
 ///
 /// ```
@@ -369,12 +263,12 @@ pub fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
 ///     y.fill(mean(x.typed::<f32, ANY_RANK>()?));
 ///     Ok(())
 /// }
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<average>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<average>("{}")?
 ///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
 ///     .ret(Shape::new(DType::F32, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.5_f32]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub const ANY_RANK: usize = usize::MAX;
 
@@ -388,70 +282,3 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
     assert!(rank <= u32::MAX as usize, "no array has so many dimensions");
     Some(rank)
 }
-
-/// Conversion from a number of another type, exact or refused; floats are rounded to nearest.
-pub(crate) trait Narrow: Sized {
-    fn from_int(value: i128) -> Option<Self>;
-    fn from_float(value: f64) -> Option<Self>;
-}
-
-macro_rules! narrow_int {
-    ($($ty:ty)*) => {
-        $(impl Narrow for $ty {
-            fn from_int(value: i128) -> Option<Self> {
-                value.try_into().ok()
-            }
-
-            fn from_float(_: f64) -> Option<Self> {
-                None
-            }
-        })*
-    };
-}
-
-narrow_int!(i8 i16 i32 i64 u8 u16 u32 u64);
-
-impl Narrow for f64 {
-    fn from_int(value: i128) -> Option<Self> {
-        let float = value as Self;
-        (float as i128 == value).then_some(float)
-    }
-
-    fn from_float(value: f64) -> Option<Self> {
-        Some(value)
-    }
-}
-
-impl Narrow for f32 {
-    fn from_int(value: i128) -> Option<Self> {
-        let float = value as Self;
-        (float as i128 == value).then_some(float)
-    }
-
-    fn from_float(value: f64) -> Option<Self> {
-        let float = value as Self;
-        (float.is_finite() || !value.is_finite()).then_some(float)
-    }
-}
-
-/// An integer of any width, or a float, widened.
-#[derive(Clone, Copy, Debug)]
-pub enum Wide {
-    /// An integer.
-    Int(i128),
-    /// A float.
-    Float(f64),
-}
-
-macro_rules! wide {
-    ($kind:ident $($ty:ty)*) => {
-        $(impl From<$ty> for Wide {
-            fn from(value: $ty) -> Self {
-                Self::$kind(value.into())
-            }
-        })*
-    };
-}
-
-wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
-wide!(Float f32 f64);

@@ -27,14 +27,14 @@ use xla_ffi_sys::*;
 ///     y.copy_from(&[major, minor])
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Runtime, Shape};
+/// # use xla_ffi::embed::{self, DType, Runtime, Shape};
 /// for (revision, minor) in [(Revision::R2, 1), (Revision::R10, 5)] {
-///     let handler = Runtime::new(revision).handler("about", internal::bundle::<about>())?;
-///     let call = handler.instantiate(&internal::Attributes::new())?.call();
+///     let handler = Runtime::new(revision).handler("about", embed::bundle::<about>())?;
+///     let call = handler.instantiate(&embed::Attributes::new())?.call();
 ///     let outcome = call.ret(Shape::new(DType::S32, [2])?).run()?;
 ///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![0, minor]));
 /// }
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// Invariant: the pointer is null (in the metadata call of version 0.1 hosts) or names a function

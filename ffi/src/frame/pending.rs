@@ -28,9 +28,6 @@ pub enum Flow {
     Mismatch,
     /// It failed.
     Failed(Error),
-    /// It failed, and this is the embedded runtime's own error for it.
-    #[cfg(feature = "internal")]
-    Status(Box<xla_ffi_runtime::Error>),
 }
 
 struct Call {

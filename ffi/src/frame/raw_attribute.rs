@@ -263,8 +263,7 @@ impl RawScalar<'_> {
 impl RawScalar<'_> {
     /// The bytes of the value, in memory that is wide enough and aligned for every type.
     pub(crate) fn bits(self) -> u128 {
-        let size =
-            crate::frame::element::bit_width(self.scalar.dtype).map_or(0, |bits| bits.div_ceil(8));
+        let size = self.scalar.dtype.bits().map_or(0, |bits| bits.div_ceil(8));
         let mut bits = 0u128;
         // SAFETY: the value has `size` bytes, by its type, and so has a u128.
         unsafe {
@@ -321,7 +320,7 @@ impl<'f> RawArray<'f> {
 
     /// The bytes of the elements, of any type. An array at null is not an empty one.
     pub(crate) fn bytes(self) -> Option<&'f [u8]> {
-        let bytes = crate::frame::element::byte_size(self.array.dtype, self.array.size)?;
+        let bytes = self.array.dtype.bytes_for(self.array.size)?;
         if bytes == 0 {
             return Some(&[]);
         }

@@ -1,7 +1,7 @@
 //! A buffer of the call frame, read safely: the one home of raw access to it. The invariants are
 //! those of the frame.
 
-use crate::frame::element::{Element, byte_size};
+use crate::frame::element::Element;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
 /// A buffer of the frame whose `struct_size` has been checked.
@@ -104,7 +104,7 @@ impl<'f> RawBuffer<'f> {
     /// The address and the number of bytes of a buffer that has any.
     pub(crate) fn place(self) -> Option<(usize, usize)> {
         let (_, len) = self.shape()?;
-        let bytes = byte_size(self.dtype(), len)?;
+        let bytes = self.dtype().bytes_for(len)?;
         (bytes > 0 && !self.data().is_null()).then(|| (self.data().addr(), bytes))
     }
 

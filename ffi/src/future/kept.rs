@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::frame::element::{Element, bit_width, byte_size};
+use crate::frame::element::Element;
 use crate::frame::raw_buffer::{RawBuffer, Typed};
 use crate::future::split::Divide;
 use crate::future::{Detach, Kept};
@@ -165,12 +165,12 @@ detach! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<exponential>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<exponential>("{}")?
     ///     .arg(Tensor::from_slice([1], &[0.0_f32])?)
     ///     .ret(Shape::new(DType::F32, [1])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f32]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     KeptBuffer of Buffer
 }
@@ -199,10 +199,10 @@ detach! {
     ///     }
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<ask>("{}")?.ret(Shape::new(DType::S64, [])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<ask>("{}")?.ret(Shape::new(DType::S64, [])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![42_i64]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     KeptOut of Out
 }
@@ -224,12 +224,12 @@ detach! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, Tensor};
-    /// let call = internal::call::<next>("{}")?
+    /// # use xla_ffi::embed::{self, Tensor};
+    /// let call = embed::call::<next>("{}")?
     ///     .arg(Tensor::from_slice([2], &[1, 2])?)
     ///     .ret_alias(0);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2, 3]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     KeptInOut of InOut
 }
@@ -290,7 +290,7 @@ impl AnyParts {
         let (dims, len) = raw.shape().unwrap_or_default();
         let row = dims.first().and_then(|rows| len.checked_div(*rows));
         let start = rows.start * row.unwrap_or(0);
-        let packed = bit_width(raw.dtype()).filter(|bits| (1..8).contains(bits));
+        let packed = raw.dtype().bits().filter(|bits| (1..8).contains(bits));
         // No rows begin anywhere.
         let packed = packed.filter(|_| !rows.is_empty());
         if packed.is_some_and(|bits| start % (8 / bits) != 0) {
@@ -305,7 +305,7 @@ impl AnyParts {
             *first = rows.len() as i64;
         }
         // Within the elements, or where they end.
-        let before = byte_size(raw.dtype(), start).unwrap_or(0);
+        let before = raw.dtype().bytes_for(start).unwrap_or(0);
         let data = raw.data().wrapping_byte_add(before);
         Ok(Self::with(raw, data, dims))
     }
@@ -367,12 +367,12 @@ detach_any! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<slow_copy>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<slow_copy>("{}")?
     ///     .arg(Tensor::from_slice([2], &[1_i16, 2])?)
     ///     .ret(Shape::new(DType::S16, [2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i16, 2]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     KeptAnyBuffer of AnyBuffer
 }
@@ -396,10 +396,10 @@ detach_any! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<zeros>("{}")?.ret(Shape::new(DType::S16, [3, 2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<zeros>("{}")?.ret(Shape::new(DType::S16, [3, 2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_i16; 6]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     KeptAnyOut of AnyOut
 }

@@ -35,12 +35,12 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<total>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<total>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .ret(Shape::new(DType::F32, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3.0_f32]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// # Safety

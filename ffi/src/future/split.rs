@@ -158,10 +158,10 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<iota>("{}")?.ret(Shape::new(DType::U64, [5])?);
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<iota>("{}")?.ret(Shape::new(DType::U64, [5])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 2, 3, 4]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Part<K: Kept = (), S: Send + 'static = ()> {
     // Declared, and so dropped, before the count-down.
@@ -252,12 +252,12 @@ impl<K: Divide> Promise<K> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<row_sums>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<row_sums>("{}")?
     ///     .arg(Tensor::from_slice([3, 2], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?)
     ///     .ret(Shape::new(DType::F32, [3])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3.0_f32, 7.0, 11.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -344,12 +344,12 @@ impl<K: Divide> Promise<K> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<total>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<total>("{}")?
     ///     .arg(Tensor::from_slice([5], &[1.0, 2.0, 3.0, 4.0, 5.0])?)
     ///     .ret(Shape::new(DType::F64, [])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![15.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors

@@ -39,13 +39,13 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     ///     y.write_iter(product)
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<product>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<product>("{}")?
     ///     .arg(Tensor::from_slice([1, 2], &[1.0, 2.0])?)
     ///     .arg(Tensor::from_slice([2, 1], &[3.0, 4.0])?)
     ///     .ret(Shape::new(DType::F64, [1, 1])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![11.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -76,12 +76,12 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<sum_first>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<sum_first>("{}")?
     ///     .arg(Tensor::from_slice([2, 2], &[1.0, 2.0, 3.0, 4.0])?)
     ///     .ret(Shape::new(DType::F64, [2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![4.0, 6.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -108,12 +108,12 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<transpose>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<transpose>("{}")?
     ///     .arg(Tensor::from_slice([1, 2], &[1.0_f32, 2.0])?)
     ///     .ret(Shape::new(DType::F32, [2, 1])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f32, 2.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -143,10 +143,10 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<indices>("{}")?.ret(Shape::new(DType::U64, [2, 2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<indices>("{}")?.ret(Shape::new(DType::U64, [2, 2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 1, 2]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -171,14 +171,14 @@ impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, Tensor};
-    /// let call = internal::call::<clear>("{}")?
+    /// # use xla_ffi::embed::{self, Tensor};
+    /// let call = embed::call::<clear>("{}")?
     ///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
     ///     .arg(Tensor::from_slice([1], &[5.0_f32])?)
     ///     .ret_alias(0)
     ///     .ret_alias(1);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0.0_f32, 2.0, 3.0, 0.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors

@@ -33,12 +33,12 @@ use crate::param::{Kind, Param};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<trace>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<trace>("{}")?
 ///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
 ///     .ret(Shape::new(DType::F32, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5.0_f32]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
     // Invariant: initialised, and not written while this lives.
@@ -94,12 +94,12 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     ///     y.write_iter(x.rows().map(|row| row.iter().copied().max().unwrap_or(i32::MIN)))
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<largest>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<largest>("{}")?
     ///     .arg(Tensor::from_slice([2, 3], &[1, 5, 2, 9, 0, 3])?)
     ///     .ret(Shape::new(DType::S32, [2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5, 9]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[inline]
     pub fn rows(&self) -> Rows<'f, T> {

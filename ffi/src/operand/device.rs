@@ -166,7 +166,7 @@ macro_rules! any_device {
             /// type is not known to this SDK.
             #[must_use]
             pub fn byte_size(&self) -> Option<usize> {
-                crate::frame::element::byte_size(self.dtype(), self.place.len)
+                self.dtype().bytes_for(self.place.len)
             }
 
             /// The address in device memory; may be null where there are no elements.
@@ -250,13 +250,13 @@ device! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<double>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<double>("{}")?
     ///     .on_device(&CpuDevice::new()?)
     ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
     ///     .ret(Shape::new(DType::F32, [2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// An argument and a result may be the same memory here, when the caller said so
@@ -281,14 +281,14 @@ any_device! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
     /// let on = |ret| {
     ///     let x = Tensor::from_slice([2], &[1_i32, 2])?;
-    ///     internal::call::<copy>("{}")?.arg(x).ret(ret).run()
+    ///     embed::call::<copy>("{}")?.arg(x).ret(ret).run()
     /// };
     /// assert!(on(Shape::new(DType::S32, [2])?).is_ok());
     /// assert!(on(Shape::new(DType::F32, [2])?).is_err());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     AnyDeviceBuffer Arg arg arg read as_device_ptr
 }
@@ -310,10 +310,10 @@ device! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<fill>("{value = 1.0}")?.ret(Shape::new(DType::F32, [2, 3])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<fill>("{value = 1.0}")?.ret(Shape::new(DType::F32, [2, 3])?);
     /// assert!(call.run().is_ok());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     DeviceOut Ret ret ret write as_device_mut_ptr
 }
@@ -335,10 +335,10 @@ any_device! {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<clear>("{}")?.ret(Shape::new(DType::F64, [2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<clear>("{}")?.ret(Shape::new(DType::F64, [2])?);
     /// assert!(call.run().is_ok());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     AnyDeviceOut Ret ret ret write as_device_mut_ptr
 }

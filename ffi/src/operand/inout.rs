@@ -38,20 +38,20 @@ use crate::param::{Kind, Param};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = || Ok::<_, internal::Error>(internal::call::<increment>("{}")?.arg(Tensor::from_slice([2], &[1, 2])?));
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = || Ok::<_, xla_ffi::Error>(embed::call::<increment>("{}")?.arg(Tensor::from_slice([2], &[1, 2])?));
 /// let outcome = call()?.ret_alias(0).run()?; // result 0 lies where argument 0 does
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![2, 3]));
 ///
 /// let error = call()?.ret(Shape::new(DType::S32, [2])?).run().unwrap_err();
 /// assert!(error.message().contains("input_output_aliases={0: 0}"));
 ///
-/// let outcome = internal::call::<from_first>("{}")?
+/// let outcome = embed::call::<from_first>("{}")?
 ///     .arg(Tensor::from_slice([2, 2], &[1, 2, 3, 5])?)
 ///     .ret_alias(0)
 ///     .run()?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0, 1, 0, 2]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
     // Invariant: initialised, and nothing else reaches the elements.

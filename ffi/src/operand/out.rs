@@ -49,22 +49,22 @@ use crate::param::{Kind, Param};
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<double>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<double>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .ret(Shape::new(DType::F32, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
 ///
-/// let call = internal::call::<means>("{}")?
+/// let call = embed::call::<means>("{}")?
 ///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 5.0])?)
 ///     .ret(Shape::new(DType::F32, [2, 2])?)
 ///     .ret(Shape::new(DType::F32, [2])?)
 ///     .ret(Shape::new(DType::F32, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.5_f32, 1.5, 4.0, 4.0]));
 ///
-/// let call = internal::call::<count>("{}")?.ret(Shape::new(DType::U64, [3, 1])?);
+/// let call = embed::call::<count>("{}")?.ret(Shape::new(DType::U64, [3, 1])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 2]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
     // Invariant: nothing else reaches the elements.
@@ -154,13 +154,13 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<first>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<first>("{}")?
     ///     .arg(Tensor::from_slice([2], &[0, 0])?)
     ///     .ret(Shape::new(DType::S32, [])?)
     ///     .ret(Shape::new(DType::U8, [])?);
     /// assert_eq!(call.run()?.rets[1].to_vec(), Some(vec![0_u8]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[inline]
     pub fn leave_unwritten(self) {
@@ -243,12 +243,12 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-    /// let call = internal::call::<compact>("{}")?
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+    /// let call = embed::call::<compact>("{}")?
     ///     .arg(Tensor::from_slice([3], &[0, 5, 0])?)
     ///     .ret(Shape::new(DType::S32, [3])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5, 0, 0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     pub fn writer(&mut self) -> Writer<'_, T> {
         Writer::new(self.as_uninit())
@@ -268,10 +268,10 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<ones>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<ones>("{}")?.ret(Shape::new(DType::F32, [2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f32, 1.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Safety
@@ -334,10 +334,10 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape};
-/// let call = internal::call::<fibonacci>("{}")?.ret(Shape::new(DType::U64, [6])?);
+/// # use xla_ffi::embed::{self, DType, Shape};
+/// let call = embed::call::<fibonacci>("{}")?.ret(Shape::new(DType::U64, [6])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 1, 2, 3, 5]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Writer<'a, T> {

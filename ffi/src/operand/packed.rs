@@ -116,12 +116,12 @@ const fn mask(bits: usize) -> u8 {
 ///     y.write_iter(x.iter())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// // 1, -1, 7: the first in the low bits of the first byte.
 /// let packed = Tensor::from_bytes(Shape::new(DType::S4, [3])?, &[0xf1, 0x07])?;
-/// let call = internal::call::<widen>("{}")?.arg(packed).ret(Shape::new(DType::S8, [3])?);
+/// let call = embed::call::<widen>("{}")?.arg(packed).ret(Shape::new(DType::S8, [3])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i8, -1, 7]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Packed<'f, P, const RANK: usize = ANY_RANK> {
@@ -208,11 +208,11 @@ impl<'f> AnyBuffer<'f> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
     /// let packed = Tensor::from_bytes(Shape::new(DType::S4, [2])?, &[0x52])?;
-    /// let call = internal::call::<sum>("{}")?.arg(packed).ret(Shape::new(DType::S64, [])?);
+    /// let call = embed::call::<sum>("{}")?.arg(packed).ret(Shape::new(DType::S64, [])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![7_i64]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -236,10 +236,10 @@ impl<'f> AnyOut<'f> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<count>("{}")?.ret(Shape::new(DType::U4, [4])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<count>("{}")?.ret(Shape::new(DType::U4, [4])?);
     /// assert_eq!(call.run()?.rets[0].bytes(), [0x10, 0x32]);
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
     /// # Errors
@@ -293,12 +293,12 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, 
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<low_bits>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<low_bits>("{}")?
 ///     .arg(Tensor::from_slice([3], &[0x11_u8, 0x22, 0x33])?)
 ///     .ret(Shape::new(DType::U4, [3])?);
 /// assert_eq!(call.run()?.rets[0].bytes(), [0x21, 0x03]);
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct PackedOut<'f, P, const RANK: usize = ANY_RANK> {
@@ -352,10 +352,10 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::U4, [2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<untouched>("{}")?.ret(Shape::new(DType::U4, [2])?);
     /// assert!(call.run().is_ok());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[inline]
     pub fn leave_unwritten(self) {

@@ -113,15 +113,15 @@ rows! {
     ///     y.write_iter(pairs.map(|(row, other)| row.iter().zip(other).map(|(a, b)| a * b).sum()))
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// # use xla_ffi::embed::{self, DType, Shape, Tensor};
     /// let on = |dims: [i64; 2], x: &[f32]| {
-    ///     let call = internal::call::<palindromic>("{}")?.arg(Tensor::from_slice(dims, x)?);
+    ///     let call = embed::call::<palindromic>("{}")?.arg(Tensor::from_slice(dims, x)?);
     ///     call.ret(Shape::new(DType::F32, [2])?).run()
     /// };
     /// assert_eq!(on([2, 2], &[1.0, 2.0, 3.0, 4.0])?.rets[0].to_vec(), Some(vec![11.0_f32, 11.0]));
     /// // Rows without elements are rows.
     /// assert_eq!(on([2, 0], &[])?.rets[0].to_vec(), Some(vec![0.0_f32, 0.0]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     Rows of ChunksExact: &'a [T], chunks_exact
 }
@@ -155,10 +155,10 @@ rows! {
     ///     count(y.rows_uninit());
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<numbered>("{}")?.ret(Shape::new(DType::S32, [2, 2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<numbered>("{}")?.ret(Shape::new(DType::S32, [2, 2])?);
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0, 0, 1, 1]));
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     RowsMut of ChunksExactMut: &'a mut [T], chunks_exact_mut
 }

@@ -19,10 +19,10 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, Shape, Tensor};
-/// let call = internal::call::<after>("{}")?.arg(Tensor::zeros(Shape::token())?).ret(Shape::token());
+/// # use xla_ffi::embed::{self, Shape, Tensor};
+/// let call = embed::call::<after>("{}")?.arg(Tensor::zeros(Shape::token())?).ret(Shape::token());
 /// assert!(call.run().is_ok());
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'f>(PhantomData<&'f ()>);
@@ -41,13 +41,13 @@ pub struct Token<'f>(PhantomData<&'f ()>);
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, Shape, Tensor};
-/// let call = internal::call::<log>("{}")?
+/// # use xla_ffi::embed::{self, Shape, Tensor};
+/// let call = embed::call::<log>("{}")?
 ///     .arg(Tensor::from_slice([1], &[1.0_f32])?)
 ///     .ret(Shape::token());
 /// call.run()?;
 /// assert_eq!(CALLS.load(Ordering::Relaxed), 1);
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct TokenOut<'f>(PhantomData<&'f ()>);

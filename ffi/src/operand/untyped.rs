@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::frame::element::{DataTypes, Element, byte_size, rank};
+use crate::frame::element::{DataTypes, Element, rank};
 use crate::frame::raw_buffer::{RawBuffer, uninit};
 #[cfg(debug_assertions)]
 use crate::frame::result_ledger::touched;
@@ -26,7 +26,7 @@ macro_rules! untyped {
             #[inline(always)]
             pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
                 let (dims, len) = raw.shape()?;
-                let bytes = byte_size(raw.dtype(), len)?;
+                let bytes = raw.dtype().bytes_for(len)?;
                 (bytes == 0 || !raw.data().is_null()).then_some(Self {
                     raw,
                     dims,
@@ -80,13 +80,13 @@ macro_rules! untyped {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let on = |x| internal::call::<weigh>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let on = |x| embed::call::<weigh>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
 /// let floats = on(Tensor::from_slice([2], &[0.5_f32, 1.0])?)?;
 /// assert_eq!(floats.rets[0].to_vec(), Some(vec![1.5]));
 /// let numbers = on(Tensor::from_slice([2, 1], &[256_i32, 0])?)?;
 /// assert_eq!(numbers.rets[0].to_vec(), Some(vec![1.0]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct AnyBuffer<'f> {
@@ -183,15 +183,15 @@ unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<copy>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<copy>("{}")?
 ///     .arg(Tensor::from_slice([2], &[1_i16, -2])?)
 ///     .ret(Shape::new(DType::S16, [2])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i16, -2]));
 ///
-/// let call = internal::call::<one>("{}")?.ret(Shape::new(DType::F64, [])?);
+/// let call = embed::call::<one>("{}")?.ret(Shape::new(DType::F64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f64]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct AnyOut<'f> {
     raw: RawBuffer<'f>,
@@ -238,10 +238,10 @@ impl<'f> AnyOut<'f> {
     ///     Ok(())
     /// }
     ///
-    /// # use xla_ffi::internal::{self, DType, Shape};
-    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// # use xla_ffi::embed::{self, DType, Shape};
+    /// let call = embed::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
     /// assert!(call.run().is_ok());
-    /// # Ok::<(), internal::Error>(())
+    /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     #[inline]
     pub fn leave_unwritten(self) {

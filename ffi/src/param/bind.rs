@@ -42,15 +42,15 @@ use crate::param::{Kind, Param};
 ///     y.write_iter(x.0.chunks(2).map(|pair| pair[0] + pair[1]))
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
 /// let on = |x: &[f32]| {
 ///     let x = Tensor::from_slice([x.len() as i64], x)?;
-///     internal::call::<sums>("{}")?.arg(x).ret(Shape::new(DType::F32, [1])?).run()
+///     embed::call::<sums>("{}")?.arg(x).ret(Shape::new(DType::F32, [1])?).run()
 /// };
 /// assert_eq!(on(&[1.0, 2.0])?.rets[0].to_vec(), Some(vec![3.0_f32]));
 /// let error = on(&[1.0]).unwrap_err();
 /// assert_eq!(error.message(), "sums (execute): argument `x`: expected pairs");
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// # Safety
@@ -116,13 +116,13 @@ pub unsafe trait Bind<'f>: Sized {
 ///     Ok(())
 /// }
 ///
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<second>("{}")?
+/// # use xla_ffi::embed::{self, DType, Shape, Tensor};
+/// let call = embed::call::<second>("{}")?
 ///     .arg(Tensor::from_slice([1], &[1])?)
 ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
 ///     .ret(Shape::new(DType::S64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3_i64]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct At {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::error::problems::{Problems, number, put};
 use crate::error::wording;
 use crate::frame::Frame;
-use crate::frame::element::{bit_width, byte_size, name};
+use crate::frame::element::name;
 use crate::frame::raw_buffer::RawBuffer;
 use crate::param::bind::At;
 use crate::param::{Kind, Param, Presence};
@@ -99,11 +99,11 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     let Some((_, len)) = raw.shape() else {
         return Some(Fault::Count);
     };
-    let known = bit_width(dtype).is_some();
+    let known = dtype.bits().is_some();
     if !known && !param.device {
         return Some(Fault::UnknownSize);
     }
-    if known && byte_size(dtype, len).is_none() {
+    if known && dtype.bytes_for(len).is_none() {
         return Some(Fault::Bytes);
     }
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {

@@ -3,7 +3,7 @@
 
 #![deny(dead_code, unfulfilled_lint_expectations)]
 
-use xla_ffi::{internal::Invocation, prelude::*};
+use xla_ffi::{embed::Invocation, prelude::*};
 
 #[xla_ffi::handler]
 fn insider(mut y: Out<i64, 0>, call: Invocation) -> Result<()> {

@@ -12,7 +12,7 @@ use xla_ffi::{
     ext::{Extension, RawCall},
 };
 use xla_ffi_runtime::{
-    Attributes, Call, Code, DType, HostAllocator, Revision, Runtime, Stream as HostStream,
+    Attributes, Call, DType, ErrorCode, HostAllocator, Revision, Runtime, Stream as HostStream,
     TypeInfo, UserData as Objects,
 };
 
@@ -25,9 +25,9 @@ fn lacks(call: Call) -> String {
     // r0 and r1 report every code as INTERNAL.
     let old = text.contains("(r0,") || text.contains("(r1,");
     let expected = if old {
-        Code::Internal
+        ErrorCode::Internal
     } else {
-        Code::Unimplemented
+        ErrorCode::Unimplemented
     };
     assert_eq!(code, expected, "{text}");
     text
@@ -144,7 +144,7 @@ fn extensions_are_found_by_number() {
         let call = unsafe { on::<extension>(revision, "{}").extension(&raw const raw) };
         assert_eq!(number(call), 314);
         let (code, text) = failed(on::<extension>(revision, "{}").ret(shape(DType::S64, &[])));
-        assert_eq!(code, Code::InvalidArgument);
+        assert_eq!(code, ErrorCode::InvalidArgument);
         assert!(
             text.starts_with("extension (execute): `extension`: "),
             "{text}"
@@ -238,7 +238,7 @@ fn loops_on_the_thread_pool() {
     let text = lacks(on::<sizes>(Revision::R2, "{}"));
     assert!(text.starts_with("size of the thread pool: the first jaxlib that has it is 0.4.38"));
     let (code, text) = failed(call::<panicking_loop>("{}"));
-    assert_eq!(code, Code::Internal);
+    assert_eq!(code, ErrorCode::Internal);
     assert!(text.contains("the fortieth"), "{text}");
 }
 
@@ -256,7 +256,7 @@ fn tasks_of_their_own() {
         std::thread::yield_now();
     }
     let (code, _) = failed(executable.call().without_thread_pool());
-    assert_eq!(code, Code::Unimplemented);
+    assert_eq!(code, ErrorCode::Unimplemented);
 }
 
 #[xla_ffi::handler]
@@ -307,7 +307,7 @@ fn scratch_memory() {
     assert_eq!(allocator.living(), 0);
     // jaxlib's own code on CPU.
     let (code, text) = failed(call::<scratch>("{}").ret(shape(DType::S64, &[])));
-    assert_eq!(code, Code::InvalidArgument, "{text}");
+    assert_eq!(code, ErrorCode::InvalidArgument, "{text}");
 }
 
 #[xla_ffi::handler(platforms = ["cuda"], shape = "n -> n, ...?")]
@@ -371,7 +371,7 @@ fn streams_and_device_operands() {
         .ret_alias(0);
     assert!(aliased.run().is_ok(), "nothing here reads both");
     let (code, text) = failed(call::<device>("{}").arg(x()).ret(f32s()));
-    assert_eq!(code, Code::Unimplemented);
+    assert_eq!(code, ErrorCode::Unimplemented);
     assert!(text.starts_with("device (execute): `stream`: "), "{text}");
     let (_, text) = failed(
         call::<device>("{}")
@@ -384,7 +384,7 @@ fn streams_and_device_operands() {
         "{text}"
     );
     let (code, text) = failed(call::<host_memory>("{}").stream(stream()).arg(x()));
-    assert_eq!(code, Code::FailedPrecondition);
+    assert_eq!(code, ErrorCode::FailedPrecondition);
     assert!(
         text.starts_with("host_memory: the call comes with a device stream"),
         "{text}"
@@ -443,7 +443,7 @@ fn user_data() {
         unsafe { objects.insert_owned(id, object.cast()) }.unwrap();
         assert_eq!(number(executable.call().user_data(Arc::new(objects))), 9);
         let (code, text) = failed(executable.call().ret(shape(DType::S64, &[])));
-        assert_eq!(code, Code::InvalidArgument);
+        assert_eq!(code, ErrorCode::InvalidArgument);
         assert!(text.starts_with("stored (execute): `store`: "), "{text}");
     }
 }

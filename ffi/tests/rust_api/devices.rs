@@ -11,7 +11,7 @@ use xla_ffi::{
     prelude::*,
 };
 use xla_ffi_runtime::{
-    Code, CpuDevice, DType, HostAllocator, KernelArg, Recorded, Revision, Stream as HostStream,
+    CpuDevice, DType, ErrorCode, HostAllocator, KernelArg, Recorded, Revision, Stream as HostStream,
 };
 
 const PTX: &str = ".version 7.0\n.target sm_75\n";
@@ -179,7 +179,7 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
     let with = "{windows = true, forget = false}";
     assert_eq!(run(Revision::R10, with).unwrap(), [0x7007, 4]);
     let error = run(Revision::R9, with).unwrap_err();
-    assert_eq!(error.code(), Code::Unimplemented);
+    assert_eq!(error.code(), ErrorCode::Unimplemented);
     assert!(
         error
             .message()
@@ -250,7 +250,7 @@ fn a_replayed_handler_may_not_allocate() {
         let outcome = ready(call::<breaks_its_promise>("{}")).run();
         if cfg!(debug_assertions) {
             let error = outcome.unwrap_err();
-            assert_eq!(error.code(), Code::FailedPrecondition);
+            assert_eq!(error.code(), ErrorCode::FailedPrecondition);
         } else {
             outcome.unwrap();
         }

@@ -2,7 +2,7 @@
 
 use crate::{array, call, failed, on, refused, shape, vector};
 use xla_ffi::prelude::*;
-use xla_ffi_runtime::{Code, DType, Revision};
+use xla_ffi_runtime::{DType, ErrorCode, Revision};
 
 #[xla_ffi::handler]
 fn matrix(x: Buffer<f32, 2>, mut y: Out<f32, 2>) -> Result<()> {
@@ -66,7 +66,7 @@ fn fail(code: i32, message: &str) -> Result<()> {
 #[test]
 fn errors_carry_their_code_and_text() {
     for number in 1..=16_u32 {
-        let code = Code::from_raw(xla_ffi::sys::XLA_FFI_Error_Code(number)).unwrap();
+        let code = ErrorCode::from_raw(xla_ffi::sys::XLA_FFI_Error_Code(number)).unwrap();
         let text = format!("{{code = {number} : i32, message = \"no {number}\"}}");
         assert_eq!(failed(call::<fail>(&text)), (code, format!("no {number}")));
     }
@@ -76,7 +76,7 @@ fn errors_carry_their_code_and_text() {
             .is_ok()
     );
     let old = on::<fail>(Revision::R1, "{code = 3 : i32, message = \"x\"}");
-    assert_eq!(failed(old), (Code::Internal, "x".to_owned()));
+    assert_eq!(failed(old), (ErrorCode::Internal, "x".to_owned()));
     let nul = call::<fail>(r#"{code = 3 : i32, message = "a\00b"}"#);
     assert_eq!(failed(nul).1, "a\\0b");
     let long = "é".repeat(400);
@@ -95,7 +95,7 @@ fn nothing() {}
 #[test]
 fn any_error_that_converts_can_be_returned() {
     let (code, text) = failed(call::<other_error>("{path = \"/no/such/file\"}"));
-    assert_eq!(code, Code::NotFound, "{text}");
+    assert_eq!(code, ErrorCode::NotFound, "{text}");
     assert!(call::<nothing>("{}").run().is_ok());
 }
 
@@ -128,7 +128,7 @@ fn panics(how: &str) -> Result<()> {
 fn panics_become_errors() {
     let run = |how: &str| {
         let (code, text) = failed(call::<panics>(&format!("{{how = \"{how}\"}}")));
-        assert_eq!(code, Code::Internal);
+        assert_eq!(code, ErrorCode::Internal);
         text
     };
     let at = ", at ffi/tests/rust_api/errors.rs:";

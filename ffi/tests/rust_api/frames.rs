@@ -377,23 +377,23 @@ fn arrays_that_cannot_be_slices() {
 }
 
 #[xla_ffi::handler]
-fn status() -> std::result::Result<(), xla_ffi::internal::Status> {
-    use xla_ffi::internal::{Code, Error, Status};
-    Err(Status(Error::new(Code::DataLoss, "of the runtime")))
+fn caused() -> xla_ffi::Result<()> {
+    let source = std::io::Error::other("the disk is full");
+    Err(xla_ffi::Error::new(xla_ffi::ErrorCode::DataLoss, "cannot load").with_source(source))
 }
 
 /// The runtime's own error objects are nothing that another host could free.
 #[test]
-fn a_status_reaches_other_hosts_as_their_own_error() {
-    let result = Spoilt::new(vec![], vec![]).call::<status>();
-    assert_eq!(result, Err((15, "of the runtime".to_owned())));
-    let (code, text) = crate::failed(crate::call::<status>("{}"));
-    assert_eq!(code, xla_ffi_runtime::Code::DataLoss);
-    assert_eq!(text, "of the runtime");
+fn an_error_with_a_source_reaches_other_hosts_as_their_own_error() {
+    let result = Spoilt::new(vec![], vec![]).call::<caused>();
+    assert_eq!(result, Err((15, "cannot load".to_owned())));
+    let (code, text) = crate::failed(crate::call::<caused>("{}"));
+    assert_eq!(code, xla_ffi::ErrorCode::DataLoss);
+    assert_eq!(text, "cannot load");
 }
 
 xla_ffi::library! {
     name = "frames";
-    status,
+    caused,
     copy, any, in_out, slice, vec, fixed, kept,
 }

@@ -22,11 +22,11 @@ mod user_types;
 
 use xla_ffi::__private::Handler;
 use xla_ffi_runtime::{
-    Attributes, Call, Code, DType, Element, Executable, Outcome, Result, Revision, Runtime, Shape,
-    Tensor,
+    Attributes, Call, DType, Element, ErrorCode, Executable, Outcome, Result, Revision, Runtime,
+    Shape, Tensor,
 };
 
-use xla_ffi::internal::bundle;
+use xla_ffi::embed::bundle;
 
 /// The handler on a runtime.
 fn handler<H: Handler>(runtime: &Runtime) -> xla_ffi_runtime::Handler {
@@ -77,13 +77,13 @@ fn first<T: Element>(call: Call) -> Vec<T> {
 /// The text of a call that fails with `INVALID_ARGUMENT`.
 fn refused(call: Call) -> String {
     let error = call.run().unwrap_err();
-    assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
     assert_eq!(error.findings(), []);
     error.message().to_owned()
 }
 
 /// The code and the text of a call that fails.
-fn failed(call: Call) -> (Code, String) {
+fn failed(call: Call) -> (ErrorCode, String) {
     let error = call.run().unwrap_err();
     assert_eq!(error.findings(), []);
     (error.code(), error.message().to_owned())

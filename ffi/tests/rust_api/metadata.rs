@@ -3,7 +3,7 @@
 use crate::{bundle, handler};
 use xla_ffi::__private::Handler;
 use xla_ffi::{ext::Extension, prelude::*};
-use xla_ffi_runtime::{Code, Revision, Runtime};
+use xla_ffi_runtime::{ErrorCode, Revision, Runtime};
 
 #[xla_ffi::handler]
 fn plain(_x: Buffer<f32>) -> Result<()> {
@@ -60,7 +60,7 @@ fn versions_are_negotiated() {
             } else {
                 let error = result.unwrap_err();
                 let answer = format!("it answers version 0.{}", floor.minor_version());
-                assert_eq!(error.code(), Code::InvalidArgument);
+                assert_eq!(error.code(), ErrorCode::InvalidArgument);
                 assert!(error.message().contains(&answer), "{revision}: {error}");
             }
         }

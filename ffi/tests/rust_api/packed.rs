@@ -7,7 +7,7 @@ use xla_ffi::{
     element::{S4, U2},
     prelude::*,
 };
-use xla_ffi_runtime::{Code, DType, Revision, Shape, Tensor};
+use xla_ffi_runtime::{DType, ErrorCode, Revision, Shape, Tensor};
 
 #[xla_ffi::handler]
 fn invert(x: Buffer<Pred>, mut y: Out<Pred>) -> Result<()> {
@@ -67,13 +67,13 @@ fn packed_types_without_a_name_are_refused() {
             .ret(of())
             .ret(shape(DType::U64, &[4]));
         let (code, text) = failed(call);
-        assert_eq!(code, Code::Unimplemented);
+        assert_eq!(code, ErrorCode::Unimplemented);
         let lack = "element types of less than a byte: the first jaxlib that has it is 0.6.0; this \
                     host speaks XLA FFI 0.1";
         let head = format!("any (execute): 2 problems\n  argument `x`: {lack}");
         assert!(text.starts_with(&head), "{text}");
         let (code, text) = failed(on::<negate_packed>(revision, "{}").arg(x).ret(of()));
-        assert_eq!(code, Code::Unimplemented, "{text}");
+        assert_eq!(code, ErrorCode::Unimplemented, "{text}");
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::{bundle, failed, handler, load, ret, shape};
 use std::sync::atomic::{AtomicI64, Ordering};
 use xla_ffi::{HostType, Initialize, Prepare, prelude::*};
-use xla_ffi_runtime::{Attributes, Bundle, Code, DType, Hazard, Revision, Runtime, Stage, Stages};
+use xla_ffi_runtime::{
+    Attributes, Bundle, DType, ErrorCode, Hazard, Revision, Runtime, Stage, Stages,
+};
 
 static LIVING: AtomicI64 = AtomicI64::new(0);
 
@@ -53,7 +55,7 @@ fn state_lives_as_long_as_the_executable() {
                 .unwrap()
                 .call();
             let (code, text) = failed(call.ret(shape(DType::S64, &[])));
-            assert_eq!(code, Code::Internal);
+            assert_eq!(code, ErrorCode::Internal);
             let expected = "state: the first jaxlib that has it is 0.4.33";
             assert!(text.contains(expected), "{text}");
             continue;
@@ -71,7 +73,7 @@ fn state_lives_as_long_as_the_executable() {
         assert_eq!(LIVING.load(Ordering::Relaxed), before, "{revision}");
         let error = load::<Counter>(&runtime, "{start = -1 : i64}").unwrap_err();
         if revision > Revision::R1 {
-            assert_eq!(error.code(), Code::OutOfRange);
+            assert_eq!(error.code(), ErrorCode::OutOfRange);
         }
         assert_eq!(error.message(), "start is -1");
         let error = load::<Counter>(&runtime, "{stop = 1 : i64}").unwrap_err();

@@ -52,7 +52,7 @@ fn dictionaries() {
     assert_eq!(
         crate::failed(missing),
         (
-            xla_ffi_runtime::Code::NotFound,
+            xla_ffi_runtime::ErrorCode::NotFound,
             "no entry `inner`".to_owned()
         )
     );

@@ -3,7 +3,7 @@
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{give, hand_over, list, null, object, object_mut, optional_text, take_back, text};
-use host::{Code, Error, Result, Tensor, Tree};
+use host::{Error, ErrorCode, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
 use xla_ffi_programs::{Builder, Op, ValueShape};
 
@@ -20,7 +20,7 @@ pub(crate) struct xffi_rt_op {
 }
 
 pub(crate) fn natural(number: i64, what: &str) -> Result<usize> {
-    usize::try_from(number).map_err(|_| Error::invalid(format!("{what} is {number}")))
+    usize::try_from(number).map_err(|_| Error::invalid_argument(format!("{what} is {number}")))
 }
 
 /// # Safety
@@ -42,19 +42,19 @@ pub(crate) unsafe fn tensor(
     // SAFETY: as promised by the caller.
     let shape = unsafe { shape(pointer) }?;
     let Tree::Leaf(array) = &shape else {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "an array has values, {shape} has none"
         )));
     };
     if !array.is_row_major() {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "values are row-major, {array} says otherwise"
         )));
     }
     // Before as many are read: the shape's size is one that memory can have.
     let expected = array.shape().bytes();
     if size != expected {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "{array} takes {expected} bytes, {size} were given"
         )));
     }
@@ -104,7 +104,7 @@ pub(crate) unsafe fn build(
 
 fn used_up() -> Error {
     Error::new(
-        Code::FailedPrecondition,
+        ErrorCode::FailedPrecondition,
         "the builder's program is built; make another builder",
     )
 }
@@ -270,7 +270,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
         let builder = builder.0.as_ref().ok_or_else(used_up)?;
         let shape = builder.shape(op.op()).ok_or_else(|| {
             let why = "no instruction of this builder, or one that a mistake left without a shape";
-            Error::new(Code::NotFound, why)
+            Error::new(ErrorCode::NotFound, why)
         })?;
         // SAFETY: as promised by the caller.
         unsafe { hand_over_text(out, &shape.to_string()) }
@@ -291,7 +291,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
         let builder = unsafe { object(builder, "builder") }?;
         let last = builder.0.as_ref().ok_or_else(used_up)?.last();
         let last =
-            last.ok_or_else(|| Error::new(Code::NotFound, "the builder has no instruction"))?;
+            last.ok_or_else(|| Error::new(ErrorCode::NotFound, "the builder has no instruction"))?;
         // SAFETY: as promised by the caller.
         unsafe { give(out, || xffi_rt_op::from_op(last)) }
     })

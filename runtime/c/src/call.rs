@@ -4,7 +4,9 @@ mod dlpack;
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, list, object, object_mut, optional_text, take_back, text};
-use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
+use host::{
+    Attributes, Call, CallFrame, DType, Error, ErrorCode, PreparedCall, Result, Runtime, Shape,
+};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
@@ -46,7 +48,7 @@ impl xffi_rt_call {
     fn check_closed(&self) -> Result<()> {
         if self.prepared.as_ref().is_some_and(PreparedCall::is_open) {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "the call is open: its context and its operands are the handler's until it is over",
             ));
         }
@@ -174,14 +176,14 @@ pub(crate) unsafe fn shape_of(
     dims: *const i64,
 ) -> Result<Shape> {
     let dtype = DType::from_raw(dtype)
-        .ok_or_else(|| Error::invalid(format!("{} is not an element type", dtype.0)))?;
+        .ok_or_else(|| Error::invalid_argument(format!("{} is not an element type", dtype.0)))?;
     // Before the dimensions are read: no array has as many.
     let rank = usize::try_from(rank)
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
         .ok_or_else(|| {
             let most = Shape::MAX_RANK;
-            Error::invalid(format!("the rank is {rank}, there are 0 to {most}"))
+            Error::invalid_argument(format!("the rank is {rank}, there are 0 to {most}"))
         })?;
     // SAFETY: as promised by the caller.
     Shape::new(dtype, unsafe { list(dims, rank, "dims") }?)
@@ -205,7 +207,7 @@ unsafe fn taking<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
     let call = unsafe { object_mut(call, "call") }?;
     if call.prepared.is_some() && !call.reshaped {
         return Err(Error::new(
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             "operands are added before the first run, or after xffi_rt_call_clear_operands",
         ));
     }
@@ -274,7 +276,7 @@ unsafe fn set_data(
     let count = operands.data.len();
     let Some(slot) = operands.data.get_mut(index) else {
         return Err(Error::new(
-            Code::OutOfRange,
+            ErrorCode::OutOfRange,
             format!("operand {index} is named, there are {count}"),
         ));
     };

@@ -1,12 +1,10 @@
-//! When a call is no longer wanted: cancellation and deadlines.
+//! When a call is no longer wanted: cancellation.
 
 use crate::call::xffi_rt_call;
 use crate::context::change;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back};
 use host::{Call, Canceller};
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 /// `xffi_rt_canceller`.
 #[derive(Debug)]
@@ -66,37 +64,4 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_canceller(
     };
     // SAFETY: as promised by the caller.
     unsafe { change(call, set) }
-}
-
-/// Where the clock of `xffi_rt_now` stood at a second.
-fn epoch() -> Instant {
-    static EPOCH: OnceLock<Instant> = OnceLock::new();
-    *EPOCH.get_or_init(Instant::now)
-}
-
-/// Before the epoch: no time of this process is 0, which means none.
-const BEFORE: Duration = Duration::from_secs(1);
-
-/// `xffi_rt_now`.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn xffi_rt_now() -> i64 {
-    let now = epoch().elapsed() + BEFORE;
-    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// `xffi_rt_call_set_deadline`.
-///
-/// # Safety
-/// The call is null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_deadline(
-    call: *mut xffi_rt_call,
-    time: i64,
-) -> *mut xffi_rt_status {
-    let deadline = (time != 0).then(|| {
-        let since = Duration::from_nanos(u64::try_from(time).unwrap_or(0)).saturating_sub(BEFORE);
-        epoch() + since
-    });
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.deadline(deadline))) }
 }

@@ -105,35 +105,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_register(
     })
 }
 
-/// `xffi_rt_client_register_symbols`.
-///
-/// # Safety
-/// The pointers are as `pjrt.h` says; the symbols are handlers.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_client_register_symbols(
-    client: *const xffi_rt_client,
-    library: *const xffi_rt_library,
-    name: *const c_char,
-    execute: *const c_char,
-    instantiate: *const c_char,
-    prepare: *const c_char,
-    initialize: *const c_char,
-) -> *mut xffi_rt_status {
-    status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        let client = unsafe { object(client, "client") }?;
-        // SAFETY: as promised by the caller.
-        let library = unsafe { object(library, "library") }?;
-        // SAFETY: as promised by the caller.
-        let name = unsafe { text(name, "name") }?;
-        // SAFETY: as promised by the caller.
-        let stages = unsafe { crate::library::stages(execute, instantiate, prepare, initialize) }?;
-        client
-            .client
-            .register(name, &library.library.bundle(&stages)?)
-    })
-}
-
 /// `xffi_rt_client_register_library`.
 ///
 /// # Safety

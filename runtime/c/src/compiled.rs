@@ -85,7 +85,7 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
     let size = unsafe { given.cast::<usize>().read() };
     let whole = size_of::<xffi_rt_compile_options>();
     if size != whole {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "the options' struct_size is {size}, {whole} is expected: begin with \
              XFFI_RT_COMPILE_OPTIONS_INIT"
         )));
@@ -105,7 +105,11 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
                 null_inputs: raw.tuples == XFFI_RT_TUPLES_DEVICE_NULLS,
             })
         }
-        other => return Err(Error::invalid(format!("tuples {other}: there are 0 to 3"))),
+        other => {
+            return Err(Error::invalid_argument(format!(
+                "tuples {other}: there are 0 to 3"
+            )));
+        }
     };
     if raw.with_device != 0 {
         options = options.device(Arc::new(CpuDevice::new()?));
@@ -205,7 +209,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             ("results", ret_count, compiled.rets.len(), rets.is_null()),
         ] {
             if came != expected {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "the program has {expected} arrays as {what}, {came} pointers came"
                 )));
             }

@@ -4,7 +4,9 @@ use crate::call::xffi_rt_call;
 use crate::runtime::{known_threads, xffi_rt};
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, object_mut, take_back, text};
-use host::{Attributes, Call, Code, DeviceAllocator, Error, Executor, Result, Unwritten, UserData};
+use host::{
+    Attributes, Call, DeviceAllocator, Error, ErrorCode, Executor, Result, Unwritten, UserData,
+};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,7 +304,7 @@ unsafe extern "C" fn xffi_rt_user_data_add(
         let name = unsafe { text(name, "name") }?;
         let objects = Arc::get_mut(&mut data.0).ok_or_else(|| {
             Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "calls have this user data already: add every object before",
             )
         })?;

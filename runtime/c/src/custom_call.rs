@@ -100,20 +100,21 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
 /// The pointers are as `program.h` says.
 unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     if call.struct_size != size_of::<xffi_rt_custom_call>() {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "the call's struct_size is {}, {} is expected: begin with XFFI_RT_CUSTOM_CALL_INIT",
             call.struct_size,
             size_of::<xffi_rt_custom_call>()
         )));
     }
     let version = ApiVersion::from_number(call.api_version).ok_or_else(|| {
-        Error::invalid(format!(
+        Error::invalid_argument(format!(
             "api_version {}: there are 1 to 4",
             call.api_version
         ))
     })?;
-    let schedule = Schedule::from_raw(call.schedule)
-        .ok_or_else(|| Error::invalid(format!("schedule {}: there are 0 to 2", call.schedule)))?;
+    let schedule = Schedule::from_raw(call.schedule).ok_or_else(|| {
+        Error::invalid_argument(format!("schedule {}: there are 0 to 2", call.schedule))
+    })?;
     // SAFETY: as promised by the caller.
     let operands = unsafe { list(call.operands, call.operand_count, "operands") }?;
     // SAFETY: as promised by the caller.

@@ -8,7 +8,7 @@ use crate::runtime::xffi_rt;
 use crate::status::{Carried, Deleter, c_text, status_or_null, xffi_rt_status};
 use crate::{give, hand_over, null, object, take_back};
 use host::internal::Invocation;
-use host::{Code, DeviceAllocator, Error, Result, Stream};
+use host::{DeviceAllocator, Error, ErrorCode, Result, Stream};
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Arc, OnceLock};
 use xla_ffi_programs::Called;
@@ -43,7 +43,7 @@ fn own_image() -> *const c_void {
 unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error> {
     if image != own_image() {
         return Some(Error::new(
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             "the internal API is for handlers that are linked into one program or library with the embedded \
              runtime, statically, and this one lies in another image than its runtime; link \
              libxla_ffi_runtime.a, or write it with the external API (xla/ffi/api/ffi.h)",
@@ -273,13 +273,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
         // SAFETY: as promised by the caller.
         let allocator = unsafe { object(allocator, "allocator") }?;
         if size == 0 || !alignment.is_power_of_two() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{size} bytes at a multiple of {alignment}: there have to be some, at a power of two"
             )));
         }
         let data = allocator.0.allocate(size, alignment).ok_or_else(|| {
             let why = format!("{size} bytes of device memory cannot be allocated");
-            Error::new(Code::ResourceExhausted, why)
+            Error::new(ErrorCode::ResourceExhausted, why)
         })?;
         // SAFETY: as promised by the caller.
         unsafe { give(out, || data) }
@@ -419,7 +419,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_program(
         let program = computations.get(index).ok_or_else(|| {
             let count = computations.len();
             let why = format!("computation {index} is asked for, the call has {count}");
-            Error::new(Code::OutOfRange, why)
+            Error::new(ErrorCode::OutOfRange, why)
         })?;
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, xffi_rt_program(program.clone())) }
@@ -439,7 +439,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_literal(
         // SAFETY: as promised by the caller.
         let literal = unsafe { called(invocation) }?.and_then(Called::literal);
         let literal =
-            literal.ok_or_else(|| Error::new(Code::NotFound, "the call has no literal"))?;
+            literal.ok_or_else(|| Error::new(ErrorCode::NotFound, "the call has no literal"))?;
         // SAFETY: as promised by the caller.
         unsafe { give(out, || xffi_rt_array::of(literal)) }
     })

@@ -68,7 +68,7 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str> {
     // SAFETY: as promised by the caller.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str()
-        .map_err(|_| Error::invalid(format!("{what} is not UTF-8: {text:?}")))
+        .map_err(|_| Error::invalid_argument(format!("{what} is not UTF-8: {text:?}")))
 }
 
 /// A string of the caller that may be absent.
@@ -153,5 +153,5 @@ unsafe fn take_back<T>(pointer: *mut T) {
 }
 
 fn null(what: &str) -> Error {
-    Error::invalid(format!("{what} is a null pointer"))
+    Error::invalid_argument(format!("{what} is a null pointer"))
 }

@@ -3,7 +3,7 @@
 use crate::runtime::xffi_rt;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
 use crate::{null, object};
-use host::{Code, Error};
+use host::{Error, ErrorCode};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
         // SAFETY: as promised by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         let limit = u64::try_from(milliseconds).map_err(|_| {
-            Error::invalid(format!(
+            Error::invalid_argument(format!(
                 "a shutdown waits with a limit, not {milliseconds} ms"
             ))
         })?;
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
         let _ = log::set_logger(&LOGGER);
         if TELLS.get() {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "a logger that is being called cannot be replaced by its own call",
             ));
         }

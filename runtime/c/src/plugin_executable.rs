@@ -4,7 +4,7 @@ use crate::call::shape_of;
 use crate::client::xffi_rt_client;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{give, hand_over, list, null, object, take_back};
-use host::{Code, Error, Result, Tensor};
+use host::{Error, ErrorCode, Result, Tensor};
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 use xla_ffi_programs::pjrt::{Launch, Loaded};
@@ -123,7 +123,7 @@ unsafe fn tensor(array: &xffi_rt_array) -> Result<Tensor> {
 unsafe fn with_options(mut launch: Launch, options: &xffi_rt_launch_options) -> Result<Launch> {
     let size = size_of::<xffi_rt_launch_options>();
     if options.struct_size != size {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "the options' struct_size is {}, {size} is expected: begin with \
              XFFI_RT_LAUNCH_OPTIONS_INIT",
             options.struct_size
@@ -131,7 +131,7 @@ unsafe fn with_options(mut launch: Launch, options: &xffi_rt_launch_options) -> 
     }
     let milliseconds = u64::try_from(options.milliseconds).map_err(|_| {
         let time = options.milliseconds;
-        Error::invalid(format!("a time limit of {time} ms: 0 is for none"))
+        Error::invalid_argument(format!("a time limit of {time} ms: 0 is for none"))
     })?;
     launch = launch.launch_id(options.run_id);
     launch = launch.time_limit((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_results_get(
         let Some(tensor) = results.get(index) else {
             let count = results.len();
             let why = format!("array {index} is asked for, there are {count}");
-            return Err(Error::new(Code::OutOfRange, why));
+            return Err(Error::new(ErrorCode::OutOfRange, why));
         };
         // SAFETY: as promised by the caller.
         unsafe { give(out, || xffi_rt_array::of(tensor)) }

@@ -2,7 +2,7 @@
 
 use crate::status::{c_text, status_or_null, xffi_rt_status};
 use crate::{give, object, take_back};
-use host::{Code, Error, Result};
+use host::{Error, ErrorCode, Result};
 use std::ffi::{CString, c_char};
 use xla_ffi_programs::Program;
 
@@ -111,7 +111,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_shape(
     let text = |program: &Program| match program.parameters().nth(number) {
         Some((_, shape)) => Ok(shape.to_string()),
         None => Err(Error::new(
-            Code::OutOfRange,
+            ErrorCode::OutOfRange,
             format!(
                 "parameter {number} is asked for, there are {}",
                 program.parameters().len()

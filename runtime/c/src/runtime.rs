@@ -1,13 +1,12 @@
 //! Runtimes and registration.
 
+use crate::library::xffi_rt_library;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back, text};
 use host::legacy::{Function, Signature};
 use host::{Bundle, Error, Revision, Runtime, Stage};
 use std::ffi::{c_char, c_int, c_void};
-use xla_ffi_sys::{
-    XLA_FFI_Api, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Traits, XlaFfiLegacyTarget,
-};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Handler_Bundle, XlaFfiLegacyTarget};
 
 /// The newest revision, for `xffi_rt_create`.
 pub(crate) const XFFI_RT_NEWEST: c_int = -1;
@@ -63,7 +62,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
         let known = Signature::from_raw(signature);
         if known.is_none() && signature != XFFI_RT_LEGACY_UNKNOWN {
             let most = Signature::ALL.len();
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "signature {signature}: there are 0 to {most}"
             )));
         }
@@ -81,7 +80,7 @@ pub(crate) fn known_threads(threads: usize) -> Result<usize, Error> {
     if (1..=MOST_THREADS).contains(&threads) {
         return Ok(threads);
     }
-    Err(Error::invalid(format!(
+    Err(Error::invalid_argument(format!(
         "{threads} threads: there are 1 to {MOST_THREADS}"
     )))
 }
@@ -94,7 +93,7 @@ fn known_revision(revision: c_int) -> Result<Revision, Error> {
             .and_then(|index| Revision::ALL.get(index))
             .copied(),
     };
-    known.ok_or_else(|| Error::invalid(format!("revision {revision}: there are 0 to 10")))
+    known.ok_or_else(|| Error::invalid_argument(format!("revision {revision}: there are 0 to 10")))
 }
 
 /// `xffi_rt_create`.
@@ -197,7 +196,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
     name: *const c_char,
     platform: *const c_char,
     bundle: *const XLA_FFI_Handler_Bundle,
-    traits: XLA_FFI_Handler_Traits,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
@@ -208,7 +206,25 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
         let platform = unsafe { text(platform, "platform") }?;
         // SAFETY: as promised by the caller.
         let bundle = unsafe { bundle_of(bundle) }?;
-        runtime.0.register(name, platform, bundle, traits)
+        runtime.0.register(name, platform, bundle)
+    })
+}
+
+/// `xffi_rt_register_library`.
+///
+/// # Safety
+/// Runtime and library are null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_register_library(
+    runtime: *mut xffi_rt,
+    library: *const xffi_rt_library,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        // SAFETY: as promised by the caller.
+        let library = unsafe { object(library, "library") }?;
+        runtime.0.register_library(&library.library)
     })
 }
 

@@ -1,6 +1,6 @@
 //! Statuses: errors in the hands of C, and the objects of the program that errors and calls carry.
 
-use host::{Code, Error, Result};
+use host::{Error, ErrorCode, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
@@ -31,7 +31,7 @@ pub(crate) fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Er
 /// The status of an outcome; a panic is one, too.
 pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_status {
     let outcome = catch_unwind(AssertUnwindSafe(body))
-        .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the runtime panicked")));
+        .unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, "the runtime panicked")));
     match outcome {
         Ok(()) => std::ptr::null_mut(),
         Err(error) => {
@@ -67,7 +67,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_status_code(
 ) -> XLA_FFI_Error_Code {
     // SAFETY: as promised by the caller.
     let status = unsafe { status.as_ref() };
-    status.map_or(XLA_FFI_Error_Code::OK, |status| status.error.code().raw())
+    status.map_or(XLA_FFI_Error_Code::OK, |status| {
+        status.error.code().to_raw()
+    })
 }
 
 /// `xffi_rt_status_message`.
@@ -237,8 +239,8 @@ unsafe extern "C" fn xffi_rt_raise(
     let text = String::from_utf8_lossy(bytes).into_owned();
     // What is no error code is what XLA makes of it: OK is none, others are not known.
     let code = match code {
-        XLA_FFI_Error_Code::OK => Code::Internal,
-        code => Code::from_raw(code).unwrap_or(Code::Unknown),
+        XLA_FFI_Error_Code::OK => ErrorCode::Internal,
+        code => ErrorCode::from_raw(code).unwrap_or(ErrorCode::Unknown),
     };
     let mut cause = None;
     if !causes.is_null() {

@@ -83,8 +83,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        let stream = CpuStream::from_handle(handle)
-            .ok_or_else(|| Error::invalid(format!("{handle:p} is not a stream of this runtime")))?;
+        let stream = CpuStream::from_handle(handle).ok_or_else(|| {
+            Error::invalid_argument(format!("{handle:p} is not a stream of this runtime"))
+        })?;
         // SAFETY: as promised by the caller.
         stream.try_enqueue(Box::new(unsafe { crate::task(task, data) }?))
     })

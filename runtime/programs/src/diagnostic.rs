@@ -112,6 +112,6 @@ impl std::error::Error for ProgramError {}
 
 impl From<ProgramError> for Error {
     fn from(error: ProgramError) -> Self {
-        Self::invalid(error.to_string()).with_source(error)
+        Self::invalid_argument(error.to_string()).with_source(error)
     }
 }

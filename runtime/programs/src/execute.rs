@@ -16,7 +16,7 @@ use values::lay_out;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{
-    Call, Code, Error, Executable, Result, Revision, Runtime, Shape, Tensor, Tree, Unwritten,
+    Call, Error, ErrorCode, Executable, Result, Revision, Runtime, Shape, Tensor, Tree, Unwritten,
 };
 
 /// What runs a call.
@@ -154,7 +154,7 @@ impl Compiled {
         for ((result, leaf), place) in results.into_iter().zip(leaves).zip(&self.places) {
             let Some(tensor) = result else { continue };
             if tensor.shape() != leaf.shape() {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "a tensor {} is given for {} of the result",
                     tensor.shape(),
                     leaf.shape()
@@ -180,7 +180,7 @@ impl Compiled {
     ) -> Result<Tree<Tensor>> {
         if self.on_plugin.is_some() {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 "a real XLA makes the contexts of its calls itself: pjrt::Launch sets what it takes",
             ));
         }
@@ -269,7 +269,7 @@ impl Compiled {
     fn check(&self, arguments: &[Option<Tree<Tensor>>]) -> Result<()> {
         let parameters = self.program.parameters();
         if parameters.len() != arguments.len() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "program '{}' has {} parameters, {} arguments came",
                 self.program.name(),
                 parameters.len(),
@@ -279,7 +279,7 @@ impl Compiled {
         for ((name, shape), argument) in parameters.zip(arguments.iter().flatten()) {
             let came = argument.map(|tensor| super::ArrayShape::new(tensor.shape().clone()));
             if !came.is_compatible(shape) {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "parameter '{name}' of program '{}' is {}, {} came",
                     self.program.name(),
                     shape.without_layouts(),

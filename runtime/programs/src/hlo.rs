@@ -5,7 +5,7 @@ use super::instruction::{Instruction, Kind};
 use super::{ApiVersion, CustomCall, Program, Schedule, literal};
 use std::fmt::Write;
 use xla_ffi_runtime::__programs::Indices;
-use xla_ffi_runtime::{Code, Error, Result};
+use xla_ffi_runtime::{Error, ErrorCode, Result};
 
 impl Program {
     /// The program as an HLO module.
@@ -178,7 +178,7 @@ impl Program {
 
 pub(super) fn unprintable(language: &str, instruction: &str, why: &str) -> Error {
     Error::new(
-        Code::Unimplemented,
+        ErrorCode::Unimplemented,
         format!("'{instruction}' cannot be printed as {language}: {why}"),
     )
 }

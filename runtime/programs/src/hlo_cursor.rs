@@ -24,7 +24,7 @@ impl<'t> Cursor<'t> {
     pub(super) fn wrong(&self, why: impl Into<String>) -> Error {
         let line = 1 + self.text[..self.at].matches('\n').count();
         let why: String = why.into();
-        Error::invalid(format!("HLO text, line {line}: {why}"))
+        Error::invalid_argument(format!("HLO text, line {line}: {why}"))
     }
 
     #[cold]

@@ -4,7 +4,7 @@ use super::custom_call::Config;
 use super::hlo_cursor::Cursor;
 use super::{ApiVersion, Builder, CustomCall, Op, Program, Schedule, ValueShape, hlo_literal};
 use std::collections::BTreeMap;
-use xla_ffi_runtime::{Attributes, Code, Error, Result, Tensor};
+use xla_ffi_runtime::{Attributes, Error, ErrorCode, Result, Tensor};
 
 /// What instructions say that changes nothing of what they compute.
 const UNREAD: [&str; 3] = ["metadata", "frontend_attributes", "origin"];
@@ -181,7 +181,10 @@ impl Instruction<'_> {
              a real XLA the program as StableHLO",
             self.name
         );
-        Error::new(Code::Unimplemented, cursor.wrong(why).message())
+        Error::new(
+            ErrorCode::Unimplemented,
+            cursor.wrong(why).message().to_owned(),
+        )
     }
 
     /// The array whose values come next, of the instruction's own shape.

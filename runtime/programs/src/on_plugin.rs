@@ -6,7 +6,9 @@ use super::instruction::{Instruction, Kind};
 use super::pjrt::legacy::{Bridged, Ticket, target};
 use super::pjrt::{Client, Loaded};
 use super::{ApiVersion, CustomCall, Options, Program};
-use xla_ffi_runtime::{Code, Error, Result, Runtime, Tensor, Tree, Unwritten, canonical_platform};
+use xla_ffi_runtime::{
+    Error, ErrorCode, Result, Runtime, Tensor, Tree, Unwritten, canonical_platform,
+};
 
 /// A program that a plugin has compiled.
 pub(super) struct OnPlugin {
@@ -59,7 +61,7 @@ impl OnPlugin {
         shape.filled(results).ok_or_else(|| {
             let wanted = shape.leaves().count();
             let why = format!("the plugin gave {count} arrays for a result of {wanted}");
-            Error::new(Code::Internal, why)
+            Error::new(ErrorCode::Internal, why)
         })
     }
 }
@@ -70,14 +72,14 @@ fn check(options: &Options, client: &Client) -> Result<()> {
     if let Some(platform) =
         platform.filter(|platform| canonical_platform(platform) != client.platform())
     {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "the program is to run on platform '{platform}', the plugin is one of '{}'",
             client.platform()
         )));
     }
     let own = options.device.is_some() || options.limit.is_some();
     if own || options.unwritten == Unwritten::Refused {
-        return Err(Error::invalid(
+        return Err(Error::invalid_argument(
             "a plugin has devices of its own; pjrt::Launch sets a time limit; unwritten results are looked for on the \
              embedded runtime alone",
         ));
@@ -94,7 +96,7 @@ fn lend(
     call: &mut CustomCall<usize>,
     tickets: &mut Vec<Ticket>,
 ) -> Result<()> {
-    let unknown = |error: &Error| error.code() == Code::NotFound;
+    let unknown = |error: &Error| error.code() == ErrorCode::NotFound;
     let Config::Opaque(opaque) = &call.config else {
         return match runtime.find(&call.target, client.platform()) {
             Ok(handler) => client.register(&call.target, handler.bundle()),
@@ -109,7 +111,7 @@ fn lend(
     };
     if !found.signature().is_cpu() {
         return Err(Error::new(
-            Code::Unimplemented,
+            ErrorCode::Unimplemented,
             format!(
                 "legacy target '{}' is called as {}: on a plugin those in host memory can be called",
                 found.name(),

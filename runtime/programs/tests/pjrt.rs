@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, Bundle, DType, Error, ErrorCode, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::{headers, plugin, root, skip};
@@ -40,28 +40,40 @@ fn refusal(test: &str, flags: &str) -> Option<Error> {
 fn plugins_that_are_refused() {
     let test = "plugins_that_are_refused";
     for (flags, code, text) in [
-        ("-DNO_ENTRY", Code::InvalidArgument, "exports no GetPjrtApi"),
-        ("-DNULL_TABLE", Code::FailedPrecondition, "null pointer"),
+        (
+            "-DNO_ENTRY",
+            ErrorCode::InvalidArgument,
+            "exports no GetPjrtApi",
+        ),
+        (
+            "-DNULL_TABLE",
+            ErrorCode::FailedPrecondition,
+            "null pointer",
+        ),
         (
             "-DMINOR=54",
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             "PJRT 0.54; version 0.57",
         ),
-        ("-DMAJOR=1", Code::FailedPrecondition, "PJRT 1.81"),
+        ("-DMAJOR=1", ErrorCode::FailedPrecondition, "PJRT 1.81"),
         (
             "-DTABLE_SIZE=96",
-            Code::Unimplemented,
+            ErrorCode::Unimplemented,
             "(PJRT 0.81) has no function PJRT_Client_Create",
         ),
         (
             "-DFAILING_INITIALIZE",
-            Code::ResourceExhausted,
+            ErrorCode::ResourceExhausted,
             "no room today",
         ),
-        ("-DFAILING_CLIENT", Code::ResourceExhausted, "no room today"),
+        (
+            "-DFAILING_CLIENT",
+            ErrorCode::ResourceExhausted,
+            "no room today",
+        ),
         (
             "-DNO_DEVICES",
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             "no device of platform cpu",
         ),
     ] {
@@ -73,11 +85,11 @@ fn plugins_that_are_refused() {
         assert!(error.message().contains("PJRT plugin "), "{flags}: {error}");
     }
     for (path, code) in [
-        ("no/such/plugin.so", Code::NotFound),
-        (env!("CARGO_MANIFEST_DIR"), Code::InvalidArgument),
+        ("no/such/plugin.so", ErrorCode::NotFound),
+        (env!("CARGO_MANIFEST_DIR"), ErrorCode::InvalidArgument),
         (
             concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-            Code::InvalidArgument,
+            ErrorCode::InvalidArgument,
         ),
     ] {
         let error = Plugin::load(path).expect_err("no plugin");
@@ -150,7 +162,7 @@ fn extensions_of_all_ages() {
         return;
     };
     let error = registered(&none);
-    assert_eq!(error.code(), Code::Unimplemented);
+    assert_eq!(error.code(), ErrorCode::Unimplemented);
     assert!(error.message().contains("no FFI extension"), "{error}");
     assert!(
         error.message().contains("PJRT plugin ")
@@ -159,13 +171,13 @@ fn extensions_of_all_ages() {
     );
     // SAFETY: a type without objects.
     let error = unsafe { none.register_type("t", 0, Default::default()) }.expect_err("refused");
-    assert_eq!(error.code(), Code::Unimplemented);
+    assert_eq!(error.code(), ErrorCode::Unimplemented);
 
     let Some(first) = client("-DEXTENSION_SIZE=40") else {
         return;
     };
     let error = registered(&first);
-    assert_eq!(error.code(), Code::Unimplemented);
+    assert_eq!(error.code(), ErrorCode::Unimplemented);
     assert!(
         error
             .message()
@@ -253,7 +265,7 @@ fn upstreams_headers() {
         let error = client.call(&fail).arg(f32s(&[1.0])).run().unwrap_err();
         assert_eq!(
             (error.code(), error.message()),
-            (Code::NotFound, "nothing here"),
+            (ErrorCode::NotFound, "nothing here"),
             "{version}"
         );
 

@@ -3,10 +3,10 @@
 use crate::api::{check_size, error_or_null};
 use crate::context::current_context;
 use crate::frame::Stage;
-use crate::status::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 use xla_ffi_sys::{
     Feature, Layout, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_Collectives_Extension,
     XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args, XLA_FFI_Error,
@@ -74,7 +74,7 @@ impl Collectives {
         let since = Feature::Extensions.since();
         if revision < since {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 format!(
                     "collectives require {since} (jaxlib {}) or later, this is {revision}",
                     since.first_jaxlib()
@@ -140,7 +140,7 @@ impl Inner {
 /// The pointer is null or the extension that a handler found in its context.
 unsafe fn collectives<'a>(extension: *const XLA_FFI_Collectives_Extension) -> Result<&'a Inner> {
     if extension.is_null() {
-        return Err(Error::invalid("the extension is a null pointer"));
+        return Err(Error::invalid_argument("the extension is a null pointer"));
     }
     // SAFETY: as promised by the caller.
     let state = unsafe { (*extension).state };
@@ -155,11 +155,11 @@ fn in_stage(prepare: bool) -> Result<()> {
     match (prepare, stage) {
         (true, Stage::Prepare) | (false, Stage::Initialize | Stage::Execute) => Ok(()),
         (true, _) => Err(Error::new(
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             format!("requests belong to the prepare stage, this is {stage}"),
         )),
         (false, _) => Err(Error::new(
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             format!("what was requested is there from the initialize stage on, this is {stage}"),
         )),
     }
@@ -174,17 +174,22 @@ unsafe fn key(
     id: i64,
 ) -> Result<CommunicatorKey> {
     if mode.0 > 3 {
-        return Err(Error::invalid(format!("{} is not a group mode", mode.0)));
+        return Err(Error::invalid_argument(format!(
+            "{} is not a group mode",
+            mode.0
+        )));
     }
     if groups.is_null() && count > 0 {
-        return Err(Error::invalid("the groups are a null pointer"));
+        return Err(Error::invalid_argument("the groups are a null pointer"));
     }
     let mut lists = vec![];
     for index in 0..count {
         // SAFETY: as promised by the caller.
         let group = unsafe { groups.wrapping_add(index).read() };
         if group.ids.is_null() && group.size > 0 {
-            return Err(Error::invalid(format!("group {index} is a null pointer")));
+            return Err(Error::invalid_argument(format!(
+                "group {index} is a null pointer"
+            )));
         }
         let ids: &[i64] = if group.size == 0 {
             &[]
@@ -264,7 +269,7 @@ unsafe fn serve<T: Asked>(
 
 fn unrequested(key: &CommunicatorKey) -> Error {
     Error::new(
-        Code::FailedPrecondition,
+        ErrorCode::FailedPrecondition,
         format!(
             "no communicator was requested for {:?} with id {}",
             key.groups, key.id
@@ -318,7 +323,7 @@ unsafe extern "C" fn request_window(
             return Err(unrequested(&key));
         }
         if asked.regions.is_null() && asked.num_regions > 0 {
-            return Err(Error::invalid("the regions are a null pointer"));
+            return Err(Error::invalid_argument("the regions are a null pointer"));
         }
         for index in 0..asked.num_regions {
             // SAFETY: the handler's regions are whole.
@@ -358,7 +363,7 @@ unsafe extern "C" fn get_window(
         });
         let region = region.ok_or_else(|| {
             Error::new(
-                Code::NotFound,
+                ErrorCode::NotFound,
                 format!("{address:#x} lies in no window that was requested"),
             )
         })?;

@@ -4,9 +4,9 @@ use super::{check, error_or_null};
 use crate::context::{Context, Entered, current_context};
 use crate::host::{errors, futures};
 use crate::process::guard;
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{
     XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
     XLA_FFI_Future_SetError_Args, XLA_FFI_Task, XLA_FFI_ThreadPool_NumThreads_Args,
@@ -72,7 +72,7 @@ pub(super) unsafe extern "C" fn thread_pool_schedule<const R: u8>(
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         let task = asked
             .task
-            .ok_or_else(|| Error::invalid("the task is a null pointer"))?;
+            .ok_or_else(|| Error::invalid_argument("the task is a null pointer"))?;
         schedule(context, task, asked.data)
     })
 }
@@ -90,7 +90,7 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
         let pool = context.pool().map_err(|error| context.named(error))?;
         let size = pool.size();
         if asked.num_threads.is_null() {
-            return Err(Error::invalid("num_threads is a null pointer"));
+            return Err(Error::invalid_argument("num_threads is a null pointer"));
         }
         // SAFETY: the handler's pointer names where the number goes.
         unsafe { asked.num_threads.write(size as i64) };
@@ -139,12 +139,12 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
         let args = unsafe { args.read() };
         if args.error.is_null() {
             return Err(Error::new(
-                Code::InvalidArgument,
+                ErrorCode::InvalidArgument,
                 "the error is null: to complete without an error call Future_SetAvailable",
             ));
         }
         let error = errors::take_error(args.error).ok_or_else(|| {
-            Error::invalid(
+            Error::invalid_argument(
                 "the error says OK: to complete without an error call Future_SetAvailable",
             )
         })?;

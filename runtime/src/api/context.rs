@@ -4,8 +4,8 @@
 use super::{check, error_or_null};
 use crate::context::Context;
 use crate::host::errors::NO_USER_DATA;
-use crate::status::{Code, Error, Result};
 use std::ptr;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 use xla_ffi_sys::{
     XLA_FFI_CustomOptions_Get_Args, XLA_FFI_DeviceMemory_Allocate_Args,
     XLA_FFI_DeviceMemory_Free_Args, XLA_FFI_DeviceOrdinal_Get_Args, XLA_FFI_Error,
@@ -15,7 +15,7 @@ use xla_ffi_sys::{
 
 fn absent(what: &str) -> Error {
     Error::new(
-        Code::Unimplemented,
+        ErrorCode::Unimplemented,
         format!("this call's context has no {what}"),
     )
 }
@@ -26,7 +26,7 @@ fn absent(what: &str) -> Error {
 /// `id` is null or points to a type id.
 pub(super) unsafe fn type_id(id: *const XLA_FFI_TypeId) -> Result<i64> {
     if id.is_null() {
-        return Err(Error::invalid("type_id is a null pointer"));
+        return Err(Error::invalid_argument("type_id is a null pointer"));
     }
     // SAFETY: as promised by the caller.
     Ok(unsafe { id.read() }.type_id)
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn device_memory_allocate<const R: u8>(
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         // XLA's rule on every platform, though the memory that it gives on GPUs lies at multiples of 256.
         if !asked.alignment.is_power_of_two() || asked.alignment > 16 {
-            return Err(context.named(Error::invalid(format!(
+            return Err(context.named(Error::invalid_argument(format!(
                 "the alignment is {}, it has to be a power of two up to 16",
                 asked.alignment
             ))));

@@ -3,8 +3,8 @@
 use super::{check, check_size};
 use crate::context::note;
 use crate::host::errors::{create, destroy, details, insert};
-use crate::status::{Code, Error, Finding, Hazard};
 use std::ffi::CStr;
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard};
 use xla_ffi_sys::{
     XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
     XLA_FFI_Error_GetDetails_Args,
@@ -33,7 +33,7 @@ pub(super) unsafe extern "C" fn error_create<const R: u8>(
     }
     // XLA takes numbers that absl does not have for UNKNOWN.
     create(Error::new(
-        Code::from_raw(args.errc).unwrap_or(Code::Unknown),
+        ErrorCode::from_raw(args.errc).unwrap_or(ErrorCode::Unknown),
         message,
     ))
 }
@@ -53,7 +53,7 @@ pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
         misuse("Error_GetDetails", handle);
         (
             c"(an error that this host does not have)".as_ptr(),
-            Code::Unknown.raw(),
+            ErrorCode::Unknown.to_raw(),
         )
     });
     // SAFETY: `message` lies in the older struct, too.
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn objects_are_numbers_and_go_once() {
-        let object = create(Error::new(Code::NotFound, "a\0b"));
+        let object = create(Error::new(ErrorCode::NotFound, "a\0b"));
         let mut args = XLA_FFI_Error_GetDetails_Args {
             struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
@@ -106,10 +106,10 @@ mod tests {
         assert_eq!(args.errc.0, 99, "r8 does not know the field");
         // SAFETY: args is whole.
         unsafe { error_get_details::<9>(&raw mut args) };
-        assert_eq!(args.errc, Code::NotFound.raw());
+        assert_eq!(args.errc, ErrorCode::NotFound.to_raw());
         // SAFETY: the text lives as long as the error.
         assert_eq!(unsafe { CStr::from_ptr(args.message) }, c"a\\0b");
-        assert_eq!(take_error(object).unwrap().code(), Code::NotFound);
+        assert_eq!(take_error(object).unwrap().code(), ErrorCode::NotFound);
         assert!(take_error(object).unwrap().has(Hazard::ErrorMisuse));
     }
 }

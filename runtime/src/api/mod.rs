@@ -17,9 +17,9 @@ pub use record::{Command, KernelArg, Recorded, Recorder};
 
 use crate::context::note;
 use crate::host::{Runtime, Shared, Table};
-use crate::status::{Code, Error, Hazard, Result};
 use std::ffi::c_void;
 use std::ptr;
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::{Layout, Revision, Slot, XLA_FFI_Error};
 
 /// The revision with this number; tables are only made for numbers that exist.
@@ -35,7 +35,7 @@ pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *m
             let message = format!(
                 "{panic} in the host, or in what the program has given it (an allocator, say)"
             );
-            Err(Error::new(Code::Internal, message))
+            Err(Error::new(ErrorCode::Internal, message))
         });
     match outcome {
         Ok(()) => ptr::null_mut(),
@@ -54,12 +54,12 @@ pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *m
 /// `args` is null or points to a struct of the ABI, whose first field is its size.
 pub(crate) unsafe fn check_size<T>(args: *const T, expected: usize) -> Result<usize> {
     if args.is_null() {
-        return Err(Error::invalid("the arguments are a null pointer"));
+        return Err(Error::invalid_argument("the arguments are a null pointer"));
     }
     // SAFETY: every args struct begins with its size.
     let size = unsafe { args.cast::<usize>().read() };
     if size < expected {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "struct_size is {size}, this host expects at least {expected}"
         )));
     }

@@ -1,9 +1,9 @@
 //! The record extension (from r9): a recorder that keeps what handlers record, for tests.
 
 use crate::api::error_or_null;
-use crate::status::{Code, Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_Command, XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_Extension_Record,
     XLA_FFI_ExtensionId, XLA_FFI_KernelArgs, XLA_FFI_LaunchDims, XLA_FFI_Record_Extension,
@@ -110,7 +110,7 @@ impl Recorder {
         let since = Feature::RecordStage.since();
         if revision < since {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 format!(
                     "the record stage requires {since} (jaxlib {}) or later, this is {revision}",
                     since.first_jaxlib()
@@ -193,7 +193,7 @@ impl Recorder {
         let left = usize::try_from(count).unwrap_or(usize::MAX);
         commands.truncate(left.min(self.limit));
         if left > self.limit {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "the handler left {count} commands, there is room for {}",
                 self.limit
             )));
@@ -223,7 +223,9 @@ fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
         .checked_sub(BASE + 16)
         .map(|offset| offset / 16)
         .filter(|index| *index < tape.commands.len())
-        .ok_or_else(|| Error::invalid(format!("{command:p} is not a command of this recorder")))
+        .ok_or_else(|| {
+            Error::invalid_argument(format!("{command:p} is not a command of this recorder"))
+        })
 }
 
 /// # Safety
@@ -231,7 +233,7 @@ fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
 unsafe fn core<'a>(ctx: *mut XLA_FFI_RecordContext) -> Result<&'a Core> {
     // SAFETY: as promised by the caller.
     unsafe { ctx.cast::<Core>().as_ref() }
-        .ok_or_else(|| Error::invalid("the record context is a null pointer"))
+        .ok_or_else(|| Error::invalid_argument("the record context is a null pointer"))
 }
 
 /// # Safety
@@ -245,7 +247,9 @@ unsafe fn dependencies(
         return Ok(vec![]);
     }
     if list.is_null() {
-        return Err(Error::invalid("the dependencies are a null pointer"));
+        return Err(Error::invalid_argument(
+            "the dependencies are a null pointer",
+        ));
     }
     // SAFETY: as promised by the caller.
     let list = unsafe { std::slice::from_raw_parts(list, count as usize) };
@@ -261,12 +265,14 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
         return Ok(vec![]);
     };
     let count = usize::try_from(args.num_args)
-        .map_err(|_| Error::invalid(format!("there are {} arguments", args.num_args)))?;
+        .map_err(|_| Error::invalid_argument(format!("there are {} arguments", args.num_args)))?;
     if count == 0 {
         return Ok(vec![]);
     }
     if args.args.is_null() {
-        return Err(Error::invalid("the kernel's arguments are a null pointer"));
+        return Err(Error::invalid_argument(
+            "the kernel's arguments are a null pointer",
+        ));
     }
     // SAFETY: as promised by the caller.
     let list = unsafe { std::slice::from_raw_parts(args.args, count) };
@@ -274,10 +280,11 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
         .map(|arg| match arg.r#type.0 {
             0 => Ok(KernelArg::Pointer(arg.arg_address as usize)),
             1 => {
-                let size = usize::try_from(arg.size)
-                    .map_err(|_| Error::invalid(format!("a value has {} bytes", arg.size)))?;
+                let size = usize::try_from(arg.size).map_err(|_| {
+                    Error::invalid_argument(format!("a value has {} bytes", arg.size))
+                })?;
                 if arg.arg_address.is_null() && size > 0 {
-                    return Err(Error::invalid("a value is a null pointer"));
+                    return Err(Error::invalid_argument("a value is a null pointer"));
                 }
                 let bytes: &[u8] = if size == 0 {
                     &[]
@@ -287,7 +294,7 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
                 };
                 Ok(KernelArg::Value(bytes.to_vec()))
             }
-            other => Err(Error::invalid(format!(
+            other => Err(Error::invalid_argument(format!(
                 "{other} is not a kind of kernel argument"
             ))),
         })
@@ -301,7 +308,7 @@ unsafe fn hand_out(
     command: *const XLA_FFI_Command,
 ) -> Result<()> {
     if out.is_null() {
-        return Err(Error::invalid("out_command is a null pointer"));
+        return Err(Error::invalid_argument("out_command is a null pointer"));
     }
     // SAFETY: as promised by the caller.
     unsafe { out.write(command) };
@@ -335,14 +342,14 @@ unsafe extern "C" fn create_launch(
         // SAFETY: handlers pass the context that they were given.
         let core = unsafe { core(ctx) }?;
         if kernel_data.is_null() {
-            return Err(Error::invalid("the kernel is a null pointer"));
+            return Err(Error::invalid_argument("the kernel is a null pointer"));
         }
         let source = match format {
             XLA_FFI_SourceFormat::FUNCTION_PTR
                 if core.revision < Feature::KernelPointers.since() =>
             {
                 return Err(Error::new(
-                    Code::Unimplemented,
+                    ErrorCode::Unimplemented,
                     format!(
                         "kernels by function pointer need version 0.2 of the extension (jaxlib {})",
                         Feature::KernelPointers.since().first_jaxlib()
@@ -351,13 +358,14 @@ unsafe extern "C" fn create_launch(
             }
             XLA_FFI_SourceFormat::FUNCTION_PTR => (kernel_data as usize).to_ne_bytes().to_vec(),
             XLA_FFI_SourceFormat::PTX | XLA_FFI_SourceFormat::CUBIN => {
-                let size = usize::try_from(kernel_size)
-                    .map_err(|_| Error::invalid(format!("the kernel has {kernel_size} bytes")))?;
+                let size = usize::try_from(kernel_size).map_err(|_| {
+                    Error::invalid_argument(format!("the kernel has {kernel_size} bytes"))
+                })?;
                 // SAFETY: the handler's kernel has that many bytes.
                 unsafe { std::slice::from_raw_parts(kernel_data.cast::<u8>(), size) }.to_vec()
             }
             other => {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "{} is not a source format",
                     other.0
                 )));
@@ -402,10 +410,12 @@ unsafe extern "C" fn update_launch(
         let index = index(&tape, command)?;
         let command = &mut tape.commands[index];
         let Recorded::Launch { args, .. } = &mut command.what else {
-            return Err(Error::invalid(format!("command {index} is not a launch")));
+            return Err(Error::invalid_argument(format!(
+                "command {index} is not a launch"
+            )));
         };
         if args.len() != new.len() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "the launch has {} arguments, {} are given",
                 args.len(),
                 new.len()
@@ -438,8 +448,8 @@ unsafe extern "C" fn create_memcpy_d2d(
 }
 
 fn memcpy(dst: *mut c_void, src: *mut c_void, size: i64) -> Result<Recorded> {
-    let size =
-        usize::try_from(size).map_err(|_| Error::invalid(format!("{size} bytes are copied")))?;
+    let size = usize::try_from(size)
+        .map_err(|_| Error::invalid_argument(format!("{size} bytes are copied")))?;
     Ok(Recorded::Memcpy {
         dst: dst as usize,
         src: src as usize,
@@ -462,7 +472,9 @@ unsafe extern "C" fn update_memcpy_d2d(
         let index = index(&tape, command)?;
         let command = &mut tape.commands[index];
         if !matches!(command.what, Recorded::Memcpy { .. }) {
-            return Err(Error::invalid(format!("command {index} is not a copy")));
+            return Err(Error::invalid_argument(format!(
+                "command {index} is not a copy"
+            )));
         }
         command.what = copy;
         command.updates += 1;

@@ -6,8 +6,8 @@ use crate::frame::Stage;
 use crate::handler::registry::register;
 use crate::host::{Bundle, TypeInfo};
 use crate::process::{is_function, read_memory};
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::ffi::c_void;
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{
     Revision, XLA_FFI_ByteSpan, XLA_FFI_Error, XLA_FFI_Handler_Register_Args,
     XLA_FFI_Handler_Register_Args_R0, XLA_FFI_TypeId_Register_Args_R0, XLA_FFI_TypeInfo,
@@ -19,12 +19,13 @@ use xla_ffi_sys::{
 /// The span is null and empty or names bytes that live for this call.
 unsafe fn text(span: XLA_FFI_ByteSpan, what: &str) -> Result<String> {
     if span.ptr.is_null() || span.len == 0 {
-        return Err(Error::invalid(format!("{what} is empty")));
+        return Err(Error::invalid_argument(format!("{what} is empty")));
     }
     // SAFETY: as promised by the caller.
     let bytes = unsafe { std::slice::from_raw_parts(span.ptr.cast::<u8>(), span.len) };
-    String::from_utf8(bytes.to_vec())
-        .map_err(|_| Error::invalid(format!("{what} is not UTF-8: {:?}", bytes.escape_ascii())))
+    String::from_utf8(bytes.to_vec()).map_err(|_| {
+        Error::invalid_argument(format!("{what} is not UTF-8: {:?}", bytes.escape_ascii()))
+    })
 }
 
 /// `Type_Register`, `TypeId_Register` before r7. Upstream counts 40 bytes in both, so the size does
@@ -40,7 +41,7 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         // SAFETY: the contract of a span.
         let name = unsafe { text(asked.name, "the name of the type") }?;
         if asked.type_id.is_null() {
-            return Err(Error::invalid("type_id is a null pointer"));
+            return Err(Error::invalid_argument("type_id is a null pointer"));
         }
         let info = if revision::<R>() >= Revision::R7 {
             type_info(args.wrapping_add(1).cast_const().cast(), &name)?
@@ -56,7 +57,7 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
             let registered = shared.types.register(&name, wanted, info);
             match shared.types.id(&name) {
                 Ok(id) if old && registered.is_err() => Err(Error::new(
-                    Code::Internal,
+                    ErrorCode::Internal,
                     format!("Type id {id} already registered for type name {name}"),
                 )),
                 _ => registered,
@@ -142,7 +143,7 @@ pub(super) unsafe extern "C" fn handler_register<const R: u8>(
             (bundle, if longer { 0 } else { args.traits })
         };
         with_shared(revision::<R>(), |shared| {
-            register(shared, &name, &platform, bundle, traits.into())
+            register(shared, &name, &platform, bundle.with_traits(traits.into()))
         })
     })
 }

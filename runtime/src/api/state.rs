@@ -16,8 +16,8 @@ use super::{check_size, error_or_null, revision};
 use crate::context::Context;
 use crate::frame::Stage;
 use crate::host::state_object::StateObject;
-use crate::status::{Code, Error, Hazard, Result};
 use std::ffi::c_void;
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::{
     Revision, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext, XLA_FFI_State_Get_Args,
     XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
@@ -65,7 +65,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     if size < LONG {
         // Between the two layouts there is none.
         return if expected == SHORT && size > SHORT && revision >= Revision::R9 {
-            Err(Error::invalid(format!(
+            Err(Error::invalid_argument(format!(
                 "struct_size is {size}, this host expects {SHORT} or {LONG}"
             )))
         } else {
@@ -134,7 +134,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         // SAFETY: the handler's type id lives at least as long as this call.
         let id = unsafe { type_id(id) }?;
         if state.is_null() {
-            return Err(Error::invalid("the state is a null pointer"));
+            return Err(Error::invalid_argument("the state is a null pointer"));
         }
         let deleter = match deleter {
             // As measured: jaxlib 0.4.33 to 0.8.0 (r1 to r6) call it all the same, when the executable goes.
@@ -150,7 +150,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
                 let deleter = context.shared().types.info(id)?.deleter();
                 // As XLA from jaxlib 0.8.1 (r7) on.
                 if deleter.is_none() {
-                    return Err(Error::invalid("the state's type has no deleter"));
+                    return Err(Error::invalid_argument("the state's type has no deleter"));
                 }
                 deleter
             }
@@ -186,9 +186,8 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
 fn stage_of(raw: Option<u32>) -> Result<Stage> {
     match raw {
         None => Ok(Stage::Instantiate),
-        Some(raw) => {
-            Stage::from_raw(raw).ok_or_else(|| Error::invalid(format!("{raw} is not a stage")))
-        }
+        Some(raw) => Stage::from_raw(raw)
+            .ok_or_else(|| Error::invalid_argument(format!("{raw} is not a stage"))),
     }
 }
 
@@ -205,7 +204,7 @@ fn get(
         .state(stage)?
         .get(id)
         .map_err(|error| match error.code() {
-            Code::NotFound => error.within(format_args!("the {stage} stage")),
+            ErrorCode::NotFound => error.within(format_args!("the {stage} stage")),
             _ => error,
         })
 }

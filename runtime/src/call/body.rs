@@ -6,10 +6,10 @@ use crate::device::Stream;
 use crate::frame::{CallFrame, RawFrame, Stage};
 use crate::handler::Executable;
 use crate::host::futures::{Completion, forget};
-use crate::status::{Error, Result};
 use crate::value::Tensor;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Error, Result};
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
 pub(crate) struct Body {

@@ -9,10 +9,10 @@ use crate::handler::{Executable, Handler};
 use crate::host::futures::{self, Completion};
 use crate::host::{Shared, errors};
 use crate::process::{guard, log};
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use crate::value::Attributes;
 use std::sync::Arc;
 use std::time::Instant;
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{Revision, XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
 /// Calls a handler and says what it left: nothing, an error, or an open future.
@@ -119,7 +119,7 @@ fn outcome_of(
         // XLA contains these, and these alone.
         Err(unwound) if unwound.is_standard => Some(translate(
             shared,
-            Error::new(Code::Unknown, format!("{unwound} left the handler")),
+            Error::new(ErrorCode::Unknown, format!("{unwound} left the handler")),
         )),
         Err(unwound) => Some(Error::hazard(
             Hazard::Unwound,
@@ -127,10 +127,12 @@ fn outcome_of(
         )),
         Ok(error) if error.is_null() => None,
         Ok(error) if error as usize == errors::NO_USER_DATA => {
-            Some(translate(shared, context.no_user_data().handlers()))
+            Some(translate(shared, context.no_user_data().into_handlers()))
         }
         // An error that says OK is success, as in XLA.
-        Ok(error) => errors::take_error(error).map(|error| translate(shared, error.handlers())),
+        Ok(error) => {
+            errors::take_error(error).map(|error| translate(shared, error.into_handlers()))
+        }
     };
     if error.is_some() && !future.is_null() {
         findings.push(Finding::new(
@@ -169,7 +171,7 @@ fn outcome_of(
         }
         Some(first) => {
             let message = first.to_string();
-            let error = Error::new(Code::Internal, message);
+            let error = Error::new(ErrorCode::Internal, message);
             (Err(error.with_findings(findings)), open)
         }
     }
@@ -187,7 +189,7 @@ pub(super) fn run_stage(
     let shared = &executable.handler().shared;
     match invoke(shared, context, handler, stage, frame) {
         Ok(None) => Ok(()),
-        Ok(Some(_)) => Err(Error::invalid(format!(
+        Ok(Some(_)) => Err(Error::invalid_argument(format!(
             "handler '{}' answered the {stage} stage with a future; only execute may",
             executable.handler().name()
         ))),
@@ -198,7 +200,7 @@ pub(super) fn run_stage(
 /// r0 and r1 report every handler's error as INTERNAL.
 pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     if shared.revision < xla_ffi_sys::Revision::R2 {
-        error.into_internal()
+        error.with_code(ErrorCode::Internal)
     } else {
         error
     }

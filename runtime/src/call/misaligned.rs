@@ -3,10 +3,10 @@
 use super::request::flips;
 use super::{Call, Outcome, Ret};
 use crate::frame::CallFrame;
-use crate::status::{Code, Error, Result};
 use crate::value::{DType, Shape, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Where the operands of a call lie, in place of where they should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +66,15 @@ impl Call {
         let mut rets = vec![];
         for (index, ret) in self.request.rets.iter().enumerate() {
             let Ret::New(shape) = ret else {
-                return Err(Error::invalid("a result is to lie in other memory"));
+                return Err(Error::invalid_argument(
+                    "a result is to lie in other memory",
+                ));
             };
             rets.push(Place::new(shape, displaced == Displaced::Result(index))?);
         }
         if args.iter().chain(&rets).all(|place| place.offset == 0) {
             let why = "an operand is displaced that there is not";
-            return Err(Error::new(Code::OutOfRange, why));
+            return Err(Error::new(ErrorCode::OutOfRange, why));
         }
         let operands = |places: &[Place]| places.iter().map(Place::operand).collect::<Vec<_>>();
         let frame = CallFrame::new(revision, &operands(&args), &operands(&rets))?;

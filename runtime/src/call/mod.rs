@@ -20,10 +20,10 @@ use crate::frame::encoded::Encoded;
 use crate::frame::{CallFrame, Stage};
 use crate::handler::Executable;
 use crate::host::Executor;
-use crate::status::Result;
 use crate::value::{Attributes, Tensor};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use xla_ffi_sys::Result;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// A call that is being put together.
@@ -250,20 +250,14 @@ impl Call {
         self
     }
 
-    /// Sets how long to wait for an asynchronous handler: 60 s unless set, `None` for ever.
+    /// Sets how long each execution may take, from its start. After that, [`PreparedCall::wait`] returns
+    /// `DEADLINE_EXCEEDED`, handlers that poll see the call cancelled, and a stage that has not started is refused. A
+    /// result that is complete later is still accepted. `None` waits forever. By default, asynchronous handlers are
+    /// waited for 60 s, and no handler is cancelled.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.request.rules.limit = limit;
-        self
-    }
-
-    /// Sets when the result is wanted at the latest; there is no such time unless set. From then on
-    /// [`PreparedCall::wait`] and what waits like it return, handlers that poll see the call cancelled, and a
-    /// stage that has not begun is refused; all as `DEADLINE_EXCEEDED`. A handler that is done late has its
-    /// result taken.
-    #[must_use]
-    pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
-        self.request.parts.deadline = deadline.into();
+        self.request.parts.time_limit = limit;
         self
     }
 

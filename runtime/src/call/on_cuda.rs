@@ -6,10 +6,10 @@ use super::unwritten::Poison;
 use super::{Call, Outcome, PreparedCall, Unwritten};
 use crate::device::{CudaDevice, CudaMemory, Stream};
 use crate::frame::{CallFrame, Stage};
-use crate::status::{Code, Error, Hazard, Result};
 use crate::value::memory::next_pattern;
 use crate::value::{Shape, Tensor};
 use std::ffi::c_void;
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
 /// Bytes behind each array, which nobody may write.
 const GUARD: usize = 256;
@@ -170,7 +170,7 @@ impl Call {
         let executable = self.executable.clone();
         let wrong = |what: String| {
             let error = Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 format!(
                     "{what}; a handler declared command_buffer_compatible launches the same work on its stream in \
                      every call, for XLA replays what one call launched"

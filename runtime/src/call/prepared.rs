@@ -12,12 +12,12 @@ use crate::context::{Context, Parts};
 use crate::frame::{CallFrame, Stage};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::status::{Code, Error, Result};
 use crate::value::Tensor;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::XLA_FFI_Handler;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Lets go of a body that no handler has any more, after what its stream has yet to run.
 fn release(body: Box<Body>, executable: &Executable) {
@@ -43,7 +43,7 @@ fn run_before(executable: &Executable, body: &mut Body, stage: Stage) -> Result<
 
 #[cold]
 fn own_arrays() -> Error {
-    Error::invalid("the operands of this call are its own arrays")
+    Error::invalid_argument("the operands of this call are its own arrays")
 }
 
 /// A call with its operands in place.
@@ -110,7 +110,8 @@ impl PreparedCall {
         let tally = &executable.handler().tally;
         let state = executable.state().clone();
         let parts = std::mem::replace(&mut request.parts, Parts::new());
-        let context = Context::new(shared.clone(), tally, parts, state, both);
+        let mut context = Context::new(shared.clone(), tally, parts, state, both);
+        context.start_time_limit();
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
         let mut body = Box::new(Body {
@@ -163,10 +164,11 @@ impl PreparedCall {
     pub fn start(&mut self) -> Result<bool> {
         if self.open.is_some() {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
+        self.body.context.start_time_limit();
         // Before anything is written: of a call that does not begin the results stay what they are.
         self.body
             .context
@@ -263,14 +265,10 @@ impl PreparedCall {
     pub fn wait(&mut self) -> Result<()> {
         let deadline = self.body.context.parts().deadline;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let limit = match (self.body.request.rules.limit, left) {
-            (Some(limit), Some(left)) => Some(limit.min(left)),
-            (limit, left) => limit.or(left),
-        };
-        self.wait_for(limit)
+        self.wait_for(left.or(self.body.request.rules.limit))
     }
 
-    /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's and its deadline;
+    /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's;
     /// `None` waits for ever.
     ///
     /// # Errors
@@ -281,7 +279,7 @@ impl PreparedCall {
         };
         let Some(outcome) = completion.wait(limit) else {
             return Err(Error::new(
-                Code::DeadlineExceeded,
+                ErrorCode::DeadlineExceeded,
                 format!(
                     "handler '{}' has not completed its future {}: the call is open, and its operands \
                      belong to it until it is over; `wait_for` it, or ask to be told",
@@ -299,13 +297,13 @@ impl PreparedCall {
         let mut findings = self.body.context.findings();
         match outcome {
             Err(error) => {
-                let error = translate(&self.executable.handler().shared, error.handlers());
+                let error = translate(&self.executable.handler().shared, error.into_handlers());
                 Err(error.with_findings(findings))
             }
             Ok(()) if findings.is_empty() => self.look_for_unwritten(),
             Ok(()) => {
                 let message = findings[0].to_string();
-                Err(Error::new(Code::Internal, message)
+                Err(Error::new(ErrorCode::Internal, message)
                     .with_findings(std::mem::take(&mut findings)))
             }
         }
@@ -369,7 +367,7 @@ impl PreparedCall {
             }
             Some(_) => "an execution is open: the handler may still write the results",
         };
-        Err(Error::new(Code::FailedPrecondition, why))
+        Err(Error::new(ErrorCode::FailedPrecondition, why))
     }
 
     /// The results as they are after an execution.
@@ -412,7 +410,7 @@ impl PreparedCall {
         rets.get(index).map(Tensor::bytes).ok_or_else(|| {
             let count = self.body.rets.len();
             Error::new(
-                Code::OutOfRange,
+                ErrorCode::OutOfRange,
                 format!("result {index} is asked for, there are {count}"),
             )
         })

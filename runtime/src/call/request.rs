@@ -5,10 +5,10 @@
 
 use super::Call;
 use crate::context::Parts;
-use crate::status::{Code, Error, Result};
 use crate::value::{Shape, Tensor};
 use std::time::Duration;
 use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Which stages a call runs besides execute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl From<Shape> for Ret {
 /// The bytes of a tensor in whose memory result `number` is to lie, refused where others would see them change.
 fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     tensor.bytes_mut().ok_or_else(|| {
-        Error::invalid(format!(
+        Error::invalid_argument(format!(
             "result {number} is to lie in a tensor that has clones or is read-only; only another can be written"
         ))
     })
@@ -117,14 +117,14 @@ impl Call {
                 Ret::Alias(index) => {
                     let count = args.len();
                     let missing = || {
-                        Error::invalid(format!(
+                        Error::invalid_argument(format!(
                             "result {number} aliases argument {index}, but there are {count}"
                         ))
                     };
                     aliased.resize(count, false);
                     let taken = aliased.get_mut(index).ok_or_else(missing)?;
                     if std::mem::replace(taken, true) {
-                        return Err(Error::invalid(format!(
+                        return Err(Error::invalid_argument(format!(
                             "two results alias argument {index}"
                         )));
                     }
@@ -177,7 +177,7 @@ pub(super) fn operands(
 #[cold]
 fn packed_otherwise(number: usize, revision: Revision) -> Error {
     Error::new(
-        Code::Unimplemented,
+        ErrorCode::Unimplemented,
         format!(
             "result {number} is to lie in a tensor whose elements share bytes, and hosts of {revision} pack those the \
              other way round: take it as a new result"

@@ -6,13 +6,13 @@
 //! four bytes or more that were left altogether (1 in 2^32).
 
 use crate::frame::CallFrame;
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use crate::value::{Shape, Tensor};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
 /// Bytes in a row that prove that nobody wrote them.
 const PROOF: usize = 8;
@@ -120,7 +120,7 @@ impl Poison {
             return Ok(());
         }
         let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
-        Err(Error::new(Code::Internal, lines.join("\n")).with_findings(findings))
+        Err(Error::new(ErrorCode::Internal, lines.join("\n")).with_findings(findings))
     }
 }
 

@@ -41,37 +41,11 @@ impl Canceller {
     }
 }
 
-/// What a handler polls: cancelled by its caller, past its deadline, or the runtime shuts down. Outlives the
-/// call.
-#[derive(Clone, Debug)]
-pub struct Cancellation(Arc<Watched>);
-
 #[derive(Debug)]
 struct Watched {
     canceller: Option<Canceller>,
     deadline: Option<Instant>,
     runtime: Weak<Shared>,
-}
-
-impl Cancellation {
-    pub(crate) fn new(
-        canceller: Option<Canceller>,
-        deadline: Option<Instant>,
-        runtime: &Arc<Shared>,
-    ) -> Self {
-        let runtime = Arc::downgrade(runtime);
-        Self(Arc::new(Watched {
-            canceller,
-            deadline,
-            runtime,
-        }))
-    }
-
-    /// Whether nobody waits for the result any more.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.is_cancelled()
-    }
 }
 
 impl Watched {
@@ -87,10 +61,11 @@ impl Watched {
     }
 }
 
-/// A cancellation as handlers of the external API find it.
+/// What a handler polls: cancelled by its caller, past its deadline, or the runtime shuts down. Retained, it outlives
+/// the call.
 pub(crate) struct CancellationExtension {
     raw: XFFI_Cancellation_Extension,
-    watched: Cancellation,
+    watched: Arc<Watched>,
 }
 
 // SAFETY: the pointer is the object's own, which any thread may use.
@@ -99,7 +74,16 @@ unsafe impl Send for CancellationExtension {}
 unsafe impl Sync for CancellationExtension {}
 
 impl CancellationExtension {
-    pub(crate) fn new(watched: Cancellation) -> Box<Self> {
+    pub(crate) fn new(
+        canceller: Option<Canceller>,
+        deadline: Option<Instant>,
+        runtime: &Arc<Shared>,
+    ) -> Box<Self> {
+        let watched = Arc::new(Watched {
+            canceller,
+            deadline,
+            runtime: Arc::downgrade(runtime),
+        });
         let raw = XFFI_Cancellation_Extension {
             extension: XLA_FFI_Extension {
                 struct_size: XFFI_Cancellation_Extension::STRUCT_SIZE,
@@ -110,7 +94,7 @@ impl CancellationExtension {
                 },
                 next: std::ptr::null(),
             },
-            object: Arc::as_ptr(&watched.0).cast(),
+            object: Arc::as_ptr(&watched).cast(),
             is_cancelled: Some(is_cancelled),
             retain: Some(retain),
             release: Some(release),
@@ -122,8 +106,8 @@ impl CancellationExtension {
         (&raw const self.raw).cast()
     }
 
-    pub(crate) fn watched(&self) -> &Cancellation {
-        &self.watched
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.watched.is_cancelled()
     }
 }
 

@@ -4,7 +4,7 @@ pub(crate) mod cancellation;
 mod parts;
 pub(crate) mod user_data;
 
-pub use cancellation::{Cancellation, Canceller};
+pub use cancellation::Canceller;
 pub(crate) use parts::Parts;
 pub use user_data::UserData;
 
@@ -17,13 +17,14 @@ use crate::host::futures::{self, Completion};
 use crate::host::pool::Tasks;
 use crate::host::state_object::StateSlot;
 use crate::host::{Runtime, Shared, only_living};
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{
     Revision, XFFI_Extension_Cancellation, XLA_FFI_Extension, XLA_FFI_Extension_Record,
     XLA_FFI_InternalApi, XLA_FFI_InvokeContext,
@@ -94,7 +95,7 @@ impl Context {
     /// `ctx` is null or was given to a handler by this host, and its call object still exists.
     pub(crate) unsafe fn from_raw<'a>(ctx: *mut XLA_FFI_InvokeContext) -> Result<&'a Self> {
         if ctx.is_null() {
-            return Err(Error::invalid(
+            return Err(Error::invalid_argument(
                 "ctx is null: metadata calls have no context",
             ));
         }
@@ -146,7 +147,7 @@ impl Context {
             return Some(record);
         }
         if number == XFFI_Extension_Cancellation {
-            return Some(self.cancellation_extension().raw());
+            return Some(self.cancellation().raw());
         }
         self.parts.extensions.find(number)
     }
@@ -172,21 +173,16 @@ impl Context {
         &self.progress
     }
 
-    fn cancellation_extension(&self) -> &CancellationExtension {
+    /// Whether anybody still waits for the call.
+    pub(crate) fn cancellation(&self) -> &CancellationExtension {
         self.cancellation.get_or_init(|| {
             let Parts {
                 canceller,
                 deadline,
                 ..
             } = &self.parts;
-            let watched = Cancellation::new(canceller.clone(), *deadline, self.shared());
-            CancellationExtension::new(watched)
+            CancellationExtension::new(canceller.clone(), *deadline, self.shared())
         })
-    }
-
-    /// Whether anybody still waits for the call.
-    pub(crate) fn cancellation(&self) -> &Cancellation {
-        self.cancellation_extension().watched()
     }
 
     /// The error with the handler and the stage before its text.
@@ -206,10 +202,18 @@ impl Context {
         let name = self.shared().types.name(id);
         let name = name.map_or(String::new(), |name| format!(" ('{name}')"));
         let text = format!("User data with type id {id}{name} not found in execution context");
-        self.named(Error::new(Code::NotFound, text))
+        self.named(Error::new(ErrorCode::NotFound, text))
     }
 
-    /// Refuses a call that nobody waits for before it begins.
+    /// Starts the time limit of an execution.
+    pub(crate) fn start_time_limit(&mut self) {
+        if let Some(limit) = self.parts.time_limit {
+            self.parts.deadline = Instant::now().checked_add(limit);
+            self.cancellation.take();
+        }
+    }
+
+    /// Refuses a call that nobody waits for before it starts.
     pub(crate) fn check_wanted(&self) -> Result<()> {
         if self.parts.canceller.is_none() && self.parts.deadline.is_none() {
             return Ok(());
@@ -222,7 +226,7 @@ impl Context {
             return Ok(());
         }
         self.note(Finding::new(Hazard::ContextAfterCall, AFTER));
-        Err(Error::new(Code::FailedPrecondition, AFTER))
+        Err(Error::new(ErrorCode::FailedPrecondition, AFTER))
     }
 
     pub(crate) fn stage(&self) -> Stage {
@@ -249,7 +253,7 @@ impl Context {
     pub(crate) fn pool(&self) -> Result<Tasks<'_>> {
         if !self.parts.thread_pool {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 "this call's context has no thread pool (XLA has one on CPU only)",
             ));
         }
@@ -341,7 +345,7 @@ impl Context {
     pub(crate) fn allocate(&self, size: usize, alignment: usize) -> Result<*mut c_void> {
         let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
             // The code that jaxlib answers on CPU; freeing is UNIMPLEMENTED there.
-            Error::invalid(
+            Error::invalid_argument(
                 "this call's context has no device memory allocator (XLA has none on CPU)",
             )
         })?;
@@ -352,7 +356,7 @@ impl Context {
         let alignment = alignment.max(256);
         let data = allocator.allocate(size, alignment).ok_or_else(|| {
             Error::new(
-                Code::ResourceExhausted,
+                ErrorCode::ResourceExhausted,
                 format!("{size} bytes of device memory cannot be allocated"),
             )
         })?;
@@ -360,7 +364,7 @@ impl Context {
             // SAFETY: given just now, to nobody else.
             unsafe { allocator.free(data, size) };
             return Err(Error::new(
-                Code::Internal,
+                ErrorCode::Internal,
                 format!(
                     "the program's allocator was asked for a multiple of {alignment} and gave {data:p}"
                 ),
@@ -374,7 +378,7 @@ impl Context {
     pub(crate) fn free(&self, data: *mut c_void, size: usize) -> Result<()> {
         let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
             Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 "this call's context has no device memory allocator",
             )
         })?;
@@ -385,12 +389,12 @@ impl Context {
         match loose.memory.get(&(data as usize)) {
             Some(allocated) if *allocated == size => loose.memory.remove(&(data as usize)),
             Some(allocated) => {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "{size} bytes are freed of an allocation of {allocated}"
                 )));
             }
             None => {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "{data:p} was not allocated in this call"
                 )));
             }

@@ -4,11 +4,11 @@ use super::{Canceller, UserData};
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::host::Executor;
-use crate::status::{Code, Error, Result};
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xla_ffi_sys::XLA_FFI_Extension;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// What a caller puts into a context.
 #[derive(Clone)]
@@ -25,6 +25,9 @@ pub(crate) struct Parts {
     pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) canceller: Option<Canceller>,
+    /// Of each execution, if the caller set one.
+    pub(crate) time_limit: Option<Duration>,
+    /// The end of the time limit of the execution under way.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -33,8 +36,8 @@ impl Parts {
     pub(super) fn check_wanted(&self) -> Result<()> {
         if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
             return Err(Error::new(
-                Code::Cancelled,
-                "the call was cancelled before it began",
+                ErrorCode::Cancelled,
+                "the call was cancelled before it started",
             ));
         }
         if self
@@ -42,14 +45,14 @@ impl Parts {
             .is_some_and(|deadline| Instant::now() >= deadline)
         {
             return Err(Error::new(
-                Code::DeadlineExceeded,
-                "the deadline was over before the call began",
+                ErrorCode::DeadlineExceeded,
+                "the time limit was over before the call started",
             ));
         }
         Ok(())
     }
 
-    /// Takes over what an earlier call was given and this one was not. Run id, device ordinal, deadline and canceller
+    /// Takes over what an earlier call was given and this one was not. Run id, device ordinal, time limit and canceller
     /// belong to one execution and are not taken over.
     pub(crate) fn complete_from(&mut self, earlier: &Self) {
         fn keep<T: Clone>(own: &mut Option<T>, earlier: &Option<T>) {
@@ -84,6 +87,7 @@ impl Parts {
             custom_options: None,
             called_computation: None,
             canceller: None,
+            time_limit: None,
             deadline: None,
         }
     }

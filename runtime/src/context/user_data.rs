@@ -2,11 +2,11 @@
 
 use crate::host::state_object::StateObject;
 use crate::host::{Runtime, Shared};
-use crate::status::{Code, Error, Result};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Weak};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Objects of one runtime's types, for [`Call::user_data`](crate::Call::user_data).
 ///
@@ -55,7 +55,7 @@ impl UserData {
     fn runtime(&self) -> Result<Arc<Shared>> {
         self.runtime.upgrade().ok_or_else(|| {
             Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "the runtime of this user data is gone",
             )
         })
@@ -66,7 +66,7 @@ impl UserData {
         if std::ptr::eq(self.runtime.as_ptr(), Arc::as_ptr(shared)) {
             return Ok(());
         }
-        Err(Error::invalid(
+        Err(Error::invalid_argument(
             "the user data is another runtime's, whose types have other numbers: make it for the \
              runtime of the handler that is called",
         ))
@@ -75,7 +75,7 @@ impl UserData {
     fn is_free(&self, id: i64) -> Result<()> {
         if self.entries.contains_key(&id) {
             return Err(Error::new(
-                Code::AlreadyExists,
+                ErrorCode::AlreadyExists,
                 format!("there is user data of type id {id} already"),
             ));
         }
@@ -139,10 +139,12 @@ impl UserData {
         deleter: Option<unsafe extern "C" fn(*mut c_void)>,
     ) -> Result<()> {
         if object.is_null() {
-            return Err(Error::invalid("the object is a null pointer"));
+            return Err(Error::invalid_argument("the object is a null pointer"));
         }
         if isize::try_from(size).is_err() {
-            return Err(Error::invalid(format!("no object has {size} bytes")));
+            return Err(Error::invalid_argument(format!(
+                "no object has {size} bytes"
+            )));
         }
         let shared = self.runtime()?;
         let id = shared.types.get_or_reserve(name)?;

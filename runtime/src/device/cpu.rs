@@ -3,11 +3,11 @@
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
 use crate::process::check_owner;
-use crate::status::{Code, Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread::ThreadId;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -91,8 +91,11 @@ impl CpuStream {
             .name("xla-ffi-stream".into())
             .spawn(move || served.serve())
             .map_err(|error| {
-                Error::new(Code::ResourceExhausted, "the stream's thread cannot start")
-                    .with_source(error)
+                Error::new(
+                    ErrorCode::ResourceExhausted,
+                    "the stream's thread cannot start",
+                )
+                .with_source(error)
             })?;
         inner.thread.get_or_init(|| thread.thread().id());
         let process = std::process::id();
@@ -146,7 +149,7 @@ unsafe impl DeviceStream for CpuStream {
         check_owner(self.process)?;
         if self.inner.thread.get() == Some(&std::thread::current().id()) {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "this is the stream's own thread, which cannot wait for itself",
             ));
         }

@@ -3,10 +3,10 @@
 mod capture;
 
 use crate::device::{DeviceAllocator, DeviceStream, Stream};
-use crate::status::{Code, Error, Result};
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// A device's primary context, kept until dropped.
 struct Context {
@@ -35,7 +35,7 @@ impl Context {
         // SAFETY: loads the driver's library.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "libcuda.so.1 not found: this machine has no NVIDIA driver, or its folder is not on the \
                  loader's path (LD_LIBRARY_PATH)",
             ));
@@ -83,9 +83,9 @@ fn check(call: &str, result: CUresult) -> Result<()> {
         "an error that the driver has no name for".into()
     };
     let code = match result {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Code::ResourceExhausted,
-        CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => Code::NotFound,
-        _ => Code::Internal,
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => ErrorCode::ResourceExhausted,
+        CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => ErrorCode::NotFound,
+        _ => ErrorCode::Internal,
     };
     let number = result as u32;
     Err(Error::new(code, format!("{call}: {name} ({number})")))
@@ -239,7 +239,7 @@ impl CudaMemory {
         if bytes <= self.size {
             return Ok(());
         }
-        Err(Error::invalid(format!(
+        Err(Error::invalid_argument(format!(
             "{bytes} bytes are to be copied, the device memory has {}",
             self.size
         )))
@@ -370,7 +370,7 @@ mod tests {
                 device.stream.download(&memory, &mut bytes).unwrap();
                 assert_eq!(bytes, [3; 16]);
             }
-            Err(error) if error.code() == Code::FailedPrecondition => {
+            Err(error) if error.code() == ErrorCode::FailedPrecondition => {
                 let text = error.message();
                 assert!(text.starts_with("libcuda.so.1 not found"), "{text}");
             }

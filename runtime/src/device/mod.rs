@@ -4,13 +4,13 @@ pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
 pub(crate) mod cuda;
 
-use crate::status::{Code, Error, Result};
 pub use cpu::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]
 pub use cuda::{CudaDevice, CudaMemory, CudaStream};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// A stream that the host can put work on and wait for.
 ///
@@ -90,7 +90,7 @@ impl Stream {
     pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| {
             Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "work goes on a stream that the program lends by its own platform's functions",
             )
         })?;
@@ -111,7 +111,7 @@ impl Stream {
     /// one cannot wait.
     pub(crate) fn synchronize_and_drop<T: Send + 'static>(&self, used: T) {
         match self.synchronize() {
-            Err(error) if error.code() == Code::FailedPrecondition => {
+            Err(error) if error.code() == ErrorCode::FailedPrecondition => {
                 let stream = self.clone();
                 let used = std::mem::ManuallyDrop::new(used);
                 let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());

@@ -1,11 +1,11 @@
 //! What the attribute parsers of hosts do not take. XLA reads a call's dictionary before it asks any handler: it knows
 //! few types of numbers, and its first parsers knew fewer kinds. Measured with jaxlib 0.4.31 to 0.12.0.
 
-use crate::status::{Error, Result};
 use crate::value::attribute_array::Spelling;
 use crate::value::dtype::Class;
 use crate::value::{Attribute, AttributeArray, Attributes, DType};
 use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Error, Result};
 
 /// Refuses attributes that the parser of a host of this revision does not know, in XLA's words. A revision's host is
 /// the first jaxlib that has it: so 0.4.35 and 0.4.36, which are r2 as well, take more than is taken here.
@@ -87,14 +87,14 @@ fn is_passed(dtype: DType) -> bool {
 }
 
 fn never(what: &str, name: &str, kind: &str, instead: &str) -> Error {
-    Error::invalid(format!(
+    Error::invalid_argument(format!(
         "{what} for attribute: {name}; no XLA passes {kind}: pass {instead}"
     ))
 }
 
 fn not_yet(name: &str, kind: &str, first: &str, revision: Revision) -> Error {
     let own = revision.first_jaxlib();
-    Error::invalid(format!(
+    Error::invalid_argument(format!(
         "{KIND} for attribute: {name}; the first jaxlib whose attributes may be {kind} is {first}, this is \
          {revision}, as in jaxlib {own}"
     ))

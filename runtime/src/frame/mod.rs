@@ -5,12 +5,12 @@ pub(crate) mod encoded;
 pub(crate) mod print;
 
 use self::encoded::{Encoded, list};
-use crate::status::{Code, Error, Result};
 use crate::value::{Attributes, Shape, Tensor};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 use xla_ffi_sys::{
     Revision, XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_Args, XLA_FFI_Buffer, XLA_FFI_CallFrame,
     XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext, XLA_FFI_RetType, XLA_FFI_Rets,
@@ -98,7 +98,7 @@ impl Side {
             let dtype = shape.dtype();
             if dtype.since() > revision {
                 return Err(Error::new(
-                    Code::Unimplemented,
+                    ErrorCode::Unimplemented,
                     format!(
                         "{what} {index} is {shape}: {dtype} requires {} (jaxlib {}) or later, this is \
                          {revision} (jaxlib {})",
@@ -157,7 +157,7 @@ impl Side {
 
     fn update(&mut self, what: &str, data: &[*mut c_void]) -> Result<()> {
         if data.len() != self.buffers.len() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "the frame has {} {what}s, {} pointers are given",
                 self.buffers.len(),
                 data.len()
@@ -292,7 +292,7 @@ impl CallFrame {
                 let is_alias = (before.0, before.1) == (start, end) && is_ret != before_is_ret;
                 if before.1 > start && (is_ret || before_is_ret) && !is_alias {
                     let name = |is_ret| if is_ret { "result" } else { "argument" };
-                    return Err(Error::invalid(format!(
+                    return Err(Error::invalid_argument(format!(
                         "{} {index} overlaps {} {}: operands lie apart, or a result exactly where an argument lies",
                         name(is_ret),
                         name(before_is_ret),
@@ -379,7 +379,7 @@ impl CallFrame {
         if self.revision == revision {
             return Ok(());
         }
-        Err(Error::invalid(format!(
+        Err(Error::invalid_argument(format!(
             "the frame is laid out for {}, the runtime speaks {revision}",
             self.revision
         )))

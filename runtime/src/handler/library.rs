@@ -5,21 +5,21 @@ use crate::frame::Stage;
 use crate::host::{Bundle, Runtime};
 use crate::process::load::load_for_good;
 use crate::process::{is_function, read_memory};
-use crate::status::{Code, Error, Hazard, Result};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
 /// A loaded library. It stays loaded until the program ends, as in XLA: handlers leave threads,
 /// state and deleters behind that would outlive it.
 ///
 /// ```
-/// use xla_ffi_runtime::{Code, Runtime};
+/// use xla_ffi_runtime::{ErrorCode, Runtime};
 ///
 /// let missing = Runtime::default().open("no/such/library.so");
-/// assert_eq!(missing.err().map(|error| error.code()), Some(Code::NotFound));
+/// assert_eq!(missing.err().map(|error| error.code()), Some(ErrorCode::NotFound));
 /// ```
 #[derive(Clone)]
 pub struct Library {
@@ -58,7 +58,7 @@ impl Library {
         let found = unsafe { self.loaded.get::<*mut c_void>(name.as_bytes()) };
         let missing = |source: Option<libloading::Error>| {
             let message = format!("{} exports no symbol '{name}'", self.path.display());
-            let error = Error::new(Code::NotFound, message);
+            let error = Error::new(ErrorCode::NotFound, message);
             match source {
                 Some(source) => error.with_source(source),
                 None => error,
@@ -126,7 +126,7 @@ impl Library {
         let id = self.object(id)?.cast::<i64>();
         let info = info.map(|info| self.object(info)).transpose()?;
         let wanted = read_memory(id as usize).ok_or_else(|| {
-            Error::invalid(format!("the id of type '{name}' is not readable memory"))
+            Error::invalid_argument(format!("the id of type '{name}' is not readable memory"))
         })?;
         let wanted = i64::from_ne_bytes(wanted);
         let deleter = match info {
@@ -141,7 +141,7 @@ impl Library {
                     bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
                 ]);
                 if size != 24 {
-                    return Err(Error::invalid(format!(
+                    return Err(Error::invalid_argument(format!(
                         "type info of '{name}' says to be {size} bytes long, 24 are expected"
                     )));
                 }
@@ -167,7 +167,7 @@ impl Library {
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(address) };
         let object = function();
         if object.is_null() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{} exports '{name}' as a function, which returns null and not the address of a \
                  type id or type info",
                 self.path.display()

@@ -1,6 +1,7 @@
 //! Handlers: what a runtime has accepted, and what is instantiated from it.
 
 pub(crate) mod library;
+mod manifest;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;
@@ -12,10 +13,10 @@ use crate::frame::encoded::Encoded;
 use crate::host::calls::Tally;
 use crate::host::state_object::StateSlot;
 use crate::host::{Bundle, Metadata, Shared};
-use crate::status::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
+use xla_ffi_sys::{Error, Result};
 
 /// A custom call's functions, accepted by a runtime.
 #[derive(Clone)]
@@ -132,7 +133,7 @@ impl Executable {
     pub(crate) fn function(&self, stage: Stage) -> Result<XLA_FFI_Handler> {
         let handler = self.handler();
         handler.bundle.get(stage).ok_or_else(|| {
-            Error::invalid(format!("handler '{}' has no {stage} stage", handler.name))
+            Error::invalid_argument(format!("handler '{}' has no {stage} stage", handler.name))
         })
     }
 }

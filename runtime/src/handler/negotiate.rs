@@ -5,8 +5,8 @@ use crate::frame::{RawFrame, Stage};
 use crate::host::metadata::accept;
 use crate::host::{Bundle, Metadata, Shared, errors};
 use crate::process::guard;
-use crate::status::{Code, Error, Hazard, Result};
 use std::ptr;
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_Api_Version, XLA_FFI_Args, XLA_FFI_Attrs, XLA_FFI_CallFrame,
     XLA_FFI_Handler, XLA_FFI_InternalExtension, XLA_FFI_InternalExtension_Type, XLA_FFI_Metadata,
@@ -20,14 +20,14 @@ const SILENT: i32 = i32::MIN;
 /// Asks a bundle as a registration on the revision does, and judges the answers.
 pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<Option<Metadata>> {
     let execute = bundle.get(Stage::Execute).ok_or_else(|| {
-        Error::invalid(format!(
+        Error::invalid_argument(format!(
             "handler '{name}' has no execute stage; every handler needs one"
         ))
     })?;
     let since = Feature::RecordStage.since();
     if bundle.get(Stage::Record).is_some() && shared.revision < since {
         return Err(Error::new(
-            Code::Unimplemented,
+            ErrorCode::Unimplemented,
             format!(
                 "handler '{name}' has a record stage, which requires {since} (jaxlib {}) or \
                  later: this is {}",
@@ -142,7 +142,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     })?;
     if !error.is_null() {
         if let Some(error) = errors::take_error(error) {
-            return Err(error.handlers());
+            return Err(error.into_handlers());
         }
     }
     if !frame.is_whole(shared.revision) {
@@ -166,7 +166,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     }
     let version = answer.metadata.api_version;
     if version.major_version == SILENT || version.minor_version == SILENT {
-        return Err(Error::invalid(
+        return Err(Error::invalid_argument(
             "the metadata call was not answered: this is not an XLA FFI handler, or one built before \
              metadata existed (jaxlib 0.4.31)",
         ));

@@ -3,27 +3,17 @@
 use super::Handler;
 use super::negotiate::negotiate;
 use crate::host::registrations::Registration;
-use crate::host::{Bundle, Runtime, Shared, Traits, canonical_platform};
-use crate::status::{Code, Error, Result};
+use crate::host::{Bundle, Runtime, Shared, canonical_platform};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Registers a bundle after asking what it needs: an equal registration is fine, another one under
 /// the name is not.
-pub(crate) fn register(
-    shared: &Shared,
-    name: &str,
-    platform: &str,
-    bundle: Bundle,
-    traits: Traits,
-) -> Result<()> {
+pub(crate) fn register(shared: &Shared, name: &str, platform: &str, bundle: Bundle) -> Result<()> {
     let mut metadata = negotiate(shared, name, &bundle)?;
     if let Some(metadata) = &mut metadata {
-        metadata.traits = metadata.traits | traits;
+        metadata.traits = metadata.traits | bundle.traits;
     }
-    let new = Registration {
-        bundle,
-        metadata,
-        traits,
-    };
+    let new = Registration { bundle, metadata };
     shared
         .handlers
         .insert(name, canonical_platform(platform), new)
@@ -38,19 +28,12 @@ impl Runtime {
         Handler::new(self.shared(), name, bundle)
     }
 
-    /// Registers functions under a name and a platform, as `Handler_Register` does. The traits are added to
-    /// those that the functions tell: [`Traits`], or the ABI's bits of them.
+    /// Registers functions under a name and a platform, as `Handler_Register` does.
     ///
     /// # Errors
     /// As [`Runtime::handler`], and `INVALID_ARGUMENT` when the name stands for something else.
-    pub fn register(
-        &self,
-        name: &str,
-        platform: &str,
-        bundle: Bundle,
-        traits: impl Into<Traits>,
-    ) -> Result<()> {
-        register(self.shared(), name, platform, bundle, traits.into())
+    pub fn register(&self, name: &str, platform: &str, bundle: Bundle) -> Result<()> {
+        register(self.shared(), name, platform, bundle)
     }
 
     /// The handler that is registered under a name for a platform.
@@ -77,7 +60,7 @@ impl Runtime {
                 .map_or_else(String::new, |hint| format!("; {hint}")),
         };
         Err(Error::new(
-            Code::NotFound,
+            ErrorCode::NotFound,
             format!(
                 "no handler is registered as '{name}' for platform '{platform}'; there are: \
                  {known}{hint}"

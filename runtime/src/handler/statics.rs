@@ -1,8 +1,8 @@
 //! Handlers that a program links in, registered when it starts.
 
-use crate::host::{Bundle, Runtime, Traits, canonical_platform};
-use crate::status::Result;
+use crate::host::{Bundle, Runtime, canonical_platform};
 use std::sync::OnceLock;
+use xla_ffi_sys::Result;
 
 /// A handler of this program. [`register_handler!`](crate::register_handler) makes one.
 #[derive(Debug)]
@@ -10,24 +10,17 @@ pub struct StaticHandler {
     name: &'static str,
     platform: &'static str,
     bundle: fn() -> Bundle,
-    traits: Traits,
 }
 
 impl StaticHandler {
     /// For the macros.
     #[doc(hidden)]
     #[must_use]
-    pub const fn new(
-        name: &'static str,
-        platform: &'static str,
-        bundle: fn() -> Bundle,
-        traits: Traits,
-    ) -> Self {
+    pub const fn new(name: &'static str, platform: &'static str, bundle: fn() -> Bundle) -> Self {
         Self {
             name,
             platform,
             bundle,
-            traits,
         }
     }
 
@@ -47,12 +40,6 @@ impl StaticHandler {
     #[must_use]
     pub fn bundle(&self) -> Bundle {
         (self.bundle)()
-    }
-
-    /// Its traits, besides those that the functions tell.
-    #[must_use]
-    pub fn traits(&self) -> Traits {
-        self.traits
     }
 }
 
@@ -75,9 +62,6 @@ inventory::collect!(StaticHandler);
 #[macro_export]
 macro_rules! register_handler {
     ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {
-        $crate::register_handler! { $name, $platform, traits $crate::Traits::NONE, $($stage = $function),+ }
-    };
-    ($name:expr, $platform:expr, traits $traits:expr, $($stage:ident = $function:path),+ $(,)?) => {
         const _: () = {
             fn bundle() -> $crate::Bundle {
                 let bundle = $crate::Bundle::default();
@@ -88,7 +72,7 @@ macro_rules! register_handler {
                 bundle
             }
             $crate::statics::submit! {
-                $crate::StaticHandler::new($name, $platform, bundle, $traits)
+                $crate::StaticHandler::new($name, $platform, bundle)
             }
         };
     };
@@ -106,7 +90,7 @@ impl Runtime {
         let mut refused = None;
         for handler in inventory::iter::<StaticHandler> {
             let bundle = (handler.bundle)();
-            let outcome = self.register(handler.name, handler.platform, bundle, handler.traits);
+            let outcome = self.register(handler.name, handler.platform, bundle);
             refused = refused.or(outcome.err());
         }
         refused.map_or(Ok(()), Err)

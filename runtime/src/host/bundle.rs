@@ -4,10 +4,11 @@ use crate::frame::Stage;
 use std::ops::BitOr;
 use xla_ffi_sys::{XLA_FFI_Handler, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_TraitsBits};
 
-/// The functions of one custom call, one a stage.
+/// The functions of one custom call, one per stage, and its traits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bundle {
     stages: [Option<XLA_FFI_Handler>; 5],
+    pub(crate) traits: Traits,
 }
 
 impl Bundle {
@@ -29,6 +30,13 @@ impl Bundle {
         self.stage(stage, Some(handler))
     }
 
+    /// Adds traits to those that the functions report.
+    #[must_use]
+    pub fn with_traits(mut self, traits: Traits) -> Self {
+        self.traits = self.traits | traits;
+        self
+    }
+
     pub(crate) fn stage(mut self, stage: Stage, handler: Option<XLA_FFI_Handler>) -> Self {
         self.stages[stage as usize] = handler;
         self
@@ -43,6 +51,7 @@ impl Bundle {
                 raw.execute,
                 raw.record,
             ],
+            traits: Traits::NONE,
         }
     }
 
@@ -52,14 +61,14 @@ impl Bundle {
         self.stages[stage as usize]
     }
 
-    /// Whether both name the same functions.
+    /// Returns true if both have the same functions and traits.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let addresses = |bundle: &Self| {
             bundle
                 .stages
                 .map(|stage| stage.map_or(0, |f| f as *const () as usize))
         };
-        addresses(self) == addresses(other)
+        addresses(self) == addresses(other) && self.traits == other.traits
     }
 }
 

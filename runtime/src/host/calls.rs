@@ -4,12 +4,12 @@
 //! all of them.
 
 use super::futures::Completion;
-use crate::status::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Calls are refused.
 const OVER: u8 = 1;
@@ -221,7 +221,7 @@ impl Calls {
     pub(crate) fn check(&self) -> Result<()> {
         if self.are_over() {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "the runtime was shut down, and makes no more calls",
             ));
         }
@@ -293,7 +293,7 @@ fn too_late(late: &BTreeMap<(Arc<str>, &'static str), usize>, limit: Duration) -
         let comma = if index == 0 { "" } else { "," };
         let _ = write!(text, "{comma} {count} of '{name}' ({delay})");
     }
-    Error::new(Code::DeadlineExceeded, text)
+    Error::new(ErrorCode::DeadlineExceeded, text)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -1,11 +1,11 @@
 //! Error objects. Handlers hold them, and futures, by a number instead of an address: one that is gone or was never
 //! made here is told from one that lives, whatever a handler does with it.
 
-use crate::status::{Code, Error, Hazard};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{Error, ErrorCode, Hazard};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
 /// Objects by number.
@@ -75,7 +75,7 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
     if handle == NO_USER_DATA {
-        return Some(Error::new(Code::NotFound, ABSENT.to_string_lossy()));
+        return Some(Error::new(ErrorCode::NotFound, ABSENT.to_string_lossy()));
     }
     match ERRORS.remove(handle) {
         Some(object) => object.error,
@@ -91,14 +91,14 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
 /// Text and code of an error that lives; the text lives as long as the error.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
     if handle == NO_USER_DATA {
-        return Some((ABSENT.as_ptr(), Code::NotFound.raw()));
+        return Some((ABSENT.as_ptr(), ErrorCode::NotFound.to_raw()));
     }
     let objects = ERRORS.lock();
     let object = objects.get(&handle)?;
     let code = object
         .error
         .as_ref()
-        .map_or(XLA_FFI_Error_Code::OK, |error| error.code().raw());
+        .map_or(XLA_FFI_Error_Code::OK, |error| error.code().to_raw());
     Some((object.text.as_ptr(), code))
 }
 

@@ -2,7 +2,6 @@
 //! completing one twice, or one that is gone, is told instead of corrupting memory.
 
 use super::errors::Handles;
-use crate::status::{Error, Hazard, Result};
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex};
 use std::sync::{Arc, PoisonError};
@@ -10,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::XLA_FFI_Future;
+use xla_ffi_sys::{Error, Hazard, Result};
 
 const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
 
@@ -201,7 +201,7 @@ mod loom_tests {
                 loom::thread::spawn(move || completion.complete(outcome()).is_ok())
             };
             let one = complete(|| Ok(()));
-            let two = complete(|| Err(Error::new(crate::status::Code::Aborted, "two")));
+            let two = complete(|| Err(Error::new(xla_ffi_sys::ErrorCode::Aborted, "two")));
             let outcome = completion.wait(None).expect("no limit");
             assert!(counted.load(order));
             let (one, two) = (one.join().unwrap(), two.join().unwrap());

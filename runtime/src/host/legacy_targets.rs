@@ -1,10 +1,10 @@
 //! The legacy targets of one runtime: their functions, and the API versions under which programs call them.
 
-use crate::status::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{Error, Result};
 use xla_ffi_sys::{
     XlaCustomCallCpu, XlaCustomCallCpuStatus, XlaCustomCallCpuUnified, XlaCustomCallGpu,
     XlaCustomCallGpuStatus, XlaFfiLegacyTarget,
@@ -225,7 +225,9 @@ impl Function {
     /// `INVALID_ARGUMENT` for null.
     pub unsafe fn at(address: *const c_void, signature: Option<Signature>) -> Result<Self> {
         if address.is_null() {
-            return Err(Error::invalid("the address of a legacy target is null"));
+            return Err(Error::invalid_argument(
+                "the address of a legacy target is null",
+            ));
         }
         Ok(Self {
             address: address as usize,

@@ -1,9 +1,9 @@
 //! What a handler says it needs, and what hosts of each revision accept.
 
 use super::Traits;
-use crate::status::{Error, Result};
 use std::fmt;
 use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Error, Result};
 
 /// What a handler says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
     let (major, minor) = metadata.version;
     let own = revision.minor_version();
     let refuse = |why: String| {
-        Err(Error::invalid(format!(
+        Err(Error::invalid_argument(format!(
             "it answers version {major}.{minor}, {revision} {why}"
         )))
     };

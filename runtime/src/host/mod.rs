@@ -27,9 +27,9 @@ use self::registrations::Registrations;
 use self::types::Types;
 use crate::frame::encoded::Encoded;
 use crate::process::check_owner;
-use crate::status::{Code, Error, Finding, Result};
 use crate::value::Attributes;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use xla_ffi_sys::{Error, ErrorCode, Finding, Result};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// One runtime: the table of its revision, what is registered with it, and its threads.
@@ -75,7 +75,7 @@ pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
     match (found.next(), found.next()) {
         (Some(shared), None) => Ok(shared),
         _ => Err(Error::new(
-            Code::FailedPrecondition,
+            ErrorCode::FailedPrecondition,
             "several runtimes have this table's functions: register from inside a call, or on the \
              runtime itself",
         )),

@@ -1,6 +1,6 @@
 //! Who runs handlers' tasks: the host's thread pool, or an executor of the program's.
 
-use crate::status::{Code, Error, Result};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Runs handlers' tasks in place of the runtime's thread pool: a program's own threads.
 ///
@@ -70,7 +70,7 @@ impl ThreadPool {
             .thread_name(|index| format!("xla-ffi-pool-{index}"))
             .build()
             .map_err(|error| {
-                Error::new(Code::ResourceExhausted, "the thread pool cannot start")
+                Error::new(ErrorCode::ResourceExhausted, "the thread pool cannot start")
                     .with_source(error)
             })?;
         Ok(Self { threads })

@@ -1,13 +1,13 @@
 //! Handlers by name and platform.
 
-use super::{Bundle, Metadata, Traits};
-use crate::status::{Code, Error, Result};
+use super::{Bundle, Metadata};
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 #[cfg(not(loom))]
 use std::sync::{Mutex, MutexGuard};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// The one spelling of a platform's name: lower case, `"host"` is `"cpu"`.
 #[must_use]
@@ -25,7 +25,6 @@ pub(crate) struct Registration {
     pub(crate) bundle: Bundle,
     /// What the bundle says about itself, with the traits of the registration.
     pub(crate) metadata: Option<Metadata>,
-    pub(crate) traits: Traits,
 }
 
 /// The handlers of one runtime, by name and canonical platform.
@@ -42,14 +41,11 @@ impl Registrations {
         let key = (name.to_owned(), platform);
         let mut handlers = self.lock();
         if let Some(known) = handlers.get(&key) {
-            if known.bundle.is_same(&new.bundle)
-                && known.metadata == new.metadata
-                && known.traits == new.traits
-            {
+            if known.bundle.is_same(&new.bundle) && known.metadata == new.metadata {
                 return Ok(());
             }
             return Err(Error::new(
-                Code::InvalidArgument,
+                ErrorCode::InvalidArgument,
                 format!(
                     "another handler is registered as '{name}' for platform '{}'",
                     key.1
@@ -103,9 +99,8 @@ mod loom_tests {
                 let insert = |handlers: &Registrations, traits: u32| {
                     let new = Registration {
                         // SAFETY: nobody calls it.
-                        bundle: unsafe { Bundle::execute(nothing) },
+                        bundle: unsafe { Bundle::execute(nothing) }.with_traits(traits.into()),
                         metadata: None,
-                        traits: traits.into(),
                     };
                     handlers.insert("a", "cpu".into(), new).is_ok()
                 };
@@ -114,7 +109,10 @@ mod loom_tests {
                 let there = other.join().unwrap();
                 let known = handlers.find("a", "cpu").unwrap();
                 assert_eq!(here && there, other_traits == 0);
-                assert_eq!(known.traits.bits(), if here { 0 } else { other_traits });
+                assert_eq!(
+                    known.bundle.traits.bits(),
+                    if here { 0 } else { other_traits }
+                );
             });
         }
     }

@@ -5,9 +5,9 @@
 
 use super::{HandlerCounts, TypeInfo};
 use crate::host::{Shared, errors, find_living, futures};
-use crate::status::{Finding, Result};
 use std::sync::Arc;
 use std::time::Duration;
+use xla_ffi_sys::{Finding, Result};
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// A host for handlers that speaks one revision of the ABI. Clones are the same runtime.
@@ -33,7 +33,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
 /// let runtime = Runtime::new(Revision::R0);
 /// // SAFETY: the function is a handler.
 /// let bundle = unsafe { Bundle::execute(double) };
-/// runtime.register("double", "Host", bundle, 0)?;
+/// runtime.register("double", "Host", bundle)?;
 /// assert_eq!(runtime.revision().name(), "r0");
 /// assert!(runtime.find("double", "CUDA").is_err());
 ///

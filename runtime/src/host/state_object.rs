@@ -2,11 +2,11 @@
 
 use super::Shared;
 use crate::process::guard;
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::any::{Any, TypeId};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
 /// The number of what has no number: a Rust value that only Rust asks for, by its type.
 pub(crate) const RUST_ALONE: i64 = -1;
@@ -124,7 +124,7 @@ impl StateSlot {
             };
             return Err(Refused {
                 object,
-                why: Box::new(Error::new(Code::FailedPrecondition, message)),
+                why: Box::new(Error::new(ErrorCode::FailedPrecondition, message)),
             });
         }
         let replaced = if object.type_id == 0 {
@@ -143,14 +143,14 @@ impl StateSlot {
     fn object(&self) -> Result<&StateObject> {
         self.object
             .get()
-            .ok_or_else(|| Error::new(Code::NotFound, "State is not set"))
+            .ok_or_else(|| Error::new(ErrorCode::NotFound, "State is not set"))
     }
 
     /// The object, which has to be of this type.
     pub(crate) fn get(&self, type_id: i64) -> Result<*mut c_void> {
         let object = self.object()?;
         if object.type_id != type_id || type_id == RUST_ALONE {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "the state is of type id {}, type id {type_id} is asked for",
                 object.type_id
             )));
@@ -161,7 +161,7 @@ impl StateSlot {
     /// The value, which has to be a `T`.
     pub(crate) fn value<T: Any + Send + Sync>(&self) -> Result<&T> {
         self.object()?.value().ok_or_else(|| {
-            Error::invalid(format!(
+            Error::invalid_argument(format!(
                 "the state is no {}: it was left as another type",
                 std::any::type_name::<T>()
             ))
@@ -183,13 +183,13 @@ mod tests {
         let slot = StateSlot::default();
         let object = |id| StateObject::new(id, std::ptr::dangling_mut(), Some(delete), Weak::new());
         assert!(slot.set(object(0)).is_ok());
-        assert_eq!(slot.get(0).unwrap_err().code(), Code::NotFound);
+        assert_eq!(slot.get(0).unwrap_err().code(), ErrorCode::NotFound);
         assert!(slot.set(object(7)).is_ok());
         assert_eq!(DELETED.load(Ordering::SeqCst), 1);
         let refused = slot.set(object(8)).err().unwrap();
         refused.object.leave();
-        assert_eq!(refused.why.code(), Code::FailedPrecondition);
-        assert_eq!(slot.get(8).unwrap_err().code(), Code::InvalidArgument);
+        assert_eq!(refused.why.code(), ErrorCode::FailedPrecondition);
+        assert_eq!(slot.get(8).unwrap_err().code(), ErrorCode::InvalidArgument);
         assert!(slot.get(7).is_ok());
         drop(slot);
         assert_eq!(DELETED.load(Ordering::SeqCst), 2);

@@ -1,6 +1,5 @@
 //! User types of one runtime: names, numbers, deleters.
 
-use crate::status::{Code, Error, Result};
 #[cfg(loom)]
 use loom::sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,6 +8,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, Ordering};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// How objects of a type are destroyed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -99,7 +99,7 @@ impl Types {
     fn enter(&self, name: &str, wanted: i64, info: Option<TypeInfo>) -> Result<i64> {
         self.with(|known| {
             if wanted < 0 {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "type '{name}' asks for the number {wanted}"
                 )));
             }
@@ -109,7 +109,7 @@ impl Types {
                     return Ok(id);
                 }
                 return Err(Error::new(
-                    Code::Internal,
+                    ErrorCode::Internal,
                     // XLA's own words: libraries that share a type read the number from them.
                     format!("Type name {name} already registered with type id {id}"),
                 ));
@@ -137,7 +137,7 @@ impl Types {
     /// Whether the objects that this name stands for have `size` bytes, as far as anybody said.
     pub(crate) fn check_size(&self, name: &str, id: i64, size: usize) -> Result<()> {
         self.with(|known| match known.sizes.get(name) {
-            Some(&other) if other != size => Err(Error::invalid(format!(
+            Some(&other) if other != size => Err(Error::invalid_argument(format!(
                 "objects of type '{name}' (type id {id}) have {other} bytes, this one has {size}: \
                  another version of the type needs another name"
             ))),
@@ -161,7 +161,7 @@ impl Types {
                         ""
                     };
                     Error::new(
-                        Code::Internal,
+                        ErrorCode::Internal,
                         format!("type id {id} is not registered{hint}"),
                     )
                 })
@@ -180,11 +180,9 @@ impl Types {
     /// The number of the type called `name`.
     pub(crate) fn id(&self, name: &str) -> Result<i64> {
         self.with(|known| {
-            known
-                .by_name
-                .get(name)
-                .copied()
-                .ok_or_else(|| Error::new(Code::NotFound, format!("no type is called '{name}'")))
+            known.by_name.get(name).copied().ok_or_else(|| {
+                Error::new(ErrorCode::NotFound, format!("no type is called '{name}'"))
+            })
         })
     }
 }
@@ -239,15 +237,15 @@ mod tests {
         let code = |result: Result<i64>| result.unwrap_err().code();
         assert_eq!(
             code(types.register("a", 0, TypeInfo::default())),
-            Code::Internal
+            ErrorCode::Internal
         );
         assert_eq!(
             code(types.register("a", id + 1, TypeInfo::default())),
-            Code::Internal
+            ErrorCode::Internal
         );
         assert_eq!(
             code(types.register("b", -1, TypeInfo::default())),
-            Code::InvalidArgument
+            ErrorCode::InvalidArgument
         );
         assert_eq!(types.register("c", id, TypeInfo::default()).unwrap(), id);
         assert_ne!(types.register("b", 0, TypeInfo::default()).unwrap(), id);
@@ -257,7 +255,7 @@ mod tests {
         assert!(theirs > id);
         assert_eq!(other.register("a", id, TypeInfo::default()).unwrap(), id);
         assert_eq!(types.id("a").unwrap(), id);
-        assert_eq!(code(types.id("d")), Code::NotFound);
+        assert_eq!(code(types.id("d")), ErrorCode::NotFound);
         assert!(types.info(99).is_err() && types.info(id).is_ok());
     }
 }

@@ -7,12 +7,12 @@ use crate::host::Runtime;
 use crate::host::calls::Progress;
 use crate::host::legacy_targets::Signature;
 use crate::process::guard;
-use crate::status::{Code, Error, Hazard, Result};
 use crate::value::Tree;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Instant;
 use xla_ffi_sys::XlaCustomCallStatus;
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
 /// How tuples reach a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -152,7 +152,7 @@ impl Kept {
                 let got = unsafe { place.read_volatile() };
                 if got != *expected {
                     return Err(Error::new(
-                        Code::Internal,
+                        ErrorCode::Internal,
                         format!(
                             "it did not write the result's tuple of {} elements: element {index} \
                              is {got:p}, its buffer is {expected:p}",
@@ -336,13 +336,15 @@ impl<'a> Invocation<'a> {
         }
         match failure {
             None => Ok(launched),
-            Some(message) => Err(Error::new(Code::Internal, status::text(&message)).handlers()),
+            Some(message) => {
+                Err(Error::new(ErrorCode::Internal, status::text(&message)).into_handlers())
+            }
         }
     }
 
     fn check(&self, signature: Signature) -> Result<()> {
         let refuse = |why: String| {
-            Err(Error::invalid(format!(
+            Err(Error::invalid_argument(format!(
                 "legacy target '{}': {why}",
                 self.target.name()
             )))

@@ -3,9 +3,9 @@
 use crate::handler::Library;
 use crate::host::Runtime;
 use crate::host::legacy_targets::{Function, Signature};
-use crate::status::{Error, Result};
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;
+use xla_ffi_sys::{Error, Result};
 
 /// The exported function that gives a library's list.
 const LIST: &str = "xla_ffi_legacy_targets";
@@ -100,7 +100,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
         // SAFETY: a target, as the list's owner promises.
         let target = unsafe { &*at };
         if target.struct_size < size_of::<XlaFfiLegacyTarget>() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{} is {} bytes long, {} are expected",
                 entry(),
                 target.struct_size,
@@ -109,7 +109,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
         }
         let signature = Signature::from_raw(target.signature);
         if signature.is_none() && target.signature != XlaFfiLegacyTarget::UNKNOWN {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{} has signature {}, which this runtime does not know",
                 entry(),
                 target.signature
@@ -117,13 +117,16 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
         }
         let text = |text: *const c_char, what: &str| {
             if text.is_null() {
-                return Err(Error::invalid(format!("{} has no {what}", entry())));
+                return Err(Error::invalid_argument(format!(
+                    "{} has no {what}",
+                    entry()
+                )));
             }
             // SAFETY: a NUL-terminated string of the library's.
             let text = unsafe { CStr::from_ptr(text) };
             text.to_str().map(str::to_owned).map_err(|error| {
                 let text = format!("{}: {what} {text:?} is not UTF-8", entry());
-                Error::invalid(text).with_source(error)
+                Error::invalid_argument(text).with_source(error)
             })
         };
         let listed = Listed {

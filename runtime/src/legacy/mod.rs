@@ -46,8 +46,8 @@ pub use status::Status;
 
 use crate::host::legacy_targets::{is_host, versions};
 use crate::host::{Runtime, canonical_platform};
-use crate::status::{Code, Error, Result};
 use std::sync::Arc;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// A registered target, as calls of one API version see it.
 ///
@@ -124,7 +124,7 @@ impl Runtime {
     pub fn register_legacy(&self, name: &str, platform: &str, function: Function) -> Result<()> {
         let platform = canonical_platform(platform);
         if name.is_empty() || platform.is_empty() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "a legacy target needs a name and a platform, got '{name}' and '{platform}'"
             )));
         }
@@ -135,7 +135,7 @@ impl Runtime {
                 "the CPU, \"Host\""
             };
             let signature = function.signature.map_or("", Signature::parameters);
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "legacy target '{name}': functions of the form void{signature} are called on \
                  {other}, not on platform '{platform}'"
             )));
@@ -144,7 +144,7 @@ impl Runtime {
         let key = (name.to_owned(), platform);
         if targets.get(&key).is_some_and(|known| *known != function) {
             return Err(Error::new(
-                Code::AlreadyExists,
+                ErrorCode::AlreadyExists,
                 format!(
                     "legacy target '{name}' is registered for platform '{}' already, as another function",
                     key.1
@@ -163,7 +163,7 @@ impl Runtime {
     pub fn find_legacy(&self, name: &str, platform: &str, version: ApiVersion) -> Result<Target> {
         let platform = canonical_platform(platform);
         let Some(wanted) = version.signature(&platform) else {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{version} names a handler of XLA FFI, which '{name}' is not: look it up with \
                  Runtime::find"
             )));
@@ -189,7 +189,7 @@ impl Runtime {
                 String::new()
             };
             return Err(Error::new(
-                Code::NotFound,
+                ErrorCode::NotFound,
                 format!(
                     "no legacy target is registered as '{name}' for platform '{platform}'; there \
                      are: {known}{hint}"
@@ -198,7 +198,7 @@ impl Runtime {
         };
         if function.signature.is_some_and(|have| have != wanted) {
             let have = function.signature.map_or("", Signature::parameters);
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "legacy target '{name}' on {platform} is a function of the form void{have}; a call \
                  with {version} would call it as {wanted}: call it with {}",
                 list(&versions(function, &platform))

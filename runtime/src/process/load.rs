@@ -1,6 +1,5 @@
 //! Loads shared libraries.
 
-use crate::status::{Code, Error, Result};
 use std::fs::File;
 use std::io::Read;
 use std::mem::ManuallyDrop;
@@ -8,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
@@ -21,13 +21,14 @@ fn inspect_file(path: &Path) -> Result<()> {
     let shown = path.display();
     let opening = |error: std::io::Error| {
         let code = match error.kind() {
-            std::io::ErrorKind::NotFound => Code::NotFound,
-            std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
-            _ => Code::Unavailable,
+            std::io::ErrorKind::NotFound => ErrorCode::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+            _ => ErrorCode::Unavailable,
         };
         Error::new(code, format!("{shown}: {error}")).with_source(error)
     };
-    let no_library = |why: &str| Error::invalid(format!("{shown} is not a shared library: {why}"));
+    let no_library =
+        |why: &str| Error::invalid_argument(format!("{shown} is not a shared library: {why}"));
     // Asked first: opening a pipe waits for whoever writes to it.
     if !path.metadata().map_err(opening)?.is_file() {
         return Err(no_library("it is not a regular file"));
@@ -82,7 +83,7 @@ pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();
     let unavailable = |error: std::io::Error| {
-        Error::new(Code::Unavailable, format!("{shown}: {error}")).with_source(error)
+        Error::new(ErrorCode::Unavailable, format!("{shown}: {error}")).with_source(error)
     };
     // The loader compares names: a relative one means another file in another folder.
     let path = std::path::absolute(path).map_err(unavailable)?;
@@ -101,7 +102,7 @@ pub fn load_for_good(path: &Path) -> Result<Image> {
     };
     let file = copy.as_ref().map_or(path.as_path(), |copy| &copy.0);
     let image = load(file).map_err(|error| {
-        Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
+        Error::invalid_argument(format!("{shown} cannot be loaded: {error}")).with_source(error)
     })?;
     let image = Arc::new(ManuallyDrop::new(image));
     loaded().push(Loaded {

@@ -9,9 +9,9 @@
 pub(crate) mod guard;
 pub(crate) mod load;
 
-use crate::status::{Code, Error, Result};
 use std::fmt::Arguments;
 use std::io::Write;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Refuses to use threads that another process, of which this one is a fork, has started.
 pub(crate) fn check_owner(process: u32) -> Result<()> {
@@ -19,7 +19,7 @@ pub(crate) fn check_owner(process: u32) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(
-        Code::FailedPrecondition,
+        ErrorCode::FailedPrecondition,
         "this process was forked after the library started threads; use spawn or forkserver",
     ))
 }

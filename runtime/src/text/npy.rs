@@ -6,13 +6,13 @@
 mod header;
 
 use self::header::{Header, descr};
-use crate::status::{Code, Error, Result};
 use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
 use crate::value::{DType, Shape, Tensor};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Headers are a line of text; a longer one is no array's.
@@ -25,16 +25,16 @@ const MAX_HEADER: usize = 1 << 16;
 pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
     let open = |error: std::io::Error| {
         let code = match error.kind() {
-            std::io::ErrorKind::NotFound => Code::NotFound,
-            std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
-            _ => Code::Unavailable,
+            std::io::ErrorKind::NotFound => ErrorCode::NotFound,
+            std::io::ErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+            _ => ErrorCode::Unavailable,
         };
         Error::new(code, error.to_string()).with_source(error)
     };
     // Asked before it is opened: a pipe that nobody writes to is waited for in `open` itself.
     let file = std::fs::metadata(path).map_err(open).and_then(|known| {
         if !known.is_file() {
-            return Err(Error::invalid("it is not a regular file"));
+            return Err(Error::invalid_argument("it is not a regular file"));
         }
         File::open(path).map_err(open)
     });
@@ -48,17 +48,19 @@ pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
 /// As [`read`]; `INVALID_ARGUMENT` for a token.
 pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     if shape.dtype() == DType::Token {
-        return Err(Error::invalid("a token has no elements to read"));
+        return Err(Error::invalid_argument("a token has no elements to read"));
     }
     let mut take = |length: usize, what: &str| -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         file.by_ref()
             .take(length as u64)
             .read_to_end(&mut bytes)
-            .map_err(|error| Error::new(Code::Unavailable, error.to_string()).with_source(error))?;
+            .map_err(|error| {
+                Error::new(ErrorCode::Unavailable, error.to_string()).with_source(error)
+            })?;
         if bytes.len() < length {
             return Err(Error::new(
-                Code::DataLoss,
+                ErrorCode::DataLoss,
                 format!(
                     "the file is truncated: {length} bytes of {what} expected, {} came",
                     bytes.len()
@@ -71,27 +73,29 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
         if head.starts_with(MAGIC) {
             Ok(head)
         } else {
-            Err(Error::invalid("it is not a .npy file"))
+            Err(Error::invalid_argument("it is not a .npy file"))
         }
     })?;
     let length = match (head[6], head[7]) {
         (1, 0) => u16::from_le_bytes(array(&take(2, "the head")?)).into(),
         (2 | 3, 0) => u32::from_le_bytes(array(&take(4, "the head")?)) as usize,
         (major, minor) => {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "its format version {major}.{minor} is not known"
             )));
         }
     };
     if length > MAX_HEADER {
-        return Err(Error::invalid(format!("its header is {length} bytes long")));
+        return Err(Error::invalid_argument(format!(
+            "its header is {length} bytes long"
+        )));
     }
     let header = take(length, "the header")?;
     let header = Header::parse(&String::from_utf8_lossy(&header))?;
     let width = header.check(&shape)?;
     let data = take(shape.elements() * width, "data")?;
     if take(1, "what follows").is_ok() {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "it has more bytes than {shape} takes"
         )));
     }
@@ -112,7 +116,7 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     if let Some(index) = data.iter().position(is_wrong) {
         let byte = data[index];
         let what = format!("element {index}: {byte:#x} is not a value of {dtype}");
-        return Err(Error::invalid(what));
+        return Err(Error::invalid_argument(what));
     }
     Tensor::from_fn(shape, |index| {
         value(data[index]).unwrap_or(Number::Unsigned(0))
@@ -133,7 +137,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
     let shape = tensor.shape();
     let dtype = shape.dtype();
     if dtype == DType::Token {
-        return Err(Error::invalid("a token has no elements to write"));
+        return Err(Error::invalid_argument("a token has no elements to write"));
     }
     let dims: String = shape.dims().iter().map(|dim| format!("{dim},")).collect();
     let dims = if shape.dims().len() > 1 {
@@ -150,8 +154,9 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
         header.push(' ');
     }
     header.push('\n');
-    let length = u16::try_from(header.len())
-        .map_err(|_| Error::invalid(format!("{shape} has too many dimensions for a file")))?;
+    let length = u16::try_from(header.len()).map_err(|_| {
+        Error::invalid_argument(format!("{shape} has too many dimensions for a file"))
+    })?;
     let mut bytes = Vec::with_capacity(10 + header.len() + tensor.bytes().len());
     bytes.extend_from_slice(MAGIC);
     bytes.extend_from_slice(&[1, 0]);
@@ -180,7 +185,7 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();
     let mut directory = Vec::new();
     let mut count = 0_u16;
-    let too_large = |_| Error::invalid("an .npz file holds less than 4 GiB");
+    let too_large = |_| Error::invalid_argument("an .npz file holds less than 4 GiB");
     for (name, tensor) in arrays {
         if tensor.shape().dtype() == DType::Token {
             continue;
@@ -188,7 +193,7 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
         let data = encode(tensor)?;
         let name = format!("{name}.npy");
         let length = u16::try_from(name.len())
-            .map_err(|_| Error::invalid("a name in an .npz file has less than 64 KiB"))?;
+            .map_err(|_| Error::invalid_argument("a name in an .npz file has less than 64 KiB"))?;
         let offset = u32::try_from(archive.len()).map_err(too_large)?;
         let size = u32::try_from(data.len()).map_err(too_large)?;
         let mut common = Vec::new();
@@ -212,7 +217,7 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
         directory.extend_from_slice(&offset.to_le_bytes());
         directory.extend_from_slice(name.as_bytes());
         count = u16::checked_add(count, 1)
-            .ok_or_else(|| Error::invalid("an .npz file holds less than 65536 arrays"))?;
+            .ok_or_else(|| Error::invalid_argument("an .npz file holds less than 65536 arrays"))?;
     }
     let start = u32::try_from(archive.len()).map_err(too_large)?;
     let size = u32::try_from(directory.len()).map_err(too_large)?;
@@ -224,7 +229,11 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     archive.extend_from_slice(&start.to_le_bytes());
     archive.extend_from_slice(&[0, 0]);
     std::fs::write(path, &archive).map_err(|error| {
-        Error::new(Code::Unavailable, format!("{}: {error}", path.display())).with_source(error)
+        Error::new(
+            ErrorCode::Unavailable,
+            format!("{}: {error}", path.display()),
+        )
+        .with_source(error)
     })
 }
 

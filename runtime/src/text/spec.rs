@@ -2,13 +2,13 @@
 //! `f32[2,3]=@x.npy`, `token`; a result has no value: `f32[2,3]`.
 
 use super::npy;
-use crate::status::Result;
 use crate::value::dtype::Class;
 use crate::value::memory::physical_memory;
 use crate::value::parse::{Cursor, ParseError};
 use crate::value::scalar_codec::{Number, encode, overflows};
 use crate::value::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
+use xla_ffi_sys::Result;
 
 /// What an argument is filled with.
 #[derive(Clone, Debug, PartialEq)]

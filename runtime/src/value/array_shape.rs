@@ -1,9 +1,9 @@
 //! Arrays as programs see them: element type, dimensions, and the order of the dimensions in memory.
 
 use super::{DType, Shape};
-use crate::status::{Error, Result};
 use crate::value::parse::{Cursor, ParseError};
 use std::fmt;
+use xla_ffi_sys::{Error, Result};
 
 /// Element type, dimensions and layout of an array, or a token.
 ///
@@ -46,7 +46,7 @@ impl ArrayShape {
         let mut seen = minor_to_major.clone();
         seen.sort_unstable();
         if !seen.iter().copied().eq(0..shape.dims().len()) {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "layout {} does not name each of the {} dimensions of {shape} once",
                 Indices(&minor_to_major),
                 shape.dims().len()

@@ -1,8 +1,8 @@
 //! Tensors as arrays of the crate `ndarray`, in both directions without a copy.
 
 use super::{Element, Tensor};
-use crate::status::{Error, Result};
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};
+use xla_ffi_sys::{Error, Result};
 
 fn dims(tensor: &Tensor) -> IxDyn {
     // A shape's dimensions are not negative.
@@ -47,7 +47,7 @@ impl Tensor {
         let dims = array.shape().iter().map(|dim| i64::try_from(*dim));
         let dims: Vec<i64> = dims
             .collect::<std::result::Result<_, _>>()
-            .map_err(|_| Error::invalid("a dimension is too large"))?;
+            .map_err(|_| Error::invalid_argument("a dimension is too large"))?;
         if !array.is_standard_layout() {
             return Self::from_vec(dims, array.iter().copied().collect());
         }

@@ -1,11 +1,11 @@
 //! Attributes as typed values, before they are laid out for a handler.
 
 use super::{DType, Element};
-use crate::status::{Error, Result};
 use crate::value::attribute_array::{AttributeArray, Spelling};
 use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
 use std::fmt;
+use xla_ffi_sys::{Error, Result};
 
 /// Dictionaries in each other, the call's own among them: what walks them needs no more stack.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -34,7 +34,7 @@ impl Attribute {
             std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
         };
         bytes.extend_from_slice(raw);
-        Self::Array(AttributeArray::of(T::DTYPE, elements.len(), bytes))
+        Self::Array(AttributeArray::of(DType::of::<T>(), elements.len(), bytes))
     }
 
     /// A pointer, handed over as the 64-bit integer that it is.
@@ -170,11 +170,11 @@ impl Attributes {
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Result<()> {
         let (name, value) = (name.into(), value.into());
         if value.depth() >= MAX_DEPTH {
-            return Err(Error::invalid(too_deep(&name)));
+            return Err(Error::invalid_argument(too_deep(&name)));
         }
         match self.position(&name) {
             Ok(_) => Err(Error::new(
-                crate::status::Code::AlreadyExists,
+                xla_ffi_sys::ErrorCode::AlreadyExists,
                 format!("attribute '{name}' is given twice"),
             )),
             Err(index) => {

@@ -1,7 +1,7 @@
 //! Arrays as attributes, whose bytes are as many as their elements take: handlers are given slices of them.
 
 use super::DType;
-use crate::status::{Error, Result};
+use xla_ffi_sys::{Error, Result};
 
 /// How a text writes an array. It is the same array for a handler, but hosts do not read both in all cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,7 +37,7 @@ impl AttributeArray {
     /// `INVALID_ARGUMENT` where the bytes are not those of so many elements, and for tokens, which have none.
     pub fn new(dtype: DType, len: usize, bytes: Vec<u8>) -> Result<Self> {
         if dtype.bits() == 0 || dtype.bytes_for(len) != Some(bytes.len()) {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{} bytes are no array of {len} {dtype}",
                 bytes.len()
             )));

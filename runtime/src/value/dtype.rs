@@ -2,7 +2,7 @@
 
 use std::fmt;
 pub use xla_ffi_sys::ElementClass as Class;
-use xla_ffi_sys::{ELEMENT_TYPES, ElementType, Revision, XLA_FFI_DataType};
+use xla_ffi_sys::{ELEMENT_TYPES, Element, ElementType, Revision, XLA_FFI_DataType};
 
 macro_rules! dtypes {
     ($(#[$meta:meta])* $name:ident { $($dtype:ident = $raw:ident,)* }) => {
@@ -94,8 +94,21 @@ impl DType {
 
     /// The type with this number; `None` for numbers that no known host sends.
     #[must_use]
-    pub fn from_raw(raw: XLA_FFI_DataType) -> Option<Self> {
-        Self::all().find(|dtype| dtype.raw() == raw)
+    pub const fn from_raw(raw: XLA_FFI_DataType) -> Option<Self> {
+        let mut i = 0;
+        while i < TABLE.len() {
+            if TABLE[i].1.dtype.0 == raw.0 {
+                return Some(TABLE[i].0);
+            }
+            i += 1;
+        }
+        None
+    }
+
+    /// The element type of `T`.
+    #[must_use]
+    pub fn of<T: Element>() -> Self {
+        const { Self::from_raw(T::DTYPE).expect("an element has one of the listed types") }
     }
 
     /// The C name without prefix, `"F8E4M3FN"` for instance.
@@ -191,11 +204,7 @@ impl DType {
     /// Bytes that `elements` take when packed densely; `None` when that overflows.
     #[must_use]
     pub fn bytes_for(self, elements: usize) -> Option<usize> {
-        if self.is_packed() {
-            Some(elements.div_ceil(8 / self.bits()))
-        } else {
-            elements.checked_mul(self.bits() / 8)
-        }
+        self.raw().bytes_for(elements)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The bytes behind a tensor: allocated here, aligned and followed by a guard, or lent by an owner.
 
-use crate::status::{Code, Error, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
 use std::cell::UnsafeCell;
@@ -9,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Alignment of every buffer that is allocated here.
 pub const ALIGNMENT: usize = 64;
@@ -206,7 +206,7 @@ impl Large {
     fn zeroed(bytes: usize, pattern: u8) -> Result<Self> {
         let refuse = || {
             Error::new(
-                Code::ResourceExhausted,
+                ErrorCode::ResourceExhausted,
                 format!("{bytes} bytes of memory cannot be allocated on this machine"),
             )
         };

@@ -22,6 +22,7 @@ pub use dtype::DType;
 pub use memory::{ALIGNMENT, LEAST_ALIGNMENT};
 pub use parse::ParseError;
 pub use shape::Shape;
-pub use tensor::{Element, Tensor};
+pub use tensor::Tensor;
 pub use tree::Tree;
 pub use value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
+pub(crate) use xla_ffi_sys::Element;

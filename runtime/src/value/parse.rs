@@ -1,8 +1,8 @@
 //! A cursor over text, and errors that point into it.
 
-use crate::status::{Code, Error};
 use std::fmt;
 use std::ops::Range;
+use xla_ffi_sys::{Error, ErrorCode};
 
 /// A text that does not parse: where, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl std::error::Error for ParseError {}
 
 impl From<ParseError> for Error {
     fn from(error: ParseError) -> Self {
-        Self::new(Code::InvalidArgument, error.to_string()).with_source(error)
+        Self::new(ErrorCode::InvalidArgument, error.to_string()).with_source(error)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Single elements: between numbers and the bits of every element type.
 
 use super::{DType, Shape, Tensor};
-use crate::status::{Error, Result};
 use crate::value::dtype::Class;
 use half::{bf16, f16};
+use xla_ffi_sys::{Error, Result};
 
 /// One element, in the widest type of its class.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -238,7 +238,7 @@ pub fn encode(dtype: DType, value: Number) -> Result<u128> {
             .zip(encode_float(dtype.part(), im))
             .map(|(re, im)| re | im << (width / 2)),
     };
-    bits.ok_or_else(|| Error::invalid(format!("{value} is not a value of {dtype}")))
+    bits.ok_or_else(|| Error::invalid_argument(format!("{value} is not a value of {dtype}")))
 }
 
 /// The number that `bits` are in `dtype`; `None` for a token.

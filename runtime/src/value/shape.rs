@@ -1,9 +1,9 @@
 //! Shapes: an element type and dimensions, with sizes that cannot overflow.
 
 use super::DType;
-use crate::status::{Error, Result};
 use smallvec::SmallVec;
 use std::fmt;
+use xla_ffi_sys::{Error, Result};
 
 /// As many as most arrays have, in place.
 type Dims = SmallVec<[i64; 6]>;
@@ -53,17 +53,17 @@ impl Shape {
     pub fn new(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
         let dims = Dims::from_vec(dims.into());
         if dims.len() > Self::MAX_RANK {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{} dimensions; an array has {} at most",
                 dims.len(),
                 Self::MAX_RANK
             )));
         }
         if dtype == DType::Token && !dims.is_empty() {
-            return Err(Error::invalid("a token has no dimensions"));
+            return Err(Error::invalid_argument("a token has no dimensions"));
         }
         let too_large = || {
-            Error::invalid(format!(
+            Error::invalid_argument(format!(
                 "{} is too large: its size overflows",
                 Text(dtype, &dims)
             ))
@@ -72,7 +72,7 @@ impl Shape {
         let mut has_zero = false;
         for (axis, &dim) in dims.iter().enumerate() {
             let dim = usize::try_from(dim).map_err(|_| {
-                Error::invalid(format!(
+                Error::invalid_argument(format!(
                     "dimension {axis} is {dim}; dimensions are not negative"
                 ))
             })?;

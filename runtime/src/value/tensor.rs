@@ -1,14 +1,14 @@
 //! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
 
 use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
-use super::{DType, Shape};
+use super::{DType, Element, Shape};
 use crate::device::DeviceAllocator;
-use crate::status::{Code, Error, Finding, Hazard, Result};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
 /// A dense row-major array in host memory. Clones share the bytes; only a tensor with no clones can
 /// be written.
@@ -35,30 +35,6 @@ pub struct Tensor {
     memory: Memory,
 }
 
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// A Rust type whose bytes are elements of an array.
-pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
-    /// The element type.
-    const DTYPE: DType;
-}
-
-macro_rules! elements {
-    ($($ty:ty => $dtype:ident),* $(,)?) => {$(
-        impl sealed::Sealed for $ty {}
-        impl Element for $ty {
-            const DTYPE: DType = DType::$dtype;
-        }
-    )*};
-}
-
-elements! {
-    i8 => S8, i16 => S16, i32 => S32, i64 => S64, u8 => U8, u16 => U16, u32 => U32, u64 => U64,
-    half::f16 => F16, half::bf16 => BF16, f32 => F32, f64 => F64,
-}
-
 impl Tensor {
     /// An array of zeros.
     ///
@@ -78,7 +54,7 @@ impl Tensor {
     /// `INVALID_ARGUMENT` when the number of bytes is not that of the shape.
     pub fn from_bytes(shape: Shape, bytes: &[u8]) -> Result<Self> {
         if bytes.len() != shape.bytes() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{shape} takes {} bytes, {} were given",
                 shape.bytes(),
                 bytes.len()
@@ -96,9 +72,9 @@ impl Tensor {
     /// # Errors
     /// `INVALID_ARGUMENT` when their number is not that of the dimensions.
     pub fn from_slice<T: Element>(dims: impl Into<Vec<i64>>, elements: &[T]) -> Result<Self> {
-        let shape = Shape::new(T::DTYPE, dims)?;
+        let shape = Shape::new(DType::of::<T>(), dims)?;
         if elements.len() != shape.elements() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{shape} has {} elements, {} were given",
                 shape.elements(),
                 elements.len()
@@ -127,7 +103,7 @@ impl Tensor {
     /// # Ok::<(), xla_ffi_runtime::Error>(())
     /// ```
     pub fn from_vec<T: Element>(dims: impl Into<Vec<i64>>, elements: Vec<T>) -> Result<Self> {
-        let shape = Shape::new(T::DTYPE, dims)?;
+        let shape = Shape::new(DType::of::<T>(), dims)?;
         if elements.len() != shape.elements() || !is_aligned(elements.as_ptr().cast()) {
             return Self::from_slice(shape.dims(), &elements);
         }
@@ -165,11 +141,15 @@ impl Tensor {
     ) -> Result<Self> {
         let start = match NonNull::new(data.cast::<u8>()) {
             None if shape.bytes() == 0 => return Self::zeros(shape),
-            None => return Err(Error::invalid(format!("{shape} at a null pointer"))),
+            None => {
+                return Err(Error::invalid_argument(format!(
+                    "{shape} at a null pointer"
+                )));
+            }
             Some(start) => start,
         };
         if !is_aligned(data) {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{shape} at {data:p}: memory of the caller's begins at a multiple of \
                  {LEAST_ALIGNMENT} bytes"
             )));
@@ -207,7 +187,7 @@ impl Tensor {
         }
         let data = allocator.allocate(size, ALIGNMENT).ok_or_else(|| {
             Error::new(
-                Code::ResourceExhausted,
+                ErrorCode::ResourceExhausted,
                 format!("the allocator gives no {size} bytes for {shape}"),
             )
         })?;
@@ -257,7 +237,7 @@ impl Tensor {
     /// The elements; `None` when the element type is another one.
     #[must_use]
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
-        if T::DTYPE != self.shape.dtype() {
+        if DType::of::<T>() != self.shape.dtype() {
             return None;
         }
         let start = self.memory.start().as_ptr().cast::<T>();
@@ -268,7 +248,7 @@ impl Tensor {
     /// The elements, for writing; `None` when the element type is another one, or a clone shares them.
     #[must_use]
     pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
-        if T::DTYPE != self.shape.dtype() {
+        if DType::of::<T>() != self.shape.dtype() {
             return None;
         }
         let elements = self.shape.elements();

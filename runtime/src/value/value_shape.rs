@@ -1,9 +1,9 @@
 //! Shapes of values: arrays, tokens, and tuples of shapes to any depth.
 
 use super::{DType, Shape, Tree};
-use crate::status::Result;
 use crate::value::array_shape::ArrayShape;
 use crate::value::parse::{Cursor, ParseError};
+use xla_ffi_sys::Result;
 
 /// The shape of a value of a program: an array, a token, or a tuple of shapes.
 ///

@@ -4,7 +4,9 @@ use super::subject::{
     Check, Failure, Subject, copied, expect, f32s, gives, number, packed, refused, run, scalar,
     tells, values,
 };
-use xla_ffi_runtime::{Attributes, Code, DType, Error, Revision, Shape, Stage, Stages, Tensor};
+use xla_ffi_runtime::{
+    Attributes, DType, Error, ErrorCode, Revision, Shape, Stage, Stages, Tensor,
+};
 
 /// A feature: its name in the table and what it does.
 pub(crate) type Feature = (&'static str, fn(&Subject) -> Check);
@@ -91,13 +93,13 @@ pub(crate) const FEATURES: &[Feature] = &[
                 return Err(Failure::Wrong(format!("{error:?}")));
             }
             if s.runtime.revision() <= Revision::R1 {
-                expect(error.code(), Code::Internal)?;
+                expect(error.code(), ErrorCode::Internal)?;
             } else {
                 expect(error.code() as u32, code)?;
             }
         }
         if s.runtime.revision() <= Revision::R1 {
-            return Err(Error::new(Code::Unimplemented, "every code is INTERNAL").into());
+            return Err(Error::new(ErrorCode::Unimplemented, "every code is INTERNAL").into());
         }
         Ok(())
     }),
@@ -230,7 +232,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         expect(told[0], 1)?;
         if s.runtime.revision() < Revision::R2 {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 "no futures: it completed before it returned",
             )
             .into());
@@ -255,9 +257,9 @@ pub(crate) const FEATURES: &[Feature] = &[
             return Err(Failure::Wrong(format!("{error:?}")));
         }
         if s.runtime.revision() <= Revision::R1 {
-            return Err(Error::new(Code::Unimplemented, "every code is INTERNAL").into());
+            return Err(Error::new(ErrorCode::Unimplemented, "every code is INTERNAL").into());
         }
-        expect(error.code(), Code::FailedPrecondition)
+        expect(error.code(), ErrorCode::FailedPrecondition)
     }),
     ("thread pool", |s| {
         let x: Vec<f32> = (1..=1000_u16).map(f32::from).collect();

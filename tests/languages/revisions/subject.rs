@@ -97,7 +97,7 @@ pub(crate) fn gives<T: Element + Clone + PartialEq + std::fmt::Debug>(
     dims: &[i64],
     wanted: &[T],
 ) -> Check {
-    let out = s.call(name, attrs, args, &[(T::DTYPE, dims)])?;
+    let out = s.call(name, attrs, args, &[(DType::of::<T>(), dims)])?;
     expect(&values::<T>(&out, 0)[..], wanted)
 }
 

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use image::{DynamicImage, ImageFormat, RgbImage};
 use xla_ffi_runtime::{
-    Attributes, Code, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, ErrorCode, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
 const NEWEST: Revision = Revision::ALL[Revision::ALL.len() - 1];
@@ -75,7 +75,7 @@ fn truncated_files_are_lost() {
             let error = decode(NEWEST, &[&file, &file[..length]], 8).unwrap_err();
             assert!(error.message().contains("image 1: "), "{length}: {error}");
             if length > 100 {
-                assert_eq!(error.code(), Code::DataLoss, "{length}: {error}");
+                assert_eq!(error.code(), ErrorCode::DataLoss, "{length}: {error}");
             }
         }
     }
@@ -85,7 +85,7 @@ fn truncated_files_are_lost() {
 fn refuses_other_sizes() {
     let (png, _) = file(ImageFormat::Png);
     let error = decode(NEWEST, &[&png], 9).unwrap_err();
-    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     assert!(
         error
             .message()

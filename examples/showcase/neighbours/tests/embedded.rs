@@ -1,7 +1,7 @@
 //! The library on the embedded runtime, on every revision of the ABI that it can run on.
 
 use xla_ffi_runtime::{
-    Attributes, Code, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, ErrorCode, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
 const QUERIES: [f32; 4] = [0.1, 0.0, 2.0, 2.0];
@@ -85,7 +85,7 @@ fn tells_of_overflow() {
     assert_eq!(outcome.rets[2].to_vec::<i32>().unwrap(), [2, 3]);
     let attributes = within(2).with("overflow", "error");
     let error = call(NEWEST, "within", attributes, 2, &POINTS).unwrap_err();
-    assert_eq!(error.code(), Code::OutOfRange);
+    assert_eq!(error.code(), ErrorCode::OutOfRange);
     assert!(
         error.message().contains("a query has 3 neighbours"),
         "{error}"
@@ -138,6 +138,6 @@ fn refuses_what_is_no_bound() {
         ),
     ] {
         let error = call(NEWEST, name, attributes, 1, &POINTS).unwrap_err();
-        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
     }
 }

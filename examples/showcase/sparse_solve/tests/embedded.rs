@@ -1,7 +1,7 @@
 //! The library on the embedded runtime, on every revision of the ABI that it can run on.
 
 use xla_ffi_runtime::{
-    Attributes, Code, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, ErrorCode, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
 /// Calls `solve`, by `method`, with the matrix of these entries.
@@ -95,7 +95,7 @@ fn refuses_what_is_no_matrix() {
         (COLUMNS, [0, -1, 3, 5], "columns of row 0"),
     ] {
         let error = solve(&runtime, "lu", &[1.0; 5], &columns, &starts).unwrap_err();
-        assert_eq!(error.code(), Code::InvalidArgument);
+        assert_eq!(error.code(), ErrorCode::InvalidArgument);
         assert!(error.message().contains(told), "{error}");
     }
 }

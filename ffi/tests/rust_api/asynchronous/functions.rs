@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 use xla_ffi::prelude::*;
-use xla_ffi_runtime::{Call, Code, DType, Revision, Runtime};
+use xla_ffi_runtime::{Call, DType, ErrorCode, Revision, Runtime};
 
 /// A future that another thread wakes, `times` times.
 struct Elsewhere {
@@ -108,7 +108,7 @@ fn async_functions_outlive_the_call() {
     }
     let wrong = scaled_on(Revision::NEWEST, 0).ret(f32s(&[1]));
     let (code, text) = failed(wrong);
-    assert_eq!(code, Code::InvalidArgument);
+    assert_eq!(code, ErrorCode::InvalidArgument);
     assert_eq!(text, "scaled (execute): expected 1 result (y), got 2");
 }
 

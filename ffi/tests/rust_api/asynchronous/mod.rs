@@ -17,7 +17,7 @@ use xla_ffi::{
     ext::{Extension, Pointer, RawCall},
     later::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut, Part, Promise},
 };
-use xla_ffi_runtime::{Code, DType, Revision, Runtime};
+use xla_ffi_runtime::{DType, ErrorCode, Revision, Runtime};
 
 fn f32s(dims: &[i64]) -> xla_ffi_runtime::Shape {
     shape(DType::F32, dims)
@@ -85,21 +85,21 @@ fn promises_are_broken_with_an_error() {
     for revision in Revision::ALL {
         let run = |how: &str| failed(on::<fail_later>(revision, &format!("{{how = \"{how}\"}}")));
         let unavailable = if revision < Revision::R2 {
-            Code::Internal
+            ErrorCode::Internal
         } else {
-            Code::Unavailable
+            ErrorCode::Unavailable
         };
         assert_eq!(run("error"), (unavailable, "not today".to_owned()));
         let dropped = "the handler dropped its promise without completing it";
         for how in ["dropped", "thread", "unwound"] {
             assert_eq!(
                 run(how),
-                (Code::Internal, dropped.to_owned()),
+                (ErrorCode::Internal, dropped.to_owned()),
                 "{revision} {how}"
             );
         }
         let (code, text) = run("panic");
-        assert_eq!(code, Code::Internal);
+        assert_eq!(code, ErrorCode::Internal);
         let expected =
             "the handler panicked: in the promise, at ffi/tests/rust_api/asynchronous/mod.rs:";
         assert!(text.starts_with(expected), "{text}");
@@ -175,7 +175,11 @@ fn no_promise_keeps_the_operands_of_another_call() {
         let borrower = call::<borrows>(&format!("{{how = \"{how}\"}}")).ret(f32s(&[2]));
         let (code, text) = failed(borrower);
         let expected = "a promise was given an operand of another call, which only the promise of that call may keep";
-        assert_eq!((code, text.as_str()), (Code::Internal, expected), "{how}");
+        assert_eq!(
+            (code, text.as_str()),
+            (ErrorCode::Internal, expected),
+            "{how}"
+        );
         let outcome = pending.join().unwrap().unwrap();
         assert_eq!(ret::<f32>(&outcome, 0), [3.0, 4.0]);
     }

@@ -4,7 +4,7 @@ use super::f32s;
 use crate::{array, call, failed, ret, shape, vector};
 use std::thread;
 use xla_ffi::{Later, prelude::*};
-use xla_ffi_runtime::{Call, Code, DType};
+use xla_ffi_runtime::{Call, DType, ErrorCode};
 
 #[xla_ffi::handler]
 fn in_parts(later: Later, parts: i64, how: &str) -> Result<()> {
@@ -39,10 +39,10 @@ fn calls_in_parts() {
     assert!(run(20, "threads").run().is_ok());
     assert_eq!(
         failed(run(5, "error")),
-        (Code::Aborted, "part 1".to_owned())
+        (ErrorCode::Aborted, "part 1".to_owned())
     );
     let (code, text) = failed(run(3, "dropped"));
-    assert_eq!(code, Code::Internal);
+    assert_eq!(code, ErrorCode::Internal);
     assert_eq!(
         text,
         "the handler dropped a part of its promise without completing it"
@@ -50,7 +50,7 @@ fn calls_in_parts() {
     assert_eq!(
         failed(run(0, "")),
         (
-            Code::InvalidArgument,
+            ErrorCode::InvalidArgument,
             "a call in no parts would never complete".to_owned()
         )
     );
@@ -141,7 +141,7 @@ fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<()> {
 fn what_cannot_be_divided_is_told() {
     let run = |a: xla_ffi_runtime::Shape, b| {
         let (code, text) = failed(call::<indivisible>("{}").ret(a).ret(b));
-        assert_eq!(code, Code::InvalidArgument);
+        assert_eq!(code, ErrorCode::InvalidArgument);
         text
     };
     assert_eq!(
@@ -216,17 +216,17 @@ fn shares_are_gathered_at_the_end() {
     }
     assert_eq!(
         failed(run(3, "finish")),
-        (Code::DataLoss, "of 5".to_owned())
+        (ErrorCode::DataLoss, "of 5".to_owned())
     );
     assert_eq!(
         failed(run(3, "error")),
-        (Code::NotFound, "share 0".to_owned())
+        (ErrorCode::NotFound, "share 0".to_owned())
     );
     let (code, text) = failed(run(3, "dropped"));
-    assert_eq!(code, Code::Internal);
+    assert_eq!(code, ErrorCode::Internal);
     assert!(text.contains("dropped a part of its promise"), "{text}");
     let (code, text) = failed(run(0, ""));
-    assert_eq!(code, Code::InvalidArgument);
+    assert_eq!(code, ErrorCode::InvalidArgument);
     assert_eq!(text, "a call in no parts would never complete");
 }
 

@@ -67,7 +67,7 @@ unsafe fn operand_of_versioned_dlpack(
     // SAFETY: as promised by the caller.
     let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
     if read_only && wanted == Use::Write {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "a DLPack tensor {shape} that is read-only cannot be a result"
         )));
     }

@@ -224,7 +224,7 @@ static ffi::Status Run(xffi_rt_call* call) { return ffi::TakeStatus(xffi_rt_call
 static void Register(xffi_rt* runtime, const char* name, XLA_FFI_Handler* execute,
                      XLA_FFI_Handler* instantiate = nullptr) {
   const XLA_FFI_Handler_Bundle bundle{instantiate, nullptr, nullptr, execute, nullptr};
-  RIGHT(ffi::TakeStatus(xffi_rt_register(runtime, name, "Host", &bundle, 0)));
+  RIGHT(ffi::TakeStatus(xffi_rt_register(runtime, name, "Host", &bundle)));
 }
 
 static void TheContext(xffi_rt* runtime) {

@@ -25,7 +25,7 @@ extern "C" __attribute__((visibility("default"))) int runs_at_home() {
   const XLA_FFI_Handler_Bundle bundle{nullptr, nullptr, nullptr, insider, nullptr};
   xffi_rt* runtime = nullptr;
   if (xffi_rt_create(XFFI_RT_NEWEST, &runtime) != nullptr) return 1;
-  if (xffi_rt_register(runtime, "insider", "cpu", &bundle, 0) != nullptr) return 2;
+  if (xffi_rt_register(runtime, "insider", "cpu", &bundle) != nullptr) return 2;
   xffi_rt_call* call = nullptr;
   if (xffi_rt_call_create(runtime, "insider", "cpu", nullptr, &call) != nullptr) return 3;
   int64_t y = 0;
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   for (int revision : {XFFI_RT_NEWEST, 9, 3}) {
     xffi_rt* runtime = nullptr;
     if (xffi_rt_create(revision, &runtime) != nullptr) return 1;
-    Tell("own", xffi_rt_register(runtime, "own", "cpu", &own, 0));
+    Tell("own", xffi_rt_register(runtime, "own", "cpu", &own));
     for (int i = 1; i < argc; ++i) {
       void* library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
       if (library == nullptr) {
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
       XLA_FFI_Handler_Bundle bundle{};
       void* symbol = dlsym(library, "insider");
       std::memcpy(&bundle.execute, &symbol, sizeof(symbol));
-      Tell(argv[i], xffi_rt_register(runtime, argv[i], "cpu", &bundle, 0));
+      Tell(argv[i], xffi_rt_register(runtime, argv[i], "cpu", &bundle));
       if (void* home = dlsym(library, "runs_at_home")) {
         int (*runs)();
         std::memcpy(&runs, &home, sizeof(home));

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "xla_ffi/handler.h"
 #include "xla_ffi/program.h"
@@ -198,9 +199,9 @@ typedef struct job {
 } job;
 
 static void nap(void* data) {
-  const int64_t end = xffi_rt_now() + 50000000;
+  const clock_t end = clock() + CLOCKS_PER_SEC / 20;
   (void)data;
-  while (xffi_rt_now() < end) continue;
+  while (clock() < end) continue;
 }
 
 static void add(void* data) {
@@ -250,7 +251,7 @@ static void streams(xffi_rt* runtime) {
   xffi_rt_call* call = NULL;
   own_thread own = {NULL, NULL, 0};
   float x = 1, y = 0;
-  right(xffi_rt_register(runtime, "queued", "Host", &bundle, 0));
+  right(xffi_rt_register(runtime, "queued", "Host", &bundle));
   right(xffi_rt_call_create(runtime, "queued", "cpu", NULL, &call));
   right(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 0, NULL, &x));
   right(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 0, NULL, &y));
@@ -308,7 +309,7 @@ XFFI_HANDLER(scratch, scratch_impl);
 static void allocators(xffi_rt* runtime) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, scratch, NULL};
   xffi_rt_call* call = NULL;
-  right(xffi_rt_register(runtime, "scratch", "Host", &bundle, 0));
+  right(xffi_rt_register(runtime, "scratch", "Host", &bundle));
   right(xffi_rt_call_create(runtime, "scratch", "cpu", NULL, &call));
   wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "no device memory allocator");
   right(xffi_rt_call_set_allocator(call, no_memory, take_odd_memory, NULL));
@@ -323,7 +324,7 @@ int main(void) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, next, NULL};
   xffi_rt* runtime = NULL;
   right(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
-  right(xffi_rt_register(runtime, "next", "Host", &bundle, 0));
+  right(xffi_rt_register(runtime, "next", "Host", &bundle));
   right(xffi_rt_register_legacy(runtime, "next_target", "Host", (void*)next_target,
                                 XFFI_RT_LEGACY_CPU));
   programs(runtime, 1);

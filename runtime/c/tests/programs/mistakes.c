@@ -167,7 +167,7 @@ int main(void) {
   xffi_rt_destroy(runtime);
 
   RIGHT(xffi_rt_create(0, &runtime));
-  RIGHT(xffi_rt_register(runtime, "nothing", "Host", &bundle, 0));
+  RIGHT(xffi_rt_register(runtime, "nothing", "Host", &bundle));
   RIGHT(xffi_rt_call_create(runtime, "nothing", "cpu", NULL, &rank));
   WRONG(xffi_rt_call_ret(rank, XLA_FFI_DataType_F32, 1025, &minus, out), INVALID_ARGUMENT, "1025");
   WRONG(xffi_rt_call_arg(rank, XLA_FFI_DataType_F32, -1, &minus, out), INVALID_ARGUMENT, "-1");

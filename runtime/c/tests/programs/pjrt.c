@@ -94,8 +94,6 @@ static void mistakes(const char* not_a_plugin) {
   CHECK(client == NULL && strcmp(xffi_rt_client_platform(NULL), "") == 0);
   wrong(xffi_rt_client_version(NULL, &major, &minor), INVALID_ARGUMENT, "client is a null pointer");
   wrong(xffi_rt_client_register(NULL, "a", &bundle), INVALID_ARGUMENT, "client is a null pointer");
-  wrong(xffi_rt_client_register_symbols(NULL, NULL, "a", "a", NULL, NULL, NULL), INVALID_ARGUMENT,
-        "client is a null pointer");
   wrong(xffi_rt_client_register_library(NULL, NULL), INVALID_ARGUMENT, "client is a null pointer");
   wrong(xffi_rt_client_type_id(NULL, "a", &id), INVALID_ARGUMENT, "client is a null pointer");
   wrong(xffi_rt_client_compile(NULL, "", 0, &loaded), INVALID_ARGUMENT, "client is a null pointer");
@@ -156,6 +154,8 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, seen, NULL};
   const XLA_FFI_Handler_Bundle failing = {NULL, NULL, NULL, fails, NULL};
   const XLA_FFI_Handler_Bundle empty = {NULL, NULL, NULL, NULL, NULL};
+  XLA_FFI_Handler_Bundle nine = {NULL, NULL, NULL, NULL, NULL};
+  void* symbol = NULL;
   const int64_t two = 2, minus = -1;
   const float x[2] = {1, 2};
   xffi_rt_array array = {XLA_FFI_DataType_F32, 1, &two, x};
@@ -233,14 +233,16 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   refused(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), "");
   xffi_rt_loaded_destroy(loaded);
 
-  /* A library that registers itself, and symbols of it. */
+  /* A library that registers itself, and a function of it. */
   right(xffi_rt_library_load(runtime, path, &library));
   right(xffi_rt_client_register_library(client, library));
   loaded = compiled(client, text("pjrt_library.nine"));
   CHECK(number(loaded, NULL) == 9);
   xffi_rt_loaded_destroy(loaded);
-  wrong(xffi_rt_client_register_symbols(client, library, "a", "no_such", NULL, NULL, NULL), NOT_FOUND, "no_such");
-  right(xffi_rt_client_register_symbols(client, library, "pjrt_c.nine", "nine", NULL, NULL, NULL));
+  wrong(xffi_rt_library_symbol(library, "no_such", &symbol), NOT_FOUND, "no_such");
+  right(xffi_rt_library_symbol(library, "nine", &symbol));
+  memcpy(&nine.execute, &symbol, sizeof(symbol));
+  right(xffi_rt_client_register(client, "pjrt_c.nine", &nine));
   loaded = compiled(client, text("pjrt_c.nine"));
   CHECK(number(loaded, NULL) == 9);
   xffi_rt_loaded_destroy(loaded);

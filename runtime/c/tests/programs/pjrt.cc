@@ -119,7 +119,6 @@ int main(int argc, char** argv) {
   CHECK(loaded.Run({pair}).status().message().find("argument 0 is a tuple") != std::string::npos);
   CHECK(!client.Register("pjrt_cc.none", XLA_FFI_Handler_Bundle{}).ok());
   CHECK(!client.RegisterLibrary(nullptr).ok());
-  CHECK(!client.RegisterSymbol(nullptr, "a", "a").ok());
   // All handlers that a library describes, with all of their stages.
   xffi_rt* runtime = nullptr;
   xffi_rt_library* library = nullptr;

@@ -78,7 +78,7 @@ static void Is(xffi_rt_status* status, XLA_FFI_Error_Code code, const char* word
 static xffi_rt_call* CallOf(xffi_rt* runtime, XLA_FFI_Handler* handler, const char* name) {
   const XLA_FFI_Handler_Bundle bundle = {nullptr, nullptr, nullptr, handler, nullptr};
   xffi_rt_call* call = nullptr;
-  CHECK(xffi_rt_register(runtime, name, "Host", &bundle, 0) == nullptr);
+  CHECK(xffi_rt_register(runtime, name, "Host", &bundle) == nullptr);
   CHECK(xffi_rt_call_create(runtime, name, "cpu", nullptr, &call) == nullptr);
   return call;
 }
@@ -110,7 +110,7 @@ static void DeletersMayThrow() {
   CHECK(xffi_rt_create(-1, &rt) == nullptr);
   XLA_FFI_Handler_Bundle bundle{};
   bundle.execute = Raises;
-  CHECK(xffi_rt_register(rt, "raises", "Host", &bundle, 0) == nullptr);
+  CHECK(xffi_rt_register(rt, "raises", "Host", &bundle) == nullptr);
   xffi_rt_call* call = nullptr;
   CHECK(xffi_rt_call_create(rt, "raises", "Host", nullptr, &call) == nullptr);
   CHECK(xffi_rt_call_set_called_computation(call, &kind, &object, ThrowsError) == nullptr);

@@ -88,7 +88,7 @@ static open start(float first) {
   CHECK(it.x != NULL && it.y != NULL);
   for (i = 0; i < 1000; ++i) it.x[i] = first + (float)i;
   right(xffi_rt_create(XFFI_RT_NEWEST, &it.runtime));
-  right(xffi_rt_register(it.runtime, "late", "Host", &bundle, 0));
+  right(xffi_rt_register(it.runtime, "late", "Host", &bundle));
   right(xffi_rt_call_create(it.runtime, "late", "cpu", NULL, &it.call));
   right(xffi_rt_call_arg(it.call, XLA_FFI_DataType_F32, 1, &dims, it.x));
   right(xffi_rt_call_ret(it.call, XLA_FFI_DataType_F32, 1, &dims, it.y));

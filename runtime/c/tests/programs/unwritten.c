@@ -50,7 +50,7 @@ int main(void) {
   int check, typed;
 
   CHECK(xffi_rt_create(XFFI_RT_NEWEST, &runtime) == NULL);
-  CHECK(xffi_rt_register(runtime, "half", "Host", &bundle, 0) == NULL);
+  CHECK(xffi_rt_register(runtime, "half", "Host", &bundle) == NULL);
   CHECK(xffi_rt_register_legacy(runtime, "half_target", "Host", (void*)half_target,
                                 XFFI_RT_LEGACY_CPU) == NULL);
   for (check = 0; check < 2; ++check) {

@@ -144,11 +144,11 @@ pub(super) fn alias_sources(
 pub(super) fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
     let mut results = results.into_iter();
     let tree = call.shape.try_map(|leaf| {
-        let tensor = results
-            .next()
-            .ok_or_else(|| Error::invalid("the call gave fewer results than its shape has"))?;
+        let tensor = results.next().ok_or_else(|| {
+            Error::invalid_argument("the call gave fewer results than its shape has")
+        })?;
         if tensor.shape() != leaf.shape() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "the call gave a result {} for {} of the program",
                 tensor.shape(),
                 leaf.shape()
@@ -162,7 +162,7 @@ pub(super) fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tre
     })?;
     match results.next() {
         None => Ok(tree),
-        Some(_) => Err(Error::invalid(
+        Some(_) => Err(Error::invalid_argument(
             "the call gave more results than its shape has",
         )),
     }

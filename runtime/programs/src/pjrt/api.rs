@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 use xla_ffi_runtime::__programs::call_pointer;
-use xla_ffi_runtime::{Code, Error, Hazard, Result};
+use xla_ffi_runtime::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
 /// The oldest version whose table has today's order.
@@ -34,7 +34,7 @@ impl Api {
     /// # Safety
     /// `table` is null or names a plugin's table, which is never unloaded.
     pub(super) unsafe fn new(table: *const RawApi) -> Result<Self> {
-        let refuse = |why: String| Err(Error::new(Code::FailedPrecondition, why));
+        let refuse = |why: String| Err(Error::new(ErrorCode::FailedPrecondition, why));
         let Some(table) = NonNull::new(table.cast_mut()) else {
             return refuse("GetPjrtApi gave a null pointer".into());
         };
@@ -92,7 +92,7 @@ impl Api {
         let (major, minor) = self.version();
         found.ok_or_else(|| {
             Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 format!("the plugin (PJRT {major}.{minor}) has no function {name}"),
             )
         })
@@ -181,8 +181,8 @@ impl Api {
         let code = code
             .ok()
             .and_then(|code| u32::try_from(code).ok())
-            .and_then(|code| Code::from_raw(XLA_FFI_Error_Code(code)))
-            .unwrap_or(Code::Unknown);
+            .and_then(|code| ErrorCode::from_raw(XLA_FFI_Error_Code(code)))
+            .unwrap_or(ErrorCode::Unknown);
         let mut told = ErrorMessage::new();
         told.error = error;
         // SAFETY: the error is alive.

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
-use xla_ffi_runtime::{Bundle, Code, Error, Result, Stage, Tensor};
+use xla_ffi_runtime::{Bundle, Error, ErrorCode, Result, Stage, Tensor};
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame,
     XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
@@ -63,7 +63,7 @@ impl Table {
             extension_start: ptr::null_mut(),
             error,
             message: ptr::null(),
-            errc: Code::Internal.raw(),
+            errc: ErrorCode::Internal.to_raw(),
         };
         // SAFETY: the invariant.
         if let Some(get) = unsafe { (*self.api).XLA_FFI_Error_GetDetails } {
@@ -88,7 +88,7 @@ impl Table {
             unsafe { destroy(&raw mut freed) };
         }
         Err(Error::new(
-            Code::from_raw(details.errc).unwrap_or(Code::Internal),
+            ErrorCode::from_raw(details.errc).unwrap_or(ErrorCode::Internal),
             message,
         ))
     }
@@ -115,7 +115,7 @@ impl Table {
         // SAFETY: the invariant.
         let Some(register) = (unsafe { (*self.api).XLA_FFI_Handler_Register }) else {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 "this XLA registers no handlers by its function table",
             ));
         };
@@ -123,7 +123,7 @@ impl Table {
         let first = Feature::RecordStage.since().minor_version();
         if record.is_some() && self.minor() < first {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 format!(
                     "it has a record stage, which requires XLA FFI 0.{first} or later: this XLA \
                      speaks 0.{}",
@@ -204,7 +204,7 @@ pub(super) fn inside<R: Send + 'static>(
     outcome?;
     answer.try_recv().map_err(|_| {
         Error::new(
-            Code::Internal,
+            ErrorCode::Internal,
             "the plugin says that it called a handler of this program, but it did not",
         )
     })?
@@ -216,7 +216,7 @@ pub(super) fn check_platform(platform: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(
-        Code::Unimplemented,
+        ErrorCode::Unimplemented,
         format!(
             "handlers are registered on clients of the platform cpu so far, this one is of '{platform}': register them \
              by jax.ffi, or by a file of the program's own that is linked with that XLA"
@@ -270,13 +270,16 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
     // SAFETY: only this crate's program calls it.
     let ticket = unsafe { answer_ticket(frame) };
     let Some(job) = jobs().remove(&ticket) else {
-        return table.error(Code::NotFound.raw(), "the bootstrap call has no job");
+        return table.error(
+            ErrorCode::NotFound.to_raw(),
+            "the bootstrap call has no job",
+        );
     };
     match catch_unwind(AssertUnwindSafe(|| job(table))) {
         Ok(()) => ptr::null_mut(),
         Err(payload) => {
             xla_ffi_runtime::__programs::discard(payload);
-            table.error(Code::Internal.raw(), "the bootstrap's job panicked")
+            table.error(ErrorCode::Internal.to_raw(), "the bootstrap's job panicked")
         }
     }
 }

@@ -7,7 +7,7 @@ use super::raw::{
 };
 use std::ffi::c_int;
 use std::sync::Arc;
-use xla_ffi_runtime::{Code, DType, Error, Result, Shape, Tensor, scalar_codec};
+use xla_ffi_runtime::{DType, Error, ErrorCode, Result, Shape, Tensor, scalar_codec};
 
 /// PJRT's numbers of the element types, as far as they are told by a header.
 pub(super) const TYPES: [(DType, c_int); 29] = [
@@ -46,7 +46,7 @@ fn number_of(dtype: DType) -> Result<c_int> {
     let found = TYPES.iter().find(|(known, _)| *known == dtype);
     found.map(|(_, number)| *number).ok_or_else(|| {
         Error::new(
-            Code::Unimplemented,
+            ErrorCode::Unimplemented,
             format!("PJRT hands over no arrays of {dtype}"),
         )
     })
@@ -141,7 +141,7 @@ impl Buffer {
         let dtype = TYPES.iter().find(|(_, number)| *number == asked.r#type);
         let Some((dtype, _)) = dtype else {
             return Err(Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 format!("PJRT's element type {} is not known here", asked.r#type),
             ));
         };
@@ -189,7 +189,7 @@ impl Buffer {
         };
         if args.dst_size != wanted {
             return Err(Error::new(
-                Code::Internal,
+                ErrorCode::Internal,
                 format!(
                     "the plugin has {} bytes for a {shape}, which takes {wanted}",
                     args.dst_size

@@ -4,7 +4,7 @@ use super::client::Client;
 use crate::{Builder, CustomCall, Program, ValueShape};
 use std::ffi::c_void;
 use std::time::Duration;
-use xla_ffi_runtime::{Attributes, Code, DType, Error, Result, Ret, Shape, Tensor, Tree};
+use xla_ffi_runtime::{Attributes, DType, Error, ErrorCode, Result, Ret, Shape, Tensor, Tree};
 /// A call of one registered handler, being put together; the twin of [`xla_ffi_runtime::Call`].
 #[must_use = "a call does nothing before it is run"]
 pub struct Call {
@@ -117,10 +117,12 @@ impl Call {
                 Ret::Alias(argument) => self
                     .arguments
                     .get(*argument)
-                    .ok_or_else(|| Error::invalid(format!("there is no argument {argument}")))
+                    .ok_or_else(|| {
+                        Error::invalid_argument(format!("there is no argument {argument}"))
+                    })
                     .and_then(|argument| value(argument.shape())),
                 _ => Err(Error::new(
-                    Code::Unimplemented,
+                    ErrorCode::Unimplemented,
                     "a plugin's results have memory of its own or of an argument",
                 )),
             })

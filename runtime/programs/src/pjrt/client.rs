@@ -9,14 +9,10 @@ use super::handles::Shared;
 use super::raw::{
     ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, Counted, RawProgram,
 };
-use object::{BinaryFormat, Object, ObjectSection};
-use serde_json::Value;
-use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use xla_ffi_runtime::{
-    Bundle, Code, Error, Library, Result, Stage, Tensor, TypeInfo, canonical_platform,
+    Bundle, Error, ErrorCode, Library, Result, Stage, Tensor, TypeInfo, canonical_platform,
 };
-use xla_ffi_sys::manifest::{Record, SECTION, SECTION_MACH_O, SECTION_PE};
 
 /// `CompileOptionsProto` as its wire bytes: one replica, one partition, no device chosen (-1).
 const COMPILE_OPTIONS: [u8; 17] = [
@@ -60,7 +56,7 @@ impl Client {
         unsafe { api.call(&mut asked) }?;
         if asked.num_addressable_devices == 0 {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 format!("the plugin has no device of platform {}", shared.platform),
             ));
         }
@@ -125,7 +121,7 @@ impl Client {
     pub fn register(&self, name: &str, bundle: &Bundle) -> Result<()> {
         if bundle.get(Stage::Execute).is_none() {
             return Err(Error::new(
-                Code::NotFound,
+                ErrorCode::NotFound,
                 format!("handler '{name}' has no execute stage; every handler needs one"),
             ));
         }
@@ -146,7 +142,10 @@ impl Client {
     /// line a handler.
     pub fn register_library(&self, library: &Library) -> Result<()> {
         let Ok(entry) = library.symbol("xla_ffi_register") else {
-            return self.register_described(library);
+            let platform = &self.shared.platform;
+            return library.register_described(Some(platform), |name, _, bundle| {
+                self.register(name, &bundle)
+            });
         };
         // SAFETY: the symbol of this name is a registration entry, by the SDK's documents.
         let entry =
@@ -157,42 +156,6 @@ impl Client {
                 .enter(entry, platform)
                 .map_err(|error| named(api, error))
         })
-    }
-
-    /// Registers the handlers that a library's manifest describes.
-    fn register_described(&self, library: &Library) -> Result<()> {
-        let path = library.path().display();
-        let none = |why: String| Err(Error::new(Code::NotFound, format!("{path} {why}")));
-        let described = read_described(library.path())?;
-        if described.is_empty() {
-            return none(
-                "neither exports `xla_ffi_register` nor describes its handlers: C needs XFFI_LIBRARY(…), C++ \
-                 XLA_FFI_LIBRARY(…), Rust `library!`; a handler's symbols are registered one by one without"
-                    .to_owned(),
-            );
-        }
-        let platform = &self.shared.platform;
-        let (mut tried, mut refused) = (0, Vec::new());
-        for handler in described.iter().filter(|handler| handler.is_for(platform)) {
-            tried += 1;
-            let stages = handler.stages.iter();
-            let stages: Vec<_> = stages.map(|(stage, name)| (*stage, &name[..])).collect();
-            let outcome = library
-                .bundle(&stages)
-                .and_then(|bundle| self.register(&handler.name, &bundle));
-            refused.extend(outcome.err());
-        }
-        match refused.first() {
-            _ if tried == 0 => none(format!("describes no handler for platform '{platform}'")),
-            None => Ok(()),
-            Some(first) => {
-                let lines: Vec<_> = refused.iter().map(Error::message).collect();
-                let count = refused.len();
-                let summary = format!("{count} of {tried} handlers not registered");
-                let text = format!("{path}: {summary}\n{}", lines.join("\n"));
-                Err(Error::new(first.code(), text))
-            }
-        }
     }
 
     /// Registers a user type and says its number: `wanted` 0 asks for one.
@@ -281,67 +244,4 @@ impl std::fmt::Debug for Client {
             .field("platform", &self.shared.platform)
             .finish_non_exhaustive()
     }
-}
-
-/// A handler, as the manifest has it.
-struct Described {
-    pub(super) name: String,
-    pub(super) stages: Vec<(Stage, String)>,
-    platforms: Vec<String>,
-}
-
-impl Described {
-    /// Whether it is one of a platform.
-    fn is_for(&self, platform: &str) -> bool {
-        let is = |own: &String| canonical_platform(own) == canonical_platform(platform);
-        self.platforms.iter().any(is)
-    }
-}
-
-/// The handlers that the records of a file describe; none where it has no record.
-fn read_described(path: &Path) -> Result<Vec<Described>> {
-    let fail = |code, why: String| Error::new(code, format!("{}: {why}", path.display()));
-    let file = std::fs::read(path).map_err(|error| fail(Code::NotFound, error.to_string()))?;
-    let wrong = |why: &str| fail(Code::InvalidArgument, format!("its manifest {why}"));
-    let object = object::File::parse(&*file)
-        .map_err(|error| fail(Code::InvalidArgument, error.to_string()))?;
-    let section = object.section_by_name(match object.format() {
-        BinaryFormat::MachO => SECTION_MACH_O,
-        BinaryFormat::Pe => SECTION_PE,
-        _ => SECTION,
-    });
-    let Some(section) = section else {
-        return Ok(Vec::new());
-    };
-    let mut rest = section.data().map_err(|error| wrong(&error.to_string()))?;
-    let mut handlers = Vec::new();
-    // Between the records lies what aligns them.
-    while let Some(start) = rest.iter().position(|byte| *byte != 0) {
-        let record = Record::read(&rest[start..]).map_err(|_| wrong("cannot be read"))?;
-        let told: Value =
-            serde_json::from_slice(record.payload).map_err(|error| wrong(&error.to_string()))?;
-        for handler in told["handlers"].as_array().into_iter().flatten() {
-            let one = described(handler);
-            handlers.push(one.ok_or_else(|| wrong(&format!("has no handler in {handler}")))?);
-        }
-        rest = record.rest;
-    }
-    Ok(handlers)
-}
-
-/// A handler with a name, platforms, and the symbol of each stage.
-fn described(handler: &Value) -> Option<Described> {
-    let platforms = handler["platforms"].as_array()?.iter();
-    let stages = handler["stages"].as_object()?.iter();
-    let stages = stages.map(|(stage, symbol)| {
-        let symbol = symbol.as_str()?.to_owned();
-        Some((Stage::from_name(stage)?, symbol))
-    });
-    Some(Described {
-        name: handler["name"].as_str()?.to_owned(),
-        stages: stages.collect::<Option<_>>()?,
-        platforms: platforms
-            .map(|name| name.as_str().map(str::to_owned))
-            .collect::<Option<_>>()?,
-    })
 }

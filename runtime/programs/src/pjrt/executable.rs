@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use xla_ffi_runtime::{Code, Error, Result, Tensor};
+use xla_ffi_runtime::{Error, ErrorCode, Result, Tensor};
 
 /// A compiled program, loaded on the client's device. Clones are the same program.
 #[derive(Clone)]
@@ -192,11 +192,11 @@ impl Launch {
                 let _nobody_waits = sender.send(self.execute());
             })
             .map_err(|error| {
-                Error::new(Code::Unavailable, format!("no thread: {error}")).with_source(error)
+                Error::new(ErrorCode::Unavailable, format!("no thread: {error}")).with_source(error)
             })?;
         answer.recv_timeout(limit).unwrap_or_else(|_| {
             Err(Error::new(
-                Code::DeadlineExceeded,
+                ErrorCode::DeadlineExceeded,
                 format!("the execution did not end within {limit:?}"),
             ))
         })

@@ -9,7 +9,7 @@ use super::api::{Api, named};
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
-use xla_ffi_runtime::{Code, Error, Result, TypeInfo};
+use xla_ffi_runtime::{Error, ErrorCode, Result, TypeInfo};
 use xla_ffi_sys::XLA_FFI_Handler;
 
 /// How objects are destroyed, as this extension has it.
@@ -111,7 +111,7 @@ impl Extension {
     pub(super) fn find(api: Api) -> Result<Self> {
         let extension = api.extension(FFI_EXTENSION).ok_or_else(|| {
             let error = Error::new(
-                Code::Unimplemented,
+                ErrorCode::Unimplemented,
                 "it has no FFI extension (PJRT extension type 5): it cannot call handlers",
             );
             named(api, error)
@@ -136,7 +136,7 @@ impl Extension {
             .filter(|function| !function.is_null())
             .ok_or_else(|| {
                 let error = Error::new(
-                    Code::Unimplemented,
+                    ErrorCode::Unimplemented,
                     format!("its FFI extension is too old: its {size} bytes hold no {name}"),
                 );
                 named(self.api, error)
@@ -211,7 +211,7 @@ impl Extension {
         // SAFETY: the names outlive the call; the caller vouches for the function.
         let answer = unsafe { self.call(REGISTER_HANDLER, FUNCTION, &mut args) };
         let wants_more = |error: &Error| {
-            error.code() == Code::InvalidArgument
+            error.code() == ErrorCode::InvalidArgument
                 && error
                     .message()
                     .contains(&format!("expected {}", RegisterHandlerOld::STRUCT_SIZE))

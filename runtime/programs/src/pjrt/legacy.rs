@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_runtime::legacy::{Invocation, Target, TupleForm};
-use xla_ffi_runtime::{Attributes, Bundle, Code, Error, Result, Tree};
+use xla_ffi_runtime::{Attributes, Bundle, Error, ErrorCode, Result, Tree};
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Scalar};
 
 /// The attribute with a call's ticket.
@@ -78,10 +78,13 @@ unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
     // SAFETY: the frame of an execute call.
     match catch_unwind(AssertUnwindSafe(|| unsafe { call(frame) })) {
         Ok(Ok(())) => std::ptr::null_mut(),
-        Ok(Err(error)) => table.error(error.code().raw(), error.message()),
+        Ok(Err(error)) => table.error(error.code().to_raw(), error.message()),
         Err(payload) => {
             xla_ffi_runtime::__programs::discard(payload);
-            table.error(Code::Internal.raw(), "the call of a legacy target panicked")
+            table.error(
+                ErrorCode::Internal.to_raw(),
+                "the call of a legacy target panicked",
+            )
         }
     }
 }
@@ -94,8 +97,12 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     // SAFETY: the caller's promise.
     let ticket = unsafe { ticket(frame) };
     let call = calls().get(&ticket).cloned();
-    let call = call
-        .ok_or_else(|| Error::new(Code::NotFound, "the compiled program of this call is gone"))?;
+    let call = call.ok_or_else(|| {
+        Error::new(
+            ErrorCode::NotFound,
+            "the compiled program of this call is gone",
+        )
+    })?;
     // SAFETY: the caller's promise.
     let args = unsafe { (*frame).args };
     // SAFETY: as above.
@@ -111,7 +118,7 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     let (Some(operands), Some(result), None, None) =
         (operands, result, arguments.next(), results.next())
     else {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "legacy target '{}' was called with {} arrays as operands and {} as results",
             call.target.name(),
             args.size,

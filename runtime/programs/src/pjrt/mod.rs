@@ -91,7 +91,7 @@ impl Plugin {
             .ok()
             .filter(|address| !address.is_null())
             .ok_or_else(|| {
-                within(Error::invalid(
+                within(Error::invalid_argument(
                     "it exports no GetPjrtApi, so it is not a PJRT plugin (nor is a jaxlib; \
                      xla_cpu_pjrt.so of the wheel xla-cpu-pjrt is one)",
                 ))

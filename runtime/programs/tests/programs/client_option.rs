@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Options, Program, ValueShape};
 use xla_ffi_runtime::legacy::Function;
-use xla_ffi_runtime::{Bundle, Code, CpuDevice, DType, Runtime, Tensor, Tree, Unwritten};
+use xla_ffi_runtime::{Bundle, CpuDevice, DType, ErrorCode, Runtime, Tensor, Tree, Unwritten};
 use xla_ffi_testing::plugin;
 
 fn client(test: &str) -> Option<Client> {
@@ -109,7 +109,7 @@ fn what_a_legacy_target_says_comes_through() {
     for options in [Options::new(), Options::new().client(&client)] {
         let compiled = program.compile_with(&runtime, options).unwrap();
         let error = compiled.run([]).unwrap_err();
-        assert_eq!(error.code(), Code::Internal, "{error}");
+        assert_eq!(error.code(), ErrorCode::Internal, "{error}");
         assert!(error.message().contains("it says no"), "{error}");
     }
 }
@@ -123,9 +123,7 @@ fn a_typed_program_runs_on_a_real_xla() {
     let runtime = Runtime::default();
     // SAFETY: `mix` is a handler.
     let bundle = unsafe { Bundle::execute(generate::mix) };
-    runtime
-        .register(generate::TARGET, "cpu", bundle, 0)
-        .unwrap();
+    runtime.register(generate::TARGET, "cpu", bundle).unwrap();
     let mut b = Builder::new("typed");
     let shape = ValueShape::array(DType::S32, [3]).unwrap();
     let x = b.parameter(0, shape.clone(), "x");
@@ -156,7 +154,7 @@ fn a_typed_program_runs_on_a_real_xla() {
         "{error}"
     );
     let error = compiled.run_with([x()], |call| call.run_id(3)).unwrap_err();
-    assert_eq!(error.code(), Code::Unimplemented, "{error}");
+    assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
 }
 
 #[test]
@@ -173,7 +171,7 @@ fn options_that_a_plugin_does_not_take_are_refused() {
         options().unwritten(Unwritten::Refused),
     ] {
         let error = program().compile_with(&runtime, options).unwrap_err();
-        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+        assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
     }
     // Neither the runtime nor the plugin knows it.
     let error = program()

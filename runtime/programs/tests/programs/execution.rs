@@ -16,8 +16,8 @@ use xla_ffi_programs::{ApiVersion, Builder, Called, CustomCall, Options, Program
 use xla_ffi_runtime::internal::{Invocation, raise};
 use xla_ffi_runtime::legacy::{Function, TupleForm};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Code, CpuDevice, DType, Error, Result, Revision, Runtime, Stage, Tensor,
-    Tree,
+    Attributes, Bundle, CpuDevice, DType, Error, ErrorCode, Result, Revision, Runtime, Stage,
+    Tensor, Tree,
 };
 use xla_ffi_sys::{
     XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Metadata_Extension,
@@ -116,7 +116,7 @@ pub(crate) fn register(
 ) {
     // SAFETY: the tests' functions are handlers.
     let bundle = unsafe { Bundle::execute(handler) };
-    runtime.register(name, "Host", bundle, 0).unwrap();
+    runtime.register(name, "Host", bundle).unwrap();
 }
 
 /// The data of an operand.
@@ -161,7 +161,7 @@ fn a_failing_target_stops_the_program() {
     let count = COUNT.load(Ordering::Relaxed);
     assert_eq!(count, 1, "nothing runs after it");
     assert!(error.is_from_handler());
-    assert_eq!(error.code(), Code::Internal);
+    assert_eq!(error.code(), ErrorCode::Internal);
     assert_eq!(
         error.message(),
         "broken: \"quotes\", a NUL \0, \\xff and é",
@@ -174,7 +174,7 @@ unsafe extern "C" fn typed_fail(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_E
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
-    raise(Error::new(Code::DataLoss, "the typed\nway \0 too"))
+    raise(Error::new(ErrorCode::DataLoss, "the typed\nway \0 too"))
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_typed_failure_keeps_its_code_and_text() {
     let error = error.unwrap_err();
     assert_eq!(
         (error.code(), error.message()),
-        (Code::DataLoss, "the typed\nway \0 too")
+        (ErrorCode::DataLoss, "the typed\nway \0 too")
     );
 }
 
@@ -378,7 +378,7 @@ fn what_does_not_fit_is_told_by_name() {
     let program =
         program(|b, x| b.custom_call(legacy("absent", [x], f32s(&[2])).named("the_call")));
     let error = program.compile(&runtime).unwrap_err();
-    assert_eq!(error.code(), Code::NotFound);
+    assert_eq!(error.code(), ErrorCode::NotFound);
     assert!(
         error
             .message()
@@ -487,7 +487,7 @@ fn handlers_of_a_loaded_library() {
     let loaded = Runtime::default();
     let library = loaded.open(&file).unwrap();
     let bundle = library.bundle(&[(Stage::Execute, "mix")]).unwrap();
-    loaded.register("mix", "Host", bundle, 0).unwrap();
+    loaded.register("mix", "Host", bundle).unwrap();
     let _alone = generate::alone();
     let results = [ours, loaded].map(|runtime| {
         let result = program.compile(&runtime).unwrap().run([leaf(&[1.0, 2.0])]);

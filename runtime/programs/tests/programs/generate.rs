@@ -339,7 +339,7 @@ pub(crate) fn register(runtime: &Runtime) {
     // SAFETY: `mix` is a handler.
     let bundle = unsafe { Bundle::execute(mix) };
     runtime
-        .register(TARGET, "Host", bundle, 0)
+        .register(TARGET, "Host", bundle)
         .expect("a registration");
 }
 

@@ -1,7 +1,7 @@
 //! HLO text that programs are read from.
 
 use xla_ffi_programs::Program;
-use xla_ffi_runtime::Code;
+use xla_ffi_runtime::ErrorCode;
 
 /// What XLA prints where this crate does not: names without `%`, shapes before operands, metadata, comments.
 const XLAS: &str = r#"
@@ -68,8 +68,8 @@ x = f32[] custom-call(), api_version=NEW | 'NEW' is no API version
         let error = Program::from_hlo(&format!("{head}{text}\n}}")).expect_err(text);
         let is_unknown = text.contains("add(") || text.contains("sharding");
         let code = match is_unknown {
-            true => Code::Unimplemented,
-            false => Code::InvalidArgument,
+            true => ErrorCode::Unimplemented,
+            false => ErrorCode::InvalidArgument,
         };
         assert_eq!(error.code(), code, "{error}");
         assert!(error.message().starts_with(line), "{error}");

@@ -351,7 +351,7 @@ fn jaxlib_reads_every_part_of_a_program() {
         &["literal=u8[1,1]{1,0} {"],
     );
     let error = program.to_stablehlo().unwrap_err();
-    assert_eq!(error.code(), xla_ffi_runtime::Code::Unimplemented);
+    assert_eq!(error.code(), xla_ffi_runtime::ErrorCode::Unimplemented);
     assert!(error.message().contains("'constant.1'"), "{error}");
 
     // Targets of the original conventions get opaque bytes and tuples from jaxlib as from us.

@@ -3,7 +3,7 @@
 use xla_ffi_programs::{
     ApiVersion, Builder, CustomCall, MAX_DEPTH, Op, Program, ProgramError, Rule, ValueShape,
 };
-use xla_ffi_runtime::{Attributes, Code, DType, Error, Shape, Tensor, Tree};
+use xla_ffi_runtime::{Attributes, DType, Error, ErrorCode, Shape, Tensor, Tree};
 
 fn f32s(dims: &[i64]) -> ValueShape {
     ValueShape::array(DType::F32, dims).unwrap()
@@ -260,7 +260,7 @@ fn all_problems_come_at_once_and_as_an_error() {
     let told = error.to_string();
     assert_eq!(told.lines().count(), 5);
     let error = Error::from(error);
-    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     assert_eq!(error.message(), told);
     assert!(std::error::Error::source(&error).is_some());
 }

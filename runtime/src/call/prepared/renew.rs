@@ -4,9 +4,9 @@ use super::{PreparedCall, own_arrays};
 use crate::call::Call;
 use crate::call::request::{flips, operands};
 use crate::frame::CallFrame;
-use crate::status::{Code, Error, Result};
 use crate::value::Tensor;
 use std::ffi::c_void;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 fn addresses(tensors: &[Tensor]) -> Vec<*mut c_void> {
     tensors.iter().map(Tensor::data).collect()
@@ -15,7 +15,7 @@ fn addresses(tensors: &[Tensor]) -> Vec<*mut c_void> {
 impl PreparedCall {
     /// Takes over what `call` was given for the executions to come: user data, options, stream, allocator, executor and
     /// extensions replace those of this call, and so do operands, which may have other shapes. What `call` was not given
-    /// stays. Run id, device ordinal, deadline, canceller and time limit are always those of `call`.
+    /// stays. Run id, device ordinal, canceller and time limit are always those of `call`.
     ///
     /// ```
     /// # use std::ffi::c_void;
@@ -58,7 +58,7 @@ impl PreparedCall {
         let mut displaced = vec![];
         if !call.request.args.is_empty() || !call.request.rets.is_empty() {
             if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
-                return Err(Error::invalid(
+                return Err(Error::invalid_argument(
                     "the operands are the caller's memory: name other memory (renew_on)",
                 ));
             }
@@ -97,14 +97,14 @@ impl PreparedCall {
         let body = &mut **self.body;
         let mut args: Vec<_> = args.into_iter().collect();
         if !body.frame.fits(&args, &body.rets) {
-            return Err(Error::invalid(
+            return Err(Error::invalid_argument(
                 "the arguments have other shapes than those before: renew the call",
             ));
         }
         let aliases = |arg: &Tensor| body.rets.iter().any(|ret| ret.shares_memory_with(arg));
         if body.request.args.iter().any(aliases) {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "a result lies in an argument's memory: renew the call",
             ));
         }
@@ -144,7 +144,7 @@ impl PreparedCall {
     fn may_become(&self, call: &Call) -> Result<()> {
         self.check_closed()?;
         if !call.executable.is_same(&self.executable) {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "the call is one of another executable, this is one of '{}'",
                 self.executable.handler().name()
             )));
@@ -160,7 +160,7 @@ impl PreparedCall {
     fn may_have_other_operands(&self) -> Result<()> {
         if self.executable.runs_more(self.body.request.rules.stages) {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "the handler has a stage before execute, which has seen the operands: prepare another call",
             ));
         }
@@ -195,7 +195,7 @@ impl PreparedCall {
         let body = &**self.body;
         if body.is_on_memory_of_callers() && body.frame.has_operands() {
             return Err(Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "the operands are the caller's memory, which two calls cannot have at once: name other \
                  memory (try_clone_on)",
             ));

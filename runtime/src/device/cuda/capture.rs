@@ -1,10 +1,10 @@
 //! What a stream is given, captured into a graph instead of run: what a command buffer would replay.
 
 use super::{Context, CudaStream, check};
-use crate::status::{Code, Error, Result};
 use cudarc::driver::sys;
 use std::fmt;
 use std::sync::Arc;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// One operation of a graph, as far as two captures can be compared by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl CudaStream {
         ran?;
         check("cuStreamEndCapture", ended)?;
         if graph.0.is_null() {
-            return Err(Error::new(Code::Internal, "the capture gave no graph"));
+            return Err(Error::new(ErrorCode::Internal, "the capture gave no graph"));
         }
         graph.operations()
     }

@@ -1,8 +1,8 @@
 //! The header of a `.npy` file: NumPy writes a dictionary of Python's.
 
-use crate::status::{Error, Result};
 use crate::value::dtype::Class;
 use crate::value::{DType, Shape};
+use xla_ffi_sys::{Error, Result};
 
 /// What the header of a `.npy` file says.
 pub(super) struct Header {
@@ -20,7 +20,8 @@ impl Header {
             let rest = entry(key)?.strip_prefix(open)?;
             Some(rest.split_once(close)?.0)
         };
-        let broken = |key: &str| Error::invalid(format!("its header has no proper '{key}'"));
+        let broken =
+            |key: &str| Error::invalid_argument(format!("its header has no proper '{key}'"));
         let descr = inside("descr", '\'', '\'').ok_or_else(|| broken("descr"))?;
         let order = entry("fortran_order").ok_or_else(|| broken("fortran_order"))?;
         let dims = inside("shape", '(', ')').ok_or_else(|| broken("shape"))?;
@@ -55,19 +56,19 @@ impl Header {
             } else {
                 ""
             };
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "its elements are '{}'{order}, {dtype} is expected: write them with .astype('{}')",
                 self.descr,
                 descr(dtype)
             )));
         }
         if self.fortran && self.dims.len() > 1 {
-            return Err(Error::invalid(
+            return Err(Error::invalid_argument(
                 "it is in Fortran order; write it with numpy.ascontiguousarray",
             ));
         }
         if self.dims != shape.dims() {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "its shape is {:?}, {:?} is expected",
                 self.dims,
                 shape.dims()

@@ -4,10 +4,10 @@ use super::{
     CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
     DTYPES, MAJOR, READ_ONLY, describe, describe_versioned,
 };
-use crate::status::{Error, Result};
 use crate::value::Tensor;
 use std::ffi::c_void;
 use std::ptr;
+use xla_ffi_sys::{Error, Result};
 
 /// What both kinds of tensors with a deleter have.
 trait Managed: Sized {
@@ -111,7 +111,7 @@ fn strides(dims: &[i64]) -> Vec<i64> {
 fn export<M: Managed>(tensor: Tensor, read_only: bool) -> Result<*mut M> {
     let dtype = tensor.shape().dtype();
     let row = DTYPES.iter().find(|row| row.0 == dtype).ok_or_else(|| {
-        Error::invalid(format!("DLPack has no elements of type {}", dtype.name()))
+        Error::invalid_argument(format!("DLPack has no elements of type {}", dtype.name()))
     })?;
     let dims = tensor.shape().dims().to_vec();
     let described = DLTensor {
@@ -157,7 +157,9 @@ impl Tensor {
     /// writes; its deleter may be called on any thread. Who writes the tensor here writes the other library's.
     pub unsafe fn from_dlpack(managed: *mut DLManagedTensor) -> Result<Self> {
         if managed.is_null() {
-            return Err(Error::invalid("the DLPack tensor is a null pointer"));
+            return Err(Error::invalid_argument(
+                "the DLPack tensor is a null pointer",
+            ));
         }
         let owner = Foreign(managed);
         // SAFETY: as promised by the caller.
@@ -179,7 +181,9 @@ impl Tensor {
     /// As [`Tensor::from_dlpack`].
     pub unsafe fn from_dlpack_versioned(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
         if managed.is_null() {
-            return Err(Error::invalid("the DLPack tensor is a null pointer"));
+            return Err(Error::invalid_argument(
+                "the DLPack tensor is a null pointer",
+            ));
         }
         let owner = Foreign(managed);
         // SAFETY: as promised by the caller.
@@ -207,7 +211,7 @@ impl Tensor {
     /// because it has clones or is read-only, which this form cannot say.
     pub fn into_dlpack(mut self) -> Result<*mut DLManagedTensor> {
         if self.bytes_mut().is_none() {
-            return Err(Error::invalid(
+            return Err(Error::invalid_argument(
                 "the array has clones or is read-only, which DLManagedTensor cannot say: use into_dlpack_versioned",
             ));
         }

@@ -6,9 +6,9 @@
 mod exchange;
 
 use super::tensor::is_aligned;
-use crate::status::{Error, Result};
 use crate::value::{DType, Shape};
 use std::ffi::c_void;
+use xla_ffi_sys::{Error, Result};
 
 /// `DLDevice`.
 #[repr(C)]
@@ -135,7 +135,7 @@ const DTYPES: [(DType, u8, u8); 23] = [
 /// The tensor's lists have `ndim` entries.
 pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
     if tensor.device.device_type != CPU {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "a DLPack tensor on device type {}: only those in host memory (1) are taken",
             tensor.device.device_type
         )));
@@ -146,7 +146,7 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
         .copied()
         .find(|row| (row.1, row.2) == (code, bits) && lanes == 1)
         .ok_or_else(|| {
-            Error::invalid(format!(
+            Error::invalid_argument(format!(
                 "a DLPack tensor of type code {code} with {bits} bits in {lanes} lanes, which XLA does not \
                  have"
             ))
@@ -157,14 +157,14 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
         .ok_or_else(|| {
-            Error::invalid(format!(
+            Error::invalid_argument(format!(
                 "a DLPack tensor of {} dimensions: there are 0 to {}",
                 tensor.ndim,
                 Shape::MAX_RANK
             ))
         })?;
     if rank > 0 && tensor.shape.is_null() {
-        return Err(Error::invalid(
+        return Err(Error::invalid_argument(
             "a DLPack tensor whose shape is a null pointer",
         ));
     }
@@ -180,7 +180,7 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
         let mut expected = 1;
         for (dim, stride) in shape.dims().iter().zip(list(tensor.strides)).rev() {
             if *dim != 1 && *stride != expected {
-                return Err(Error::invalid(format!(
+                return Err(Error::invalid_argument(format!(
                     "a DLPack tensor {shape} with strides {:?}: make it row-major (contiguous) first",
                     list(tensor.strides)
                 )));
@@ -193,13 +193,13 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
         .and_then(|offset| tensor.data.addr().checked_add(offset))
         .is_none()
     {
-        return Err(Error::invalid(
+        return Err(Error::invalid_argument(
             "a DLPack tensor whose offset leads to no address",
         ));
     }
     let data = tensor.data.wrapping_byte_add(offset.unwrap_or_default());
     if shape.bytes() > 0 && (tensor.data.is_null() || !is_aligned(data)) {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "a DLPack tensor {shape} at {data:p}: memory of others begins at a multiple of 16 bytes"
         )));
     }
@@ -220,7 +220,7 @@ pub unsafe fn describe_versioned(
     let version = unsafe { (*managed).version };
     let DLPackVersion { major, minor } = version;
     if major != MAJOR {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_argument(format!(
             "a DLPack tensor of version {major}.{minor}: only {MAJOR}.x is known here"
         )));
     }

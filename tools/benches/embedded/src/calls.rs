@@ -1,7 +1,7 @@
 //! The calls whose cost is measured: one of each kind that an embedding program makes.
 
-use xla_ffi::internal::{
-    self, Attributes, Executable, Invocation, PreparedCall, Runtime, Shape, Stage, Tensor,
+use xla_ffi::embed::{
+    self, Attributes, Executable, Invocation, Runtime, Shape, Stage, Tensor, calls::PreparedCall,
 };
 use xla_ffi::prelude::*;
 
@@ -47,15 +47,10 @@ struct Inside;
 #[xla_ffi::stateful]
 impl Inside {
     fn prepare(call: Invocation) -> Result<()> {
-        let refused = |error: internal::Error| Error::internal(error.to_string());
-        call.set_state(1.0_f32).map_err(refused)
+        call.set_state(1.0_f32)
     }
 
-    fn execute(
-        x: Buffer<f32, 1>,
-        mut y: Out<f32, 1>,
-        call: Invocation,
-    ) -> Result<(), internal::Status> {
+    fn execute(x: Buffer<f32, 1>, mut y: Out<f32, 1>, call: Invocation) -> Result<()> {
         let one = *call.state::<f32>(Stage::Prepare)?;
         let offset = call.user_data::<Offset>().map_or(one, |offset| offset.0);
         y.write_with(|i| x[i] + offset);
@@ -68,11 +63,11 @@ pub const KINDS: [&str; 5] = ["plain", "stateful", "user_data", "absent", "inter
 
 fn executable(runtime: &Runtime, kind: &str) -> Executable {
     let bundle = match kind {
-        "plain" => internal::bundle::<plain>(),
-        "stateful" => internal::bundle::<Stateful>(),
-        "user_data" => internal::bundle::<user_data>(),
-        "absent" => internal::bundle::<absent>(),
-        _ => internal::bundle::<Inside>(),
+        "plain" => embed::bundle::<plain>(),
+        "stateful" => embed::bundle::<Stateful>(),
+        "user_data" => embed::bundle::<user_data>(),
+        "absent" => embed::bundle::<absent>(),
+        _ => embed::bundle::<Inside>(),
     };
     let handler = runtime.handler(kind, bundle).expect("it registers");
     handler.instantiate(&Attributes::new()).expect("it is made")
@@ -98,7 +93,7 @@ pub fn prepared(runtime: &Runtime, kind: &str) -> PreparedCall {
     let (_, x, y) = parts(runtime);
     let mut call = executable(runtime, kind).call().arg(x).ret(y);
     if kind == "user_data" || kind == "internal" {
-        let data = internal::UserData::new(runtime).with(Offset(1.0));
+        let data = embed::UserData::new(runtime).with(Offset(1.0));
         call = call.user_data(data.expect("one object"));
     }
     let mut call = call.prepare().expect("it lays out");
@@ -113,7 +108,7 @@ pub fn prepared(runtime: &Runtime, kind: &str) -> PreparedCall {
 #[cfg(all(test, not(debug_assertions)))]
 mod tests {
     use super::{KINDS, prepared};
-    use xla_ffi::internal::{Revision, Runtime};
+    use xla_ffi::{Revision, embed::Runtime};
     use xla_ffi_testing::cost::{Counting, allocations};
 
     #[global_allocator]

@@ -6,10 +6,14 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use xla_ffi::internal::{
-    Attributes, Bundle, CallFrame, DType, PreparedCall, Revision, Runtime, Shape, Stage, Tensor,
-};
 use xla_ffi::sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler, XLA_FFI_Metadata_Extension};
+use xla_ffi::{
+    Revision,
+    embed::{
+        Attributes, Bundle, DType, Runtime, Shape, Stage, Tensor, abi::CallFrame,
+        calls::PreparedCall,
+    },
+};
 use xla_ffi_benches_embedded::{KINDS, parts, prepared};
 
 /// Calls in a round.
@@ -108,7 +112,7 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
 }
 
 /// The copies of a library, of few and of many elements.
-fn copies(library: &str) -> Result<serde_json::Value, xla_ffi::internal::Error> {
+fn copies(library: &str) -> Result<serde_json::Value, xla_ffi::Error> {
     let runtime = Runtime::new(Revision::NEWEST);
     let library = runtime.open(library)?;
     let mut report = serde_json::Map::new();

@@ -8,23 +8,30 @@
 //! that host is touched, and a registration is refused as `FAILED_PRECONDITION` (hosts before r7 give no
 //! way to say so: they hear no answer). A handler takes its context from one API: mixing the two does not compile.
 //!
-//! A handler that returns [`Status`] hands its error through whole, with its chain of causes.
+//! An error with a source ([`Error::with_source`](crate::Error::with_source)) reaches the caller with it.
 //!
 //! ```
-//! use xla_ffi::{internal::{Invocation, Status}, prelude::*};
+//! use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
+//! use std::error::Error as _;
 //!
 //! #[xla_ffi::handler]
-//! fn load(mut y: Out<f32>, call: Invocation) -> Result<(), Status> {
+//! fn load(mut y: Out<f32>, call: Invocation) -> Result<()> {
 //!     let value: &f32 = call.called_computation().ok_or_else(|| {
-//!         xla_ffi::internal::Error::new(xla_ffi::internal::Code::NotFound, "no computation")
+//!         let source = std::io::Error::other("the disk is full");
+//!         Error::not_found("no computation").with_source(source)
 //!     })?;
 //!     y.fill(*value);
 //!     Ok(())
 //! }
+//!
+//! let call = embed::call::<load>("{}")?.ret(Shape::new(DType::F32, [])?);
+//! let error = call.run().unwrap_err();
+//! assert_eq!(error.source().unwrap().to_string(), "the disk is full");
+//! # Ok::<(), Error>(())
 //! ```
 //!
 //! ```compile_fail
-//! use xla_ffi::{internal::Invocation, prelude::*};
+//! use xla_ffi::{embed::Invocation, prelude::*};
 //!
 //! #[xla_ffi::handler] // a context from both APIs
 //! fn both(_y: Out<f32>, _call: Invocation, _pool: ThreadPool) -> Result<()> {
@@ -36,40 +43,70 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::entry::Handler as Made;
-use crate::entry::outcome::{Failure, invocation};
-use crate::error;
+use crate::entry::outcome::invocation;
 use crate::error::problems::Problems;
+use crate::error::{Error, ErrorCode};
 use crate::frame::Frame;
 use crate::frame::host_type::HostType;
-use crate::frame::pending::Flow;
 use crate::param::bind::{At, Bind};
 use crate::param::{INTERNAL, Param};
+use xla_ffi_sys::Revision;
 
-/// Programs of several calls that feed each other. Feature `programs`.
 #[cfg(feature = "programs")]
 #[doc(inline)]
 pub use xla_ffi_programs as programs;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    ALIGNMENT, ArrayShape, Attribute, AttributeArray, Attributes, Bundle, CONTAINS_CXX_EXCEPTIONS,
-    Call, CallFrame, Cancellation, Canceller, Code, Collectives, Command, CommunicatorKey,
-    CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream, Displaced, Element, Error,
-    Executable, Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator, KernelArg,
-    LEAST_ALIGNMENT, Library, Metadata, Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret,
-    Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, Traits, Tree, TypeInfo,
-    Unwritten, ValueShape, canonical_platform, describe, dlpack, legacy, living_objects,
+    Attribute, Attributes, Bundle, Call, Canceller, DType, Executable, Finding, Handler, Hazard,
+    Library, Outcome, Runtime, Shape, Stage, Tensor, legacy,
 };
-/// A device of NVIDIA's. Feature `cuda`.
-#[cfg(feature = "cuda")]
-#[doc(inline)]
-pub use xla_ffi_runtime::{CudaDevice, CudaMemory, CudaStream};
+
+pub mod calls {
+    //! Prepared calls, operands at other addresses, and checks of what a handler wrote.
+    pub use xla_ffi_runtime::{Displaced, PreparedCall, Ret, Stages, Unwritten};
+}
+
+pub mod device {
+    //! Devices, their streams and memory, and thread pools.
+    pub use xla_ffi_runtime::{
+        CpuDevice, CpuStream, DeviceAllocator, DeviceStream, Executor, HostAllocator, Stream,
+    };
+    #[cfg(feature = "cuda")]
+    pub use xla_ffi_runtime::{CudaDevice, CudaMemory, CudaStream};
+}
+
+pub mod record {
+    //! The record stage: a recorder of commands, as command buffers have on a GPU.
+    pub use xla_ffi_runtime::{Command, KernelArg, Recorded, Recorder};
+}
+
+pub mod collectives {
+    //! Communicators for handlers that take [`Collectives`](crate::ext::Collectives).
+    pub use xla_ffi_runtime::{Collectives, CommunicatorKey};
+}
+
+pub mod value {
+    //! Trees and arrays beyond [`Tensor`](super::Tensor), layouts, and DLPack.
+    pub use xla_ffi_runtime::{
+        ALIGNMENT, ArrayShape, AttributeArray, LEAST_ALIGNMENT, ParseError, Tree, ValueShape,
+        dlpack,
+    };
+}
+
+pub mod abi {
+    //! What a handler says of itself, raw call frames, and counts of a runtime.
+    pub use xla_ffi_runtime::{
+        CONTAINS_CXX_EXCEPTIONS, CallFrame, HandlerCounts, Metadata, StaticHandler, Traits,
+        TypeInfo, canonical_platform, describe, living_objects,
+    };
+}
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].
 /// `H` is the handler's name, or that of the type with its stages; `library!` need not have it.
 ///
 /// ```
-/// use xla_ffi::{internal, prelude::*};
+/// use xla_ffi::{embed, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn answer(mut y: Out<i64, 0>) -> Result<()> {
@@ -77,10 +114,10 @@ pub use xla_ffi_runtime::{CudaDevice, CudaMemory, CudaStream};
 ///     Ok(())
 /// }
 ///
-/// let runtime = internal::Runtime::default();
-/// runtime.register("the.answer", "cpu", internal::bundle::<answer>(), 0)?;
+/// let runtime = embed::Runtime::default();
+/// runtime.register("the.answer", "cpu", embed::bundle::<answer>())?;
 /// assert!(runtime.find("the.answer", "Host").is_ok());
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[must_use]
 pub fn bundle<H: Made>() -> Bundle {
@@ -100,8 +137,8 @@ pub fn bundle<H: Made>() -> Bundle {
 /// Arguments, results and the context are the caller's to add.
 ///
 /// ```
-/// use xla_ffi::{internal, prelude::*};
-/// use xla_ffi::internal::{DType, Shape, Tensor};
+/// use xla_ffi::{embed, prelude::*};
+/// use xla_ffi::embed::{DType, Shape, Tensor};
 ///
 /// #[xla_ffi::handler(shape = "... -> ...")]
 /// fn scale(x: Buffer<f32>, mut y: Out<f32>, a: f32) -> Result<()> {
@@ -109,20 +146,19 @@ pub fn bundle<H: Made>() -> Bundle {
 ///     Ok(())
 /// }
 ///
-/// let outcome = internal::call::<scale>("{a = 2.0 : f32}")?
+/// let outcome = embed::call::<scale>("{a = 2.0 : f32}")?
 ///     .arg(Tensor::from_slice([3], &[1.0_f32, 2.0, 3.0])?)
 ///     .ret(Shape::new(DType::F32, [3])?)
 ///     .run()?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![2.0_f32, 4.0, 6.0]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` when the text is no dictionary of attributes; what the runtime or the
 /// handler's instantiate stage answers.
 pub fn call<H: Made>(attributes: &str) -> Result<Call, Error> {
-    let attributes = Attributes::parse(attributes)
-        .map_err(|error| Error::new(Code::InvalidArgument, error.to_string()).with_source(error))?;
+    let attributes = Attributes::parse(attributes)?;
     let handler = Runtime::default().handler(H::INFO.name, bundle::<H>())?;
     Ok(handler.instantiate(&attributes)?.call())
 }
@@ -130,7 +166,7 @@ pub fn call<H: Made>(attributes: &str) -> Result<Call, Error> {
 /// The runtime's own view of the call. Needs the embedded runtime of this very image.
 ///
 /// ```
-/// use xla_ffi::{internal::{self, DType, Invocation, Shape}, prelude::*};
+/// use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn run_number(mut y: Out<i64, 0>, call: Invocation) -> Result<()> {
@@ -138,12 +174,21 @@ pub fn call<H: Made>(attributes: &str) -> Result<Call, Error> {
 ///     Ok(())
 /// }
 ///
-/// let call = internal::call::<run_number>("{}")?.run_id(5).ret(Shape::new(DType::S64, [])?);
+/// let call = embed::call::<run_number>("{}")?.run_id(5).ret(Shape::new(DType::S64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5_i64]));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
+
+impl Invocation<'_> {
+    /// Whether anybody still wants the result, for a handler that outlasts its call.
+    #[must_use]
+    pub fn cancellation(&self) -> crate::Cancellation {
+        // SAFETY: the call's own extension.
+        unsafe { crate::Cancellation::retained(self.0.cancellation_extension()) }
+    }
+}
 
 impl<'f> Deref for Invocation<'f> {
     type Target = xla_ffi_runtime::internal::Invocation<'f>;
@@ -163,55 +208,9 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         if let Err(error) = invocation(frame) {
-            let code = error::ErrorCode::from_raw(error.code().raw());
-            problems.refuse(code.unwrap_or(error::ErrorCode::Unknown));
+            problems.refuse(error.code());
             problems.push(format!("`{}`: {}", at.param.name, error.message()));
         }
-    }
-}
-
-/// An error of the runtime, returned whole: the caller of the handler gets it back with its chain
-/// of causes, which an [`xla_ffi::Error`](crate::Error) has not. From an `async fn` code and text get
-/// through.
-///
-/// ```
-/// use std::error::Error as _;
-/// use xla_ffi::{internal::{self, Code, Status}, prelude::*};
-///
-/// #[xla_ffi::handler]
-/// fn load() -> Result<(), Status> {
-///     let cause = std::io::Error::other("the disk is full");
-///     Err(internal::Error::new(Code::DataLoss, "cannot load").with_source(cause))?
-/// }
-///
-/// let error = internal::call::<load>("{}")?.run().unwrap_err();
-/// let cause = error.source().map(ToString::to_string);
-/// assert_eq!(cause.as_deref(), Some("the disk is full"));
-/// # Ok::<(), internal::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Status(pub Error);
-
-impl From<Error> for Status {
-    fn from(error: Error) -> Self {
-        Self(error)
-    }
-}
-
-impl From<error::Error> for Status {
-    fn from(error: error::Error) -> Self {
-        let code = Code::from_raw(error.code().to_raw()).unwrap_or(Code::Unknown);
-        Self(Error::new(code, error.message().to_owned()).with_source(error))
-    }
-}
-
-impl Failure for Status {
-    fn error(self) -> error::Error {
-        crate::entry::outcome::plain(&self.0)
-    }
-
-    fn flow(self) -> Flow {
-        Flow::Status(Box::new(self.0))
     }
 }
 
@@ -220,7 +219,7 @@ impl Failure for Status {
 /// there. Clones are the same objects, which live until the last call that has them is over.
 ///
 /// ```
-/// use xla_ffi::{internal::{self, DType, Runtime, Shape}, prelude::*};
+/// use xla_ffi::{embed::{self, DType, Runtime, Shape}, prelude::*};
 ///
 /// #[derive(xla_ffi::HostType)]
 /// struct Seed(i64);
@@ -232,13 +231,13 @@ impl Failure for Status {
 /// }
 ///
 /// let runtime = Runtime::default();
-/// let data = internal::UserData::new(&runtime).with(Seed(7))?;
-/// let handler = runtime.handler("seed", internal::bundle::<seed>())?;
-/// let call = handler.instantiate(&internal::Attributes::new())?.call();
+/// let data = embed::UserData::new(&runtime).with(Seed(7))?;
+/// let handler = runtime.handler("seed", embed::bundle::<seed>())?;
+/// let call = handler.instantiate(&embed::Attributes::new())?.call();
 /// let call = call.user_data(data.clone()).ret(Shape::new(DType::S64, [])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![7_i64]));
 /// assert_eq!(data.get::<Seed>().map(|seed| seed.0), Some(7));
-/// # Ok::<(), internal::Error>(())
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct UserData(Arc<xla_ffi_runtime::UserData>);
@@ -258,7 +257,7 @@ impl UserData {
     pub fn with<T: HostType>(mut self, value: T) -> Result<Self, Error> {
         let objects = Arc::get_mut(&mut self.0).ok_or_else(|| {
             Error::new(
-                Code::FailedPrecondition,
+                ErrorCode::FailedPrecondition,
                 "user data that has clones does not change: add every object first",
             )
         })?;
@@ -290,16 +289,16 @@ impl From<UserData> for Arc<xla_ffi_runtime::UserData> {
 /// calls, and the function or the type with its stages.
 ///
 /// ```
-/// use xla_ffi::{internal::{self, Runtime}, prelude::*};
+/// use xla_ffi::{embed::{self, Runtime}, prelude::*};
 ///
 /// #[xla_ffi::handler(shape = "... -> ...")]
 /// fn twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
 ///     y.write_with(|i| 2.0 * x[i]);
 ///     Ok(())
 /// }
-/// internal::register_handler!("my_server.twice", "Host", twice);
+/// embed::register_handler!("my_server.twice", "Host", twice);
 ///
-/// # fn main() -> Result<(), internal::Error> {
+/// # fn main() -> Result<(), xla_ffi::Error> {
 /// let runtime = Runtime::default();
 /// runtime.register_static()?;
 /// assert!(runtime.find("my_server.twice", "Host").is_ok());
@@ -313,12 +312,11 @@ pub use crate::__register_handler as register_handler;
 #[macro_export]
 macro_rules! __register_handler {
     ($name:expr, $platform:expr, $handler:ty $(,)?) => {
-        $crate::internal::__statics::submit! {
-            $crate::internal::StaticHandler::new(
+        $crate::embed::__statics::submit! {
+            $crate::embed::abi::StaticHandler::new(
                 $name,
                 $platform,
-                $crate::internal::bundle::<$handler>,
-                $crate::internal::Traits::NONE,
+                $crate::embed::bundle::<$handler>,
             )
         }
     };

@@ -1,0 +1,161 @@
+//! Element types as Rust types, and exact conversions between numbers.
+#![expect(unsafe_code, reason = "the trait promises what unsafe code relies on")]
+
+use crate::XLA_FFI_DataType;
+use core::fmt;
+
+/// A type whose values are the elements of buffers: numbers, and in `xla_ffi` booleans (`Pred`) and 8-bit floats. The
+/// features `half` and `complex` add the 16-bit floats of `half` and the complex numbers of `num_complex`.
+///
+/// ```
+/// use xla_ffi_sys::{Element, XLA_FFI_DataType as DataType};
+///
+/// assert_eq!(f32::DTYPE, DataType::F32);
+///
+/// /// A number of your own, with the layout of one that XLA has.
+/// #[derive(Clone, Copy, Debug)]
+/// #[repr(transparent)]
+/// struct Metres(f64);
+///
+/// // SAFETY: an f64, and every bit pattern of one is a value.
+/// unsafe impl Element for Metres {
+///     const DTYPE: DataType = DataType::F64;
+/// }
+/// ```
+///
+/// # Safety
+/// The type has no padding, every bit pattern of `size_of::<Self>()` bytes is a valid value, and `DTYPE` names the element
+/// type with exactly this size and meaning.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type of XLA",
+    note = "booleans are `Pred`; `usize` and `isize` have no fixed size: write `u64` or `i64`; \
+            16-bit floats need the feature `half`, complex numbers the feature `complex`"
+)]
+pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
+    /// The element type in the ABI.
+    const DTYPE: XLA_FFI_DataType;
+
+    /// For attributes that may be narrowed: the same number as this type has it.
+    #[doc(hidden)]
+    fn narrowed(_: Wide) -> Option<Self> {
+        None
+    }
+}
+
+macro_rules! elements {
+    ($($ty:ty => $dtype:ident $(with $narrowed:item)?;)*) => {
+        $(
+            // SAFETY: a plain number (or bytes) of the named type; all bit patterns are values.
+            unsafe impl Element for $ty {
+                const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
+                $($narrowed)?
+            }
+        )*
+    };
+}
+
+macro_rules! numbers {
+    ($($ty:ty => $dtype:ident;)*) => {
+        elements! {
+            $($ty => $dtype with fn narrowed(wide: Wide) -> Option<Self> {
+                match wide {
+                    Wide::Int(value) => Narrow::from_int(value),
+                    Wide::Float(value) => Narrow::from_float(value),
+                }
+            };)*
+        }
+    };
+}
+
+numbers! {
+    i8 => S8;
+    i16 => S16;
+    i32 => S32;
+    i64 => S64;
+    u8 => U8;
+    u16 => U16;
+    u32 => U32;
+    u64 => U64;
+    f32 => F32;
+    f64 => F64;
+}
+
+#[cfg(feature = "half")]
+elements! {
+    half::f16 => F16;
+    half::bf16 => BF16;
+}
+
+#[cfg(feature = "complex")]
+elements! {
+    num_complex::Complex<f32> => C64;
+    num_complex::Complex<f64> => C128;
+}
+
+/// Conversion from a number of another type, exact or refused; floats are rounded to nearest.
+trait Narrow: Sized {
+    fn from_int(value: i128) -> Option<Self>;
+    fn from_float(value: f64) -> Option<Self>;
+}
+
+macro_rules! narrow_int {
+    ($($ty:ty)*) => {
+        $(impl Narrow for $ty {
+            fn from_int(value: i128) -> Option<Self> {
+                value.try_into().ok()
+            }
+
+            fn from_float(_: f64) -> Option<Self> {
+                None
+            }
+        })*
+    };
+}
+
+narrow_int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+impl Narrow for f64 {
+    fn from_int(value: i128) -> Option<Self> {
+        let float = value as Self;
+        (float as i128 == value).then_some(float)
+    }
+
+    fn from_float(value: f64) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Narrow for f32 {
+    fn from_int(value: i128) -> Option<Self> {
+        let float = value as Self;
+        (float as i128 == value).then_some(float)
+    }
+
+    fn from_float(value: f64) -> Option<Self> {
+        let float = value as Self;
+        (float.is_finite() || !value.is_finite()).then_some(float)
+    }
+}
+
+/// An integer of any width, or a float, widened.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Wide {
+    /// An integer.
+    Int(i128),
+    /// A float.
+    Float(f64),
+}
+
+macro_rules! wide {
+    ($kind:ident $($ty:ty)*) => {
+        $(impl From<$ty> for Wide {
+            fn from(value: $ty) -> Self {
+                Self::$kind(value.into())
+            }
+        })*
+    };
+}
+
+wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
+wide!(Float f32 f64);

@@ -1,0 +1,520 @@
+//! Status codes, and the error that every crate of the SDK returns. Feature `std`.
+
+use crate::XLA_FFI_Error_Code;
+use std::borrow::Cow;
+use std::boxed::Box;
+use std::fmt;
+use std::string::{String, ToString};
+use std::sync::Arc;
+use std::vec::Vec;
+
+/// The result of everything that can fail, handlers included.
+///
+/// ```
+/// use xla_ffi_sys::{Error, Result};
+///
+/// fn positive(x: i64) -> Result<i64> {
+///     if x > 0 { Ok(x) } else { Err(Error::out_of_range(format!("{x} is not above 0"))) }
+/// }
+///
+/// assert_eq!(positive(3), Ok(3));
+/// assert_eq!(positive(-1).unwrap_err().message(), "-1 is not above 0");
+/// ```
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+macro_rules! codes {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $code:ident = $raw:ident,)* }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $code = XLA_FFI_Error_Code::$raw.0 as isize,)*
+        }
+
+        impl $name {
+            /// All codes, in numerical order.
+            pub const ALL: [Self; 16] = [$(Self::$code),*];
+
+            /// The code in the C header.
+            #[must_use]
+            pub const fn to_raw(self) -> XLA_FFI_Error_Code {
+                XLA_FFI_Error_Code(self as u32)
+            }
+
+            /// The code for a number of the C header; `None` for 0 (success). Numbers that are not known
+            /// become [`ErrorCode::Unknown`].
+            #[must_use]
+            pub const fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
+                Some(match raw {
+                    XLA_FFI_Error_Code::OK => return None,
+                    $(XLA_FFI_Error_Code::$raw => Self::$code,)*
+                    _ => Self::Unknown,
+                })
+            }
+        }
+    };
+}
+
+codes! {
+    /// The canonical absl status codes, success excepted.
+    ///
+    /// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
+    ///
+    /// ```
+    /// use xla_ffi_sys::{ErrorCode, XLA_FFI_Error_Code};
+    ///
+    /// assert_eq!(ErrorCode::NotFound.to_raw(), XLA_FFI_Error_Code(5));
+    /// assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code(5)), Some(ErrorCode::NotFound));
+    /// assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code(0)), None); // success
+    /// assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code(77)), Some(ErrorCode::Unknown));
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    ErrorCode {
+        /// The operation was cancelled.
+        Cancelled = CANCELLED,
+        /// The cause is not known.
+        Unknown = UNKNOWN,
+        /// An argument is wrong whatever the state of the system.
+        InvalidArgument = INVALID_ARGUMENT,
+        /// Time ran out.
+        DeadlineExceeded = DEADLINE_EXCEEDED,
+        /// Something that was asked for does not exist.
+        NotFound = NOT_FOUND,
+        /// Something that was to be made exists.
+        AlreadyExists = ALREADY_EXISTS,
+        /// The caller may not do this.
+        PermissionDenied = PERMISSION_DENIED,
+        /// Memory, quota or another resource is used up.
+        ResourceExhausted = RESOURCE_EXHAUSTED,
+        /// The system is not in the state that the operation needs.
+        FailedPrecondition = FAILED_PRECONDITION,
+        /// The operation was given up.
+        Aborted = ABORTED,
+        /// Past a valid range.
+        OutOfRange = OUT_OF_RANGE,
+        /// Not implemented or not supported here.
+        Unimplemented = UNIMPLEMENTED,
+        /// An invariant is broken.
+        Internal = INTERNAL,
+        /// The service is down for the moment.
+        Unavailable = UNAVAILABLE,
+        /// Data is lost or corrupt.
+        DataLoss = DATA_LOSS,
+        /// Credentials are missing or wrong.
+        Unauthenticated = UNAUTHENTICATED,
+    }
+}
+
+impl ErrorCode {
+    /// The upper-case name, for example `"INVALID_ARGUMENT"`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.to_raw().name().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a handler did that a real XLA would not have survived, or survived by luck. The embedded
+/// runtime detects it, does not carry it out, and tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hazard {
+    /// State arguments laid out for another version of the ABI.
+    StateLayout,
+    /// Type registration without the `type_info` that this version reads.
+    TypeInfo,
+    /// Bytes behind the call frame were written: `future` does not exist on r0 and r1.
+    FrameOverrun,
+    /// Bytes behind the metadata were written: `state_type_id` does not exist before r6.
+    MetadataOverrun,
+    /// Bytes behind a buffer were written.
+    BufferOverrun,
+    /// The context was used after the call that it belonged to.
+    ContextAfterCall,
+    /// Both an error and a future were returned.
+    ErrorAndFuture,
+    /// A future was completed twice, or one that this host did not make was named.
+    FutureMisuse,
+    /// An error that this host did not make, or that is gone, was named.
+    ErrorMisuse,
+    /// Handler registration laid out for a later version of the ABI.
+    RegisterLayout,
+    /// A function was called that the revision's table does not have.
+    AbsentFunction,
+    /// State was asked for or set that this call's context does not have.
+    AbsentState,
+    /// A panic or a C++ exception left the handler.
+    Unwound,
+    /// A result, or a part of it, was never written. Looked for where it is asked for
+    /// ([`Call::unwritten`](crate::Call::unwritten)).
+    UnwrittenResult,
+    /// Scratch memory was not given back: XLA does not free what handlers allocate.
+    ScratchLeak,
+}
+
+impl Hazard {
+    /// All hazards, in the order of their declaration.
+    pub const ALL: &[Self] = &[
+        Self::StateLayout,
+        Self::TypeInfo,
+        Self::FrameOverrun,
+        Self::MetadataOverrun,
+        Self::BufferOverrun,
+        Self::ContextAfterCall,
+        Self::ErrorAndFuture,
+        Self::FutureMisuse,
+        Self::ErrorMisuse,
+        Self::RegisterLayout,
+        Self::AbsentFunction,
+        Self::AbsentState,
+        Self::Unwound,
+        Self::UnwrittenResult,
+        Self::ScratchLeak,
+    ];
+
+    /// A short name for tables and scripts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StateLayout => "state-layout",
+            Self::TypeInfo => "type-info",
+            Self::FrameOverrun => "frame-overrun",
+            Self::MetadataOverrun => "metadata-overrun",
+            Self::BufferOverrun => "buffer-overrun",
+            Self::ContextAfterCall => "context-after-call",
+            Self::ErrorAndFuture => "error-and-future",
+            Self::FutureMisuse => "future-misuse",
+            Self::ErrorMisuse => "error-misuse",
+            Self::RegisterLayout => "register-layout",
+            Self::AbsentFunction => "absent-function",
+            Self::AbsentState => "absent-state",
+            Self::Unwound => "unwound",
+            Self::UnwrittenResult => "unwritten-result",
+            Self::ScratchLeak => "scratch-leak",
+        }
+    }
+}
+
+/// A hazard with what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// Which hazard.
+    pub hazard: Hazard,
+    /// What was seen, and what to do about it.
+    pub message: String,
+}
+
+impl Finding {
+    /// A finding.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(hazard: Hazard, message: impl Into<String>) -> Self {
+        Self {
+            hazard,
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hazard {}: {}", self.hazard.name(), self.message)
+    }
+}
+
+/// An error: a code and a text. An error of the embedded runtime also has the hazards that were detected, and an
+/// error may have a source.
+///
+/// The text reaches a host as a C string: a NUL in it is shown as `\0`.
+///
+/// ```
+/// use xla_ffi_sys::{Error, ErrorCode};
+///
+/// let error = Error::invalid_argument("the matrix is singular");
+/// assert_eq!(error.code(), ErrorCode::InvalidArgument);
+/// assert_eq!(error.message(), "the matrix is singular");
+///
+/// let error = Error::new(ErrorCode::Aborted, format!("gave up after {} steps", 5));
+/// assert_eq!(error.to_string(), "ABORTED: gave up after 5 steps");
+///
+/// // `?` converts I/O errors, failed conversions and boxed errors.
+/// let error = Error::from(std::io::Error::from(std::io::ErrorKind::NotFound));
+/// assert_eq!(error.code(), ErrorCode::NotFound);
+/// assert_eq!(Error::from("by itself").code(), ErrorCode::Internal);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Error {
+    code: ErrorCode,
+    message: Cow<'static, str>,
+    details: Option<Box<Details>>,
+}
+
+/// What most errors do not have.
+#[derive(Clone, Debug, Default)]
+struct Details {
+    from_handler: bool,
+    findings: Vec<Finding>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Two errors are equal if their codes and texts are.
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.code == other.code && self.message == other.message
+    }
+}
+
+impl Eq for Error {}
+
+macro_rules! constructors {
+    ($($name:ident $code:ident;)*) => {
+        $(
+            #[doc = concat!("An error with [`ErrorCode::", stringify!($code), "`].")]
+            #[must_use]
+            pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
+                Self::new(ErrorCode::$code, message)
+            }
+        )*
+    };
+}
+
+impl Error {
+    /// An error.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            details: None,
+        }
+    }
+
+    constructors! {
+        invalid_argument InvalidArgument;
+        not_found NotFound;
+        already_exists AlreadyExists;
+        resource_exhausted ResourceExhausted;
+        failed_precondition FailedPrecondition;
+        out_of_range OutOfRange;
+        unimplemented Unimplemented;
+        internal Internal;
+        unavailable Unavailable;
+    }
+
+    /// An error with [`ErrorCode::Internal`] because of a hazard.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn hazard(hazard: Hazard, message: impl Into<String>) -> Self {
+        let finding = Finding::new(hazard, message);
+        Self::internal(finding.to_string()).with_findings([finding])
+    }
+
+    /// Adds the cause, which [`source`](std::error::Error::source) returns. A handler on the embedded runtime that it is
+    /// linked with (feature `internal`) returns it to the caller; any other host gets code and text.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.details_mut().source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// Marks the error as returned by the handler.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn into_handlers(mut self) -> Self {
+        self.details_mut().from_handler = true;
+        self
+    }
+
+    /// Adds findings.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_findings(mut self, findings: impl IntoIterator<Item = Finding>) -> Self {
+        self.details_mut().findings.extend(findings);
+        self
+    }
+
+    /// Changes the code.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_code(mut self, code: ErrorCode) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Prefixes the text with `context: `.
+    #[must_use]
+    pub fn within(mut self, context: impl fmt::Display) -> Self {
+        self.message = std::format!("{context}: {}", self.message).into();
+        self
+    }
+
+    fn details_mut(&mut self) -> &mut Details {
+        self.details.get_or_insert_default()
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns true if the handler returned this error, false if the embedded runtime refused the call.
+    #[must_use]
+    pub fn is_from_handler(&self) -> bool {
+        self.details
+            .as_ref()
+            .is_some_and(|details| details.from_handler)
+    }
+
+    /// The hazards that the embedded runtime detected.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        self.details
+            .as_ref()
+            .map_or(&[], |details| &details.findings)
+    }
+
+    /// Returns true if `hazard` is among the findings.
+    #[must_use]
+    pub fn has(&self, hazard: Hazard) -> bool {
+        self.findings()
+            .iter()
+            .any(|finding| finding.hazard == hazard)
+    }
+}
+
+/// `CODE: text`; with `{:#}` the text alone.
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() {
+            return f.write_str(&self.message);
+        }
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        let source = self.details.as_ref()?.source.as_ref()?;
+        Some(&**source)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let code = match error.kind() {
+            ErrorKind::NotFound => ErrorCode::NotFound,
+            ErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+            ErrorKind::AlreadyExists => ErrorCode::AlreadyExists,
+            ErrorKind::InvalidInput => ErrorCode::InvalidArgument,
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => ErrorCode::DataLoss,
+            ErrorKind::TimedOut => ErrorCode::DeadlineExceeded,
+            ErrorKind::OutOfMemory => ErrorCode::ResourceExhausted,
+            ErrorKind::Unsupported => ErrorCode::Unimplemented,
+            _ => ErrorCode::Unknown,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+macro_rules! from {
+    ($($error:ty => $code:ident;)*) => {
+        $(impl From<$error> for Error {
+            #[doc = concat!("An error with [`ErrorCode::", stringify!($code), "`].")]
+            fn from(error: $error) -> Self {
+                Self::new(ErrorCode::$code, error.to_string())
+            }
+        })*
+    };
+}
+
+from! {
+    std::num::TryFromIntError => OutOfRange;
+    std::num::ParseIntError => InvalidArgument;
+    std::num::ParseFloatError => InvalidArgument;
+    std::str::Utf8Error => InvalidArgument;
+}
+
+impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
+    /// The error in the box, if it is one of these or of the standard library's I/O; else one with
+    /// [`ErrorCode::Internal`].
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Self::from(error as Box<dyn std::error::Error>)
+    }
+}
+
+impl From<Box<dyn std::error::Error>> for Error {
+    /// The error in the box, if it is one of these or of the standard library's I/O; else one with
+    /// [`ErrorCode::Internal`].
+    fn from(error: Box<dyn std::error::Error>) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(error) => return *error,
+            Err(error) => error,
+        };
+        match error.downcast::<std::io::Error>() {
+            Ok(error) => Self::from(*error),
+            Err(error) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<String> for Error {
+    /// An error with [`ErrorCode::Internal`].
+    fn from(message: String) -> Self {
+        Self::internal(message)
+    }
+}
+
+impl From<&'static str> for Error {
+    /// An error with [`ErrorCode::Internal`].
+    fn from(message: &'static str) -> Self {
+        Self::internal(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_others_keep_what_they_say() {
+        fn dimension(size: i64) -> std::result::Result<usize, Box<dyn std::error::Error>> {
+            if size == 0 {
+                return Err(Error::not_found("no size").into());
+            }
+            if size == 1 {
+                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+            }
+            if size == 2 {
+                return Err("words".into());
+            }
+            Ok(usize::try_from(size)?)
+        }
+        let code = |size| Error::from(dimension(size).unwrap_err()).code();
+        assert_eq!(code(0), ErrorCode::NotFound);
+        assert_eq!(code(1), ErrorCode::DeadlineExceeded);
+        assert_eq!(code(2), ErrorCode::Internal);
+        assert_eq!(code(-1), ErrorCode::Internal);
+        let boxed: Box<dyn std::error::Error + Send + Sync> = Error::not_found("it").into();
+        assert_eq!(Error::from(boxed), Error::not_found("it"));
+        let narrow = usize::try_from(-1).map_err(Error::from).unwrap_err();
+        assert_eq!(narrow.code(), ErrorCode::OutOfRange);
+        let parsed = "x".parse::<i64>().map_err(Error::from).unwrap_err();
+        assert_eq!(parsed.code(), ErrorCode::InvalidArgument);
+    }
+}
