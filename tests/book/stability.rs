@@ -38,8 +38,8 @@ fn read(path: &Path) -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// C without comments, and without the lines of macros.
-fn declarations(header: &str) -> String {
+/// A header without its comments.
+fn without_comments(header: &str) -> String {
     let mut plain = String::new();
     let mut rest = header;
     while let Some((before, comment)) = rest.split_once("/*") {
@@ -47,7 +47,14 @@ fn declarations(header: &str) -> String {
         rest = comment.split_once("*/").map_or("", |(_, after)| after);
     }
     plain.push_str(rest);
+    let lines = plain.lines().map(|line| line.split("//").next().unwrap());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// C without comments, and without the lines of macros.
+fn declarations(header: &str) -> String {
     let mut goes_on = false;
+    let plain = without_comments(header);
     let kept = plain.lines().filter(|line| {
         let is_macro = goes_on || line.starts_with('#');
         goes_on = is_macro && line.ends_with('\\');
@@ -72,51 +79,90 @@ fn functions_of_the_embedded_runtime() {
     compare("runtime.txt", &found);
 }
 
-#[test]
-fn functions_and_macros_for_handlers_in_c() {
-    let mut found = BTreeSet::new();
-    for header in [
-        "attribute.h",
-        "call.h",
-        "cancellation.h",
-        "context.h",
-        "future.h",
-        "handler.h",
-        "host.h",
-        "legacy/adapt.h",
-        "manifest.h",
-        "on_load.h",
-        "platform.h",
-        "shape.h",
-        "state.h",
-        "text.h",
-    ] {
-        let header = text(&format!("include/xla_ffi/{header}"));
-        for line in header.lines() {
-            let name = match line.strip_prefix("#define ") {
-                Some(defined) => defined.split([' ', '(']).next(),
-                None if line.starts_with("XFFI_") || line.starts_with("static inline") => line
-                    .split('(')
-                    .next()
-                    .and_then(|head| head.split([' ', '*']).next_back()),
-                None => None,
-            };
-            let is_ours = |name: &&str| {
-                let public = name.starts_with("xffi_") || name.starts_with("XFFI_");
-                public && !name.ends_with('_') && !name.contains("_H")
-            };
-            found.extend(name.filter(is_ours).map(str::to_owned));
+/// Internal names of the headers that do not end with an underscore.
+const INTERNAL: &str = "DeclaredBinding DeclaredHandler XFFI_HOST_HAS XFFI_JOIN XFFI_PROTO_DEPTH XFFI_PROTO_RANK \
+    XFFI_QUOTE XFFI_R XFFI_STATUS_ALIGNMENT XFFI_STATUS_MAGIC XFFI_STRUCTURE_DEPTH xffi_array \
+    xffi_cancellation_extension xffi_handler xffi_legacy xffi_legacy_builder xffi_legacy_cpu xffi_legacy_cpu_status \
+    xffi_legacy_cpu_unified xffi_legacy_first xffi_legacy_gpu xffi_legacy_gpu_status xffi_legacy_lookup \
+    xffi_legacy_newest xffi_legacy_pointers xffi_legacy_register xffi_legacy_same_platform xffi_register_r0 \
+    xffi_state_set_r0 xffi_state_set_r7 xffi_status_head xffi_status_host_function xffi_status_idle \
+    xffi_status_object xffi_status_ours xffi_target xffi_type_entry";
+
+/// The public names of C and C++ in a header. C: all with our prefix; a macro's `xffi_attr_##suffix` is `xffi_attr_T`.
+/// C++: macros, and what starts a line outside of internal namespaces.
+fn names(header: &str) -> BTreeSet<String> {
+    let ident = |c: char| c == '_' || c.is_alphanumeric();
+    let c = header.replace("##suffix##", "T").replace("##suffix", "T");
+    let words = c.split(|c| !ident(c));
+    let ours = words.filter(|name| name.starts_with("xffi_") || name.starts_with("XFFI_"));
+    let mut found: BTreeSet<_> = ours.map(str::to_owned).collect();
+    let mut is_internal = !header.contains("namespace xla") && !header.contains("_NAMESPACE_BEGIN");
+    for line in header.lines() {
+        if let Some(name) = line.strip_prefix("#define XLA_") {
+            let name = name.split(|c| !ident(c)).next().unwrap();
+            found.extend((!name.starts_with("FFI_SDK_")).then(|| format!("XLA_{name}")));
+            continue;
+        }
+        let namespace = line.strip_prefix("namespace ").unwrap_or("xla");
+        is_internal |= !namespace.starts_with("xla") && !namespace.starts_with("match");
+        is_internal |= line == "XLA_FFI_SDK_INTERNAL_BEGIN";
+        is_internal &= !line.starts_with("}  ") && line != "XLA_FFI_SDK_INTERNAL_END";
+        let head = line.split(['(', '{', ';', '=']).next().unwrap();
+        let head = match line.split(' ').next().unwrap() {
+            "class" | "struct" | "enum" => {
+                head.split(" : ").next().unwrap().trim_end_matches(" final")
+            }
+            "using" if line.contains(" = ") => head,
+            "const" | "inline" | "[[nodiscard]]" | "XLA_FFI_SDK_FN" | "XLA_FFI_SDK_HOT"
+            | "XLA_FFI_SDK_COLD" => head,
+            _ => continue,
+        };
+        let name = head.trim_end().rsplit(|c| !ident(c)).next().unwrap();
+        if !is_internal && !head.contains("operator") && !head.trim_end().ends_with('>') {
+            found.insert(name.to_owned());
         }
     }
-    assert!(found.len() > 80, "{} names", found.len());
-    let pages = text("docs/c.md") + &text("docs/legacy.md");
-    let words: BTreeSet<_> = pages
-        .split(|c: char| c != '_' && !c.is_alphanumeric())
-        .collect();
-    let is_undocumented = |name: &&String| !words.contains(name.as_str());
-    let undocumented: Vec<_> = found.iter().filter(is_undocumented).collect();
-    assert!(undocumented.is_empty(), "docs/c.md lacks {undocumented:?}");
-    compare("handlers.txt", &found);
+    found.retain(|name| {
+        !name.ends_with('_')
+            && !name.contains("_is_packed_by_")
+            && !name.starts_with("xla_ffi_sdk_")
+    });
+    found.retain(|name| !INTERNAL.split_whitespace().any(|it| it == name));
+    found
+}
+
+/// Adds the public names of all headers of a folder, without those that mirror XLA's C API.
+fn add_names(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            add_names(&path, found);
+        } else if !path.to_string_lossy().ends_with("c_api.h") {
+            found.extend(names(&without_comments(
+                &std::fs::read_to_string(path).unwrap(),
+            )));
+        }
+    }
+}
+
+#[test]
+fn reference_of_the_headers() {
+    let mut found = BTreeSet::new();
+    add_names(&xla_ffi_testing::root().join("include"), &mut found);
+    found.extend((0..xla_ffi_sys::Revision::ALL.len()).map(|number| format!("XFFI_R{number}")));
+    // The first cell of a row has names in backticks.
+    let page = text("docs/reference.md");
+    let cells = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('|'));
+    let listed = cells.flat_map(|(cell, _)| cell.split('`').step_by(2));
+    let listed: BTreeSet<_> = listed.map(str::to_owned).collect();
+    let missing: Vec<_> = found.difference(&listed).collect();
+    let stale: Vec<_> = listed.difference(&found).collect();
+    assert!(
+        missing.is_empty() && stale.is_empty(),
+        "docs/reference.md lacks {missing:?}; the headers lack {stale:?}"
+    );
 }
 
 #[test]
