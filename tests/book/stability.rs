@@ -218,6 +218,19 @@ fn exports(source: &str, own: &str) -> BTreeSet<String> {
 fn names_of_the_handler_api() {
     let mut found = exports(&text("ffi/src/lib.rs"), "");
     found.extend(exports(&text("ffi/src/bind.rs"), "bind::"));
+    for (module, source) in [("matching", "matching.rs"), ("shape", "declare/shape.rs")] {
+        let mut is_hidden = false;
+        for line in text(&format!("ffi/src/{source}")).lines() {
+            is_hidden |= line == "#[doc(hidden)]";
+            if let Some(item) = line.strip_prefix("pub ")
+                && !std::mem::take(&mut is_hidden)
+                && let Some(function) = item.strip_prefix("fn ")
+            {
+                let name = function.split(['(', '<']).next().unwrap();
+                found.insert(format!("{module}::{name}"));
+            }
+        }
+    }
     assert!(found.len() > 80, "{} names", found.len());
     compare("rust.txt", &found);
 }
