@@ -184,9 +184,9 @@ pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
 impl Invocation<'_> {
     /// Whether anybody still wants the result, for a handler that outlasts its call.
     #[must_use]
-    pub fn cancellation(&self) -> crate::Cancellation {
+    pub fn cancellation(&self) -> crate::context::Cancellation {
         // SAFETY: the call's own extension.
-        unsafe { crate::Cancellation::retained(self.0.cancellation_extension()) }
+        unsafe { crate::context::Cancellation::retained(self.0.cancellation_extension()) }
     }
 }
 

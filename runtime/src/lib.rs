@@ -32,7 +32,7 @@ compile_error!(
 );
 
 // The modules are layers. Each refers to lower ones only, from top to bottom: internal; legacy; call; api; handler; context;
-// host; frame; text; value; device; process; status.
+// host; frame; text; value; device; process.
 mod api;
 mod call;
 mod context;

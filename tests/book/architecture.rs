@@ -9,7 +9,7 @@ use std::path::Path;
 const FFI: &str =
     "embed entry declare bind cuda context future attribute matching operand param frame error";
 const RUNTIME: &str =
-    "internal legacy call api handler context host frame text value device process status";
+    "internal legacy call api handler context host frame text value device process";
 
 /// Adds `FOLDER MODULE` for each module that the sources of a folder name from the crate's root on.
 fn read(folder: Option<&str>, path: &Path, uses: &mut BTreeSet<String>) {

@@ -202,12 +202,13 @@ fn exports(source: &str, own: &str) -> BTreeSet<String> {
             .rsplit_once("pub mod ")
             .and_then(|(_, rest)| rest.split_once(" {"))
         {
-            module = format!("{name}::");
+            module = format!("{own}{name}::");
         }
         if let Some((_, path)) = statement.rsplit_once("pub use ") {
             let names = path.rsplit("::").next().unwrap_or(path);
             let names = names.split([',', '{', '}']);
             let names = names.filter_map(|name| name.split_whitespace().last());
+            let names = names.filter(|name| !name.starts_with("__"));
             found.extend(names.map(|name| format!("{module}{name}")));
         }
     }
@@ -218,6 +219,7 @@ fn exports(source: &str, own: &str) -> BTreeSet<String> {
 fn names_of_the_handler_api() {
     let mut found = exports(&text("ffi/src/lib.rs"), "");
     found.extend(exports(&text("ffi/src/bind.rs"), "bind::"));
+    found.extend(exports(&text("ffi/src/embed.rs"), "embed::"));
     for (module, source) in [("matching", "matching.rs"), ("shape", "declare/shape.rs")] {
         let mut is_hidden = false;
         for line in text(&format!("ffi/src/{source}")).lines() {
