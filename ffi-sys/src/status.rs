@@ -247,11 +247,12 @@ impl fmt::Display for Finding {
 /// assert_eq!(error.code(), ErrorCode::NotFound);
 /// assert_eq!(Error::from("by itself").code(), ErrorCode::Internal);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Error {
     code: ErrorCode,
     message: Cow<'static, str>,
-    details: Option<Box<Details>>,
+    // Shared, because the code that drops it stays small.
+    details: Option<Arc<Details>>,
 }
 
 /// What most errors do not have.
@@ -357,7 +358,7 @@ impl Error {
     }
 
     fn details_mut(&mut self) -> &mut Details {
-        self.details.get_or_insert_default()
+        Arc::make_mut(self.details.get_or_insert_default())
     }
 
     /// The code.
@@ -394,6 +395,13 @@ impl Error {
         self.findings()
             .iter()
             .any(|finding| finding.hazard == hazard)
+    }
+}
+
+// Written by hand, because libraries are smaller without the details.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -41,8 +41,9 @@ pub fn register_on_load(register: Register, library: &'static Library) {
                 // SAFETY: the table lives as long as the host.
                 if let Err(error) = unsafe { Host::new(table) }.check(error) {
                     crate::error::panics::tell(format_args!(
-                        "{}, registered on load: {error}",
-                        library.name
+                        "{}, registered on load: {}",
+                        library.name,
+                        error.message()
                     ));
                 }
             }

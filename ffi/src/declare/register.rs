@@ -48,8 +48,8 @@ pub unsafe fn register(
     // SAFETY: the caller's promise.
     let given = unsafe { CStr::from_ptr(platform) }.to_string_lossy();
     let platform = canonical(&given);
-    let mut made_for_it = 0;
-    let mut failed = Vec::new();
+    let (mut made_for_it, mut failed) = (0, 0);
+    let (mut first, mut lines) = (ErrorCode::Unknown, String::new());
     for (info, entries) in handlers {
         if !info.platforms.iter().any(|own| canonical(own) == platform) {
             continue;
@@ -64,7 +64,11 @@ pub unsafe fn register(
             record: entries[4],
         };
         if let Err(error) = host.register(info.name, &given, bundle, info.traits) {
-            failed.push((info.name, error));
+            if failed == 0 {
+                first = error.code();
+            }
+            failed += 1;
+            lines.push_str(&format!("\n  {}: {}", info.name, error.message()));
         }
     }
     if made_for_it == 0 {
@@ -73,17 +77,11 @@ pub unsafe fn register(
             &format!("{library}: no handler is made for platform \"{given}\""),
         );
     }
-    let Some((_, first)) = failed.first() else {
+    if failed == 0 {
         return std::ptr::null_mut();
-    };
-    let mut text = format!(
-        "{library}: {} of {made_for_it} handlers not registered",
-        failed.len()
-    );
-    for (name, error) in &failed {
-        text.push_str(&format!("\n  {name}: {error:#}"));
     }
-    host.make_error(first.code(), &text)
+    let text = format!("{library}: {failed} of {made_for_it} handlers not registered{lines}");
+    host.make_error(first, &text)
 }
 
 /// For `library!`: what stands for an entry that the compiler has an error for already.

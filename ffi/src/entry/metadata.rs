@@ -75,8 +75,9 @@ pub(crate) unsafe fn answer_metadata(
                 // SAFETY: the host's version proves that the field is there.
                 Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
                 Err(error) => crate::error::panics::tell(format_args!(
-                    "{}: type of the state: {error}",
-                    info.name
+                    "{}: type of the state: {}",
+                    info.name,
+                    error.message()
                 )),
             }
         }

@@ -100,12 +100,7 @@ pub(crate) fn failed(frame: Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
     if std::error::Error::source(&error).is_some() && super::outcome::invocation(&frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);
     }
-    let raised = frame.host().make_error(error.code(), error.message());
-    // The source is the user's: its destructor may panic.
-    if let Err(panic) = crate::error::panics::destroy(error) {
-        crate::error::panics::discard(panic);
-    }
-    raised
+    frame.host().make_error(error.code(), error.message())
 }
 
 /// The first host that was found to have contexts without a stream, that is, whose operands lie in host

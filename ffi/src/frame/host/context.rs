@@ -201,7 +201,8 @@ impl Host {
         };
         if let Err(error) = told {
             crate::error::panics::tell(format_args!(
-                "the host refused the completion of a future: {error}"
+                "the host refused the completion of a future: {}",
+                error.message()
             ));
         }
     }
