@@ -149,8 +149,7 @@ pub enum Hazard {
     AbsentState,
     /// A panic or a C++ exception left the handler.
     Unwound,
-    /// A result, or a part of it, was never written. Looked for where it is asked for
-    /// ([`Call::unwritten`](crate::Call::unwritten)).
+    /// A result, or a part of it, was never written. Only calls with unwritten results refused check for it.
     UnwrittenResult,
     /// Scratch memory was not given back: XLA does not free what handlers allocate.
     ScratchLeak,
