@@ -28,8 +28,8 @@ use core::fmt;
 /// type with exactly this size and meaning.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type of XLA",
-    note = "booleans are `Pred`; `usize` and `isize` have no fixed size: write `u64` or `i64`; \
-            16-bit floats need the feature `half`, complex numbers the feature `complex`"
+    note = "write `xla_ffi::Pred` for `bool`, and `i64` or `u64` for `usize`; 16-bit floats need the feature `half`, \
+            complex numbers the feature `complex`"
 )]
 pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
     /// The element type in the ABI.

@@ -96,11 +96,12 @@ pub fn or_default<'f, T: Bind<'f>>(
 /// known whether operands share memory.
 #[doc(hidden)]
 #[must_use]
+#[track_caller]
 pub const fn readable(param: Param) -> Param {
     assert!(
         !matches!(param.kind, Kind::Ret | Kind::InOut | Kind::Attrs)
             && !crate::param::text::same(param.context, crate::future::CONTEXT),
-        "#[derive(Bind)] makes types from arguments, attributes and parts of the context"
+        "`#[derive(Bind)]` makes types from arguments, attributes and parts of the context, not from results"
     );
     param
 }

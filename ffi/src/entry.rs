@@ -28,7 +28,7 @@ use xla_ffi_sys::*;
 /// A handler: what `library!` exports.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
-    note = "put `#[xla_ffi::handler]` on the function, or `#[xla_ffi::stateful]` on the `impl` block"
+    note = "write `#[xla_ffi::handler]` on the function, or `#[xla_ffi::stateful]` on the `impl` block"
 )]
 pub trait Handler {
     /// What the handler declares.
@@ -204,7 +204,7 @@ const fn takes_later(params: &[Param]) -> bool {
     }
     assert!(
         count < 2,
-        "a call completes once: one parameter `Later` is enough"
+        "a call completes once: remove the second `Later`"
     );
     count == 1
 }

@@ -383,14 +383,14 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::attribute::derive_attribute::{
-        Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
-        explain_variants, has_attr, struct_from_dictionary,
+        Attributes, Flat, Member, explain_name, explain_number, explain_struct, explain_variants,
+        has_attr, struct_from_dictionary,
     };
     pub use crate::bind::{Hidden, or_default};
     pub use crate::bind::{explain as explain_made, readable};
     pub use crate::context::load_state;
-    pub use crate::declare::contract::entry_fits;
     pub use crate::declare::contract::{always_given, given, size_given};
+    pub use crate::declare::contract::{counts_fit, entry_fits};
     pub use crate::declare::handler_info::{About, Batch, Gradient};
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::declare::library_check::check;
@@ -400,17 +400,16 @@ pub mod __private {
     #[cfg(unix)]
     pub use crate::declare::on_load::register_on_load;
     pub use crate::declare::register::{Entries, Missing, Registrable, register};
-    pub use crate::declare::stage_params::{in_order, operands};
+    pub use crate::declare::stage_params::{check_param, operands};
     pub use crate::entry::entry;
     pub use crate::entry::operands::{are_apart, counts};
-    pub use crate::entry::outcome::{completed, finish, finish_stage, makes_self};
+    pub use crate::entry::outcome::{completed, finish, finish_stage, finish_state};
     pub use crate::entry::{Handler, Stage};
     pub use crate::frame::element::Wide;
     pub use crate::frame::host_type::KnownType;
     pub use crate::frame::pending::Flow;
     pub use crate::future::outlives::{Made, outlives_call};
     pub use crate::future::task::{Body, start_async};
-    pub use crate::param::laid_out;
     pub use crate::param::one_api;
     pub use crate::param::{Bound, Range};
     /// What `xla-ffi-legacy` needs of the layers below.

@@ -217,10 +217,11 @@ impl Param {
 
     /// The same, but it may be absent; then it needs no revision.
     #[must_use]
+    #[track_caller]
     pub const fn optional(mut self) -> Self {
         assert!(
             !matches!(self.presence, Presence::Variadic),
-            "remaining operands may be none: `RemainingArgs` and `RemainingRets` are taken without `Option`"
+            "`RemainingArgs` and `RemainingRets` may be empty: write them without `Option`"
         );
         self.presence = Presence::Optional;
         self.since = Revision::R0;
@@ -245,16 +246,6 @@ impl Param {
     /// The same, converting from wider types.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
-        assert!(
-            !matches!(
-                self.attr,
-                AttrType::String
-                    | AttrType::Dictionary
-                    | AttrType::Scalar(XLA_FFI_DataType::PRED)
-                    | AttrType::Array(XLA_FFI_DataType::PRED)
-            ),
-            "#[attr(narrow)] is for numbers and arrays of numbers: nothing else is converted"
-        );
         self.narrow = true;
         self
     }
@@ -263,12 +254,59 @@ impl Param {
     #[doc(hidden)]
     #[must_use]
     pub const fn within(mut self, range: Range) -> Self {
-        assert!(
-            range.is_for(self.attr),
-            "#[attr(min = …, max = …)] is for integers, with whole bounds, and for `f32` and `f64`"
-        );
         self.range = range;
         self
+    }
+
+    /// For the macros: the same operand with a layout.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn laid_out(mut self, layout: Layout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// For the macros: refuses options that the attribute cannot have.
+    #[doc(hidden)]
+    #[track_caller]
+    pub const fn check_options(&self) {
+        assert!(
+            !self.narrow
+                || !matches!(
+                    self.attr,
+                    AttrType::String
+                        | AttrType::Dictionary
+                        | AttrType::Scalar(XLA_FFI_DataType::PRED)
+                        | AttrType::Array(XLA_FFI_DataType::PRED)
+                ),
+            "`#[attr(narrow)]` is for numbers and arrays of numbers: remove it here"
+        );
+        assert!(
+            self.range.is_all() || self.range.is_for(self.attr),
+            "`min` and `max` are for integers, with integer bounds, and for `f32` and `f64`"
+        );
+    }
+
+    /// For the macros: refuses a layout that the operand cannot have.
+    #[doc(hidden)]
+    #[track_caller]
+    pub const fn check_layout(&self) {
+        assert!(
+            self.takes_arg() || self.takes_ret(),
+            "`#[operand(…)]` is for arguments and results: remove it here"
+        );
+        match (self.layout, self.rank) {
+            (Layout::Order(axes), Some(rank)) => assert!(
+                axes.len() == rank,
+                "this layout must list as many dimensions as the operand has"
+            ),
+            (Layout::Order(_), None) => {
+                panic!(
+                    "a list of dimensions needs an operand of known rank, for instance `Buffer<f32, 2>`"
+                )
+            }
+            _ => {}
+        }
     }
 
     /// Whether it takes an argument, or a result.
@@ -302,6 +340,7 @@ impl Param {
 pub(crate) const INTERNAL: &str = "internal";
 
 /// For the macros: refuses a stage whose context comes from both APIs.
+#[track_caller]
 pub const fn one_api(params: &[Param]) {
     let (mut internal, mut external, mut i) = (false, false, 0);
     while i < params.len() {
@@ -316,9 +355,7 @@ pub const fn one_api(params: &[Param]) {
     }
     assert!(
         !(internal && external),
-        "a handler takes its context from one API: `embed::Invocation` has the runtime's own \
-         objects, which the external parts of the context (ThreadPool, Stream, UserData, …) hide; \
-         use the one or the other"
+        "a handler takes either `embed::Invocation` or `ThreadPool`, `Stream`, `UserData` and the like: remove one"
     );
 }
 
@@ -402,26 +439,6 @@ pub enum Layout {
     Order(&'static [usize]),
 }
 
-/// For the macros: an operand with a layout.
-#[must_use]
-pub const fn laid_out(mut param: Param, layout: Layout) -> Param {
-    assert!(
-        param.takes_arg() || param.takes_ret(),
-        "#[operand(…)] is for arguments and results"
-    );
-    if let (Layout::Order(axes), Some(rank)) = (layout, param.rank) {
-        assert!(
-            axes.len() == rank,
-            "a layout names every dimension of the operand"
-        );
-    }
-    if let (Layout::Order(_), None) = (layout, param.rank) {
-        panic!("a layout that lists dimensions is for an operand of a fixed rank");
-    }
-    param.layout = layout;
-    param
-}
-
 /// The least or the greatest value.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
@@ -445,6 +462,10 @@ impl Range {
         min: None,
         max: None,
     };
+
+    const fn is_all(&self) -> bool {
+        self.min.is_none() && self.max.is_none()
+    }
 
     /// Whether attributes of this type can be compared with the bounds.
     pub(crate) const fn is_for(&self, ty: AttrType) -> bool {

@@ -285,7 +285,7 @@ macro_rules! __adapt {
         [$scratch:expr] [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $(const _: () = assert!(
             $crate::__private::is_structure($structure),
-            "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
+            "expected a structure, for instance `(_, _) -> _`: `_` is a leaf, parentheses are a tuple"
         );)?
         $(#[$meta])*
         #[$crate::__private::xla_ffi::handler(platforms = [$($platform),+])]

@@ -101,8 +101,8 @@ impl TargetInfo {
 
 /// A target, made by `legacy!`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a target of the original conventions",
-    note = "`xla_ffi_legacy::legacy!` makes one"
+    message = "`{Self}` is not a legacy target",
+    note = "make one with `xla_ffi_legacy::legacy!`"
 )]
 pub trait LegacyTarget {
     /// What it says of itself.

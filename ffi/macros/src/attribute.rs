@@ -13,13 +13,13 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
             Fields::Named(fields) => structure(&input, fields),
             _ => Err(syn::Error::new_spanned(
                 &input.ident,
-                "the entries of a dictionary have names: write a struct with named fields",
+                "an attribute struct is a dictionary: give its fields names, for instance `struct Options { scale: f32 }`",
             )),
         },
         Data::Enum(data) => enumeration(&input, data),
         Data::Union(_) => Err(syn::Error::new_spanned(
             &input.ident,
-            "a union cannot be an attribute",
+            "a union cannot be an attribute: write a struct or an enum",
         )),
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenSt
     if lifetimes.len() != generics.params.len() || lifetimes.len() > 1 {
         return Err(syn::Error::new_spanned(
             generics,
-            "a type that a call gives may have one lifetime, that of the call, and no other parameters",
+            "this type can have one lifetime parameter, for the call, and no other generic parameters",
         ));
     }
     Ok(match lifetimes.first() {
@@ -79,10 +79,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         options: AttrOptions,
         doc: String,
     }
-    no_options(
-        &input.attrs,
-        "options stand on the fields, not on the struct",
-    )?;
+    no_options(&input.attrs, "put the options on the fields of the struct")?;
     let mut members = Vec::new();
     for field in &fields.named {
         let Some(ident) = &field.ident else { continue };
@@ -90,9 +87,10 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         if options.flatten {
             return Err(syn::Error::new_spanned(
                 field,
-                "`flatten` stands on parameters of handlers; a field's struct is a nested dictionary",
+                "`flatten` is for parameters of handlers: without it, this field is a nested dictionary",
             ));
         }
+        crate::mistakes::refuse_type(ident, &field.ty, false)?;
         let name = options.name_of(ident);
         members.push(Member {
             ident,
@@ -107,7 +105,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
         return Err(syn::Error::new_spanned(
             pair[1].ident,
-            format!("two fields are called `{}`", pair[1].name),
+            format!("two fields are called `{}`: rename one", pair[1].name),
         ));
     }
     let ident = &input.ident;
@@ -115,9 +113,17 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let params = members.iter().map(|member| {
         let (ty, name, doc) = (member.ty, &member.name, &member.doc);
         let named = quote_spanned! {place(ty)=>
-            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name).documented(#doc)
+            <#ty as ::xla_ffi::__private::Member<#lifetime>>::PARAM.named(#name).documented(#doc)
         };
-        member.options.modify(named, place(ty))
+        member.options.modify(named)
+    });
+    let elided = (!type_generics.is_empty()).then(|| quote!(<'_>));
+    let checks = members.iter().enumerate().map(|(index, member)| {
+        quote_spanned! {place(member.ty)=>
+            const _: () = ::xla_ffi::bind::Param::check_options(
+                &<#ident #elided as ::xla_ffi::__private::Attributes<'_>>::MEMBERS[#index],
+            );
+        }
     });
     // Fields may be called as anything here is: what they are decoded to has names of its own.
     let locals: Vec<Ident> = (0..members.len())
@@ -207,6 +213,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         }
 
         #attribute
+        #(#checks)*
     })
 }
 
@@ -221,7 +228,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
         attrs.try_for_each(|attrs| {
             no_options(
                 attrs,
-                "the variants of an enumeration of numbers have no options; with #[attr(strings)] on it they have names",
+                "this variant is a number and has no options: write `#[attr(strings)]` on the enum to give its variants names",
             )
         })?;
         return by_number(input, data);
@@ -229,7 +236,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
     attrs.chain([&input.attrs]).try_for_each(|attrs| {
         no_options(
             attrs,
-            "an enumeration of variants that hold values has no options",
+            "an enum whose variants hold values has no options: remove this",
         )
     })?;
     variants(input, data)
@@ -253,7 +260,7 @@ fn strings(input: &DeriveInput) -> syn::Result<bool> {
     {
         attr.parse_nested_meta(|meta| {
             if !meta.path.is_ident("strings") {
-                return Err(meta.error("unknown option; enumerations have #[attr(strings)]"));
+                return Err(meta.error("unknown option: the one of an enum is `#[attr(strings)]`"));
             }
             strings = true;
             Ok(())
@@ -323,7 +330,7 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
         if options.narrow || options.flatten || options.default.is_some() || options.has_range() {
             return Err(syn::Error::new_spanned(
                 &variant.ident,
-                "a variant may have another name, #[attr(name = \"…\")], and nothing else",
+                "the only option of a variant is `#[attr(name = \"…\")]`",
             ));
         }
         let name = match &options.name {
@@ -333,7 +340,7 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
         if names.contains(&name) {
             return Err(syn::Error::new_spanned(
                 &variant.ident,
-                format!("two variants are called `{name}`"),
+                format!("two variants are called `{name}`: rename one"),
             ));
         }
         names.push(name);
@@ -366,7 +373,7 @@ fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
             _ => {
                 return Err(syn::Error::new_spanned(
                     variant,
-                    "each variant holds one value, `F(f32)` for instance, or none of them holds any",
+                    "either every variant holds one value, for instance `F(f32)`, or none does",
                 ));
             }
         }

@@ -106,35 +106,25 @@ impl Contract {
     pub(crate) fn fits_params(&self, params: &TokenStream, info: &TokenStream) -> TokenStream {
         let (args, rets) = (self.grammar.args.len(), self.grammar.rets.len());
         let text = self.text.value();
-        let message = format!(
-            "the shape contract `{text}` has {args} arguments and {rets} results, the handler another \
-             number"
-        );
         let span = self.text.span();
         let sides = [(true, &self.grammar.args), (false, &self.grammar.rets)];
         let entries = sides.into_iter().flat_map(|(is_arg, entries)| {
             entries.iter().enumerate().map(move |(index, entry)| {
                 let form = form(entry);
-                let side = if is_arg { "argument" } else { "result" };
-                let message = format!(
-                    "the entry `{}` of the shape contract does not fit {side} {index}: as many \
-                     dimensions as its rank, `?` on optional operands and on no others, `*` on \
-                     remaining ones, `token` on tokens",
-                    entry.text
-                );
+                let text = &entry.text;
                 quote_spanned! {span=>
-                    const _: () = ::core::assert!(::xla_ffi::__private::entry_fits(#form, #params, #is_arg, #index), #message);
+                    const _: () = ::xla_ffi::__private::entry_fits(#form, #text, #params, #is_arg, #index);
                 }
             })
         });
         let names = self.grammar.names.iter().enumerate().map(|(index, name)| {
             let absent = format!(
-                "the shape contract `{text}` names the attribute `{name}`, which may be absent: require it, \
-                 give it a literal default, `#[attr(default = 1)]`, or call the size otherwise"
+                "the shape contract `{text}` takes the size `{name}` from an attribute that may be absent: make it \
+                 required, or give it a literal default, for instance `#[attr(default = 1)]`"
             );
             let untold = format!(
-                "nothing tells the size `{name}` of the shape contract `{text}`: no argument that always \
-                 comes, and no integer attribute of the handler; a result's size that may be any is `_`"
+                "the shape contract `{text}` does not determine the size `{name}`: use it in a required argument, \
+                 add an integer attribute `{name}`, or write `_` for any size"
             );
             let needed = self.grammar.needs_attribute(index).then(|| {
                 quote_spanned! {span=>
@@ -147,11 +137,7 @@ impl Contract {
             }
         });
         quote_spanned! {span=>
-            const _: () = ::core::assert!(
-                ::xla_ffi::__private::operands(#params, true) == #args
-                    && ::xla_ffi::__private::operands(#params, false) == #rets,
-                #message
-            );
+            const _: () = ::xla_ffi::__private::counts_fit(#params, #text, #args, #rets);
             #(#entries)*
             #(#names)*
         }

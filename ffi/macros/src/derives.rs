@@ -33,15 +33,15 @@ struct Shared {
     id: Option<LitInt>,
 }
 
-const EXPECTED: &str = "expected #[host_type(unsafe(name = \"…\"))] or \
-                        #[host_type(unsafe(name = \"…\", id = 4242))]";
+const EXPECTED: &str = "expected `#[host_type(unsafe(name = \"…\"))]` or \
+                        `#[host_type(unsafe(name = \"…\", id = 4242))]`";
 
 impl Shared {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         if meta.path.is_ident("name") || meta.path.is_ident("id") {
             return Err(meta.error(
-                "whoever hands out objects under this name or number has to mean the same type: say so \
-                 with #[host_type(unsafe(name = \"…\"))], or leave it out and use the type in one library alone",
+                "every library that uses this name or number must mean the same type: promise it with \
+                 `#[host_type(unsafe(name = \"…\"))]`, or remove the name and use the type in one library only",
             ));
         }
         if !meta.path.is_ident("unsafe") {
@@ -66,7 +66,7 @@ pub(crate) fn host_type(item: TokenStream) -> syn::Result<TokenStream> {
     if !input.generics.params.is_empty() {
         return Err(syn::Error::new_spanned(
             &input.generics,
-            "hosts know this as one type, so it cannot be generic",
+            "this type cannot be generic: hosts know it as one type",
         ));
     }
     let ident = &input.ident;
@@ -107,7 +107,7 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     {
         attr.parse_nested_meta(|meta| {
             if !meta.path.is_ident("from") {
-                return Err(meta.error("expected #[bind(from = TYPE)]"));
+                return Err(meta.error("expected `#[bind(from = TYPE)]`, for instance `#[bind(from = Buffer<'f, f32, 2>)]`"));
             }
             from = Some(meta.value()?.parse()?);
             Ok(())
@@ -117,8 +117,8 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     let Some(from) = from else {
         return Err(syn::Error::new_spanned(
             ident,
-            "say what it is made from: #[bind(from = Buffer<'f, f32, 2>)], and implement `TryFrom` for \
-             that",
+            "name the parameter that it is made from, for instance `#[bind(from = Buffer<'f, f32, 2>)]`, and implement \
+             `TryFrom` for it",
         ));
     };
     let (lifetime, type_generics) = crate::attribute::generics(&input)?;

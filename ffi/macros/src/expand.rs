@@ -50,7 +50,7 @@ impl Stage {
         if let Some(unsafety) = &signature.unsafety {
             return Err(syn::Error::new_spanned(
                 unsafety,
-                "hosts call handlers with whatever they have: a handler cannot be unsafe",
+                "a handler cannot be `unsafe`: remove the word, and check in the body what the function relies on",
             ));
         }
         let generics = &signature.generics;
@@ -61,7 +61,7 @@ impl Stage {
         {
             return Err(syn::Error::new_spanned(
                 param,
-                "a handler cannot be generic: each call would need to choose; write one handler a type",
+                "a handler cannot be generic: write one handler per type, or one that takes `AnyBuffer` or `OneOf`",
             ));
         }
         let span = signature.ident.span();
@@ -83,15 +83,21 @@ impl Stage {
             {
                 return Err(syn::Error::new_spanned(
                     &param.ident,
-                    format!("two parameters are called `{}`", param.name()),
+                    format!("two parameters are called `{}`: rename one", param.name()),
                 ));
             }
         }
         let output_span = match &signature.output {
             ReturnType::Default => span.resolved_at(Span::call_site()),
-            ReturnType::Type(_, ty) => crate::parameter::place(ty),
+            ReturnType::Type(_, ty) => {
+                if number == EXECUTE {
+                    crate::mistakes::refuse_output(ty)?;
+                }
+                crate::parameter::place(ty)
+            }
         };
         if is_async {
+            params.iter().try_for_each(crate::mistakes::refuse_late)?;
             let output = match &signature.output {
                 ReturnType::Default => quote!(()),
                 ReturnType::Type(_, ty) => quote!(#ty),
@@ -175,15 +181,15 @@ impl Stage {
             }
         });
         let call = self.call(&at, contract);
-        let orders = self.params.iter().enumerate().map(|(index, param)| {
-            quote_spanned! {crate::parameter::place(&param.ty)=>
-                const _: () = ::xla_ffi::__private::in_order(#params, #index, #number);
-            }
-        });
+        let checks = self
+            .params
+            .iter()
+            .enumerate()
+            .map(|(index, param)| param.checks(&params, index, number));
         quote! {
             const _: () = {
                 const _: () = ::xla_ffi::__private::one_api(#params);
-                #(#orders)*
+                #(#checks)*
                 #check
                 impl ::xla_ffi::__private::Stage<#number> for #owner {
                     const PARAMS: &'static [::xla_ffi::bind::Param] = &[#(#constants),*];
@@ -268,10 +274,10 @@ impl Stage {
             }
         });
         let receiver = self.takes_self.then(|| quote!(__state,));
-        let finish = if number == EXECUTE {
-            quote!(finish)
-        } else {
-            quote!(finish_stage::<_, #number>)
+        let finish = match number {
+            EXECUTE => quote!(finish),
+            _ if self.makes_self => quote!(finish_state::<#owner, #number>),
+            _ => quote!(finish_stage::<_, #number>),
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
@@ -308,11 +314,6 @@ impl Stage {
                 )
             };
         }
-        let makes = self.makes_self.then(|| {
-            quote_spanned! {self.output=>
-                ::xla_ffi::__private::makes_self::<#owner>(&__outcome);
-            }
-        });
         let finish_frame = (number != EXECUTE).then(|| quote!(__frame,));
         let finish = quote_spanned! {self.output=>
             ::xla_ffi::__private::#finish(#finish_frame __outcome)
@@ -321,7 +322,6 @@ impl Stage {
             #decode
             #state
             let __outcome = #callee(#receiver #(#values),*);
-            #makes
             #finish
         }
     }
@@ -417,16 +417,16 @@ pub(crate) fn handler(
     })
 }
 
-/// The name of the macro by which `library!` learns about a handler. If there is none, the compiler's error has this
+/// The name of the macro by which `library!` learns about a handler or a legacy target, `what`. If there is none, the compiler's error has this
 /// name in it: so it says what is missing. With the digest at its end, no two are so similar that the compiler suggests the other.
-pub(crate) fn export_name(ident: &Ident) -> Ident {
+pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     let digest = ident
         .to_string()
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
             (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-    format_ident!("no_handler_{}_{:012x}", ident, digest >> 16)
+    format_ident!("no_{}_{}_{:012x}", what, ident, digest >> 16)
 }
 
 /// The items and names of the handlers so far.
@@ -440,7 +440,7 @@ pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
         return None;
     }
     let (item, _) = handlers.iter().find(|(_, name)| *name == last)?;
-    let why = format!("`{last}` is the name of the handler `{item}`: list `{item}`");
+    let why = format!("`{last}` is what callers name the handler `{item}`: list `{item}` here");
     Some(syn::Error::new_spanned(path, why))
 }
 
@@ -452,7 +452,10 @@ pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> Token
     }
     let numbers = stages.iter().map(|stage| stage.number);
     let origin = crate::root::crate_name();
-    let export = export_as(&export_name(ident), &quote!(#name [#(#numbers)*] #origin));
+    let export = export_as(
+        &export_name("handler", ident),
+        &quote!(#name [#(#numbers)*] #origin),
+    );
     let unlisted = is_cdylib().then(|| {
         let unlisted = unlisted(ident);
         // The compiler is silent about items whose tokens are a macro's.
@@ -492,7 +495,7 @@ pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
 pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
     let mut export = path.clone();
     let last = export.segments.last_mut()?;
-    last.ident = export_name(&last.ident);
+    last.ident = export_name("handler", &last.ident);
     is_cdylib().then(|| quote!(#export! { [::xla_ffi::__private::__used] #path }))
 }
 
@@ -502,7 +505,7 @@ pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> Tok
         Ok(handler) => return handler,
         Err(error) => error.to_compile_error(),
     };
-    let macro_name = export_name(ident);
+    let macro_name = export_name("handler", ident);
     quote! {
         #error
         #[allow(unused_macros, reason = "for `library!`")]
@@ -525,7 +528,7 @@ pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream 
         .any(|kind| ["lib", "rlib", "dylib"].contains(&kind.as_str()))
     {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let exported = format_ident!("__{}_{}", macro_name, number);
+        let exported = format_ident!("__xla_ffi_{}", number);
         return quote! {
             #[doc(hidden)]
             #[allow(non_local_definitions, reason = "handlers may be defined in functions")]

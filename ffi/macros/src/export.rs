@@ -71,8 +71,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         return Err(syn::Error::new_spanned(
             &path,
             format!(
-                "the exported symbol `{base}` would shadow the C library's function of that name; \
-                 give the handler another: name = \"my_{base}\""
+                "the symbol `{base}` would replace a function of the C library: give the handler another name, \
+                 `#[xla_ffi::handler(name = \"my_{base}\")]`"
             ),
         ));
     }

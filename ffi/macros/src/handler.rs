@@ -10,11 +10,12 @@ use syn::ext::IdentExt;
 use syn::{ImplItem, Item, ItemFn, ItemImpl, Type};
 
 pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
-    let mut block: ItemImpl = syn::parse2(item)?;
+    let mut block: ItemImpl = syn::parse2(item)
+        .map_err(|error| syn::Error::new(error.span(), "expected an `impl` block with stages"))?;
     if let Some((_, path, _)) = &block.trait_ {
         return Err(syn::Error::new_spanned(
             path,
-            "the stages stand in an impl block of the type itself, not of a trait",
+            "put the stages in an `impl` block of the type itself, not of a trait",
         ));
     }
     while let Type::Group(group) = &*block.self_ty {
@@ -28,7 +29,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
     let Some(ident) = ident.map(|segment| segment.ident.clone()) else {
         return Err(syn::Error::new_spanned(
             owner,
-            "expected the name of a type",
+            "expected `impl NAME`, where NAME is a type of this crate",
         ));
     };
     Ok(expand::or_failed(&ident, expanded(options, block, &ident)))
@@ -40,7 +41,7 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
     if !block.generics.params.is_empty() {
         return Err(syn::Error::new_spanned(
             &block.generics,
-            "the state of a handler cannot be generic: hosts know it as one type",
+            "a handler cannot be generic: write one type per handler",
         ));
     }
     let mut stages = Vec::new();
@@ -63,20 +64,24 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
             if receiver.reference.is_none() || receiver.mutability.is_some() {
                 return Err(syn::Error::new_spanned(
                     receiver,
-                    "the state is shared between calls, some of them at once: write `&self`, and a lock or \
-                 an atomic for what changes",
+                    "calls share the state, some of them at the same time: take `&self`, and use a lock or an atomic for \
+                     what changes",
                 ));
             }
         }
         if stage.number == INSTANTIATE && stage.takes_self {
             return Err(syn::Error::new_spanned(
                 &function.sig.inputs,
-                "`instantiate` makes the state: it has no `self` yet and returns `Result<Self>`",
+                "`instantiate` makes the state: remove `self` and return `Result<Self>`",
             ));
         }
         if stage.is_async && stage.number != EXECUTE {
-            return Err(syn::Error::new(stage.span, "only `execute` may be async"));
+            return Err(syn::Error::new(
+                stage.span,
+                "only `execute` can be async: remove `async` from this stage",
+            ));
         }
+        crate::mistakes::refuse_indexing(&stage.params, &mut function.block)?;
         if stage.is_async {
             expand::desugar_body(&mut function.sig, &mut function.block);
         }
@@ -86,14 +91,14 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
     if !stages.iter().any(|stage| stage.number == EXECUTE) {
         return Err(syn::Error::new_spanned(
             &block.self_ty,
-            "a handler needs an `execute` stage: fn execute(&self, …) -> Result<()>",
+            "the `execute` stage is missing: add `fn execute(&self, …) -> Result<()>`",
         ));
     }
     let makes_state = stages.iter().any(|stage| stage.number == INSTANTIATE);
     if let Some(stage) = stages.iter().find(|stage| stage.takes_self && !makes_state) {
         return Err(syn::Error::new(
             stage.span,
-            "`self` is the state that `instantiate` makes: add fn instantiate(…) -> Result<Self>",
+            "nothing makes the state for `self`: add `fn instantiate(…) -> Result<Self>`",
         ));
     }
     let takes_self = stages.iter().any(|stage| stage.takes_self);
@@ -138,7 +143,7 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
             if let Some(receiver) = function.sig.receiver() {
                 return Err(syn::Error::new_spanned(
                     receiver,
-                    "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
+                    "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block",
                 ));
             }
             let ident = function.sig.ident.clone();
@@ -149,9 +154,12 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
         }
         Item::Impl(item) => Err(syn::Error::new_spanned(
             item.self_ty,
-            "an impl block with stages wants `#[xla_ffi::stateful]`",
+            "write `#[xla_ffi::stateful]` for an `impl` block; `#[xla_ffi::handler]` is for functions",
         )),
-        other => Err(syn::Error::new_spanned(other, "a handler is a function")),
+        other => Err(syn::Error::new_spanned(
+            other,
+            "expected a function; for a type with stages, write `#[xla_ffi::stateful]` on its `impl` block",
+        )),
     }
 }
 
@@ -164,6 +172,7 @@ fn expanded_function(options: TokenStream, mut function: ItemFn) -> syn::Result<
         .map_or_else(|| ident.unraw().to_string(), syn::LitStr::value);
     let owner = quote!(#ident);
     let stage = Stage::read(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
+    crate::mistakes::refuse_indexing(&stage.params, &mut function.block)?;
     if stage.is_async {
         expand::desugar_body(&mut function.sig, &mut function.block);
     }

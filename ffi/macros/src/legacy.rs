@@ -63,9 +63,8 @@ impl Parse for Target {
                 "shapes" => {
                     let Some(unsafety) = input.parse::<Option<Token![unsafe]>>()? else {
                         return Err(input.error(
-                            "expected `unsafe`: the function decides how many elements the handler's \
-                             slices have, and one that is wrong about its program reads and writes \
-                             out of bounds; `shapes = unsafe FUNCTION` says that it is right",
+                            "write `shapes = unsafe FUNCTION`: if the function returns wrong sizes, the handler \
+                             accesses memory out of bounds",
                         ));
                     };
                     layout = Some(Layout::FromOpaque(unsafety, input.parse()?));
@@ -73,8 +72,8 @@ impl Parse for Target {
                 _ => {
                     return Err(syn::Error::new_spanned(
                         key,
-                        "expected `platforms = [\"…\"]`, `opaque = \"attribute\"`, \
-                         `shapes = unsafe function`, `structure = \"(_, _) -> _\"`, \
+                        "expected `platforms = [\"…\"]`, `opaque = \"ATTRIBUTE\"`, \
+                         `shapes = unsafe FUNCTION`, `structure = \"(_, _) -> _\"`, \
                          `tuples = \"leaves\"` or `\"roots\"`, or `pool = STAGING`",
                     ));
                 }
@@ -83,7 +82,8 @@ impl Parse for Target {
         if input.peek(Token![:]) {
             let colon: Token![:] = input.parse()?;
             if layout.is_some() || tuples.structure.is_some() {
-                let why = "the shapes are told twice; brackets around them make tuples";
+                let why =
+                    "the shapes are declared twice: remove these, or `shapes` and `structure`";
                 return Err(syn::Error::new_spanned(colon, why));
             }
             let args = Nodes::parse(input)?;
@@ -93,7 +93,7 @@ impl Parse for Target {
                 if rets.count != 1 {
                     return Err(syn::Error::new_spanned(
                         &name,
-                        "a call with tuples has one result: put what stands behind `->` into brackets",
+                        "a call with tuples has one result: put the shapes after `->` in parentheses",
                     ));
                 }
                 let structure = format!("{} -> {}", args.structure, rets.structure);
@@ -132,27 +132,25 @@ impl Target {
         let refusals = [
             (
                 is_bare && (self.layout.is_some() || self.opaque.is_some()),
-                "a bare function sees pointers: it has no shapes and no attributes",
+                "a function on raw pointers has no shapes and no attributes: remove them",
             ),
             (
                 self.layout.is_none() && structure.is_some(),
-                "a structure goes with `shapes = unsafe function`; with shapes that are declared, brackets around them \
-                 make tuples",
+                "`structure` needs `shapes = unsafe FUNCTION`; to make tuples of declared shapes, put them in parentheses",
             ),
             (
                 !is_bare && self.layout.is_none(),
-                "calls of the original conventions carry no sizes: say them, \
-                 `: f32[128], f32[2048] -> f32[2048]`, or `shapes = unsafe function` of the opaque bytes; a \
-                 bare function is `unsafe`",
+                "calls of this convention carry no shapes: add `: f32[128], f32[2048] -> f32[2048]` or \
+                 `shapes = unsafe FUNCTION`; for a function on raw pointers, write `unsafe` before the convention",
             ),
             (
                 !self.convention.has_opaque && (self.opaque.is_some() || from_opaque),
-                "this convention has no opaque bytes; `cpu_unified` and the device's have",
+                "this convention has no opaque bytes: use `cpu_unified`, `gpu` or `gpu_status`",
             ),
             (
                 form.is_none() && structure.is_some(),
-                "tuples reach a target in two forms: say `tuples = \"leaves\"`, one pointer a leaf, as today's XLA \
-                 has it, or `tuples = \"roots\"`, arrays of pointers, as the original documents have it",
+                "add the form of the tuples: `tuples = \"leaves\"` (one pointer per leaf, as today's XLA passes them) or \
+                 `tuples = \"roots\"` (arrays of pointers, as originally documented)",
             ),
             (
                 form.as_ref().is_some_and(|form| !is_known(form)),
@@ -160,17 +158,17 @@ impl Target {
             ),
             (
                 form.is_some() && structure.is_none(),
-                "no tuples are declared: put their shapes into brackets, \
-                 `: (f32[2], f32[3]) -> (f32[2], f32[3])`, or say `structure = \"(_, _) -> (_, _)\"`",
+                "no tuples are declared: put shapes in parentheses, `: (f32[2], f32[3]) -> (f32[2], f32[3])`, or add \
+                 `structure = \"(_, _) -> (_, _)\"`",
             ),
             (
                 pool.is_none() && wants_pool,
-                "a device target writes the tuples of its result: `pool = STAGING` names a \
-                 `static STAGING: Staging<…>`, which does that in the order of the stream",
+                "a device target with `tuples = \"roots\"` copies pointers to the device: add `pool = STAGING`, the name of a \
+                 `static STAGING: Staging<…>`",
             ),
             (
                 pool.is_some() && !wants_pool,
-                "only a device target with `tuples = \"roots\"` writes tuples",
+                "`pool` is for device targets with `tuples = \"roots\"`: remove it",
             ),
         ];
         match refusals.iter().find(|(is_wrong, _)| *is_wrong) {
@@ -281,7 +279,8 @@ impl Target {
             .then(|| crate::expand::use_handler(function))
             .flatten();
         let convention = variant.to_string();
-        let export = crate::expand::export_as(&export_name(name), &quote!(#text #convention));
+        let export_name = crate::expand::export_name("legacy_target", name);
+        let export = crate::expand::export_as(&export_name, &quote!(#text #convention));
         quote! {
             #(#attributes)*
             #[allow(non_camel_case_types, reason = "targets are named like functions")]
@@ -333,11 +332,6 @@ pub(crate) fn promised(items: TokenStream) -> syn::Result<TokenStream> {
     Ok(promise(&unsafety, &expression))
 }
 
-/// The name of the macro by which `library!` learns about a target.
-pub(crate) fn export_name(ident: &Ident) -> Ident {
-    format_ident!("no_legacy_target_{}", ident)
-}
-
 pub(crate) fn legacy(items: TokenStream) -> syn::Result<TokenStream> {
     struct Targets(Vec<Target>);
     impl Parse for Targets {
@@ -373,8 +367,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         return Err(syn::Error::new_spanned(
             &path,
             format!(
-                "the exported symbol `{name}` would shadow the C library's function of that name; \
-                 give the target another"
+                "the symbol `{name}` would replace a function of the C library: give the target another name"
             ),
         ));
     }

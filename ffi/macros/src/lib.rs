@@ -11,6 +11,7 @@ mod handler;
 mod legacy;
 mod library;
 mod literal;
+mod mistakes;
 mod options;
 mod parameter;
 mod root;

@@ -29,7 +29,7 @@ impl Parse for Entry {
         if let Some(other) = cfgs.iter().find(|attr| !attr.path().is_ident("cfg")) {
             return Err(syn::Error::new_spanned(
                 other,
-                "an entry takes `#[cfg(…)]` and no other attribute",
+                "the only attribute of an entry is `#[cfg(…)]`",
             ));
         }
         let behind = input.fork();
@@ -39,6 +39,9 @@ impl Parse for Entry {
             && !behind.peek(Token![::]);
         if legacy {
             input.parse::<Ident>()?;
+        }
+        if input.peek(LitStr) {
+            return Err(input.error("list a handler by its path, without quotes"));
         }
         let path = input.parse()?;
         Ok(Self { cfgs, legacy, path })
@@ -57,11 +60,12 @@ impl Entry {
     ) -> TokenStream {
         let mut export = self.path.clone();
         if let Some(last) = export.segments.last_mut() {
-            last.ident = if self.legacy {
-                crate::legacy::export_name(&last.ident)
+            let what = if self.legacy {
+                "legacy_target"
             } else {
-                crate::expand::export_name(&last.ident)
+                "handler"
             };
+            last.ident = crate::expand::export_name(what, &last.ident);
         }
         let (macro_name, of) = (ours(macro_name), ours(of));
         let macro_name = match self.legacy {
@@ -79,7 +83,10 @@ impl Parse for Library {
         if input.peek(Ident) && input.peek2(Token![=]) {
             let key: Ident = input.parse()?;
             if key != "name" {
-                return Err(syn::Error::new_spanned(key, "expected `name = \"…\";`"));
+                return Err(syn::Error::new_spanned(
+                    key,
+                    "expected `name = \"…\";` or a list of handlers",
+                ));
             }
             input.parse::<Token![=]>()?;
             name = Some(input.parse()?);
@@ -113,7 +120,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
         Some(name) if !is_symbol(&name.value()) => {
             return Err(syn::Error::new_spanned(
                 name,
-                "the library's name is part of symbols: letters, digits and underscores",
+                "the name becomes part of symbols: use letters, digits and underscores, and no digit first",
             ));
         }
         Some(name) => name.value(),
@@ -122,7 +129,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     if library.handlers.is_empty() && library.legacy.is_empty() {
         return Err(syn::Error::new(
             proc_macro2::Span::call_site(),
-            "name the handlers of the library: library! { rms_norm, ops::Solver }",
+            "list the handlers of the library, for instance `library! { rms_norm, ops::Solver }`",
         ));
     }
     // Only then may symbols have names that other libraries use too.

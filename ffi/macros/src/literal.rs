@@ -7,7 +7,11 @@ use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
 
 /// The options in an attribute's brackets.
 pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![,]>> {
-    let mut metas = Punctuated::parse_terminated.parse2(tokens)?;
+    let metas = Punctuated::parse_terminated.parse2(tokens);
+    let mut metas = metas.map_err(|error| {
+        let why = format!("{error}; write options as `name = …`, with commas between them");
+        syn::Error::new(error.span(), why)
+    })?;
     for meta in &mut metas {
         if let Meta::NameValue(pair) = meta {
             pair.value = ungrouped(&pair.value);
@@ -46,7 +50,10 @@ pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
             lit: Lit::Str(text),
             ..
         }) => Ok(text.clone()),
-        other => Err(syn::Error::new_spanned(other, "expected a string literal")),
+        other => Err(syn::Error::new_spanned(
+            other,
+            "expected a string literal, in quotes",
+        )),
     }
 }
 
@@ -57,10 +64,20 @@ pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
     if value.is_empty() || value.chars().any(char::is_control) {
         return Err(syn::Error::new_spanned(
             text,
-            "a name has at least one character, and no control characters",
+            "a name must not be empty or have control characters",
         ));
     }
     Ok(text)
+}
+
+/// The error for an option that is not among `options`, or is not written as it is there.
+pub(crate) fn unknown(meta: &Meta, key: &str, options: &str) -> syn::Error {
+    let mut known = options.split(", ");
+    let why = match known.find(|option| option.split(' ').next() == Some(key)) {
+        Some(option) => format!("write this option as `{option}`"),
+        None => format!("no option is called `{key}`; there are: {options}"),
+    };
+    syn::Error::new_spanned(meta, why)
 }
 
 /// The error for an option that was given before.

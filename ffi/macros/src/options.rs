@@ -1,7 +1,7 @@
 //! Options of `#[handler]` and `#[stateful]`.
 
 use crate::contract::Contract;
-use crate::literal::{metas, name, once, string};
+use crate::literal::{metas, name, once, string, unknown};
 use crate::transforms;
 use crate::transforms::{Batch, Transforms};
 use proc_macro2::TokenStream;
@@ -28,7 +28,7 @@ fn strings(expr: &Expr) -> syn::Result<Vec<LitStr>> {
         Expr::Array(ExprArray { elems, .. }) => elems.iter().map(string).collect(),
         other => Err(syn::Error::new_spanned(
             other,
-            "expected a list of string literals, [\"cpu\"] for instance",
+            "expected a list of strings, for instance `[\"cpu\"]`",
         )),
     }
 }
@@ -61,7 +61,7 @@ impl Options {
                     if options.platforms.is_empty() {
                         return Err(syn::Error::new_spanned(
                             &pair.value,
-                            "a handler that is registered nowhere: name a platform, [\"cpu\"] for instance",
+                            "name at least one platform, for instance `[\"cpu\"]`",
                         ));
                     }
                 }
@@ -85,7 +85,7 @@ impl Options {
                 ("batch" | "batch_with", _) if options.transforms.batch.is_some() => {
                     return Err(syn::Error::new_spanned(
                         meta,
-                        "`batch` and `batch_with` say the same thing: one of them",
+                        "write only one of `batch` and `batch_with`",
                     ));
                 }
                 ("batch", Meta::NameValue(pair)) => {
@@ -100,13 +100,11 @@ impl Options {
                     options.command_buffer_compatible = true;
                 }
                 _ => {
-                    return Err(syn::Error::new_spanned(
-                        meta,
-                        "unknown option; there are name = \"…\", shape = \"…\", platforms = [\"…\"], \
-                         floor = \"r0\"…\"r10\", vjp = \"…\", forward = \"…\", jvp = \"…\", transpose = \"…\", linear, \
+                    const OPTIONS: &str = "name = \"…\", shape = \"…\", platforms = [\"…\"], floor = \"r…\", \
+                         vjp = \"…\", forward = \"…\", jvp = \"…\", transpose = \"…\", linear, \
                          residuals = [\"…\"], batch = …, batch_with = \"…\", nondeterministic, open_attrs, \
-                         command_buffer_compatible",
-                    ));
+                         command_buffer_compatible";
+                    return Err(unknown(&meta, &key, OPTIONS));
                 }
             }
         }

@@ -41,7 +41,7 @@ impl AttrOptions {
                 options.add(&crate::literal::once(&mut seen, &meta)?, &meta)?;
             }
             if options.has_empty_range() {
-                let why = "no value is from `min` to `max`, or the default is not";
+                let why = "`min` must be at most `max`, and the default between them";
                 return Err(syn::Error::new_spanned(attr, why));
             }
         }
@@ -64,11 +64,9 @@ impl AttrOptions {
             ("narrow", Meta::Path(_)) => self.narrow = true,
             ("flatten", Meta::Path(_)) => self.flatten = true,
             _ => {
-                return Err(syn::Error::new_spanned(
-                    meta,
-                    "unknown option; there are #[attr(default)], #[attr(default = …)], #[attr(name = \"…\")], \
-                     #[attr(narrow)], #[attr(min = …, max = …)], #[attr(flatten)]",
-                ));
+                const OPTIONS: &str =
+                    "default = …, name = \"…\", narrow, min = …, max = …, flatten";
+                return Err(crate::literal::unknown(meta, key, OPTIONS));
             }
         }
         let others =
@@ -76,7 +74,7 @@ impl AttrOptions {
         if self.flatten && others {
             return Err(syn::Error::new_spanned(
                 meta,
-                "`flatten` stands alone: its fields have options of their own",
+                "`flatten` takes no other option: put them on the fields of the struct",
             ));
         }
         Ok(())
@@ -125,19 +123,15 @@ impl AttrOptions {
         }
     }
 
-    /// A `Param` constant with what the options say; `span` is where mistakes are told.
-    pub(crate) fn modify(&self, param: TokenStream, span: Span) -> TokenStream {
-        let param = if self.narrow {
-            quote_spanned!(span=> ::xla_ffi::bind::Param::narrowed(#param))
-        } else {
-            param
-        };
-        let param = if self.has_range() {
+    /// A `Param` constant with what the options say.
+    pub(crate) fn modify(&self, mut param: TokenStream) -> TokenStream {
+        if self.narrow {
+            param = quote!(#param.narrowed());
+        }
+        if self.has_range() {
             let range = self.range();
-            quote_spanned!(span=> ::xla_ffi::bind::Param::within(#param, #range))
-        } else {
-            param
-        };
+            param = quote!(#param.within(#range));
+        }
         match self.default.as_ref().map(json) {
             Some(Some(json)) => quote!(#param.with_default(::core::option::Option::Some(#json))),
             Some(None) => quote!(#param.with_default(::core::option::Option::None)),
@@ -150,7 +144,7 @@ impl AttrOptions {
 fn bound(expr: &Expr) -> syn::Result<String> {
     let number = json(expr).filter(|json| json.parse::<f64>().is_ok());
     number.ok_or_else(|| {
-        syn::Error::new_spanned(expr, "expected a literal number, min = 1 for instance")
+        syn::Error::new_spanned(expr, "expected a literal number, for instance `min = 1`")
     })
 }
 
@@ -219,7 +213,7 @@ impl Layout {
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("operand")) {
             attr.parse_nested_meta(|meta| {
                 if !meta.path.is_ident("layout") {
-                    return Err(meta.error("expected #[operand(layout = …)]"));
+                    return Err(meta.error("expected `#[operand(layout = …)]`"));
                 }
                 if layout.is_some() {
                     return Err(meta.error("the option `layout` is given twice"));
@@ -236,8 +230,7 @@ impl Layout {
         let expected = || {
             syn::Error::new_spanned(
                 expr,
-                "expected \"row\", \"column\", or the dimensions from the slowest to the fastest, [1, 0] for \
-                 instance",
+                "expected `\"row\"`, `\"column\"`, or the dimensions from the slowest to the fastest, for instance `[1, 0]`",
             )
         };
         let span = expr.span();
@@ -289,25 +282,26 @@ impl Parameter {
         let FnArg::Typed(arg) = arg else {
             return Err(syn::Error::new_spanned(
                 arg,
-                "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
+                "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block",
             ));
         };
         let Pat::Ident(pat) = &*arg.pat else {
             return Err(syn::Error::new_spanned(
                 &arg.pat,
-                "a parameter of a handler needs a plain name: messages and the manifest use it",
+                "name this parameter: callers see the name in messages and in the manifest",
             ));
         };
         if let Type::ImplTrait(ty) = &*arg.ty {
             return Err(syn::Error::new_spanned(
                 ty,
-                "a parameter of a handler needs a type that can be named",
+                "a parameter cannot be `impl Trait`: name its type, for instance `f64` or `Buffer<f32>`",
             ));
         }
         refuse_cfg(&arg.attrs, "a parameter")?;
         let doc = crate::literal::take_doc(&mut arg.attrs);
         let layout = Layout::read_out(&mut arg.attrs)?;
         let options = AttrOptions::read_out(&mut arg.attrs)?;
+        crate::mistakes::refuse_type(&pat.ident, &arg.ty, options.present)?;
         let mut ty = (*arg.ty).clone();
         Elide.visit_type_mut(&mut ty);
         Ok(Self {
@@ -349,22 +343,28 @@ impl Parameter {
         let constant = quote_spanned! {place(&self.ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::PARAM
         };
-        let checked = if self.options.present && !self.options.flatten {
-            quote_spanned!(place(&self.ty)=> ::xla_ffi::__private::attribute_only(#constant))
-        } else {
-            constant
-        };
-        let mut named = quote!(#checked.named(#name));
+        let mut named = quote!(#constant.named(#name));
         if !self.doc.is_empty() {
             let doc = &self.doc;
             named = quote!(#named.documented(#doc));
         }
         if let Some(layout) = &self.layout {
             let order = &layout.tokens;
-            let span = layout.span;
-            named = quote_spanned!(span=> ::xla_ffi::__private::laid_out(#named, #order));
+            named = quote!(#named.laid_out(#order));
         }
-        self.options.modify(named, place(&self.ty))
+        self.options.modify(named)
+    }
+
+    /// Items that refuse the parameter, number `index` of `params`, where it cannot be.
+    pub(crate) fn checks(&self, params: &TokenStream, index: usize, stage: u32) -> TokenStream {
+        let attr = self.options.present && !self.options.flatten;
+        let layout = self.layout.as_ref().map(
+            |layout| quote_spanned!(layout.span=> const _: () = ::xla_ffi::bind::Param::check_layout(&#params[#index]);),
+        );
+        let check = quote_spanned! {place(&self.ty)=>
+            const _: () = ::xla_ffi::__private::check_param(#params, #index, #stage, #attr);
+        };
+        quote!(#check #layout)
     }
 
     /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.
@@ -418,10 +418,7 @@ pub(crate) fn refuse_cfg(attrs: &[syn::Attribute], what: &str) -> syn::Result<()
     };
     Err(syn::Error::new_spanned(
         attr,
-        format!(
-            "{what} cannot depend on a `cfg`, which is not known yet here: put it on the whole handler, and write one \
-             for each case"
-        ),
+        format!("{what} cannot have a `#[cfg]`: write one handler per case, each with its own"),
     ))
 }
 

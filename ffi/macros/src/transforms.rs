@@ -36,8 +36,8 @@ pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
     let expected = || {
         syn::Error::new_spanned(
             expr,
-            "expected \"leading\", \"sequential\", \"none\", or a list with \"leading\" or \"shared\" for \
-             each argument; a handler that takes whole batches is named by batch_with = \"…\"",
+            "expected `\"leading\"`, `\"sequential\"`, `\"none\"`, or a list with `\"leading\"` or `\"shared\"` per argument; \
+             to name a handler that takes whole batches, write `batch_with = \"…\"`",
         )
     };
     match expr {
@@ -67,7 +67,7 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
         }
         other => Err(syn::Error::new_spanned(
             other,
-            "expected a list of parameter names, [\"x\", \"y\"] for instance",
+            "expected a list of parameter names, for instance `[\"x\", \"y\"]`",
         )),
     }
 }
@@ -83,8 +83,8 @@ impl Transforms {
         if let Some(second) = second {
             return error(
                 second,
-                "one of `vjp`, `jvp` and `linear`: `jvp` or `linear` with `transpose` serve both modes, \
-                 `vjp` reverse mode alone",
+                "write only one of `vjp`, `jvp` and `linear`: `vjp` is for reverse mode; `jvp` or `linear` with \
+                 `transpose` are for both modes",
             );
         }
         if let (Some(transpose), true) = (
@@ -93,20 +93,19 @@ impl Transforms {
         ) {
             return error(
                 transpose,
-                "`transpose` belongs to `jvp` or `linear`: it transposes their linear map; a rule for \
-                 reverse mode alone is `vjp`",
+                "`transpose` needs `jvp` or `linear`, whose linear map it transposes; for reverse mode only, write `vjp`",
             );
         }
         if let (Some(forward), true) = (span(&self.forward), self.vjp.is_none()) {
             return error(
                 forward,
-                "`forward` belongs to `vjp`: it is called in its stead where a gradient is wanted",
+                "`forward` needs `vjp`: it replaces this handler when a gradient is computed",
             );
         }
         if let (Some((_, residuals)), None) = (&self.residuals, first) {
             return error(
                 *residuals,
-                "`residuals` are what `vjp`, `jvp` or `transpose` get: name one of them",
+                "`residuals` are operands of a derivative: add `vjp`, `jvp` or `linear`",
             );
         }
         Ok(())
@@ -126,7 +125,7 @@ impl Transforms {
             if !params.iter().any(|param| param.name() == name.value()) {
                 let known: Vec<String> = params.iter().map(Parameter::name).collect();
                 let why = format!(
-                    "the handler has no operand `{}`; its parameters are {}",
+                    "the handler has no parameter `{}`; it has {}",
                     name.value(),
                     known.join(", ")
                 );

@@ -9,7 +9,7 @@ use crate::error::problems::Problems;
 use crate::frame::Frame;
 use crate::frame::element::{Wide, name};
 use crate::param::bind::{At, Bind};
-use crate::param::{AttrType, Bound, Kind, Param, Range};
+use crate::param::{AttrType, Bound, Param, Range};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A struct whose fields are attributes.
@@ -28,8 +28,8 @@ pub trait Attributes<'f>: Sized {
 /// The type of a field: an attribute, or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an attribute",
-    label = "not a number, a string, an array, a dictionary or a type that implements `Attribute`",
-    note = "make it one: `#[derive(xla_ffi::Attribute)]`, or implement `Attribute`"
+    label = "not a number, `bool`, a string, an array or a type that implements `Attribute`",
+    note = "write `#[derive(xla_ffi::Attribute)]` on it if it is your type"
 )]
 pub trait Member<'f>: Sized {
     /// What the manifest says of it.
@@ -187,16 +187,6 @@ pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
         })
         .collect();
     format!("expected {}, got {}", types.join(" or "), value.describe())
-}
-
-/// For the macros: `#[attr]` stands on attributes alone.
-#[must_use]
-pub const fn attribute_only(param: Param) -> Param {
-    assert!(
-        matches!(param.kind, Kind::Attr),
-        "#[attr(…)] stands on a parameter that is no attribute"
-    );
-    param
 }
 
 /// For the macros: whether the call has the attribute of this place.

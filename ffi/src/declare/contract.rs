@@ -2,9 +2,11 @@
 
 use crate::attribute::{AttrValue, Attribute};
 use crate::declare::handler_info::HandlerInfo;
+use crate::declare::stage_params::operands;
 use crate::frame::Frame;
+use crate::param::text::Text;
 use crate::param::{AttrType, Param, Presence};
-use xla_ffi_contract::{Declared, Form};
+use xla_ffi_contract::{Clash, Declared, Form};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// An integer attribute whose name a contract has.
@@ -130,21 +132,83 @@ pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> O
     size
 }
 
-/// Whether an entry fits operand `index` among the arguments or the results.
-#[must_use]
-pub const fn entry_fits(entry: Form, params: &[Param], args: bool, index: usize) -> bool {
-    let (mut seen, mut i) = (0, 0);
+/// For the macros: refuses a contract with another number of entries than the handler has operands.
+#[track_caller]
+pub const fn counts_fit(params: &[Param], text: &str, args: usize, rets: usize) {
+    let (has_args, has_rets) = (operands(params, true), operands(params, false));
+    if has_args == args && has_rets == rets {
+        return;
+    }
+    let message = Text::new()
+        .raw("the shape contract `")
+        .raw(text)
+        .raw("` has ");
+    let message = counted(message, args, "argument").raw(" and ");
+    let message = counted(message, rets, "result").raw(", the handler has ");
+    let message = named(counted(message, has_args, "argument"), params, true).raw(" and ");
+    named(counted(message, has_rets, "result"), params, false).fail();
+}
+
+const fn counted(message: Text<256>, count: usize, what: &str) -> Text<256> {
+    let plural = if count == 1 { "" } else { "s" };
+    message.number(count).raw(" ").raw(what).raw(plural)
+}
+
+/// The names of the arguments or of the results in parentheses.
+const fn named(mut message: Text<256>, params: &[Param], args: bool) -> Text<256> {
+    let (mut before, mut i) = (" (`", 0);
     while i < params.len() {
-        let param = &params[i];
-        if param.takes(args) {
-            if seen == index {
-                return entry.clash(declared(param)).is_none();
-            }
-            seen += 1;
+        if params[i].takes(args) {
+            message = message.raw(before).raw(params[i].name);
+            before = "`, `";
         }
         i += 1;
     }
-    true
+    if before.len() == 3 {
+        message
+    } else {
+        message.raw("`)")
+    }
+}
+
+/// For the macros: refuses an entry that does not fit operand `index` among the arguments or the results.
+#[track_caller]
+pub const fn entry_fits(entry: Form, text: &str, params: &[Param], args: bool, index: usize) {
+    let (mut seen, mut i) = (0, 0);
+    while i < params.len() {
+        let param = &params[i];
+        i += 1;
+        if !param.takes(args) {
+            continue;
+        }
+        if seen == index {
+            let Some(clash) = entry.clash(declared(param)) else {
+                return;
+            };
+            let message = Text::new().raw("the entry `").raw(text);
+            let message = message
+                .raw("` of the shape contract does not fit `")
+                .raw(param.name);
+            let message = message.raw(match (clash, param.presence) {
+                (Clash::Token, _) => {
+                    "`: `token` is for `Token` and `TokenOut`, and for no other operand"
+                }
+                (Clash::Presence, Presence::Optional) => {
+                    "`, which is optional: write `?` after the entry"
+                }
+                (Clash::Presence, Presence::Variadic) => {
+                    "`, which is any number of operands: write `*` after the entry"
+                }
+                (Clash::Presence, _) => "`, which is one required operand: remove `?` and `*`",
+                (Clash::Rank, _) => "`, whose rank is ",
+            });
+            match (clash, param.rank) {
+                (Clash::Rank, Some(rank)) => message.number(rank).fail(),
+                _ => message.fail(),
+            }
+        }
+        seen += 1;
+    }
 }
 
 const fn declared(param: &Param) -> Declared {

@@ -1,4 +1,4 @@
-//! Whether the handlers that other handlers of a library name are there, told when the library is compiled.
+//! Checks at compile time that a library has the handlers that its handlers name.
 
 use crate::declare::handler_info::{Batch, HandlerInfo};
 use crate::declare::manifest::Library;
@@ -6,6 +6,7 @@ use crate::param::text::{Text, same};
 
 /// For the macros: refuses a library in which two handlers export one symbol, or a handler names another one for its
 /// derivatives or its batches that is not there. What that one takes and gives is judged by the loader and the doctor.
+#[track_caller]
 pub const fn check(library: &Library) {
     let mut i = 0;
     while i < library.handlers.len() {
@@ -33,21 +34,28 @@ pub const fn check(library: &Library) {
 }
 
 /// Refuses the handler if one before it exports the same symbol: the linker would, and not before.
+#[track_caller]
 const fn check_symbols(library: &Library, index: usize) {
     let (info, _, symbols) = library.handlers[index];
     let mut i = 0;
     while i < index {
         let (other, _, others) = library.handlers[i];
         if same(symbols[symbols.len() - 1], others[others.len() - 1]) {
-            let message = Message::new().raw("handlers `").raw(other.name);
-            let message = message.raw("` and `").raw(info.name);
-            fail(&message.raw("` export one symbol: give one of them another name"));
+            let message = Text::new()
+                .raw("the handlers `")
+                .raw(other.name)
+                .raw("` and `");
+            let message = message
+                .raw(info.name)
+                .raw("` export the same symbol: rename one, ");
+            message.raw("`#[xla_ffi::handler(name = \"…\")]`").fail();
         }
         i += 1;
     }
 }
 
 /// Refuses a library without the handler that `info` calls by this name.
+#[track_caller]
 const fn check_name(library: &Library, info: &HandlerInfo, what: &str, name: Option<&str>) {
     let Some(name) = name else {
         return;
@@ -59,23 +67,12 @@ const fn check_name(library: &Library, info: &HandlerInfo, what: &str, name: Opt
         }
         i += 1;
     }
-    let message = Message::new().raw("handler `").raw(info.name);
-    let message = message.raw("` says ").raw(what).raw(" = \"").raw(name);
-    fail(&message.raw("\": the library has no handler of that name"));
-}
-
-/// A message; longer ones are cut.
-type Message = Text<256>;
-
-const fn fail(message: &Message) -> ! {
-    let len = if message.len < message.bytes.len() {
-        message.len
-    } else {
-        message.bytes.len()
-    };
-    match std::str::from_utf8(message.bytes.split_at(len).0) {
-        Ok(text) => panic!("{}", text),
-        // A name was cut in the middle of a character.
-        Err(_) => panic!("a handler names another one that the library lacks or that does not fit"),
-    }
+    let message = Text::new()
+        .raw("the handler `")
+        .raw(info.name)
+        .raw("` has `");
+    let message = message.raw(what).raw(" = \"").raw(name);
+    message
+        .raw("\"`, but this library lists no handler of that name")
+        .fail();
 }

@@ -1,7 +1,8 @@
 //! The parameters of a stage: how many operands they take, and in which order they may stand.
 
 use crate::context::{Context, Recorder};
-use crate::param::{Param, Presence};
+use crate::param::text::Text;
+use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
@@ -107,13 +108,20 @@ const fn is_part(param: &Param, name: &str) -> bool {
     crate::param::text::same(param.context, name)
 }
 
-/// For the macros: parameter `index` of a stage may stand where it stands.
-pub const fn in_order(params: &[Param], index: usize, stage: u32) {
+/// For the macros: refuses parameter `index` of a stage if it cannot be there or cannot have its options. `attr`: it has
+/// `#[attr(…)]`.
+#[track_caller]
+pub const fn check_param(params: &[Param], index: usize, stage: u32, attr: bool) {
     const RECORDER: &str = <Recorder<'static> as Context<'static>>::NAME;
     let param = &params[index];
     assert!(
+        !attr || matches!(param.kind, Kind::Attr),
+        "`#[attr(…)]` is for attributes: remove it here"
+    );
+    param.check_options();
+    assert!(
         stage == XLA_FFI_ExecutionStage::EXECUTE.0 || !is_part(param, crate::future::CONTEXT),
-        "only `execute` may go on after it has returned, and so take `Later`"
+        "only the `execute` stage can complete later: remove `Later` from this stage"
     );
     let mut i = 0;
     while i < index {
@@ -121,26 +129,23 @@ pub const fn in_order(params: &[Param], index: usize, stage: u32) {
         i += 1;
         assert!(
             !(is_part(param, crate::future::CONTEXT) && is_part(before, crate::future::CONTEXT)),
-            "a call completes once: one parameter `Later` is enough"
+            "a call completes once: remove the second `Later`"
         );
         assert!(
             !(is_part(param, RECORDER) && is_part(before, RECORDER)),
-            "a recorder counts the commands that it records: one parameter `Recorder` is enough"
+            "remove the second `Recorder`: one records all commands of the call"
         );
         if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {
             continue;
         }
-        assert!(
-            !matches!(before.presence, Presence::Variadic),
-            "no operand can stand behind the remaining ones: put `RemainingArgs` and `RemainingRets` last"
-        );
-        assert!(
-            !matches!(
-                (before.presence, param.presence),
-                (Presence::Optional, Presence::Required)
-            ),
-            "a required operand cannot stand behind an optional one: which of them is missing?"
-        );
+        let why = match (before.presence, param.presence) {
+            (Presence::Variadic, Presence::Variadic) => "takes all remaining operands: remove `",
+            (Presence::Variadic, _) => "takes all remaining operands: put it after `",
+            (Presence::Optional, Presence::Required) => "is optional: put it after `",
+            _ => continue,
+        };
+        let message = Text::new().raw("`").raw(before.name).raw("` ").raw(why);
+        message.raw(param.name).raw("`").fail();
     }
 }
 

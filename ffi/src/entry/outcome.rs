@@ -9,7 +9,9 @@ use crate::frame::pending::Flow;
 /// The return type of the execute stage: nothing, or a `Result` whose error becomes an [`Error`].
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
-    note = "return `Result<()>`, a result whose error converts into `xla_ffi::Error`, or nothing"
+    label = "expected `Result<()>`",
+    note = "the error may be of any type that converts into `xla_ffi::Error`; write results of the call as parameters, \
+            `mut y: Out<f32>`"
 )]
 pub trait Outcome {
     /// How the call went.
@@ -36,7 +38,9 @@ impl<E: Failure> Outcome for Result<(), E> {
 /// The return type of an `async fn` handler: nothing, or a `Result` whose error becomes an [`Error`].
 #[diagnostic::on_unimplemented(
     message = "an async handler cannot return `{Self}`",
-    note = "return `Result<()>`, a result whose error converts into `xla_ffi::Error`, or nothing"
+    label = "expected `Result<()>`",
+    note = "the error may be of any type that converts into `xla_ffi::Error`; write results of the call as parameters, \
+            `mut y: Out<f32>`"
 )]
 pub trait LateOutcome {
     /// What completes the call.
@@ -58,14 +62,15 @@ impl<E: Failure> LateOutcome for Result<(), E> {
 /// The error of a handler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a handler",
-    note = "return an error that converts into `xla_ffi::Error`: implement `From<{Self}> for \
-            xla_ffi::Error`, or use `map_err`"
+    label = "does not convert into `xla_ffi::Error`",
+    note = "implement `From<{Self}> for xla_ffi::Error`, or return `Result<()>` and use `map_err`"
 )]
 pub trait Failure: Sized {
     /// The error that any host understands.
     fn error(self) -> Error;
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<Error>> Failure for E {
     #[inline(always)]
     fn error(self) -> Error {
@@ -76,7 +81,7 @@ impl<E: Into<Error>> Failure for E {
 /// The return type of the other stages: nothing, state, or a `Result` with either.
 #[diagnostic::on_unimplemented(
     message = "this stage cannot return `{Self}`",
-    note = "return `Result<()>`, or `Result<S>` with a type of state: `#[derive(xla_ffi::HostType)]`"
+    note = "return `Result<()>`, or `Result<T>` where `T` is state and has `#[derive(xla_ffi::HostType)]`"
 )]
 pub trait StageOutcome {
     /// Hands state to the host and says how the call went.
@@ -109,18 +114,15 @@ impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
 
 /// What `instantiate` returns where other stages take what it makes as `&self`.
 #[diagnostic::on_unimplemented(
-    message = "`self` is the state that `instantiate` makes, and this one returns `{Self}`",
-    note = "return `Self` or `Result<Self>`; a stage takes state of another type as `State<…>`"
+    message = "`instantiate` returns `{Self}`, but other stages take `&self`",
+    label = "expected `Result<Self>`",
+    note = "to return state of another type, take `State<T>` instead of `&self` in the other stages"
 )]
-pub trait Makes<S> {}
+pub trait Makes<S>: StageOutcome {}
 
 impl<S: HostType> Makes<S> for S {}
 
-impl<S: HostType, T: Makes<S>, E> Makes<S> for Result<T, E> {}
-
-/// For the macros: says that a stage makes the state that others take as `&self`.
-#[doc(hidden)]
-pub const fn makes_self<S>(_: &impl Makes<S>) {}
+impl<S: HostType, T: Makes<S>, E: Into<Error>> Makes<S> for Result<T, E> {}
 
 /// For the macros: the end of an execute stage.
 #[doc(hidden)]
@@ -138,6 +140,12 @@ pub fn completed(outcome: impl LateOutcome) -> Result<()> {
 /// For the macros: the end of another stage.
 #[doc(hidden)]
 pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcome: T) -> Flow {
+    outcome.flow(frame, STAGE)
+}
+
+/// For the macros: the end of the stage that makes the state which others take as `&self`.
+#[doc(hidden)]
+pub fn finish_state<S, const STAGE: u32>(frame: &Frame<'_>, outcome: impl Makes<S>) -> Flow {
     outcome.flow(frame, STAGE)
 }
 

@@ -274,11 +274,12 @@ pub const ANY_RANK: usize = usize::MAX;
 
 /// The rank that a type parameter means; `None` for any.
 #[inline(always)]
+#[track_caller]
 pub(crate) const fn rank(rank: usize) -> Option<usize> {
     if rank == ANY_RANK {
         return None;
     }
     // A frame's rank is signed, and as many dimensions lie in memory.
-    assert!(rank <= u32::MAX as usize, "no array has so many dimensions");
+    assert!(rank <= u32::MAX as usize, "this rank is too large");
     Some(rank)
 }

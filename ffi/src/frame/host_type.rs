@@ -108,8 +108,9 @@ impl<T: Send + Sync + 'static> Registration<T> {
     /// As for [`Registration::user_data`], of the number. XLA gives numbers from 1 on to types that ask
     /// for none, and does not leave out chosen ones: choose one that it will never reach.
     #[must_use]
+    #[track_caller]
     pub const unsafe fn user_data_with_id(name: &'static str, id: i64) -> Self {
-        assert!(id > 0, "the number of a type is above 0");
+        assert!(id > 0, "the id of a type must be greater than 0");
         Self::new(name, Naming::Number(id))
     }
 
@@ -324,8 +325,7 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither state nor user data",
-    note = "derive it: `#[derive(xla_ffi::HostType)]`; `#[xla_ffi::stateful]` on an `impl {Self}` block does it for what \
-            `instantiate` makes"
+    note = "write `#[derive(xla_ffi::HostType)]` on it; `#[xla_ffi::stateful]` does this for the type of its `impl` block"
 )]
 pub trait HostType: Send + Sync + Sized + 'static {
     /// How hosts know the type.

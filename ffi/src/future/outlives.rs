@@ -46,10 +46,10 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 /// # Safety
 /// No method of the type uses the call's context.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` ends with the call, but an async handler goes on after it",
-    note = "operands, attributes, `RunId`, `DeviceOrdinal`, `UserData` and state may be kept; thread \
-            pool, stream, scratch memory, options and extensions may not: use them in a handler that \
-            is not async"
+    message = "`{Self}` ends with the call, but an async handler runs on after it",
+    label = "cannot be a parameter of an async handler",
+    note = "an async handler takes operands, attributes, state, `UserData`, `RunId`, `DeviceOrdinal` and `Cancellation`; \
+            take anything else in a handler that is not async"
 )]
 pub unsafe trait OutlivesCall {}
 
@@ -90,6 +90,7 @@ pub struct Made<'f, T>(PhantomData<(&'f (), T)>);
 unsafe impl<T: OutlivesCall> OutlivesCall for Made<'_, T> {}
 
 // SAFETY: attributes are copied with the frame.
+#[diagnostic::do_not_recommend]
 unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}
 
 /// For the macros: does not compile for parameters that end with the call.

@@ -60,11 +60,10 @@ use crate::param::{Kind, Param};
 /// `explain` keeps the frame, reads operands' elements or writes them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
-    label = "not an operand, an attribute or a part of the context",
-    note = "operands are `Buffer<T>` and `AnyBuffer` (arguments), `Out<T>` and `AnyOut` (results), \
-            `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
-            types that implement `Attribute`; `UserData` wants `#[derive(HostType)]`, state \
-            `#[derive(HostType)]`; see the documentation of the crate for all"
+    label = "not an argument, a result, an attribute or a part of the context",
+    note = "an argument is `Buffer<T>`, a result `Out<T>`, where `T` is a number or `xla_ffi::Pred`; an attribute is a \
+            number, `bool`, `&str`, `&[T]` or a type with `#[derive(xla_ffi::Attribute)]`",
+    note = "the type in `State<T>` and in `UserData<T>` needs `#[derive(xla_ffi::HostType)]`"
 )]
 pub unsafe trait Bind<'f>: Sized {
     /// What the parameter takes.

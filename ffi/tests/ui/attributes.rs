@@ -1,4 +1,5 @@
 //! Attributes: their types, defaults and bounds.
+#![allow(unused)]
 
 /// Types of attributes.
 mod derive_attribute {

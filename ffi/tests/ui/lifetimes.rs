@@ -1,4 +1,5 @@
 //! What may be kept, moved and written: operands end with their call.
+#![allow(unused)]
 
 /// Operands end with the call.
 mod escaping_operand {
@@ -31,19 +32,27 @@ mod static_operand {
 
     #[xla_ffi::handler]
     fn f(x: Buffer<'static, f32>) -> Result<()> {
+        Ok(())
+    }
+
+    type Kept = Buffer<'static, f32>;
+    type Name = &'static str;
+
+    #[xla_ffi::handler]
+    fn alias(x: Kept) -> Result<()> {
         std::thread::spawn(move || x.len());
         Ok(())
     }
 
     #[xla_ffi::handler]
-    async fn g(x: Buffer<'static, f32>, name: &'static str) -> Result<()> {
+    async fn g(x: Kept, name: Name) -> Result<()> {
         std::thread::spawn(move || (x.len(), name));
         Ok(())
     }
 
     #[derive(xla_ffi::Attribute)]
     struct Options {
-        name: &'static str,
+        name: Name,
     }
 }
 
@@ -70,7 +79,15 @@ mod result_twice {
 
     #[xla_ffi::handler]
     fn h(y: Out<f32>) -> Result<()> {
-        let read: f32 = y[0];
+        let read: f32 = (y)[0];
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn indexed(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+        for i in 0..x.len() {
+            y[i] = 2.0 * x[i];
+        }
         Ok(())
     }
 }
@@ -100,7 +117,14 @@ mod async_context {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    async fn f(x: Buffer<'_, f32>, pool: ThreadPool<'_>) -> Result<()> {
+    async fn f(x: Buffer<f32>, pool: ThreadPool) -> Result<()> {
+        Ok(())
+    }
+
+    type Pool<'a> = ThreadPool<'a>;
+
+    #[xla_ffi::handler]
+    async fn alias(x: Buffer<f32>, pool: Pool) -> Result<()> {
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
 //! Options of handlers and libraries.
+#![allow(unused)]
 
 /// Options that there are not.
 mod options {
@@ -66,9 +67,19 @@ mod transforms {
     }
 }
 
-/// Sizes of a shape contract that nothing tells.
+/// Shape contracts that do not fit the handler, and sizes that they do not determine.
 mod contract_sizes {
     use xla_ffi::prelude::*;
+
+    #[xla_ffi::handler(shape = "n, n -> n")]
+    fn counts(_x: Buffer<f32>, _scale: f32, _y: Out<f32>) -> Result<()> {
+        Ok(())
+    }
+
+    #[xla_ffi::handler(shape = "n m, m -> n")]
+    fn entries(_x: Buffer<f32, 3>, _w: Option<Buffer<f32>>, _y: Out<f32>) -> Result<()> {
+        Ok(())
+    }
 
     #[xla_ffi::handler(shape = "n -> m")]
     fn nothing(_x: Buffer<f32>, _y: Out<f32>) -> Result<()> {

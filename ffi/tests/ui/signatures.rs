@@ -1,4 +1,5 @@
 //! What a handler takes and returns.
+#![allow(unused)]
 
 /// A handler is one function.
 mod generic {
@@ -61,7 +62,19 @@ mod element_type {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(x: Buffer<bool>, y: Out<usize>) -> Result<()> {
+    fn f(x: Buffer<bool>, y: Out<f32>) -> Result<()> {
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn of_results(x: Buffer<f32>, y: &mut [f32]) -> Result<()> {
+        Ok(())
+    }
+
+    type Size = usize;
+
+    #[xla_ffi::handler]
+    fn alias(y: Out<Size>) -> Result<()> {
         Ok(())
     }
 }
@@ -76,11 +89,16 @@ mod return_type {
     }
 
     #[xla_ffi::handler]
-    fn g(x: Buffer<f32>) -> impl Copy {
-        0.0
+    fn g(x: Buffer<f32>) -> Result<Vec<f32>> {
+        Ok(x.to_vec())
     }
 
     struct Mine;
+
+    #[xla_ffi::handler]
+    fn alias(x: Buffer<f32>) -> Mine {
+        Mine
+    }
 
     #[xla_ffi::handler]
     fn h(x: Buffer<f32>) -> std::result::Result<(), Mine> {
@@ -88,8 +106,8 @@ mod return_type {
     }
 
     #[xla_ffi::handler]
-    async fn later(x: Buffer<f32>) -> f32 {
-        0.0
+    async fn later(x: Buffer<f32>) -> Mine {
+        Mine
     }
 }
 
@@ -120,12 +138,6 @@ mod remaining_optional {
         Ok(())
     }
 
-    #[xla_ffi::handler]
-    fn twice(all: Option<RemainingRets>, last: Option<Out<f32, 1>>) -> Result<()> {
-        let _ = (all, last);
-        Ok(())
-    }
-
     #[derive(Bind)]
     #[bind(from = Option<RemainingArgs<'f>>)]
     struct Count(usize);
@@ -141,12 +153,6 @@ mod remaining_optional {
     #[xla_ffi::handler]
     fn counted(count: Count, mut y: Out<f32, 1>) -> Result<()> {
         y.fill(count.0 as f32);
-        Ok(())
-    }
-
-    #[xla_ffi::handler]
-    fn absurd(x: Buffer<f32, { usize::MAX - 1 }>) -> Result<()> {
-        let _ = x;
         Ok(())
     }
 }

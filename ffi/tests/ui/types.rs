@@ -1,4 +1,5 @@
 //! State, user data and types of one's own.
+#![allow(unused)]
 
 /// Blocks of stages.
 mod stateful {

@@ -187,7 +187,7 @@ impl Tuples {
                 const STRUCTURE: &::core::primitive::str = #structure;
                 const _: () = ::core::assert!(
                     ::xla_ffi_legacy::__private::is_structure(STRUCTURE),
-                    "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
+                    "expected a structure, for instance `(_, _) -> _`: `_` is a leaf, parentheses are a tuple"
                 );
                 ::core::option::Option::Some(::xla_ffi_legacy::__private::Tuples {
                     structure: STRUCTURE,
