@@ -81,7 +81,7 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
                 "only `execute` can be async: remove `async` from this stage",
             ));
         }
-        crate::mistakes::refuse_indexing(&stage.params, &mut function.block)?;
+        crate::mistakes::refuse_body(&stage.params, &mut function.block)?;
         if stage.is_async {
             expand::desugar_body(&mut function.sig, &mut function.block);
         }
@@ -172,7 +172,7 @@ fn expanded_function(options: TokenStream, mut function: ItemFn) -> syn::Result<
         .map_or_else(|| ident.unraw().to_string(), syn::LitStr::value);
     let owner = quote!(#ident);
     let stage = Stage::read(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
-    crate::mistakes::refuse_indexing(&stage.params, &mut function.block)?;
+    crate::mistakes::refuse_body(&stage.params, &mut function.block)?;
     if stage.is_async {
         expand::desugar_body(&mut function.sig, &mut function.block);
     }

@@ -68,9 +68,8 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// callers through the manifest.
 ///
 /// # Errors at compile time
-/// A parameter that is no binding of a name, an unknown option, a contract that does not parse or
-/// does not match the number of operands, and parameters of types that are not
-/// [`Bind`](../xla_ffi/trait.Bind.html).
+/// A parameter without a name, an unknown option, a shape contract that does not fit the operands, and a parameter
+/// whose type is not [`Bind`](../xla_ffi/trait.Bind.html).
 #[proc_macro_attribute]
 pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
     expanded(handler::handler(options.into(), item.into()))

@@ -3,8 +3,11 @@
 use crate::parameter::Parameter;
 use quote::ToTokens;
 use syn::punctuated::Iter;
-use syn::visit_mut::{VisitMut, visit_expr_index_mut};
-use syn::{Block, Error, ExprIndex, GenericArgument, Ident, PatIdent, PathArguments, Result, Type};
+use syn::visit_mut::{VisitMut, visit_expr_for_loop_mut, visit_expr_mut};
+use syn::{
+    Block, Error, Expr, ExprForLoop, GenericArgument, Ident, PatIdent, PathArguments, Result, Stmt,
+    Type,
+};
 
 /// Operands whose first type argument is their element type.
 const OPERANDS: [&str; 5] = ["Buffer", "Out", "InOut", "DeviceBuffer", "DeviceOut"];
@@ -121,37 +124,65 @@ pub(crate) fn refuse_late(param: &Parameter) -> Result<()> {
     Ok(())
 }
 
-/// Finds `y[i]` where `y` is a result, and not a variable that hides it.
-struct Indexed(Vec<Ident>, Option<ExprIndex>);
+/// Finds where the body uses elements of a result, unless a variable hides it.
+struct Results {
+    names: Vec<Ident>,
+    used: Option<Expr>,
+}
 
-impl VisitMut for Indexed {
-    fn visit_expr_index_mut(&mut self, index: &mut ExprIndex) {
-        let is_result = |path: &syn::Path| self.0.iter().any(|result| path.is_ident(result));
-        if matches!(&*index.expr, syn::Expr::Path(base) if is_result(&base.path)) {
-            self.1.get_or_insert_with(|| index.clone());
-        }
-        visit_expr_index_mut(self, index);
-    }
-
-    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
-        self.0.retain(|result| *result != pat.ident);
+impl Results {
+    fn has(&self, expr: &Expr) -> bool {
+        matches!(expr, Expr::Path(path) if self.names.iter().any(|name| path.path.is_ident(name)))
     }
 }
 
-/// Refuses `y[i] = …`: a result has no elements before it is written.
-pub(crate) fn refuse_indexing(params: &[Parameter], body: &mut Block) -> Result<()> {
+impl VisitMut for Results {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        const OF_SLICES: [&str; 4] = ["as_slice", "as_mut_slice", "iter", "iter_mut"];
+        let is_use = match expr {
+            Expr::Index(index) => self.has(&index.expr),
+            Expr::MethodCall(call) => {
+                OF_SLICES.iter().any(|name| call.method == name) && self.has(&call.receiver)
+            }
+            _ => false,
+        };
+        if is_use {
+            self.used.get_or_insert_with(|| expr.clone());
+        }
+        visit_expr_mut(self, expr);
+    }
+
+    fn visit_expr_for_loop_mut(&mut self, each: &mut ExprForLoop) {
+        // Before the pattern hides a name.
+        self.visit_expr_mut(&mut each.expr);
+        visit_expr_for_loop_mut(self, each);
+    }
+
+    fn visit_pat_ident_mut(&mut self, pat: &mut PatIdent) {
+        self.names.retain(|name| *name != pat.ident);
+    }
+}
+
+/// Refuses `y[i] = …`, because a result has no elements before it is written, and `y.fill(…)` as the value of the body.
+pub(crate) fn refuse_body(params: &[Parameter], body: &mut Block) -> Result<()> {
     let is_result = |param: &&Parameter| first_type(&param.ty, &["Out"]).is_some();
-    let results = params.iter().filter(is_result);
-    let results = results.map(|param| param.ident.clone()).collect();
-    let mut indexed = Indexed(results, None);
-    indexed.visit_block_mut(body);
-    let Indexed(_, Some(index)) = indexed else {
-        return Ok(());
-    };
-    let y = index.expr.to_token_stream();
-    let why = format!(
-        "a result cannot be indexed: write `{y}.write_with(|i| …)` instead of `{y}[i] = …`, or index the slice that \
-         `{y}.fill(…)` returns"
-    );
-    Err(Error::new_spanned(index, why))
+    let names = params.iter().filter(is_result);
+    let names = names.map(|param| param.ident.clone()).collect();
+    let mut results = Results { names, used: None };
+    results.visit_block_mut(body);
+    if let Some(used) = results.used {
+        let why = "a result has no elements to read or assign: instead of `y[i] = …`, write `y.write_with(|i| …)`, or use \
+                   the slice that `y.fill(…)` returns";
+        return Err(Error::new_spanned(used, why));
+    }
+    match body.stmts.last() {
+        Some(Stmt::Expr(Expr::MethodCall(call), None))
+            if results.has(&call.receiver)
+                && (call.method == "write_with" || call.method == "fill") =>
+        {
+            let why = "this is the value of the body, but a handler returns `Result<()>`: add `;` and then `Ok(())`";
+            Err(Error::new_spanned(call, why))
+        }
+        _ => Ok(()),
+    }
 }

@@ -57,21 +57,18 @@ mod narrow {
     fn f(#[attr(narrow)] _name: &str) {}
 
     #[xla_ffi::handler]
-    fn g(#[attr(narrow)] _options: Dictionary) {}
-
-    #[xla_ffi::handler]
-    fn h(#[attr(narrow)] _flag: bool) {}
-
-    #[xla_ffi::handler]
     fn below(#[attr(min = 1, default = 0)] _n: i64) {}
-
-    #[xla_ffi::handler]
-    fn empty(#[attr(min = 2, max = 1)] _n: i64) {}
 
     #[derive(xla_ffi::Attribute)]
     struct Above {
         #[attr(max = 0.5, default = 1)]
         a: f32,
+    }
+
+    #[derive(xla_ffi::Attribute)]
+    struct Options {
+        #[attr(narrow)]
+        b: bool,
     }
 
     #[xla_ffi::handler]

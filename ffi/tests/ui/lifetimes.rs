@@ -90,6 +90,27 @@ mod result_twice {
         }
         Ok(())
     }
+
+    #[xla_ffi::handler]
+    fn iterated(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+        for (y, x) in y.iter_mut().zip(x.iter()) {
+            *y = 2.0 * x;
+        }
+        Ok(())
+    }
+
+    #[xla_ffi::handler]
+    fn value(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+        y.write_with(|i| 2.0 * x[i])
+    }
+
+    /// Compiles: the second `y` is a slice.
+    #[xla_ffi::handler]
+    fn hidden(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+        let y = y.fill(0.0);
+        y[0] = x[0];
+        Ok(())
+    }
 }
 
 /// Device memory has no slices on the host.
