@@ -282,7 +282,7 @@ impl Param {
             "`#[attr(narrow)]` is for numbers and arrays of numbers: remove it here"
         );
         assert!(
-            self.range.is_all() || self.range.is_for(self.attr),
+            self.range.is_for(self.attr),
             "`min` and `max` are for integers, with integer bounds, and for `f32` and `f64`"
         );
     }
@@ -301,9 +301,7 @@ impl Param {
                 "this layout must list as many dimensions as the operand has"
             ),
             (Layout::Order(_), None) => {
-                panic!(
-                    "a list of dimensions needs an operand of known rank, for instance `Buffer<f32, 2>`"
-                )
+                panic!("a list of dimensions needs a rank, for instance `Buffer<f32, 2>`")
             }
             _ => {}
         }
@@ -463,10 +461,6 @@ impl Range {
         max: None,
     };
 
-    const fn is_all(&self) -> bool {
-        self.min.is_none() && self.max.is_none()
-    }
-
     /// Whether attributes of this type can be compared with the bounds.
     pub(crate) const fn is_for(&self, ty: AttrType) -> bool {
         use XLA_FFI_DataType as D;
@@ -488,7 +482,7 @@ impl Range {
             AttrType::Scalar(
                 D::S8 | D::S16 | D::S32 | D::S64 | D::U8 | D::U16 | D::U32 | D::U64,
             ) => whole,
-            _ => false,
+            _ => self.min.is_none() && self.max.is_none(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `#[derive(Attribute)]`.
 
+use crate::literal::refuse;
 use crate::parameter::{AttrOptions, ours, place};
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -11,16 +12,16 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     match &input.data {
         Data::Struct(data) => match &data.fields {
             Fields::Named(fields) => structure(&input, fields),
-            _ => Err(syn::Error::new_spanned(
+            _ => refuse(
                 &input.ident,
                 "an attribute struct is a dictionary: give its fields names, for instance `struct Options { scale: f32 }`",
-            )),
+            ),
         },
         Data::Enum(data) => enumeration(&input, data),
-        Data::Union(_) => Err(syn::Error::new_spanned(
+        Data::Union(_) => refuse(
             &input.ident,
             "a union cannot be an attribute: write a struct or an enum",
-        )),
+        ),
     }
 }
 
@@ -29,10 +30,8 @@ pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenSt
     let generics = &input.generics;
     let lifetimes: Vec<_> = generics.lifetimes().collect();
     if lifetimes.len() != generics.params.len() || lifetimes.len() > 1 {
-        return Err(syn::Error::new_spanned(
-            generics,
-            "this type can have one lifetime parameter, for the call, and no other generic parameters",
-        ));
+        let why = "this type can have one lifetime parameter, for the call, and no other generic parameters";
+        return refuse(generics, why);
     }
     Ok(match lifetimes.first() {
         Some(lifetime) => {
@@ -85,10 +84,8 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         let Some(ident) = &field.ident else { continue };
         let options = AttrOptions::read(&field.attrs)?;
         if options.flatten {
-            return Err(syn::Error::new_spanned(
-                field,
-                "`flatten` is for parameters of handlers: without it, this field is a nested dictionary",
-            ));
+            let why = "`flatten` is for parameters of handlers: without it, this field is a nested dictionary";
+            return refuse(field, why);
         }
         crate::mistakes::refuse_type(ident, &field.ty, false)?;
         let name = options.name_of(ident);
@@ -103,10 +100,8 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     // In the order of the bytes of the names, which is the order in the call frame.
     members.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
-        return Err(syn::Error::new_spanned(
-            pair[1].ident,
-            format!("two fields are called `{}`: rename one", pair[1].name),
-        ));
+        let why = format!("two fields are called `{}`: rename one", pair[1].name);
+        return refuse(pair[1].ident, why);
     }
     let ident = &input.ident;
     let (lifetime, type_generics) = generics(input)?;
@@ -246,7 +241,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
 fn no_options(attrs: &[syn::Attribute], why: &str) -> syn::Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident("attr")) {
         None => Ok(()),
-        Some(attr) => Err(syn::Error::new_spanned(attr, why)),
+        Some(attr) => refuse(attr, why),
     }
 }
 
@@ -328,20 +323,16 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     for variant in &data.variants {
         let options = AttrOptions::read(&variant.attrs)?;
         if options.narrow || options.flatten || options.default.is_some() || options.has_range() {
-            return Err(syn::Error::new_spanned(
-                &variant.ident,
-                "the only option of a variant is `#[attr(name = \"…\")]`",
-            ));
+            let why = "the only option of a variant is `#[attr(name = \"…\")]`";
+            return refuse(&variant.ident, why);
         }
         let name = match &options.name {
             Some(name) => name.value(),
             None => snake_case(&variant.ident.unraw().to_string()),
         };
         if names.contains(&name) {
-            return Err(syn::Error::new_spanned(
-                &variant.ident,
-                format!("two variants are called `{name}`: rename one"),
-            ));
+            let why = format!("two variants are called `{name}`: rename one");
+            return refuse(&variant.ident, why);
         }
         names.push(name);
     }
@@ -371,10 +362,9 @@ fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
                 types.push(&fields.unnamed[0].ty);
             }
             _ => {
-                return Err(syn::Error::new_spanned(
-                    variant,
-                    "either every variant holds one value, for instance `F(f32)`, or none does",
-                ));
+                let why =
+                    "either every variant holds one value, for instance `F(f32)`, or none does";
+                return refuse(variant, why);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `#[derive(HostType)]` and `#[derive(Bind)]`.
 
+use crate::literal::refuse;
 use crate::parameter::{ours, place};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -64,10 +65,8 @@ impl Shared {
 pub(crate) fn host_type(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
     if !input.generics.params.is_empty() {
-        return Err(syn::Error::new_spanned(
-            &input.generics,
-            "this type cannot be generic: hosts know it as one type",
-        ));
+        let why = "this type cannot be generic: hosts know it as one type";
+        return refuse(&input.generics, why);
     }
     let ident = &input.ident;
     let text = ident.unraw().to_string();
@@ -115,11 +114,9 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     }
     let ident = &input.ident;
     let Some(from) = from else {
-        return Err(syn::Error::new_spanned(
-            ident,
-            "name the parameter that it is made from, for instance `#[bind(from = Buffer<'f, f32, 2>)]`, and implement \
-             `TryFrom` for it",
-        ));
+        let why = "name the parameter that it is made from, for instance `#[bind(from = Buffer<'f, f32, 2>)]`, and implement \
+             `TryFrom` for it";
+        return refuse(ident, why);
     };
     let (lifetime, type_generics) = crate::attribute::generics(&input)?;
     let span = place(&from);

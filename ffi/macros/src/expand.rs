@@ -1,5 +1,6 @@
 //! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
 
+use crate::literal::refuse;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,10 +49,8 @@ impl Stage {
         callee: TokenStream,
     ) -> syn::Result<Self> {
         if let Some(unsafety) = &signature.unsafety {
-            return Err(syn::Error::new_spanned(
-                unsafety,
-                "a handler cannot be `unsafe`: remove the word, and check in the body what the function relies on",
-            ));
+            let why = "a handler cannot be `unsafe`: remove the word, and check in the body what the function relies on";
+            return refuse(unsafety, why);
         }
         let generics = &signature.generics;
         if let Some(param) = generics
@@ -59,10 +58,8 @@ impl Stage {
             .iter()
             .find(|param| !matches!(param, syn::GenericParam::Lifetime(lifetime) if lifetime.bounds.is_empty()))
         {
-            return Err(syn::Error::new_spanned(
-                param,
-                "a handler cannot be generic: write one handler per type, or one that takes `AnyBuffer` or `OneOf`",
-            ));
+            let why = "a handler cannot be generic: write one handler per type, or one that takes `AnyBuffer` or `OneOf`";
+            return refuse(param, why);
         }
         let span = signature.ident.span();
         let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
@@ -81,10 +78,8 @@ impl Stage {
                 .iter()
                 .any(|other| other.name() == param.name())
             {
-                return Err(syn::Error::new_spanned(
-                    &param.ident,
-                    format!("two parameters are called `{}`: rename one", param.name()),
-                ));
+                let why = format!("two parameters are called `{}`: rename one", param.name());
+                return refuse(&param.ident, why);
             }
         }
         let output_span = match &signature.output {

@@ -1,6 +1,7 @@
 //! The exported symbols of one handler.
 
 use crate::expand::{EXECUTE, STAGES};
+use crate::literal::refuse;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
@@ -68,13 +69,11 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     } = syn::parse2(items)?;
     let base = symbol(&name.value());
     if is_reserved(&base) {
-        return Err(syn::Error::new_spanned(
-            &path,
-            format!(
-                "the symbol `{base}` would replace a function of the C library: give the handler another name, \
+        let why = format!(
+            "the symbol `{base}` would replace a function of the C library: give the handler another name, \
                  `#[xla_ffi::handler(name = \"my_{base}\")]`"
-            ),
-        ));
+        );
+        return refuse(&path, why);
     }
     let mut symbols = Vec::new();
     let mut functions = Vec::new();

@@ -2,6 +2,7 @@
 
 use crate::expand;
 use crate::expand::{EXECUTE, INSTANTIATE, STAGES, Stage};
+use crate::literal::refuse;
 use crate::options::Options;
 use crate::parameter::refuse_cfg;
 use proc_macro2::{Ident, TokenStream};
@@ -13,10 +14,8 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
     let mut block: ItemImpl = syn::parse2(item)
         .map_err(|error| syn::Error::new(error.span(), "expected an `impl` block with stages"))?;
     if let Some((_, path, _)) = &block.trait_ {
-        return Err(syn::Error::new_spanned(
-            path,
-            "put the stages in an `impl` block of the type itself, not of a trait",
-        ));
+        let why = "put the stages in an `impl` block of the type itself, not of a trait";
+        return refuse(path, why);
     }
     while let Type::Group(group) = &*block.self_ty {
         block.self_ty = group.elem.clone();
@@ -27,10 +26,8 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
         _ => None,
     };
     let Some(ident) = ident.map(|segment| segment.ident.clone()) else {
-        return Err(syn::Error::new_spanned(
-            owner,
-            "expected `impl NAME`, where NAME is a type of this crate",
-        ));
+        let why = "expected `impl NAME`, where NAME is a type of this crate";
+        return refuse(owner, why);
     };
     Ok(expand::or_failed(&ident, expanded(options, block, &ident)))
 }
@@ -39,10 +36,8 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
     let options = Options::parse(options)?;
     let owner = (*block.self_ty).clone();
     if !block.generics.params.is_empty() {
-        return Err(syn::Error::new_spanned(
-            &block.generics,
-            "a handler cannot be generic: write one type per handler",
-        ));
+        let why = "a handler cannot be generic: write one type per handler";
+        return refuse(&block.generics, why);
     }
     let mut stages = Vec::new();
     for item in &mut block.items {
@@ -62,24 +57,18 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
         )?;
         if let Some(receiver) = function.sig.receiver() {
             if receiver.reference.is_none() || receiver.mutability.is_some() {
-                return Err(syn::Error::new_spanned(
-                    receiver,
-                    "calls share the state, some of them at the same time: take `&self`, and use a lock or an atomic for \
-                     what changes",
-                ));
+                let why = "calls share the state, some of them at the same time: take `&self`, and use a lock or an atomic for \
+                     what changes";
+                return refuse(receiver, why);
             }
         }
         if stage.number == INSTANTIATE && stage.takes_self {
-            return Err(syn::Error::new_spanned(
-                &function.sig.inputs,
-                "`instantiate` makes the state: remove `self` and return `Result<Self>`",
-            ));
+            let why = "`instantiate` makes the state: remove `self` and return `Result<Self>`";
+            return refuse(&function.sig.inputs, why);
         }
         if stage.is_async && stage.number != EXECUTE {
-            return Err(syn::Error::new(
-                stage.span,
-                "only `execute` can be async: remove `async` from this stage",
-            ));
+            let why = "only `execute` can be async: remove `async` from this stage";
+            return Err(syn::Error::new(stage.span, why));
         }
         crate::mistakes::refuse_body(&stage.params, &mut function.block)?;
         if stage.is_async {
@@ -89,17 +78,13 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
         stages.push(stage);
     }
     if !stages.iter().any(|stage| stage.number == EXECUTE) {
-        return Err(syn::Error::new_spanned(
-            &block.self_ty,
-            "the `execute` stage is missing: add `fn execute(&self, …) -> Result<()>`",
-        ));
+        let why = "the `execute` stage is missing: add `fn execute(&self, …) -> Result<()>`";
+        return refuse(&block.self_ty, why);
     }
     let makes_state = stages.iter().any(|stage| stage.number == INSTANTIATE);
     if let Some(stage) = stages.iter().find(|stage| stage.takes_self && !makes_state) {
-        return Err(syn::Error::new(
-            stage.span,
-            "nothing makes the state for `self`: add `fn instantiate(…) -> Result<Self>`",
-        ));
+        let why = "nothing makes the state for `self`: add `fn instantiate(…) -> Result<Self>`";
+        return Err(syn::Error::new(stage.span, why));
     }
     let takes_self = stages.iter().any(|stage| stage.takes_self);
     for stage in &mut stages {
@@ -141,10 +126,8 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
     match syn::parse2(item)? {
         Item::Fn(function) => {
             if let Some(receiver) = function.sig.receiver() {
-                return Err(syn::Error::new_spanned(
-                    receiver,
-                    "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block",
-                ));
+                let why = "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block";
+                return refuse(receiver, why);
             }
             let ident = function.sig.ident.clone();
             Ok(expand::or_failed(
@@ -152,14 +135,14 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
                 expanded_function(options, function),
             ))
         }
-        Item::Impl(item) => Err(syn::Error::new_spanned(
+        Item::Impl(item) => refuse(
             item.self_ty,
             "write `#[xla_ffi::stateful]` for an `impl` block; `#[xla_ffi::handler]` is for functions",
-        )),
-        other => Err(syn::Error::new_spanned(
+        ),
+        other => refuse(
             other,
             "expected a function; for a type with stages, write `#[xla_ffi::stateful]` on its `impl` block",
-        )),
+        ),
     }
 }
 

@@ -4,6 +4,7 @@ mod signature;
 
 use self::signature::{Convention, Nodes, Shape, Tuples};
 use crate::export::is_reserved;
+use crate::literal::refuse;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -70,12 +71,10 @@ impl Parse for Target {
                     layout = Some(Layout::FromOpaque(unsafety, input.parse()?));
                 }
                 _ => {
-                    return Err(syn::Error::new_spanned(
-                        key,
-                        "expected `platforms = [\"…\"]`, `opaque = \"ATTRIBUTE\"`, \
+                    let why = "expected `platforms = [\"…\"]`, `opaque = \"ATTRIBUTE\"`, \
                          `shapes = unsafe FUNCTION`, `structure = \"(_, _) -> _\"`, \
-                         `tuples = \"leaves\"` or `\"roots\"`, or `pool = STAGING`",
-                    ));
+                         `tuples = \"leaves\"` or `\"roots\"`, or `pool = STAGING`";
+                    return refuse(key, why);
                 }
             }
         }
@@ -84,17 +83,15 @@ impl Parse for Target {
             if layout.is_some() || tuples.structure.is_some() {
                 let why =
                     "the shapes are declared twice: remove these, or `shapes` and `structure`";
-                return Err(syn::Error::new_spanned(colon, why));
+                return refuse(colon, why);
             }
             let args = Nodes::parse(input)?;
             input.parse::<Token![->]>()?;
             let rets = Nodes::parse(input)?;
             if args.has_tuples() || rets.has_tuples() {
                 if rets.count != 1 {
-                    return Err(syn::Error::new_spanned(
-                        &name,
-                        "a call with tuples has one result: put the shapes after `->` in parentheses",
-                    ));
+                    let why = "a call with tuples has one result: put the shapes after `->` in parentheses";
+                    return refuse(&name, why);
                 }
                 let structure = format!("{} -> {}", args.structure, rets.structure);
                 tuples.structure = Some(LitStr::new(&structure, name.span()));
@@ -172,7 +169,7 @@ impl Target {
             ),
         ];
         match refusals.iter().find(|(is_wrong, _)| *is_wrong) {
-            Some((_, why)) => Err(syn::Error::new_spanned(convention, why)),
+            Some((_, why)) => refuse(convention, why),
             None => Ok(()),
         }
     }
@@ -364,15 +361,13 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     let Export(name, convention, of, index, library, alias, path) = syn::parse2(items)?;
     let name = name.value();
     if is_reserved(&name) {
-        return Err(syn::Error::new_spanned(
-            &path,
-            format!(
-                "the symbol `{name}` would replace a function of the C library: give the target another name"
-            ),
-        ));
+        let why = format!(
+            "the symbol `{name}` would replace a function of the C library: give the target another name"
+        );
+        return refuse(&path, why);
     }
     let Some(convention) = Convention::named(&convention.value()) else {
-        return Err(syn::Error::new_spanned(convention, "no convention"));
+        return refuse(convention, "no convention");
     };
     let variant = convention.variant();
     let (names, types): (Vec<_>, Vec<_>) = convention.parameters().into_iter().unzip();

@@ -1,5 +1,6 @@
 //! `library!`.
 
+use crate::literal::refuse;
 use crate::parameter::ours;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -27,10 +28,7 @@ impl Parse for Entry {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         let cfgs = input.call(Attribute::parse_outer)?;
         if let Some(other) = cfgs.iter().find(|attr| !attr.path().is_ident("cfg")) {
-            return Err(syn::Error::new_spanned(
-                other,
-                "the only attribute of an entry is `#[cfg(…)]`",
-            ));
+            return refuse(other, "the only attribute of an entry is `#[cfg(…)]`");
         }
         let behind = input.fork();
         let legacy = behind.parse::<Ident>().is_ok_and(|word| word == "legacy")
@@ -83,10 +81,7 @@ impl Parse for Library {
         if input.peek(Ident) && input.peek2(Token![=]) {
             let key: Ident = input.parse()?;
             if key != "name" {
-                return Err(syn::Error::new_spanned(
-                    key,
-                    "expected `name = \"…\";` or a list of handlers",
-                ));
+                return refuse(key, "expected `name = \"…\";` or a list of handlers");
             }
             input.parse::<Token![=]>()?;
             name = Some(input.parse()?);
@@ -118,19 +113,16 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     let library: Library = syn::parse2(items)?;
     let name = match &library.name {
         Some(name) if !is_symbol(&name.value()) => {
-            return Err(syn::Error::new_spanned(
-                name,
-                "the name becomes part of symbols: use letters, digits and underscores, and no digit first",
-            ));
+            let why = "the name becomes part of symbols: use letters, digits and underscores, and no digit first";
+            return refuse(name, why);
         }
         Some(name) => name.value(),
         None => crate::root::crate_name(),
     };
     if library.handlers.is_empty() && library.legacy.is_empty() {
-        return Err(syn::Error::new(
-            proc_macro2::Span::call_site(),
-            "list the handlers of the library, for instance `library! { rms_norm, ops::Solver }`",
-        ));
+        let why =
+            "list the handlers of the library, for instance `library! { rms_norm, ops::Solver }`";
+        return Err(syn::Error::new(proc_macro2::Span::call_site(), why));
     }
     // Only then may symbols have names that other libraries use too.
     let alias = crate::root::crate_types() == ["cdylib"];

@@ -1,9 +1,17 @@
 //! Literals and documentation comments that authors write.
 
+use std::fmt::Display;
+
 use proc_macro2::TokenStream;
+use quote::ToTokens;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
+
+/// The error at these tokens.
+pub(crate) fn refuse<T>(at: impl ToTokens, why: impl Display) -> syn::Result<T> {
+    Err(syn::Error::new_spanned(at, why))
+}
 
 /// The options in an attribute's brackets.
 pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![,]>> {
@@ -50,10 +58,7 @@ pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
             lit: Lit::Str(text),
             ..
         }) => Ok(text.clone()),
-        other => Err(syn::Error::new_spanned(
-            other,
-            "expected a string literal, in quotes",
-        )),
+        other => refuse(other, "expected a string literal, in quotes"),
     }
 }
 
@@ -62,10 +67,7 @@ pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
     let text = string(expr)?;
     let value = text.value();
     if value.is_empty() || value.chars().any(char::is_control) {
-        return Err(syn::Error::new_spanned(
-            text,
-            "a name must not be empty or have control characters",
-        ));
+        return refuse(text, "a name must not be empty or have control characters");
     }
     Ok(text)
 }
@@ -88,10 +90,7 @@ pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
         .map(ToString::to_string)
         .unwrap_or_default();
     if seen.contains(&key) {
-        return Err(syn::Error::new_spanned(
-            meta,
-            format!("the option `{key}` is given twice"),
-        ));
+        return refuse(meta, format!("the option `{key}` is given twice"));
     }
     seen.push(key.clone());
     Ok(key)

@@ -1,6 +1,7 @@
 //! Options of `#[handler]` and `#[stateful]`.
 
 use crate::contract::Contract;
+use crate::literal::refuse;
 use crate::literal::{metas, name, once, string, unknown};
 use crate::transforms;
 use crate::transforms::{Batch, Transforms};
@@ -26,10 +27,10 @@ pub(crate) struct Options {
 fn strings(expr: &Expr) -> syn::Result<Vec<LitStr>> {
     match expr {
         Expr::Array(ExprArray { elems, .. }) => elems.iter().map(string).collect(),
-        other => Err(syn::Error::new_spanned(
+        other => refuse(
             other,
             "expected a list of strings, for instance `[\"cpu\"]`",
-        )),
+        ),
     }
 }
 
@@ -59,10 +60,8 @@ impl Options {
                 ("platforms", Meta::NameValue(pair)) => {
                     options.platforms = strings(&pair.value)?;
                     if options.platforms.is_empty() {
-                        return Err(syn::Error::new_spanned(
-                            &pair.value,
-                            "name at least one platform, for instance `[\"cpu\"]`",
-                        ));
+                        let why = "name at least one platform, for instance `[\"cpu\"]`";
+                        return refuse(&pair.value, why);
                     }
                 }
                 ("floor", Meta::NameValue(pair)) => options.floor = floor(&pair.value)?,
@@ -83,10 +82,7 @@ impl Options {
                     options.transforms.residuals = Some(transforms::residuals(&pair.value)?);
                 }
                 ("batch" | "batch_with", _) if options.transforms.batch.is_some() => {
-                    return Err(syn::Error::new_spanned(
-                        meta,
-                        "write only one of `batch` and `batch_with`",
-                    ));
+                    return refuse(meta, "write only one of `batch` and `batch_with`");
                 }
                 ("batch", Meta::NameValue(pair)) => {
                     options.transforms.batch = Some(transforms::batch(&pair.value)?);

@@ -1,5 +1,6 @@
 //! Parameters of a stage and the `#[attr(…)]` options on them.
 
+use crate::literal::refuse;
 use crate::literal::ungrouped;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -42,7 +43,7 @@ impl AttrOptions {
             }
             if options.has_empty_range() {
                 let why = "`min` must be at most `max`, and the default between them";
-                return Err(syn::Error::new_spanned(attr, why));
+                return refuse(attr, why);
             }
         }
         Ok(options)
@@ -72,10 +73,8 @@ impl AttrOptions {
         let others =
             self.default.is_some() || self.name.is_some() || self.narrow || self.has_range();
         if self.flatten && others {
-            return Err(syn::Error::new_spanned(
-                meta,
-                "`flatten` takes no other option: put them on the fields of the struct",
-            ));
+            let why = "`flatten` takes no other option: put them on the fields of the struct";
+            return refuse(meta, why);
         }
         Ok(())
     }
@@ -280,22 +279,16 @@ impl Parameter {
     /// Reads a parameter and takes its `#[attr]` attributes out.
     pub(crate) fn read(arg: &mut FnArg) -> syn::Result<Self> {
         let FnArg::Typed(arg) = arg else {
-            return Err(syn::Error::new_spanned(
-                arg,
-                "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block",
-            ));
+            let why = "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block";
+            return refuse(arg, why);
         };
         let Pat::Ident(pat) = &*arg.pat else {
-            return Err(syn::Error::new_spanned(
-                &arg.pat,
-                "name this parameter: callers see the name in messages and in the manifest",
-            ));
+            let why = "name this parameter: callers see the name in messages and in the manifest";
+            return refuse(&arg.pat, why);
         };
         if let Type::ImplTrait(ty) = &*arg.ty {
-            return Err(syn::Error::new_spanned(
-                ty,
-                "a parameter cannot be `impl Trait`: name its type, for instance `f64` or `Buffer<f32>`",
-            ));
+            let why = "a parameter cannot be `impl Trait`: name its type, for instance `f64` or `Buffer<f32>`";
+            return refuse(ty, why);
         }
         refuse_cfg(&arg.attrs, "a parameter")?;
         let doc = crate::literal::take_doc(&mut arg.attrs);
@@ -416,10 +409,10 @@ pub(crate) fn refuse_cfg(attrs: &[syn::Attribute], what: &str) -> syn::Result<()
     let Some(attr) = attrs.iter().find(|attr| attr.path().is_ident("cfg")) else {
         return Ok(());
     };
-    Err(syn::Error::new_spanned(
+    refuse(
         attr,
         format!("{what} cannot have a `#[cfg]`: write one handler per case, each with its own"),
-    ))
+    )
 }
 
 /// Where a type stands, for the compiler's messages.

@@ -1,6 +1,7 @@
 //! What a handler says of transformations: which handlers compute its derivatives, and how calls are
 //! batched. `docs/manifest.md` tells what each of them takes and gives.
 
+use crate::literal::refuse;
 use crate::literal::{name, string};
 use crate::parameter::Parameter;
 use proc_macro2::{Span, TokenStream};
@@ -65,10 +66,10 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
             let names = list.elems.iter().map(name).collect::<syn::Result<_>>()?;
             Ok((names, list.bracket_token.span.join()))
         }
-        other => Err(syn::Error::new_spanned(
+        other => refuse(
             other,
             "expected a list of parameter names, for instance `[\"x\", \"y\"]`",
-        )),
+        ),
     }
 }
 
@@ -129,7 +130,7 @@ impl Transforms {
                     name.value(),
                     known.join(", ")
                 );
-                return Err(syn::Error::new_spanned(name, why));
+                return refuse(name, why);
             }
         }
         Ok(())

@@ -132,83 +132,56 @@ pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> O
     size
 }
 
-/// For the macros: refuses a contract with another number of entries than the handler has operands.
+/// For the macros: refuses a contract that has more or fewer entries than the handler has operands.
 #[track_caller]
 pub const fn counts_fit(params: &[Param], text: &str, args: usize, rets: usize) {
-    let (has_args, has_rets) = (operands(params, true), operands(params, false));
-    if has_args == args && has_rets == rets {
+    if operands(params, true) == args && operands(params, false) == rets {
         return;
     }
-    let message = Text::new()
-        .raw("the shape contract `")
-        .raw(text)
-        .raw("` has ");
-    let message = counted(message, args, "argument").raw(" and ");
-    let message = counted(message, rets, "result").raw(", the handler has ");
-    let message = named(counted(message, has_args, "argument"), params, true).raw(" and ");
-    named(counted(message, has_rets, "result"), params, false).fail();
+    let message = Text::new().raw("the shape contract `").raw(text);
+    let message = message.raw("` does not match the operands `");
+    let message = names(message, params, true).raw(" -> ");
+    let message = names(message, params, false);
+    message.raw("`: write one entry per operand").fail();
 }
 
-const fn counted(message: Text<256>, count: usize, what: &str) -> Text<256> {
-    let plural = if count == 1 { "" } else { "s" };
-    message.number(count).raw(" ").raw(what).raw(plural)
-}
-
-/// The names of the arguments or of the results in parentheses.
-const fn named(mut message: Text<256>, params: &[Param], args: bool) -> Text<256> {
-    let (mut before, mut i) = (" (`", 0);
+const fn names(mut message: Text<256>, params: &[Param], args: bool) -> Text<256> {
+    let (mut separator, mut i) = ("", 0);
     while i < params.len() {
         if params[i].takes(args) {
-            message = message.raw(before).raw(params[i].name);
-            before = "`, `";
+            message = message.raw(separator).raw(params[i].name);
+            separator = ", ";
         }
         i += 1;
     }
-    if before.len() == 3 {
-        message
-    } else {
-        message.raw("`)")
-    }
+    message
 }
 
 /// For the macros: refuses an entry that does not fit operand `index` among the arguments or the results.
 #[track_caller]
 pub const fn entry_fits(entry: Form, text: &str, params: &[Param], args: bool, index: usize) {
     let (mut seen, mut i) = (0, 0);
-    while i < params.len() {
-        let param = &params[i];
+    while i < params.len() && (seen < index || !params[i].takes(args)) {
+        seen += params[i].takes(args) as usize;
         i += 1;
-        if !param.takes(args) {
-            continue;
-        }
-        if seen == index {
-            let Some(clash) = entry.clash(declared(param)) else {
-                return;
-            };
-            let message = Text::new().raw("the entry `").raw(text);
-            let message = message
-                .raw("` of the shape contract does not fit `")
-                .raw(param.name);
-            let message = message.raw(match (clash, param.presence) {
-                (Clash::Token, _) => {
-                    "`: `token` is for `Token` and `TokenOut`, and for no other operand"
-                }
-                (Clash::Presence, Presence::Optional) => {
-                    "`, which is optional: write `?` after the entry"
-                }
-                (Clash::Presence, Presence::Variadic) => {
-                    "`, which is any number of operands: write `*` after the entry"
-                }
-                (Clash::Presence, _) => "`, which is one required operand: remove `?` and `*`",
-                (Clash::Rank, _) => "`, whose rank is ",
-            });
-            match (clash, param.rank) {
-                (Clash::Rank, Some(rank)) => message.number(rank).fail(),
-                _ => message.fail(),
-            }
-        }
-        seen += 1;
     }
+    if i == params.len() {
+        return;
+    }
+    let Some(clash) = entry.clash(declared(&params[i])) else {
+        return;
+    };
+    let message = Text::new().raw("the entry `").raw(text);
+    let message = message.raw("` of the shape contract does not fit `");
+    let message = message.raw(params[i].name).raw("`: ");
+    let why = match (clash, params[i].presence) {
+        (Clash::Token, _) => "`token` is for `Token` and `TokenOut` only",
+        (Clash::Presence, Presence::Optional) => "write `?` after the entry of an optional operand",
+        (Clash::Presence, Presence::Variadic) => "write `*` after the entry of remaining operands",
+        (Clash::Presence, Presence::Required) => "remove `?` and `*`: the operand is required",
+        (Clash::Rank, _) => "the entry needs as many dimensions as the operand",
+    };
+    message.raw(why).fail();
 }
 
 const fn declared(param: &Param) -> Declared {

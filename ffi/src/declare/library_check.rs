@@ -41,13 +41,9 @@ const fn check_symbols(library: &Library, index: usize) {
     while i < index {
         let (other, _, others) = library.handlers[i];
         if same(symbols[symbols.len() - 1], others[others.len() - 1]) {
-            let message = Text::new()
-                .raw("the handlers `")
-                .raw(other.name)
-                .raw("` and `");
-            let message = message
-                .raw(info.name)
-                .raw("` export the same symbol: rename one, ");
+            let message = Text::new().raw("the handlers `").raw(other.name);
+            let message = message.raw("` and `").raw(info.name);
+            let message = message.raw("` export the same symbol: rename one, ");
             message.raw("`#[xla_ffi::handler(name = \"…\")]`").fail();
         }
         i += 1;
@@ -67,12 +63,8 @@ const fn check_name(library: &Library, info: &HandlerInfo, what: &str, name: Opt
         }
         i += 1;
     }
-    let message = Text::new()
-        .raw("the handler `")
-        .raw(info.name)
-        .raw("` has `");
-    let message = message.raw(what).raw(" = \"").raw(name);
-    message
-        .raw("\"`, but this library lists no handler of that name")
-        .fail();
+    let message = Text::new().raw("the handler `").raw(info.name);
+    let message = message.raw("` has `").raw(what).raw(" = \"").raw(name);
+    let message = message.raw("\"`, but this library lists no ");
+    message.raw("handler of that name").fail();
 }

@@ -86,9 +86,7 @@ mod default_type {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(#[attr(default = "one")] n: i64) -> Result<()> {
-        Ok(())
-    }
+    fn f(#[attr(default = "one")] n: i64) {}
 }
 
 /// `#[attr]` on what is no attribute.
@@ -96,9 +94,7 @@ mod attr_on_operand {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(#[attr(narrow)] x: Buffer<f32>) -> Result<()> {
-        Ok(())
-    }
+    fn f(#[attr(narrow)] x: Buffer<f32>) {}
 }
 
 /// Names are unique.
@@ -106,9 +102,7 @@ mod duplicate_names {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(x: f32, #[attr(name = "x")] y: f32) -> Result<()> {
-        Ok(())
-    }
+    fn f(x: f32, #[attr(name = "x")] y: f32) {}
 
     #[derive(xla_ffi::Attribute)]
     struct S {

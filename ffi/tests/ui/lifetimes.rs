@@ -32,20 +32,14 @@ mod static_operand {
 
     #[xla_ffi::handler]
     fn f(x: Buffer<'static, f32>) -> Result<()> {
-        Ok(())
-    }
-
-    type Kept = Buffer<'static, f32>;
-    type Name = &'static str;
-
-    #[xla_ffi::handler]
-    fn alias(x: Kept) -> Result<()> {
         std::thread::spawn(move || x.len());
         Ok(())
     }
 
+    type Name = &'static str;
+
     #[xla_ffi::handler]
-    async fn g(x: Kept, name: Name) -> Result<()> {
+    async fn g(x: Buffer<'static, f32>, name: Name) -> Result<()> {
         std::thread::spawn(move || (x.len(), name));
         Ok(())
     }
@@ -138,16 +132,12 @@ mod async_context {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    async fn f(x: Buffer<f32>, pool: ThreadPool) -> Result<()> {
-        Ok(())
-    }
+    async fn f(x: Buffer<f32>, pool: ThreadPool) {}
 
     type Pool<'a> = ThreadPool<'a>;
 
     #[xla_ffi::handler]
-    async fn alias(x: Buffer<f32>, pool: Pool) -> Result<()> {
-        Ok(())
-    }
+    async fn alias(x: Buffer<f32>, pool: Pool) {}
 }
 
 /// The body of an async handler moves between threads.

@@ -6,9 +6,7 @@ mod generic {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f<T: xla_ffi::Element>(x: Buffer<T>) -> Result<()> {
-        Ok(())
-    }
+    fn f<T: xla_ffi::Element>(x: Buffer<T>) {}
 }
 
 /// Methods are stages.
@@ -19,9 +17,7 @@ mod parameter_self {
 
     impl S {
         #[xla_ffi::handler]
-        fn f(&self, x: Buffer<f32>) -> Result<()> {
-            Ok(())
-        }
+        fn f(&self, x: Buffer<f32>) {}
     }
 }
 
@@ -30,9 +26,7 @@ mod parameter_reference {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(x: &Buffer<f32>) -> Result<()> {
-        Ok(())
-    }
+    fn f(x: &Buffer<f32>) {}
 }
 
 /// A type that is no operand, no attribute and no part of the context.
@@ -42,9 +36,7 @@ mod parameter_type {
     struct Mine;
 
     #[xla_ffi::handler]
-    fn f(x: Buffer<f32>, mine: Mine) -> Result<()> {
-        Ok(())
-    }
+    fn f(x: Buffer<f32>, mine: Mine) {}
 }
 
 /// Attributes have a fixed size.
@@ -52,9 +44,7 @@ mod parameter_usize {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(n: usize) -> Result<()> {
-        Ok(())
-    }
+    fn f(n: usize) {}
 }
 
 /// Elements of buffers.
@@ -62,21 +52,15 @@ mod element_type {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(x: Buffer<bool>, y: Out<f32>) -> Result<()> {
-        Ok(())
-    }
+    fn f(x: Buffer<bool>, y: Out<f32>) {}
 
     #[xla_ffi::handler]
-    fn of_results(x: Buffer<f32>, y: &mut [f32]) -> Result<()> {
-        Ok(())
-    }
+    fn of_results(x: Buffer<f32>, y: &mut [f32]) {}
 
     type Size = usize;
 
     #[xla_ffi::handler]
-    fn alias(y: Out<Size>) -> Result<()> {
-        Ok(())
-    }
+    fn alias(y: Out<Size>) {}
 }
 
 /// What a handler returns.
@@ -116,14 +100,10 @@ mod operand_order {
     use xla_ffi::prelude::*;
 
     #[xla_ffi::handler]
-    fn f(x: Option<Buffer<f32>>, y: Buffer<f32>) -> Result<()> {
-        Ok(())
-    }
+    fn f(x: Option<Buffer<f32>>, y: Buffer<f32>) {}
 
     #[xla_ffi::handler]
-    fn g(xs: RemainingArgs, ys: RemainingArgs) -> Result<()> {
-        Ok(())
-    }
+    fn g(xs: RemainingArgs, ys: RemainingArgs) {}
 
     xla_ffi::library! { f, g }
 }

@@ -18,9 +18,7 @@ mod stateful {
 
     #[xla_ffi::stateful]
     impl NoState {
-        fn execute(&self) -> Result<()> {
-            Ok(())
-        }
+        fn execute(&self) {}
     }
 
     struct Early;
@@ -80,9 +78,7 @@ mod state_not_sync {
             Self(Cell::new(0))
         }
 
-        fn execute(&self) -> Result<()> {
-            Ok(())
-        }
+        fn execute(&self) {}
     }
 
     #[derive(xla_ffi::HostType)]
@@ -124,9 +120,7 @@ mod host_type {
     struct Plain2;
 
     #[xla_ffi::handler]
-    fn f(data: UserData<Plain>) -> Result<()> {
-        Ok(())
-    }
+    fn f(data: UserData<Plain>) {}
 }
 
 /// `#[derive(Bind)]` wants to know from what, and that is read only.
@@ -151,9 +145,7 @@ mod derive_bind {
     }
 
     #[xla_ffi::handler]
-    fn f(y: Written) -> Result<()> {
-        Ok(())
-    }
+    fn f(y: Written) {}
 }
 
 /// A name that others share is `unsafe`, which a crate may forbid.
