@@ -255,7 +255,7 @@ fn strings(input: &DeriveInput) -> syn::Result<bool> {
     {
         attr.parse_nested_meta(|meta| {
             if !meta.path.is_ident("strings") {
-                return Err(meta.error("unknown option: the one of an enum is `#[attr(strings)]`"));
+                return Err(meta.error("unknown option: an enum has only `#[attr(strings)]`"));
             }
             strings = true;
             Ok(())

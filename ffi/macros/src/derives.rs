@@ -114,8 +114,8 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     }
     let ident = &input.ident;
     let Some(from) = from else {
-        let why = "name the parameter that it is made from, for instance `#[bind(from = Buffer<'f, f32, 2>)]`, and implement \
-             `TryFrom` for it";
+        let why = "name the parameter that it is made from, for instance `#[bind(from = Buffer<'f, f32, 2>)]`, \
+                   and implement `TryFrom` for it";
         return refuse(ident, why);
     };
     let (lifetime, type_generics) = crate::attribute::generics(&input)?;

@@ -412,8 +412,9 @@ pub(crate) fn handler(
     })
 }
 
-/// The name of the macro by which `library!` learns about a handler or a legacy target, `what`. If there is none, the compiler's error has this
-/// name in it: so it says what is missing. With the digest at its end, no two are so similar that the compiler suggests the other.
+/// The name of the macro by which `library!` learns about a handler or a legacy target (`what`). If there is none, the
+/// compiler's error has this name, which therefore says what is missing. The digest makes names too different for the
+/// compiler to suggest one for another.
 pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     let digest = ident
         .to_string()

@@ -71,7 +71,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     if is_reserved(&base) {
         let why = format!(
             "the symbol `{base}` would replace a function of the C library: give the handler another name, \
-                 `#[xla_ffi::handler(name = \"my_{base}\")]`"
+             `#[xla_ffi::handler(name = \"my_{base}\")]`"
         );
         return refuse(&path, why);
     }

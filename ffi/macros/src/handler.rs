@@ -57,8 +57,8 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
         )?;
         if let Some(receiver) = function.sig.receiver() {
             if receiver.reference.is_none() || receiver.mutability.is_some() {
-                let why = "calls share the state, some of them at the same time: take `&self`, and use a lock or an atomic for \
-                     what changes";
+                let why = "calls share the state, some of them at the same time: take `&self`, and use a lock or \
+                           an atomic for what changes";
                 return refuse(receiver, why);
             }
         }

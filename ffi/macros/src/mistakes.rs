@@ -58,7 +58,7 @@ pub(crate) fn refuse_type(name: &Ident, ty: &Type, attr: bool) -> Result<()> {
             "cannot be a reference: write `Buffer<f32>` for an argument, `Out<f32>` for a result",
         )
     } else if let Some(lifetime) = lifetime.filter(|lifetime| lifetime.ident == "static") {
-        (lifetime, "ends with the call: remove `'static`")
+        (lifetime, "is valid only during the call: remove `'static`")
     } else if is_named(inner, &["RemainingArgs", "RemainingRets"]) && is_named(ty, &["Option"]) {
         (ty, "may be empty as it is: remove `Option`")
     } else if operand.is_some() && attr {
@@ -104,7 +104,7 @@ pub(crate) fn refuse_late(param: &Parameter) -> Result<()> {
     if !is_named(ty, &CONTEXT) {
         return Ok(());
     }
-    let why = "an async handler cannot have this parameter, which ends before the body does: remove it or `async`";
+    let why = "an async handler cannot take what is valid only until the function returns: remove this or `async`";
     refuse(ty, format!("`{}`: {why}", param.ident))
 }
 

@@ -29,7 +29,7 @@ pub trait Attributes<'f>: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an attribute",
     label = "not a number, `bool`, a string, an array or a type that implements `Attribute`",
-    note = "write `#[derive(xla_ffi::Attribute)]` on it if it is your type"
+    note = "if the type is yours, write `#[derive(xla_ffi::Attribute)]` on it"
 )]
 pub trait Member<'f>: Sized {
     /// What the manifest says of it.
