@@ -2,7 +2,6 @@
 //! that `jax.grad` finds it.
 #![forbid(unsafe_code)]
 
-// [handler]
 use xla_ffi::prelude::*;
 
 /// y = x / sqrt(mean(x²) + eps), over the last dimension.
@@ -17,7 +16,6 @@ fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, #[attr(default = 1e-5)] eps: f32) -
     }
     Ok(())
 }
-// [handler]
 
 /// dx = s (g - x s² mean(g x)) with s = 1 / sqrt(mean(x²) + eps), for the gradient g of y.
 #[xla_ffi::handler(shape = "... n, ... n -> ... n")]

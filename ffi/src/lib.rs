@@ -355,6 +355,11 @@ pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType};
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// What the repository shows of itself.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Front;
+
 /// The book's chapter, whose code runs with the tests of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
