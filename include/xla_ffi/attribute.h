@@ -21,11 +21,11 @@ typedef struct xffi_c128 {
 } xffi_c128;
 
 /* An array of a type that is told at run time. */
-typedef struct xffi_array {
+typedef struct xffi_array_ {
   const void* data;
   size_t size;
   XLA_FFI_DataType dtype;
-} xffi_array;
+} xffi_array_;
 
 /* Index of an attribute, or -1. */
 XFFI_HOT_ int64_t xffi_find_(const XLA_FFI_Attrs* attrs, const char* name) {
@@ -251,8 +251,8 @@ XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name
 }
 
 /* An array of any element type. */
-XFFI_INLINE_ xffi_array xffi_attr_array_(xffi_call* call, const char* name) {
-  xffi_array value = {NULL, 0, XLA_FFI_DataType_INVALID};
+XFFI_INLINE_ xffi_array_ xffi_attr_array_(xffi_call* call, const char* name) {
+  xffi_array_ value = {NULL, 0, XLA_FFI_DataType_INVALID};
   const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value_(
       call, &call->attrs, name, xffi_seek_own_(&call->attrs, name), XLA_FFI_AttrType_ARRAY,
       XFFI_ANY_DTYPE);

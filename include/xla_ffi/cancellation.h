@@ -26,13 +26,13 @@
 
 /* As a host gives it: the head lives as long as the context, the object as long as somebody has retained
  * it. Any thread may call the functions. */
-typedef struct xffi_cancellation_extension {
+typedef struct xffi_cancellation_extension_ {
   XLA_FFI_Extension extension;
   const void* object;
   int32_t (*is_cancelled)(const void* object);
   void (*retain)(const void* object);
   void (*release)(const void* object);
-} xffi_cancellation_extension;
+} xffi_cancellation_extension_;
 
 /* What a handler polls; all null where the host tells nothing. */
 typedef struct xffi_cancellation {
@@ -49,7 +49,7 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
   xffi_cancellation found;
   XLA_FFI_Error* error;
   memset(&found, 0, sizeof(found));
-  if (!XFFI_HOST_HAS(api, XLA_FFI_InvokeContext_FindExtension)) return found;
+  if (!XFFI_HOST_HAS_(api, XLA_FFI_InvokeContext_FindExtension)) return found;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
   args.ctx = ctx;
@@ -60,9 +60,9 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
     return found;
   }
   if (args.extension != NULL && args.extension->id.major_version == 0 &&
-      args.extension->struct_size >= sizeof(xffi_cancellation_extension)) {
-    const xffi_cancellation_extension* extension =
-        (const xffi_cancellation_extension*)(const void*)args.extension;
+      args.extension->struct_size >= sizeof(xffi_cancellation_extension_)) {
+    const xffi_cancellation_extension_* extension =
+        (const xffi_cancellation_extension_*)(const void*)args.extension;
     found.object = extension->object;
     found.is_cancelled = extension->is_cancelled;
     found.retain = extension->retain;

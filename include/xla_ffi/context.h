@@ -66,7 +66,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
 /* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
-  if (!XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_Schedule)) {
+  if (!XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule)) {
     return xffi_lacks_(call->api, XFFI_FEATURE_(THREAD_POOL));
   }
   memset(&args, 0, sizeof(args));
@@ -82,7 +82,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* cal
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
   if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
-      !XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* on r2 another function */
+      !XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* on r2 another function */
     return xffi_lacks_(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
@@ -97,7 +97,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, in
   XLA_FFI_RunId_Get_Args args;
   XLA_FFI_Error* error;
   *id = 0;
-  if (!XFFI_HOST_HAS(call->api, XLA_FFI_RunId_Get)) {
+  if (!XFFI_HOST_HAS_(call->api, XLA_FFI_RunId_Get)) {
     return xffi_lacks_(call->api, XFFI_FEATURE_(RUN_ID));
   }
   memset(&args, 0, sizeof(args));
@@ -113,7 +113,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* 
   XLA_FFI_DeviceOrdinal_Get_Args args;
   XLA_FFI_Error* error;
   *ordinal = 0;
-  if (!XFFI_HOST_HAS(call->api, XLA_FFI_DeviceOrdinal_Get)) {
+  if (!XFFI_HOST_HAS_(call->api, XLA_FFI_DeviceOrdinal_Get)) {
     return xffi_lacks_(call->api, XFFI_FEATURE_(DEVICE_ORDINAL));
   }
   memset(&args, 0, sizeof(args));
@@ -146,7 +146,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* 
   memset(options, 0, sizeof(*options));
   options->path = "options";
   options->attrs = &none;
-  if (!XFFI_HOST_HAS(call->api, XLA_FFI_CustomOptions_Get)) {
+  if (!XFFI_HOST_HAS_(call->api, XLA_FFI_CustomOptions_Get)) {
     return xffi_lacks_(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
   }
   memset(&args, 0, sizeof(args));
@@ -164,7 +164,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call,
   XLA_FFI_InvokeContext_FindExtension_Args args;
   XLA_FFI_Error* error;
   *extension = NULL;
-  if (!XFFI_HOST_HAS(call->api, XLA_FFI_InvokeContext_FindExtension)) {
+  if (!XFFI_HOST_HAS_(call->api, XLA_FFI_InvokeContext_FindExtension)) {
     return xffi_lacks_(call->api, XFFI_FEATURE_(EXTENSIONS));
   }
   memset(&args, 0, sizeof(args));
@@ -239,7 +239,7 @@ XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int6
   xffi_loop_* loop = NULL;
   XLA_FFI_Error* error;
   if (count <= 0) return;
-  if (XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_Schedule) &&
+  if (XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule) &&
       (error = xffi_num_threads(call, &threads)) != NULL) {
     /* Before r3 hosts do not tell. A task too many finds nothing to do. */
     xffi_error_free(call->api, error);

@@ -48,14 +48,14 @@ extern "C++" {
 #include "xla_ffi/state.h"
 
 /* What a handler says about itself. */
-typedef struct xffi_handler {
+typedef struct xffi_handler_info_ {
   const char* name;
   XLA_FFI_ExecutionStage stage;
   xffi_revision floor; /* the oldest revision on which it can do all of its work */
   XLA_FFI_Handler_Traits traits;
   xffi_type* state; /* the type of the state that an instantiate handler leaves, or null */
   int host_only; /* whether it takes its operands from host memory, and no device's */
-} xffi_handler;
+} xffi_handler_info_;
 
 /* An error to return from a handler, its message formatted as by printf. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
@@ -189,7 +189,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
   return xffi_refuse_(call);
 }
 
-XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const xffi_handler_info_* handler,
                                        const XLA_FFI_Metadata_Extension* extension) {
   XLA_FFI_Error* error =
       xffi_answer_metadata_(frame->api, extension, handler->name, handler->floor, handler->traits);
@@ -201,7 +201,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const x
 
 /* The same for a handler that leaves state. Apart, so that a library without state has nothing of it. */
 XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
-                                                 const xffi_handler* handler,
+                                                 const xffi_handler_info_* handler,
                                                  const XLA_FFI_Metadata_Extension* extension) {
   XLA_FFI_Error* error = xffi_metadata_(frame, handler, extension);
   if (error != NULL || frame->api == NULL || xffi_host_minor_(frame->api) < 2) return error;
@@ -209,7 +209,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame
 }
 
 XFFI_COLD_ XLA_FFI_Error* xffi_wrong_call_(const XLA_FFI_CallFrame* frame,
-                                         const xffi_handler* handler) {
+                                         const xffi_handler_info_* handler) {
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* nobody to tell */
   if (frame->api == NULL) return NULL;
   /* The stages had other numbers before r0, so that every call from there ends here. */
@@ -264,7 +264,7 @@ XFFI_HOT_ XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function
 #endif
 
 /* Guards a call and hands it on. */
-XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_handler_info_* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
   xffi_call call;
   XLA_FFI_Error* error;
@@ -312,7 +312,7 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
 #define XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, host_only) \
   XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* xffi_frame_);             \
   XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* xffi_frame_) {            \
-    static const xffi_handler xffi_handler_ = {#symbol, stage, floor, traits, state, host_only}; \
+    static const xffi_handler_info_ xffi_handler_ = {#symbol, stage, floor, traits, state, host_only}; \
     return xffi_dispatch_(xffi_frame_, &xffi_handler_, function);                 \
   }                                                                              \
   struct symbol##_needs_a_semicolon
@@ -342,12 +342,12 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_register_handler(const XLA_FFI_A
 
 #if defined(__GNUC__) && !defined(_WIN32)
 /* What XFFI_REGISTER_ON_LOAD registers: handlers of a name, for a platform. */
-typedef struct xffi_target {
+typedef struct xffi_target_ {
   const char* name;
   const char* platform;
   XLA_FFI_Handler_Bundle bundle;
   XLA_FFI_Handler_Traits traits;
-} xffi_target;
+} xffi_target_;
 
 /* A handler of the cpu whose one stage, and name, is that symbol; and any other: behind the traits come its stages,
  * `.instantiate = counter_new, .execute = counter`. */
@@ -355,7 +355,7 @@ typedef struct xffi_target {
 #define XFFI_TARGET_WITH(name, platform, traits, ...) {(name), (platform), {__VA_ARGS__}, (traits)}
 
 XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
-  const xffi_target* target = (const xffi_target*)context;
+  const xffi_target_* target = (const xffi_target_*)context;
   for (; target->name != NULL; ++target) {
     /* XLA's own name for its CPU, which every host knows. */
     const char* platform = strcmp(target->platform, "cpu") == 0 ? "Host" : target->platform;
@@ -372,7 +372,7 @@ XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* libra
  * on stderr. */
 #define XFFI_REGISTER_ON_LOAD(library, ...)                                            \
   static __attribute__((constructor)) void library##__xla_ffi_on_load(void) {          \
-    static const xffi_target xffi_targets_[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \
+    static const xffi_target_ xffi_targets_[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \
     xla_ffi_sdk_on_load(#library, xffi_register_targets_, xffi_targets_);                \
   }                                                                                    \
   struct library##__xla_ffi_on_load_needs_a_semicolon

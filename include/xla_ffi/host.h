@@ -125,7 +125,7 @@ XFFI_INLINE_ int xffi_host_has_(const XLA_FFI_Api* api, size_t offset) {
 
 /* Whether the host has the function of that name. Not for the future functions: r2 has them
  * elsewhere, see xffi_future_slot_. */
-#define XFFI_HOST_HAS(api, function) xffi_host_has_((api), offsetof(XLA_FFI_Api, function))
+#define XFFI_HOST_HAS_(api, function) xffi_host_has_((api), offsetof(XLA_FFI_Api, function))
 
 /* The revision of the host. */
 XFFI_INLINE_ xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
@@ -308,14 +308,14 @@ XFFI_INLINE_ size_t xffi_future_slot_(const XLA_FFI_Api* api) {
 
 /* The registration arguments up to r8, without the record handler. Every host takes these 84 bytes;
  * r8 takes longer ones and loses the traits. */
-typedef struct xffi_register_r0 {
+typedef struct xffi_register_r0_ {
   size_t struct_size;
   void* extension_start;
   XLA_FFI_ByteSpan name;
   XLA_FFI_ByteSpan platform;
   XLA_FFI_Handler* stages[4];
   XLA_FFI_Handler_Traits traits;
-} xffi_register_r0;
+} xffi_register_r0_;
 
 /* Registers handlers with a host under a name. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, XLA_FFI_ByteSpan name,
@@ -335,9 +335,9 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, 
     args.traits = traits;
     return XFFI_ASK_(api, XLA_FFI_Handler_Register, &args);
   } else {
-    xffi_register_r0 args;
+    xffi_register_r0_ args;
     memset(&args, 0, sizeof(args));
-    args.struct_size = offsetof(xffi_register_r0, traits) + sizeof(args.traits);
+    args.struct_size = offsetof(xffi_register_r0_, traits) + sizeof(args.traits);
     args.name = name;
     args.platform = platform;
     args.stages[0] = bundle->instantiate;
@@ -439,21 +439,21 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* n
 }
 
 /* The arguments of State_Set up to r6 and on r7, and of State_Get up to r7. */
-typedef struct xffi_state_set_r0 {
+typedef struct xffi_state_set_r0_ {
   size_t struct_size;
   void* extension_start;
   XLA_FFI_InvokeContext* ctx;
   XLA_FFI_TypeId* type_id;
   void* state;
   void (*deleter)(void* state);
-} xffi_state_set_r0;
-typedef struct xffi_state_set_r7 {
+} xffi_state_set_r0_;
+typedef struct xffi_state_set_r7_ {
   size_t struct_size;
   void* extension_start;
   XLA_FFI_InvokeContext* ctx;
   XLA_FFI_TypeId* type_id;
   void* state; /* in for State_Set, out for State_Get */
-} xffi_state_set_r7;
+} xffi_state_set_r7_;
 
 /* Leaves state for later stages, on a host that has state of this stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
@@ -470,10 +470,10 @@ XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_Invo
     args.state = state;
     return XFFI_ASK_(api, XLA_FFI_State_Set, &args);
   } else if (minor == 2) {
-    xffi_state_set_r7 args = {sizeof(args), NULL, ctx, &id, state};
+    xffi_state_set_r7_ args = {sizeof(args), NULL, ctx, &id, state};
     return XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
   } else {
-    xffi_state_set_r0 args = {sizeof(args), NULL, ctx, &id, state, deleter};
+    xffi_state_set_r0_ args = {sizeof(args), NULL, ctx, &id, state, deleter};
     return XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
   }
 }
@@ -492,7 +492,7 @@ XFFI_INLINE_ XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_Invo
     error = XFFI_ASK_(api, XLA_FFI_State_Get, &args);
     *state = error == NULL ? args.state : NULL;
   } else {
-    xffi_state_set_r7 args = {sizeof(args), NULL, ctx, &id, NULL};
+    xffi_state_set_r7_ args = {sizeof(args), NULL, ctx, &id, NULL};
     error = XFFI_ASK_(api, XLA_FFI_State_Get, (XLA_FFI_State_Get_Args*)(void*)&args);
     *state = error == NULL ? args.state : NULL;
   }

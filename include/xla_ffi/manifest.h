@@ -112,13 +112,13 @@
 #define XFFI_SECOND_(first, second, ...) second
 
 /* Literals with commas between them, as they are and in quotes. */
-#define XFFI_JOIN_(...) XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_JOIN))(__VA_ARGS__)
-#define XFFI_QUOTED_(...) "\"" XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_QUOTE))(__VA_ARGS__) "\""
+#define XFFI_JOIN_(...) XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_JOIN_))(__VA_ARGS__)
+#define XFFI_QUOTED_(...) "\"" XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_QUOTE_))(__VA_ARGS__) "\""
 #define XFFI_COUNTS_(name) \
-  name##_24_, name##_23_, name##_22_, name##_21_, name##_20_, name##_19_, name##_18_, \
-  name##_17_, name##_16_, name##_15_, name##_14_, name##_13_, name##_12_, name##_11_, \
-  name##_10_, name##_9_, name##_8_, name##_7_, name##_6_, name##_5_, name##_4_, name##_3_, \
-  name##_2_, name##_1_, unused
+  name##24_, name##23_, name##22_, name##21_, name##20_, name##19_, name##18_, \
+  name##17_, name##16_, name##15_, name##14_, name##13_, name##12_, name##11_, \
+  name##10_, name##9_, name##8_, name##7_, name##6_, name##5_, name##4_, name##3_, \
+  name##2_, name##1_, unused
 #define XFFI_COUNTED_(...) XFFI_PLACE_(__VA_ARGS__)
 #define XFFI_PLACE_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, \
                      a18, a19, a20, a21, a22, a23, a24, place, ...) place

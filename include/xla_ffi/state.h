@@ -10,11 +10,11 @@
 #include "xla_ffi/context.h"
 
 /* The number of a type in one XLA copy. */
-typedef struct xffi_type_entry {
+typedef struct xffi_type_entry_ {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;
-  struct xffi_type_entry* next;
-} xffi_type_entry;
+  struct xffi_type_entry_* next;
+} xffi_type_entry_;
 
 /* A type of yours: static, `{"library.type", deleter}`. The deleter may be null for objects that
  * the host is not to destroy. Hosts know it under its name with something behind that no other library
@@ -22,7 +22,7 @@ typedef struct xffi_type_entry {
 typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
-  xffi_type_entry* entries; /* one per XLA copy, newest first; never shortened */
+  xffi_type_entry_* entries; /* one per XLA copy, newest first; never shortened */
   int shared;               /* 1 for XFFI_SHARED_TYPE */
 } xffi_type;
 
@@ -42,7 +42,7 @@ XFFI_INLINE_ void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
 }
 
 /* The entry of an XLA copy among those from `entry` on, or null. */
-XFFI_INLINE_ const xffi_type_entry* xffi_type_entry_of_(const xffi_type_entry* entry, const XLA_FFI_Api* api) {
+XFFI_INLINE_ const xffi_type_entry_* xffi_type_entry_of_(const xffi_type_entry_* entry, const XLA_FFI_Api* api) {
   while (entry != NULL && entry->api != api) entry = entry->next;
   return entry;
 }
@@ -51,14 +51,14 @@ XFFI_INLINE_ const xffi_type_entry* xffi_type_entry_of_(const xffi_type_entry* e
 XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type* type,
                                             XLA_FFI_TypeId* id) {
   XLA_FFI_Error* error;
-  xffi_type_entry* entry;
-  const xffi_type_entry* first;
+  xffi_type_entry_* entry;
+  const xffi_type_entry_* first;
   XLA_FFI_TypeInfo info;
   char name[256];
   if (!type->shared && xffi_host_minor_(api) < 1) {
     return xffi_lacks_(api, XFFI_FEATURE_(STATE));
   }
-  entry = (xffi_type_entry*)malloc(sizeof(*entry));
+  entry = (xffi_type_entry_*)malloc(sizeof(*entry));
   if (entry == NULL) {
     return xffi_error_new(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory to register a type");
   }
@@ -85,7 +85,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
     return told;
   }
   *id = entry->id;
-  entry->next = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
+  entry->next = (xffi_type_entry_*)XFFI_LOAD_POINTER_(&type->entries);
   do {
     first = xffi_type_entry_of_(entry->next, api);
     if (first != NULL) {
@@ -100,7 +100,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
  * types in every revision. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_type_id_(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
-  const xffi_type_entry* entry = xffi_type_entry_of_((const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries), api);
+  const xffi_type_entry_* entry = xffi_type_entry_of_((const xffi_type_entry_*)XFFI_LOAD_POINTER_(&type->entries), api);
   if (entry == NULL) return xffi_type_register_(api, type, id);
   *id = entry->id;
   return NULL;

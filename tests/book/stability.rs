@@ -79,20 +79,11 @@ fn functions_of_the_embedded_runtime() {
     compare("runtime.txt", &found);
 }
 
-/// Internal names of the headers that do not end with an underscore.
-const INTERNAL: &str = "DeclaredBinding DeclaredHandler XFFI_HOST_HAS XFFI_JOIN XFFI_PROTO_DEPTH XFFI_PROTO_RANK \
-    XFFI_QUOTE XFFI_R XFFI_STATUS_ALIGNMENT XFFI_STATUS_MAGIC XFFI_STRUCTURE_DEPTH xffi_array \
-    xffi_cancellation_extension xffi_handler xffi_legacy xffi_legacy_builder xffi_legacy_cpu xffi_legacy_cpu_status \
-    xffi_legacy_cpu_unified xffi_legacy_first xffi_legacy_gpu xffi_legacy_gpu_status xffi_legacy_lookup \
-    xffi_legacy_newest xffi_legacy_pointers xffi_legacy_register xffi_legacy_same_platform xffi_register_r0 \
-    xffi_state_set_r0 xffi_state_set_r7 xffi_status_head xffi_status_host_function xffi_status_idle \
-    xffi_status_object xffi_status_ours xffi_target xffi_type_entry";
-
 /// The public names of C and C++ in a header. C: all with our prefix; a macro's `xffi_attr_##suffix` is `xffi_attr_T`.
 /// C++: macros, and what starts a line outside of internal namespaces.
 fn names(header: &str) -> BTreeSet<String> {
     let ident = |c: char| c == '_' || c.is_alphanumeric();
-    let c = header.replace("##suffix##", "T").replace("##suffix", "T");
+    let c = header.replace("##suffix##", "T").replace("##suffix", "T").replace("XFFI_R##", "");
     let words = c.split(|c| !ident(c));
     let ours = words.filter(|name| name.starts_with("xffi_") || name.starts_with("XFFI_"));
     let mut found: BTreeSet<_> = ours.map(str::to_owned).collect();
@@ -127,7 +118,6 @@ fn names(header: &str) -> BTreeSet<String> {
             && !name.contains("_is_packed_by_")
             && !name.starts_with("xla_ffi_sdk_")
     });
-    found.retain(|name| !INTERNAL.split_whitespace().any(|it| it == name));
     found
 }
 

@@ -67,21 +67,21 @@ typedef struct xffi_legacy_target {
 } xffi_legacy_target;
 
 /* The newest target of this library. */
-XFFI_LEGACY_SHARED_ const xffi_legacy_target* xffi_legacy_newest = NULL;
+XFFI_LEGACY_SHARED_ const xffi_legacy_target* xffi_legacy_newest_ = NULL;
 
 /* It, read while others register: the exported function below may be another library's for who calls it here. */
-static inline const xffi_legacy_target* xffi_legacy_first(void) {
-  return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest);
+static inline const xffi_legacy_target* xffi_legacy_first_(void) {
+  return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest_);
 }
 
 /* All targets of this library, the newest first, each naming the next; null where there is none. */
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void);
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void) {
-  return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest);
+  return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest_);
 }
 
 /* Whether two platforms are the same: the case does not count, "Host" is "cpu", "GPU" is "CUDA". */
-static inline int xffi_legacy_same_platform(const char* a, const char* b) {
+static inline int xffi_legacy_same_platform_(const char* a, const char* b) {
   const char* names[2];
   char text[2][32];
   int k;
@@ -101,24 +101,24 @@ static inline int xffi_legacy_same_platform(const char* a, const char* b) {
 }
 
 /* The target of a name on a platform, the first that was registered; null where there is none. */
-static inline const xffi_legacy_target* xffi_legacy_lookup(const char* name, const char* platform) {
+static inline const xffi_legacy_target* xffi_legacy_lookup_(const char* name, const char* platform) {
   const xffi_legacy_target* found = NULL;
-  const xffi_legacy_target* at = xffi_legacy_first();
+  const xffi_legacy_target* at = xffi_legacy_first_();
   for (; at != NULL; at = at->next) {
-    if (strcmp(at->name, name) == 0 && xffi_legacy_same_platform(at->platform, platform)) found = at;
+    if (strcmp(at->name, name) == 0 && xffi_legacy_same_platform_(at->platform, platform)) found = at;
   }
   return found;
 }
 
 /* Registers a target; name and platform are copied. 0 for success, also of the same function again;
  * 1 where the name stands for another function there, 2 where memory or an argument is missing. */
-static inline int xffi_legacy_register(const char* name, const char* platform, void* function,
+static inline int xffi_legacy_register_(const char* name, const char* platform, void* function,
                                        uint32_t signature) {
   const xffi_legacy_target* known;
   xffi_legacy_target* target;
   char* text;
   if (name == NULL || platform == NULL || function == NULL || name[0] == '\0') return 2;
-  known = xffi_legacy_lookup(name, platform);
+  known = xffi_legacy_lookup_(name, platform);
   if (known != NULL && known->function == function) return 0;
   target = (xffi_legacy_target*)malloc(sizeof(*target) + strlen(name) + strlen(platform) + 2);
   if (target == NULL) return 2;
@@ -128,8 +128,8 @@ static inline int xffi_legacy_register(const char* name, const char* platform, v
   target->platform = strcpy(text + strlen(name) + 1, platform);
   target->function = function;
   target->signature = signature;
-  target->next = xffi_legacy_first();
-  while (!XFFI_SWAP_POINTER_IF_(&xffi_legacy_newest, &target->next,
+  target->next = xffi_legacy_first_();
+  while (!XFFI_SWAP_POINTER_IF_(&xffi_legacy_newest_, &target->next,
                                 (const xffi_legacy_target*)target)) {
   }
   if (known == NULL) return 0;
@@ -149,7 +149,7 @@ static inline int xffi_legacy_register(const char* name, const char* platform, v
 
 namespace xla {
 // Hidden, as the list is: of two libraries in one program each registers in its own.
-namespace xffi_legacy XLA_FFI_SDK_HIDDEN {
+namespace xffi_legacy_ XLA_FFI_SDK_HIDDEN {
 
 // The signature that a function's type tells.
 constexpr uint32_t SignatureOf(void (*)(void*, const void**)) { return XFFI_LEGACY_CPU; }
@@ -194,12 +194,12 @@ constexpr bool IsOfForm(Function function, uint32_t signature) {
 // Registers when the library is loaded.
 template <typename Function>
 inline bool Register(const char* name, const char* platform, Function function) {
-  const bool unified = IsUnified(function) && xffi_legacy_same_platform(platform, "cpu");
+  const bool unified = IsUnified(function) && xffi_legacy_same_platform_(platform, "cpu");
   const uint32_t signature = unified ? XFFI_LEGACY_CPU_UNIFIED : SignatureOf(function);
-  return xffi_legacy_register(name, platform, (void*)function, signature) == 0;
+  return xffi_legacy_register_(name, platform, (void*)function, signature) == 0;
 }
 
-}  // namespace xffi_legacy
+}  // namespace xffi_legacy_
 
 // The targets of this library.
 class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
@@ -210,19 +210,19 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
   }
   // Registers an address. Calls use it as their API version says.
   void Register(const std::string& symbol, void* address, const std::string& platform) {
-    (void)xffi_legacy_register(symbol.c_str(), platform.c_str(), address, XFFI_LEGACY_UNKNOWN);
+    (void)xffi_legacy_register_(symbol.c_str(), platform.c_str(), address, XFFI_LEGACY_UNKNOWN);
   }
   // The address of a target; null where there is none.
   void* Lookup(const std::string& symbol, const std::string& platform) const {
-    const xffi_legacy_target* found = xffi_legacy_lookup(symbol.c_str(), platform.c_str());
+    const xffi_legacy_target* found = xffi_legacy_lookup_(symbol.c_str(), platform.c_str());
     return found != nullptr ? found->function : nullptr;
   }
   // All targets of a platform.
   std::unordered_map<std::string, void*> registered_symbols(const std::string& platform) const {
     std::unordered_map<std::string, void*> symbols;
-    const xffi_legacy_target* at = xffi_legacy_first();
+    const xffi_legacy_target* at = xffi_legacy_first_();
     for (; at != nullptr; at = at->next) {
-      if (xffi_legacy_same_platform(at->platform, platform.c_str())) symbols[at->name] = at->function;
+      if (xffi_legacy_same_platform_(at->platform, platform.c_str())) symbols[at->name] = at->function;
     }
     return symbols;
   }
@@ -234,7 +234,7 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
 #define XFFI_LEGACY_JOIN_(a, b) XFFI_LEGACY_JOIN2_(a, b)
 #define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address, platform)                \
   [[maybe_unused]] static const bool XFFI_LEGACY_JOIN_(xffi_legacy_target_, __COUNTER__) = \
-      ::xla::xffi_legacy::Register(symbol, platform, address)
+      ::xla::xffi_legacy_::Register(symbol, platform, address)
 
 #else /* C */
 
@@ -255,7 +255,7 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
 #endif
 #define XFFI_LEGACY_REGISTER_(symbol, address, platform, signature, number)              \
   XFFI_LEGACY_CONSTRUCT_(number) {                                                       \
-    (void)xffi_legacy_register(symbol, platform, (void*)(uintptr_t)(address), signature); \
+    (void)xffi_legacy_register_(symbol, platform, (void*)(uintptr_t)(address), signature); \
   }                                                                                      \
   struct XFFI_LEGACY_JOIN_(xffi_legacy_needs_a_semicolon_, number)
 #define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address, platform) \

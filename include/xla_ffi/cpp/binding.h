@@ -40,12 +40,14 @@ struct CustomOptions {};
 
 template <ExecutionStage stage, typename... Ts>
 class Binding;
+XLA_FFI_SDK_INTERNAL_BEGIN
 template <typename Declared, ExecutionStage stage, typename... Ts>
 class DeclaredBinding;
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 class DeclaredHandler;
+XLA_FFI_SDK_INTERNAL_END
 template <ExecutionStage stage, typename Fn, typename... Ts>
-using Handler = DeclaredHandler<internal::Undeclared, stage, Fn, Ts...>;
+using Handler = internal::DeclaredHandler<internal::Undeclared, stage, Fn, Ts...>;
 template <typename T>
 class Result;
 template <typename T>
@@ -215,12 +217,12 @@ class XLA_FFI_SDK_TYPE Binding {
   // Ends the binding: the operands have the shapes of a contract, XLA_FFI_SHAPE("... n -> ... n").
   template <typename Contract>
   XLA_FFI_SDK_FN constexpr auto Shape(Contract) && {
-    return DeclaredBinding<internal::WithShape<internal::Undeclared, Contract>, stage, Ts...>(names_);
+    return internal::DeclaredBinding<internal::WithShape<internal::Undeclared, Contract>, stage, Ts...>(names_);
   }
 
   // Ends the binding: operands are in host memory. A call that comes with a device's stream is refused.
   XLA_FFI_SDK_FN constexpr auto HostOnly() && {
-    return DeclaredBinding<internal::WithHostOnly<internal::Undeclared>, stage, Ts...>(names_);
+    return internal::DeclaredBinding<internal::WithHostOnly<internal::Undeclared>, stage, Ts...>(names_);
   }
 
   // Binds a function.
@@ -237,7 +239,7 @@ class XLA_FFI_SDK_TYPE Binding {
   template <ExecutionStage, typename...>
   friend class Binding;
   template <typename, ExecutionStage, typename...>
-  friend class DeclaredBinding;
+  friend class internal::DeclaredBinding;
   friend struct internal::BindingAccess;
 
   XLA_FFI_SDK_FN constexpr Binding() = default;
@@ -260,6 +262,8 @@ class XLA_FFI_SDK_TYPE Binding {
   internal::BoundNames<sizeof...(Ts)> names_;
 };
 
+XLA_FFI_SDK_INTERNAL_BEGIN
+
 // A binding, and what is declared of its handler beyond its elements.
 template <typename Declared, ExecutionStage stage, typename... Ts>
 class XLA_FFI_SDK_TYPE DeclaredBinding {
@@ -267,10 +271,10 @@ class XLA_FFI_SDK_TYPE DeclaredBinding {
   template <typename Contract>
   XLA_FFI_SDK_FN constexpr auto Shape(Contract) && {
     static_assert(*Declared::Shape() == '\0', "a handler has one contract");
-    return DeclaredBinding<internal::WithShape<Declared, Contract>, stage, Ts...>(binding_.names_);
+    return DeclaredBinding<WithShape<Declared, Contract>, stage, Ts...>(binding_.names_);
   }
   XLA_FFI_SDK_FN constexpr auto HostOnly() && {
-    return DeclaredBinding<internal::WithHostOnly<Declared>, stage, Ts...>(binding_.names_);
+    return DeclaredBinding<WithHostOnly<Declared>, stage, Ts...>(binding_.names_);
   }
 
   template <typename Fn>
@@ -283,7 +287,7 @@ class XLA_FFI_SDK_TYPE DeclaredBinding {
   XLA_FFI_SDK_FN constexpr const Binding<stage, Ts...>& binding() const { return binding_; }
 
   XLA_FFI_SDK_FN constexpr explicit DeclaredBinding(
-      const internal::BoundNames<sizeof...(Ts)>& names)
+      const BoundNames<sizeof...(Ts)>& names)
       : binding_(names) {}
   XLA_FFI_SDK_FN DeclaredBinding(DeclaredBinding&&) = default;
   DeclaredBinding(const DeclaredBinding&) = delete;
@@ -291,8 +295,6 @@ class XLA_FFI_SDK_TYPE DeclaredBinding {
  private:
   Binding<stage, Ts...> binding_;
 };
-
-XLA_FFI_SDK_INTERNAL_BEGIN
 
 struct BindingAccess {
   template <ExecutionStage stage>

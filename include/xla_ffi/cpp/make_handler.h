@@ -80,14 +80,12 @@ XLA_FFI_SDK_FN constexpr auto MakeHandlerAuto(std::string_view name, Fn fn) {
   return MakeHandler(name, InferOf<Fn>::Bind(Ffi::Bind()), std::move(fn));
 }
 
-XLA_FFI_SDK_INTERNAL_END
-
 // A handler behind the common base.
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
  public:
   DeclaredHandler(Fn fn, std::initializer_list<Traits> traits,
-                  const internal::BoundNames<sizeof...(Ts)>& names)
+                  const BoundNames<sizeof...(Ts)>& names)
       : core_({{}, traits, names}, std::move(fn)) {}
 
   XLA_FFI_SDK_FN XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const override {
@@ -95,10 +93,8 @@ class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
   }
 
  private:
-  internal::HandlerCore<stage, Fn, Declared, Ts...> core_;
+  HandlerCore<stage, Fn, Declared, Ts...> core_;
 };
-
-XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Makers: what the macros make handlers of.
 //

@@ -81,34 +81,34 @@ typedef struct xffi_legacy_adapter {
 /* --- statuses ---------------------------------------------------------------------------------- */
 
 /* A status of this library. Written from any thread while the call lasts. */
-typedef struct xffi_status_object {
-  xffi_status_head head;
+typedef struct xffi_status_object_ {
+  xffi_status_head_ head;
   long lock;
   int live;
   int failed;
   char* message;
   size_t length;
-} xffi_status_object;
+} xffi_status_object_;
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 /* Statuses that no call uses. */
-XFFI_LEGACY_SHARED_ xffi_status_object* xffi_status_idle[256] = {NULL};
+XFFI_LEGACY_SHARED_ xffi_status_object_* xffi_status_idle_[256] = {NULL};
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
 
-XFFI_INLINE_ void xffi_status_lock_(xffi_status_object* object) {
+XFFI_INLINE_ void xffi_status_lock_(xffi_status_object_* object) {
   while (XFFI_SWAP_(&object->lock, 1) != 0) XFFI_YIELD_();
 }
-XFFI_INLINE_ void xffi_status_unlock_(xffi_status_object* object) {
+XFFI_INLINE_ void xffi_status_unlock_(xffi_status_object_* object) {
   XFFI_STORE_(&object->lock, 0);
 }
 
-XFFI_COLD_ void xffi_status_set_(xffi_status_head* head, int failed, const char* message,
+XFFI_COLD_ void xffi_status_set_(xffi_status_head_* head, int failed, const char* message,
                                size_t length) {
-  xffi_status_object* object = (xffi_status_object*)(void*)head;
+  xffi_status_object_* object = (xffi_status_object_*)(void*)head;
   char* copy = failed && length != 0 ? (char*)malloc(length) : NULL;
   char* old;
   if (copy != NULL) memcpy(copy, message, length);
@@ -127,26 +127,26 @@ XFFI_COLD_ void xffi_status_set_(xffi_status_head* head, int failed, const char*
   free(old);
 }
 
-XFFI_COLD_ xffi_status_object* xffi_status_make_(void) {
+XFFI_COLD_ xffi_status_object_* xffi_status_make_(void) {
   /* Never given back, so that a pointer that somebody kept names a status for ever. */
-  char* memory = (char*)malloc(XFFI_STATUS_ALIGNMENT + sizeof(xffi_status_object));
-  xffi_status_object* object;
+  char* memory = (char*)malloc(XFFI_STATUS_ALIGNMENT_ + sizeof(xffi_status_object_));
+  xffi_status_object_* object;
   if (memory == NULL) return NULL;
-  memory += XFFI_STATUS_ALIGNMENT - (uintptr_t)memory % XFFI_STATUS_ALIGNMENT;
-  object = (xffi_status_object*)(void*)memory;
+  memory += XFFI_STATUS_ALIGNMENT_ - (uintptr_t)memory % XFFI_STATUS_ALIGNMENT_;
+  object = (xffi_status_object_*)(void*)memory;
   memset(object, 0, sizeof(*object));
-  memcpy(object->head.magic, XFFI_STATUS_MAGIC, sizeof(object->head.magic));
+  memcpy(object->head.magic, XFFI_STATUS_MAGIC_, sizeof(object->head.magic));
   object->head.self = &object->head;
   object->head.set = xffi_status_set_;
   return object;
 }
 
 /* A status that says success; null without memory. */
-XFFI_INLINE_ xffi_status_object* xffi_status_take_(void) {
-  xffi_status_object* object = NULL;
+XFFI_INLINE_ xffi_status_object_* xffi_status_take_(void) {
+  xffi_status_object_* object = NULL;
   size_t i;
   for (i = 0; i < 256 && object == NULL; ++i) {
-    object = (xffi_status_object*)XFFI_SWAP_POINTER_(&xffi_status_idle[i], (xffi_status_object*)NULL);
+    object = (xffi_status_object_*)XFFI_SWAP_POINTER_(&xffi_status_idle_[i], (xffi_status_object_*)NULL);
   }
   if (object == NULL) object = xffi_status_make_();
   if (object == NULL) return NULL;
@@ -158,7 +158,7 @@ XFFI_INLINE_ xffi_status_object* xffi_status_take_(void) {
 }
 
 /* Gives a status back; whether it says failure, with a message that is the caller's to free. */
-XFFI_INLINE_ int xffi_status_give_(xffi_status_object* object, char** message, size_t* length) {
+XFFI_INLINE_ int xffi_status_give_(xffi_status_object_* object, char** message, size_t* length) {
   int failed;
   size_t i;
   xffi_status_lock_(object);
@@ -170,8 +170,8 @@ XFFI_INLINE_ int xffi_status_give_(xffi_status_object* object, char** message, s
   object->length = 0;
   xffi_status_unlock_(object);
   for (i = 0; i < 256; ++i) {
-    xffi_status_object* empty = NULL;
-    if (XFFI_SWAP_POINTER_IF_(&xffi_status_idle[i], &empty, object)) break;
+    xffi_status_object_* empty = NULL;
+    if (XFFI_SWAP_POINTER_IF_(&xffi_status_idle_[i], &empty, object)) break;
   }
   return failed;
 }
@@ -179,7 +179,7 @@ XFFI_INLINE_ int xffi_status_give_(xffi_status_object* object, char** message, s
 /* --- pointers in the form that the function expects -------------------------------------------- */
 
 /* Builds the lists of pointers of one call. */
-typedef struct xffi_legacy_builder {
+typedef struct xffi_legacy_builder_ {
   const char* at;   /* in the structure */
   void** slots;     /* room for all pointers */
   size_t used;
@@ -190,14 +190,14 @@ typedef struct xffi_legacy_builder {
   int bad;
   size_t base;      /* devices: bytes of the arrays before slot 0 */
   char* device;     /* devices: where slot 0 lies in device memory; null on CPU */
-} xffi_legacy_builder;
+} xffi_legacy_builder_;
 
 XFFI_INLINE_ void xffi_legacy_blank_(const char** at) {
   while (**at == ' ') ++*at;
 }
 
 /* Goes on behind a letter that has to stand there; never behind the text's end. */
-XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder* b, char letter) {
+XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder_* b, char letter) {
   if (*b->at == letter) {
     ++b->at;
   } else {
@@ -217,7 +217,7 @@ XFFI_INLINE_ size_t xffi_legacy_elements_(const char* at) {
 }
 
 /* Reads one node; its address as the function sees it. Each node is listed in pre-order. */
-static inline void* xffi_legacy_node_(xffi_legacy_builder* b) {
+static inline void* xffi_legacy_node_(xffi_legacy_builder_* b) {
   const size_t place = b->list_used++;
   void* address = NULL;
   xffi_legacy_blank_(&b->at);
@@ -263,49 +263,49 @@ XFFI_COLD_ XLA_FFI_Error* xffi_legacy_mismatch_(const xffi_call* call, const cha
 
 /* --- the call ---------------------------------------------------------------------------------- */
 
-typedef void xffi_legacy_cpu(void* out, const void** in);
-typedef void xffi_legacy_cpu_status(void* out, const void** in, XlaCustomCallStatus* status);
-typedef void xffi_legacy_gpu(void* stream, void** buffers, const char* opaque, size_t length);
-typedef void xffi_legacy_gpu_status(void* stream, void** buffers, const char* opaque, size_t length,
+typedef void xffi_legacy_cpu_(void* out, const void** in);
+typedef void xffi_legacy_cpu_status_(void* out, const void** in, XlaCustomCallStatus* status);
+typedef void xffi_legacy_gpu_(void* stream, void** buffers, const char* opaque, size_t length);
+typedef void xffi_legacy_gpu_status_(void* stream, void** buffers, const char* opaque, size_t length,
                                     XlaCustomCallStatus* status);
-typedef void xffi_legacy_cpu_unified(void* out, const void** in, const char* opaque, size_t length,
+typedef void xffi_legacy_cpu_unified_(void* out, const void** in, const char* opaque, size_t length,
                                      XlaCustomCallStatus* status);
 
 /* Everything that the function may be given. */
-typedef struct xffi_legacy_pointers {
+typedef struct xffi_legacy_pointers_ {
   void* stream;
   void* out;
   void** list;
   const char* opaque;
   size_t opaque_size;
-} xffi_legacy_pointers;
+} xffi_legacy_pointers_;
 
-XFFI_INLINE_ void xffi_legacy_enter_(const xffi_legacy_adapter* adapter, xffi_legacy_pointers* p,
+XFFI_INLINE_ void xffi_legacy_enter_(const xffi_legacy_adapter* adapter, xffi_legacy_pointers_* p,
                                    XlaCustomCallStatus* status) {
   switch (adapter->signature) {
     case XFFI_LEGACY_CPU:
-      ((xffi_legacy_cpu*)adapter->function)(p->out, (const void**)p->list);
+      ((xffi_legacy_cpu_*)adapter->function)(p->out, (const void**)p->list);
       break;
     case XFFI_LEGACY_CPU_STATUS:
-      ((xffi_legacy_cpu_status*)adapter->function)(p->out, (const void**)p->list, status);
+      ((xffi_legacy_cpu_status_*)adapter->function)(p->out, (const void**)p->list, status);
       break;
     case XFFI_LEGACY_GPU:
-      ((xffi_legacy_gpu*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size);
+      ((xffi_legacy_gpu_*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size);
       break;
     case XFFI_LEGACY_CPU_UNIFIED:
-      ((xffi_legacy_cpu_unified*)adapter->function)(p->out, (const void**)p->list, p->opaque,
+      ((xffi_legacy_cpu_unified_*)adapter->function)(p->out, (const void**)p->list, p->opaque,
                                                     p->opaque_size, status);
       break;
     default: /* XFFI_LEGACY_GPU_STATUS, the last that there is */
-      ((xffi_legacy_gpu_status*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
+      ((xffi_legacy_gpu_status_*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
                                                    status);
   }
 }
 
 /* Calls the function and reads its status. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_call_(xffi_call* call, const xffi_legacy_adapter* adapter,
-                                            xffi_legacy_pointers* p) {
-  xffi_status_object* status = xffi_status_take_();
+                                            xffi_legacy_pointers_* p) {
+  xffi_status_object_* status = xffi_status_take_();
   XLA_FFI_Error* error = NULL;
   char* message;
   size_t length;
@@ -339,7 +339,7 @@ XFFI_INLINE_ void xffi_legacy_fetch_opaque_(xffi_call* call, const char* name,
                                           xffi_legacy_opaque* opaque) {
   const int64_t i = xffi_find_(&call->frame->attrs, name);
   if (i >= 0 && call->frame->attrs.types[i] == XLA_FFI_AttrType_ARRAY) {
-    const xffi_array array = xffi_attr_array_(call, name);
+    const xffi_array_ array = xffi_attr_array_(call, name);
     const size_t bits = xffi_dtype_bits(array.dtype);
     opaque->data = array.data;
     opaque->size = bits >= 8 ? array.size * (bits / 8)
@@ -361,7 +361,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
       adapter->signature != XFFI_LEGACY_GPU && adapter->signature != XFFI_LEGACY_GPU_STATUS;
   xffi_legacy_opaque opaque;
   xffi_legacy_operands operands;
-  xffi_legacy_pointers p;
+  xffi_legacy_pointers_ p;
   XLA_FFI_Error* error;
   size_t i;
   void* scratch = NULL;
@@ -399,7 +399,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     for (i = 0; i < num_rets; ++i) list[num_args + i] = buffers[num_args + i].data;
     p.out = num_rets == 1 ? list[num_args] : (void*)(list + num_args);
   } else {
-    xffi_legacy_builder b;
+    xffi_legacy_builder_ b;
     size_t operand_slots = 0;
     memset(&b, 0, sizeof(b));
     b.at = adapter->structure;
@@ -500,7 +500,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, c
 /* Whether the function can be called in that form is for the compiler to say. */
 #if defined(__cplusplus)
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...)         \
-  static_assert(::xla::xffi_legacy::IsOfForm(function, signature), \
+  static_assert(::xla::xffi_legacy_::IsOfForm(function, signature), \
                 "the function is not of the form that this adapter calls")
 #else
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...) \

@@ -59,7 +59,7 @@ typedef struct xffi_buffers {
   void* memory;
 } xffi_buffers;
 
-#define XFFI_STRUCTURE_DEPTH 32 /* tuples in tuples */
+#define XFFI_STRUCTURE_DEPTH_ 32 /* tuples in tuples */
 #define XFFI_NO_STRUCTURE (-1)  /* the text is none, or has more tuples in tuples */
 #define XFFI_NO_MEMORY (-2)
 
@@ -70,7 +70,7 @@ typedef struct xffi_walk_ {
   xffi_form form;
   int is_ret, bad;
   size_t args, rets, tables, elements, paths;
-  size_t path[XFFI_STRUCTURE_DEPTH];
+  size_t path[XFFI_STRUCTURE_DEPTH_];
   xffi_buffers* to;
   void** element;
   size_t* step;
@@ -98,7 +98,7 @@ static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
       w->paths += depth;
       ++w->args;
     }
-  } else if (*w->at == '(' && depth < XFFI_STRUCTURE_DEPTH) {
+  } else if (*w->at == '(' && depth < XFFI_STRUCTURE_DEPTH_) {
     const size_t size = xffi_legacy_elements_(++w->at);
     const size_t first = w->elements;
     const int is_table = w->is_ret && w->form == XFFI_FORM_NODES;

@@ -36,8 +36,8 @@ typedef struct xffi_proto_shape {
   size_t nodes;        /* this one and all in it */
 } xffi_proto_shape;
 
-#define XFFI_PROTO_DEPTH 32 /* tuples in tuples */
-#define XFFI_PROTO_RANK 64  /* dimensions */
+#define XFFI_PROTO_DEPTH_ 32 /* tuples in tuples */
+#define XFFI_PROTO_RANK_ 64  /* dimensions */
 
 /* A message that is being read: its fields one by one. */
 typedef struct xffi_proto_reader_ {
@@ -117,7 +117,7 @@ XFFI_INLINE_ void xffi_proto_numbers_(xffi_proto_reader_* r, const xffi_proto_fi
                            : packed.at != packed.end ? xffi_proto_number_(&packed)
                                                      : 0;
     if (field->bytes != NULL && field->size == 0) return;
-    if (*count == XFFI_PROTO_RANK) packed.problem = "no xla::ShapeProto: it has more than 64 dimensions";
+    if (*count == XFFI_PROTO_RANK_) packed.problem = "no xla::ShapeProto: it has more than 64 dimensions";
     if (packed.problem != NULL) {
       r->problem = packed.problem;
       return;
@@ -136,7 +136,7 @@ typedef struct xffi_proto_walk_ {
 
 static inline void xffi_proto_node_(xffi_proto_walk_* w, const unsigned char* bytes, size_t size,
                                     unsigned depth) {
-  int64_t dims[XFFI_PROTO_RANK], order[XFFI_PROTO_RANK];
+  int64_t dims[XFFI_PROTO_RANK_], order[XFFI_PROTO_RANK_];
   size_t rank = 0, ordered = 0, elements = 0, i;
   const size_t own = w->nodes++;
   uint64_t type = 0, seen = 0;
@@ -178,7 +178,7 @@ static inline void xffi_proto_node_(xffi_proto_walk_* w, const unsigned char* by
   } else if (type != 13 && type != XLA_FFI_DataType_TOKEN &&
              (type > 255 || xla_ffi_sdk_bits((unsigned)type) == 0)) {
     w->problem = "no xla::ShapeProto: it has an element type that is not known";
-  } else if (type == 13 && depth == XFFI_PROTO_DEPTH) {
+  } else if (type == 13 && depth == XFFI_PROTO_DEPTH_) {
     w->problem = "no xla::ShapeProto: it has more than 32 tuples in tuples";
   }
   if (w->problem != NULL) return;

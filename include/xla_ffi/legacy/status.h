@@ -2,7 +2,7 @@
  * <xla/service/custom_call_status.h>.
  *
  * What lies behind a foreign status is not known, so nothing is read there. A status of ours begins
- * at a multiple of XFFI_STATUS_ALIGNMENT and is never unmapped; only at such an address, and only
+ * at a multiple of XFFI_STATUS_ALIGNMENT_ and is never unmapped; only at such an address, and only
  * where the kernel says that the page is there, the first 32 bytes are looked at. They are a magic
  * text, their own address, and the function of the maker that writes the status. */
 #ifndef XLA_FFI_LEGACY_STATUS_H_
@@ -34,8 +34,8 @@
 #define XFFI_STATUS_COLD_ static inline
 #endif
 
-#define XFFI_STATUS_ALIGNMENT 65536
-#define XFFI_STATUS_MAGIC "XLAFFI-STATUS-1" /* 16 bytes with its NUL */
+#define XFFI_STATUS_ALIGNMENT_ 65536
+#define XFFI_STATUS_MAGIC_ "XLAFFI-STATUS-1" /* 16 bytes with its NUL */
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,25 +58,25 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* stat
                                                        const char* message, size_t message_len);
 
 /* The beginning of every status of ours; the same in Rust, C and C++ and in every library. */
-typedef struct xffi_status_head {
+typedef struct xffi_status_head_ {
   char magic[16];
-  const struct xffi_status_head* self;
-  void (*set)(struct xffi_status_head* self, int failed, const char* message, size_t length);
-} xffi_status_head;
+  const struct xffi_status_head_* self;
+  void (*set)(struct xffi_status_head_* self, int failed, const char* message, size_t length);
+} xffi_status_head_;
 
 /* The status as one of ours; null for any other. */
-XFFI_STATUS_COLD_ xffi_status_head* xffi_status_ours(XlaCustomCallStatus* status) {
-  xffi_status_head* head = (xffi_status_head*)(void*)status;
-  if (status == NULL || (uintptr_t)status % XFFI_STATUS_ALIGNMENT != 0) return NULL;
+XFFI_STATUS_COLD_ xffi_status_head_* xffi_status_ours_(XlaCustomCallStatus* status) {
+  xffi_status_head_* head = (xffi_status_head_*)(void*)status;
+  if (status == NULL || (uintptr_t)status % XFFI_STATUS_ALIGNMENT_ != 0) return NULL;
 #if defined(XFFI_STATUS_POSIX_)
   if (msync((void*)status, sizeof(*head), MS_ASYNC) != 0) return NULL; /* no memory there */
 #endif
-  if (memcmp(head->magic, XFFI_STATUS_MAGIC, sizeof(head->magic)) != 0) return NULL;
+  if (memcmp(head->magic, XFFI_STATUS_MAGIC_, sizeof(head->magic)) != 0) return NULL;
   return head->self == head && head->set != NULL ? head : NULL;
 }
 
 /* The host's function of that name, if it exports one that is not `ours`; else null. */
-XFFI_STATUS_COLD_ void* xffi_status_host_function(const char* name, void (*ours)(void)) {
+XFFI_STATUS_COLD_ void* xffi_status_host_function_(const char* name, void (*ours)(void)) {
 #if defined(XFFI_STATUS_POSIX_)
   static const int sizes_agree[sizeof(void*) == sizeof(void (*)(void)) ? 1 : -1] = {0};
   void* program = dlopen(NULL, RTLD_LAZY);
@@ -94,7 +94,7 @@ XFFI_STATUS_COLD_ void* xffi_status_host_function(const char* name, void (*ours)
 }
 
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* status) {
-  xffi_status_head* head = xffi_status_ours(status);
+  xffi_status_head_* head = xffi_status_ours_(status);
   void (*host)(XlaCustomCallStatus*) = NULL;
   void* found;
   if (status == NULL) return;
@@ -102,7 +102,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* stat
     head->set(head, 0, "", 0);
     return;
   }
-  found = xffi_status_host_function("XlaCustomCallStatusSetSuccess",
+  found = xffi_status_host_function_("XlaCustomCallStatusSetSuccess",
                                     (void (*)(void))XlaCustomCallStatusSetSuccess);
   memcpy((void*)&host, &found, sizeof(host));
   if (host != NULL) host(status); /* else: it says success of itself */
@@ -110,7 +110,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* stat
 
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
                                                        const char* message, size_t message_len) {
-  xffi_status_head* head = xffi_status_ours(status);
+  xffi_status_head_* head = xffi_status_ours_(status);
   void (*host)(XlaCustomCallStatus*, const char*, size_t) = NULL;
   void* found;
   if (message == NULL) message_len = 0;
@@ -119,7 +119,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* stat
     head->set(head, 1, message, message_len);
     return;
   }
-  found = xffi_status_host_function("XlaCustomCallStatusSetFailure",
+  found = xffi_status_host_function_("XlaCustomCallStatusSetFailure",
                                     (void (*)(void))XlaCustomCallStatusSetFailure);
   memcpy((void*)&host, &found, sizeof(host));
   if (host != NULL) {
