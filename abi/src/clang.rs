@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use types::{Budget, MOST, enum_layout, tag};
 
 /// The library allows one instance a process at a time.
-static ONE: Mutex<()> = Mutex::new(());
+static LIBCLANG: Mutex<()> = Mutex::new(());
 
 /// The wheel of libclang brings no headers of its own, and a hermetic parse is the better one: the
 /// two that every `c_api.h` includes, in the words of the compiler's built-in macros.
@@ -81,7 +81,7 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     std::fs::write(standard.join("cstddef"), "#include <stddef.h>\n")?;
     std::fs::write(standard.join("cstdint"), "#include <stdint.h>\n")?;
 
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = LIBCLANG.lock().unwrap_or_else(PoisonError::into_inner);
     let clang = Clang::new().map_err(|why| {
         let first = why.lines().next().unwrap_or_default();
         Error::Missing(first.to_owned())

@@ -29,7 +29,7 @@ pub struct Edition {
 }
 
 /// The only header of a revision.
-const fn whole(revision: Revision) -> Edition {
+const fn only_edition(revision: Revision) -> Edition {
     Edition {
         header: Header::Main,
         revision,
@@ -42,7 +42,7 @@ const fn whole(revision: Revision) -> Edition {
 const fn earlier(revision: Revision, last: &'static str) -> Edition {
     Edition {
         last_jaxlib: Some(last),
-        ..whole(revision)
+        ..only_edition(revision)
     }
 }
 
@@ -50,26 +50,26 @@ const fn earlier(revision: Revision, last: &'static str) -> Edition {
 const fn later(revision: Revision, first: &'static str) -> Edition {
     Edition {
         first_jaxlib: first,
-        ..whole(revision)
+        ..only_edition(revision)
     }
 }
 
 /// All editions, oldest first, extensions last.
 pub const EDITIONS: [Edition; 18] = [
-    whole(Revision::R0),
-    whole(Revision::R1),
+    only_edition(Revision::R0),
+    only_edition(Revision::R1),
     earlier(Revision::R2, "0.4.34"),
     later(Revision::R2, "0.4.35"),
     earlier(Revision::R3, "0.4.38"),
     later(Revision::R3, "0.5.0"),
-    whole(Revision::R4),
-    whole(Revision::R5),
-    whole(Revision::R6),
+    only_edition(Revision::R4),
+    only_edition(Revision::R5),
+    only_edition(Revision::R6),
     earlier(Revision::R7, "0.8.1"),
     later(Revision::R7, "0.8.2"),
-    whole(Revision::R8),
-    whole(Revision::R9),
-    whole(Revision::R10),
+    only_edition(Revision::R8),
+    only_edition(Revision::R9),
+    only_edition(Revision::R10),
     Edition {
         header: Header::Record,
         revision: Revision::R9,

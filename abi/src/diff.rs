@@ -78,7 +78,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     for change in &mut changes {
         change.effect = meaning::effect_of(change);
     }
-    added_field::judge(&renamed, new, &mut changes);
+    added_field::assess(&renamed, new, &mut changes);
     spell(&renamed, new, &mut changes);
     changes.sort_by_key(|change| change.follows);
     changes

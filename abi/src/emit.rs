@@ -30,7 +30,7 @@ impl Language {
         }
     }
 
-    fn how(self) -> &'static str {
+    fn usage(self) -> &'static str {
         match self {
             Self::C => "cc -std=c11 -fsyntax-only -include MIRROR.h FILE",
             Self::Cpp => "c++ -std=c++17 -fsyntax-only -include MIRROR.h FILE",
@@ -54,14 +54,14 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
         .keys()
         .map(|name| format!("{name}{STRUCT_SIZE}"))
     {
-        if let Some(theirs) = names.of(&name).filter(|_| !names.says(&name)) {
+        if let Some(theirs) = names.of(&name).filter(|_| !names.has_name_for(&name)) {
             layout.constants.remove(&theirs);
         }
     }
     let comment = language.comment();
     let mut text = format!(
         "{comment} Written by `xla-ffi abi emit {name}`: the layouts of XLA's FFI.\n{comment} Run it: {}\n",
-        language.how()
+        language.usage()
     );
     let head = match language {
         Language::C => "#include <stddef.h>\n",

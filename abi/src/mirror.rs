@@ -128,7 +128,7 @@ impl Names {
     }
 
     /// Whether the map says what `upstream` is called.
-    pub(crate) fn says(&self, upstream: &str) -> bool {
+    pub(crate) fn has_name_for(&self, upstream: &str) -> bool {
         self.names.get(upstream).is_some_and(Option::is_some)
     }
 

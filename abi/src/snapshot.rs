@@ -129,7 +129,7 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
         serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
     let mut abi = document.abi;
     for (name, layout) in &abi.structs {
-        sound(layout).map_err(|what| broken(format!("{name} {what}")))?;
+        check_layout(layout).map_err(|what| broken(format!("{name} {what}")))?;
     }
     let fields = abi.structs.values().flat_map(|layout| &layout.fields);
     let types = abi.functions.values().chain(abi.prototypes.values());
@@ -146,7 +146,7 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
 }
 
 /// Whether a struct can lie in memory.
-fn sound(layout: &Struct) -> Result<(), String> {
+fn check_layout(layout: &Struct) -> Result<(), String> {
     let Struct { size, align, .. } = layout;
     // No object is larger than differences of its addresses.
     if i64::try_from(*size).is_err() || !align.is_power_of_two() {

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(child_process::child(pipe, || here(args)));
     }
     if !args.in_this_process {
-        return child_process::again(Duration::from_secs(args.call.time_limit));
+        return child_process::rerun(Duration::from_secs(args.call.time_limit));
     }
     here(args)?;
     Ok(ExitCode::SUCCESS)
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
     if args.output.is_json() {
-        output::keep_apart()?;
+        output::redirect_stdout()?;
     }
     // Before any foreign code: lack of memory for it is not the handler's.
     let mut nanoseconds: Vec<u64> = vec![];

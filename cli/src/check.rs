@@ -44,7 +44,7 @@ struct Line {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "check");
     if args.output.is_json() {
-        output::keep_apart()?;
+        output::redirect_stdout()?;
     }
     let target = Target::read(&args.call.lib)?;
     if let (Some(pipe), Some(name)) = (args.call.supervised, &args.only) {
@@ -162,7 +162,7 @@ fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Li
         if let (None, HandlerName::Name(name)) = (&args.handler, handler) {
             options.push(format!("--handler={name}"));
         }
-        let verdict = match child_process::ask_again(limit, &options) {
+        let verdict = match child_process::rerun_for_answer(limit, &options) {
             Ok(answer) => serde_json::from_value(answer.unwrap_or_default())?,
             Err(crash) => Verdict::Fail(crate::output::error_text(&crash)),
         };

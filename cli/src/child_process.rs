@@ -48,8 +48,8 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
 ///
 /// # Errors
 /// As [`ask`].
-pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
-    let (status, said) = run(limit, again_with(&[]))?;
+pub(crate) fn rerun(limit: Duration) -> Result<ExitCode> {
+    let (status, said) = run(limit, own_arguments_with(&[]))?;
     if let Some(answer) = outcome(status, said)? {
         output::json(&answer)?;
     }
@@ -60,12 +60,12 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
 ///
 /// # Errors
 /// As [`ask`].
-pub(crate) fn ask_again(limit: Duration, options: &[String]) -> Result<Option<Value>> {
-    ask(limit, again_with(options))
+pub(crate) fn rerun_for_answer(limit: Duration, options: &[String]) -> Result<Option<Value>> {
+    ask(limit, own_arguments_with(options))
 }
 
 /// This command line with further options.
-fn again_with(options: &[String]) -> Vec<OsString> {
+fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let at = 1.min(arguments.len());
     arguments.splice(at..at, options.iter().map(OsString::from));
@@ -212,7 +212,7 @@ impl ChildOutput {
             }
             while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.begun.drain(..=end).collect();
-                entered |= self.hear(&line);
+                entered |= self.read_message(&line);
             }
             if self.begun.len() > LONGEST {
                 self.begun.clear();
@@ -221,7 +221,7 @@ impl ChildOutput {
         entered
     }
 
-    fn hear(&mut self, line: &[u8]) -> bool {
+    fn read_message(&mut self, line: &[u8]) -> bool {
         let Ok(Value::Object(said)) = serde_json::from_slice(line) else {
             return false;
         };

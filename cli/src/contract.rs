@@ -10,7 +10,7 @@ pub(crate) fn infer(
     args: &[Shape],
     attrs: &Attributes,
 ) -> Result<Vec<Shape>, String> {
-    if let Some(why) = miscounted(&handler.args, args.len()) {
+    if let Some(why) = count_mismatch(&handler.args, args.len()) {
         return Err(format!("{} {why}", handler.name));
     }
     let wrong = wrong_argument(&handler.args, args);
@@ -28,11 +28,11 @@ pub(crate) fn infer(
         }
         None => None,
     };
-    told(handler, args, dims).map_err(untold)
+    result_shapes(handler, args, dims).map_err(untold)
 }
 
 /// What the handler takes, where these are too few or too many.
-fn miscounted(declared: &[Operand], given: usize) -> Option<String> {
+fn count_mismatch(declared: &[Operand], given: usize) -> Option<String> {
     let variadic = declared.iter().any(|arg| arg.variadic);
     let required = declared.iter().filter(|arg| !arg.optional && !arg.variadic);
     let required = required.count();
@@ -151,7 +151,7 @@ pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) ->
 }
 
 /// The results' shapes, of which the contract tells these dimensions.
-fn told(
+fn result_shapes(
     handler: &Handler,
     args: &[Shape],
     dims: Option<Vec<Option<Vec<i64>>>>,

@@ -76,7 +76,7 @@ fn version(text: &str) -> Result<String, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.output.is_json() {
-        output::keep_apart()?;
+        output::redirect_stdout()?;
     }
     let (old, was) = build(args, &args.old)?;
     let (new, now) = build(args, &args.new)?;
@@ -168,7 +168,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
         .map(HandlerName::symbols)
         .collect();
     let mut candidates = examination.candidates(&named);
-    if !args.no_run && examination.facts.machine.is_this() {
+    if !args.no_run && examination.facts.machine.is_current() {
         let asking = probe::Asking {
             path,
             limit: Duration::from_secs(args.timeout),

@@ -14,7 +14,7 @@ use crate::{output, probe};
 use formats::to_json;
 use gate::{Decision, Item, Threshold};
 use range::Range;
-use report::{grouped, list, nameless, same_words};
+use report::{grouped, list, same_words, without_name};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,7 +70,7 @@ pub(crate) struct Args {
 }
 
 /// One library, judged.
-struct Judged {
+struct ExaminedLibrary {
     path: PathBuf,
     /// The wheel that it lies in.
     wheel: Option<PathBuf>,
@@ -79,7 +79,7 @@ struct Judged {
     verdicts: Vec<Verdict>,
 }
 
-impl Judged {
+impl ExaminedLibrary {
     /// Its file name.
     fn name(&self) -> String {
         let name = self.path.file_name();
@@ -96,17 +96,17 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.form.format != Format::Text {
-        output::keep_apart()?;
+        output::redirect_stdout()?;
     }
     let judged = judge(args);
     if let Err(error) = &judged {
-        write_told(args, &[formats::unreadable(args, error)])?;
+        write_annotations(args, &[formats::unreadable(args, error)])?;
     }
     judged
 }
 
 /// Writes findings in a form for CI, where one is wanted.
-fn write_told(args: &Args, told: &[Annotation]) -> anyhow::Result<()> {
+fn write_annotations(args: &Args, told: &[Annotation]) -> anyhow::Result<()> {
     match args.form.format {
         Format::Text | Format::Json => Ok(()),
         Format::Sarif => output::json(&sarif("xla-ffi doctor", &formats::rules(), told)),
@@ -124,7 +124,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
     let mut lists = args.known.read()?;
     let mut judged = Vec::new();
-    let judging = Judging {
+    let judging = Examiner {
         args,
         versions: &versions,
         all: asked.is_empty(),
@@ -141,7 +141,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    nowhere(args, &mut judged);
+    add_unmatched(args, &mut judged);
     let items: Vec<Item> = judged
         .iter()
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
@@ -163,7 +163,9 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             answer["wheels"] = wheels.iter().map(|wheel| wheel.to_json(&items)).collect();
             output::json(&answer)?;
         }
-        Format::Sarif | Format::Github => write_told(args, &formats::told(&items, &decision))?,
+        Format::Sarif | Format::Github => {
+            write_annotations(args, &formats::annotations(&items, &decision))?
+        }
     }
     for (item, reason) in &decision.known {
         output::tell(format_args!("note: known: {}: {reason}", item.key()));
@@ -188,7 +190,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// What the command line names and no library has: told of the first.
-fn nowhere(args: &Args, judged: &mut [Judged]) {
+fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
     let exported = |symbol: &str| {
         let mut all = judged.iter();
         all.any(|judged| judged.examination.facts.exports.contains(symbol))
@@ -224,17 +226,17 @@ fn nowhere(args: &Args, judged: &mut [Judged]) {
 }
 
 /// What every library is asked.
-struct Judging<'a> {
+struct Examiner<'a> {
     args: &'a Args,
     versions: &'a [&'a str],
     /// Whether these are all that are listed.
     all: bool,
 }
 
-impl Judging<'_> {
+impl Examiner<'_> {
     /// Examines one library, or one of a wheel, asks its handlers, and judges them.
-    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<Judged> {
-        let Judging {
+    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<ExaminedLibrary> {
+        let Examiner {
             args,
             versions,
             all,
@@ -278,7 +280,7 @@ impl Judging<'_> {
                 "whether it loads, and what its handlers answer",
                 "--no-run: nothing was run",
             ));
-        } else if !examination.facts.machine.is_this() {
+        } else if !examination.facts.machine.is_current() {
             let why = format!("the library is built for {}", examination.facts.machine);
             probe::skip_all(&mut candidates, &why);
         } else {
@@ -307,7 +309,7 @@ impl Judging<'_> {
                     .map(move |subject| verdict(version, revision, subject, broken, compiled))
             })
             .collect();
-        Ok(Judged {
+        Ok(ExaminedLibrary {
             path: path.to_owned(),
             wheel: None,
             examination,
@@ -357,7 +359,7 @@ fn conclusion(decision: &Decision) -> String {
             finding.problem.id(),
             first.library,
             list(&subjects),
-            nameless(words, &finding.subject.to_string())
+            without_name(words, &finding.subject.to_string())
         ));
     }
     let proved = decision

@@ -46,7 +46,7 @@ impl Reception {
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
         let named = (handler.name.clone(), stages.collect::<Vec<_>>());
         let mut candidate = examination.candidate(&named.0, &named.1);
-        let elsewhere = elsewhere(examination);
+        let elsewhere = wrong_machine(examination);
         let does_not_load = examination
             .findings
             .iter()
@@ -153,7 +153,7 @@ fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe:
 }
 
 /// Why nothing of a library runs here: that it is built for another machine.
-fn elsewhere(examination: &Examination) -> Option<String> {
+fn wrong_machine(examination: &Examination) -> Option<String> {
     let facts = &examination.facts;
     let here = library::here();
     let machines: Vec<_> = std::iter::once(&facts.machine)
@@ -161,16 +161,16 @@ fn elsewhere(examination: &Examination) -> Option<String> {
         .collect();
     let machines: Vec<_> = machines.iter().map(ToString::to_string).collect();
     let machines = machines.join(" and ");
-    (!facts.machine.is_this()).then(|| format!("it is built for {machines}, and this is {here}"))
+    (!facts.machine.is_current()).then(|| format!("it is built for {machines}, and this is {here}"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.output.is_json() {
-        output::keep_apart()?;
+        output::redirect_stdout()?;
     }
     let target = Target::read(&args.lib)?;
     let mut examination = Examination::of(&args.lib)?;
-    let elsewhere = elsewhere(&examination);
+    let elsewhere = wrong_machine(&examination);
     let types: Vec<&UserType> = args.types.iter().collect();
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {

@@ -8,8 +8,8 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Standard output as it was when [`keep_apart`] was called: this program's alone.
-static OWN: OnceLock<File> = OnceLock::new();
+/// Standard output as it was when [`redirect_stdout`] was called: this program's alone.
+static STDOUT: OnceLock<File> = OnceLock::new();
 
 /// Whether an answer for programs has been written: there is one.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
@@ -17,13 +17,13 @@ static ANSWERED: AtomicBool = AtomicBool::new(false);
 /// From here on only this program writes to standard output: what foreign code prints there, in this process and in those
 /// that it makes, goes to standard error. An answer for programs is one document, whatever a library says while it is
 /// loaded or called. Call it before any foreign code runs, and where no child is to write the answer in this one's place.
-pub(crate) fn keep_apart() -> Result<()> {
+pub(crate) fn redirect_stdout() -> Result<()> {
     let why = "keeping the answer apart from what libraries print";
-    if OWN.get().is_none() {
+    if STDOUT.get().is_none() {
         // A duplicate that no program started from here inherits.
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let own = File::from(own.context(why)?);
-        OWN.get_or_init(|| own);
+        STDOUT.get_or_init(|| own);
         rustix::stdio::dup2_stdout(std::io::stderr()).context(why)?;
     }
     Ok(())
@@ -73,7 +73,7 @@ pub(crate) fn text(text: &str) -> Result<()> {
 
 /// Writes a text as it is: for a shell, or the commands of a workflow.
 pub(crate) fn commands(text: &str) -> Result<()> {
-    let written = match OWN.get() {
+    let written = match STDOUT.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
         None => std::io::stdout().write_all(text.as_bytes()),
     };

@@ -64,7 +64,7 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
         let (count, word) = match &answer {
             Answer::Equal(_) => (&mut equal, "equal"),
             Answer::Differs(_) => (&mut differ, "DIFFERS"),
-            Answer::Untold(_) => (&mut untold, "not compared"),
+            Answer::NotCompared(_) => (&mut untold, "not compared"),
         };
         *count += 1;
         let title = recorded.call.title();
@@ -116,12 +116,12 @@ impl<'a> Replay<'a> {
         let call = &recorded.call;
         if let Some(why) = unknown(call) {
             self.incomplete = true;
-            return Ok(Answer::Untold(why));
+            return Ok(Answer::NotCompared(why));
         }
         let stage = Stage::from_name(&call.stage)
             .ok_or_else(|| anyhow!("it is of the stage '{}', which there is not", call.stage))?;
         if !matches!(stage, Stage::Instantiate | Stage::Execute) {
-            return Ok(Answer::Untold(format!(
+            return Ok(Answer::NotCompared(format!(
                 "{stage} runs with the execution that follows"
             )));
         }
@@ -163,11 +163,11 @@ impl<'a> Replay<'a> {
             Err(error) => compare(recorded, Err(&error)),
         };
         match (answer, recorded.state, instance) {
-            (Answer::Differs(why), Some(_), None) => Ok(Answer::Untold(format!(
+            (Answer::Differs(why), Some(_), None) => Ok(Answer::NotCompared(format!(
                 "{why}; but its state is from before the recording, and was made anew"
             ))),
             (Answer::Differs(why), Some(_), Some(_)) if self.incomplete => {
-                Ok(Answer::Untold(format!(
+                Ok(Answer::NotCompared(format!(
                     "{why}; but a call before it, which may have changed its state, was not made again"
                 )))
             }

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(child_process::child(pipe, || here(args)));
     }
     if !args.in_this_process {
-        return child_process::again(Duration::from_secs(args.call.time_limit));
+        return child_process::rerun(Duration::from_secs(args.call.time_limit));
     }
     here(args)?;
     Ok(ExitCode::SUCCESS)

@@ -18,7 +18,7 @@ pub use xla_ffi_sys::Slot;
 
 use crate::bind::one_of::{OneOf, OneOfOut};
 use crate::bind::remaining::{RemainingArgs, RemainingRets};
-use crate::future::outlives::outlives;
+use crate::future::outlives::impl_outlives_call;
 use crate::param::bind::Bind;
 
 /// Whether the call has what the parameter takes. Parts of the context are asked by taking them.
@@ -130,7 +130,7 @@ where
     problems.push(format!("{what} `{}`: {error:#}", at.param.name));
 }
 
-outlives! {
+impl_outlives_call! {
     {} RemainingArgs<'_>;
     {} RemainingRets<'_>;
     {S, const RANK: usize} OneOf<'_, S, RANK>;

@@ -42,7 +42,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::entry::Handler as Made;
+use crate::entry::Handler as HandlerType;
 use crate::entry::outcome::invocation;
 use crate::error::problems::Problems;
 use crate::error::{Error, ErrorCode};
@@ -120,7 +120,7 @@ pub mod abi {
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[must_use]
-pub fn bundle<H: Made>() -> Bundle {
+pub fn bundle<H: HandlerType>() -> Bundle {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
@@ -157,7 +157,7 @@ pub fn bundle<H: Made>() -> Bundle {
 /// # Errors
 /// `INVALID_ARGUMENT` when the text is no dictionary of attributes; what the runtime or the
 /// handler's instantiate stage answers.
-pub fn call<H: Made>(attributes: &str) -> Result<Call, Error> {
+pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
     let attributes = Attributes::parse(attributes)?;
     let handler = Runtime::default().handler(H::INFO.name, bundle::<H>())?;
     Ok(handler.instantiate(&attributes)?.call())

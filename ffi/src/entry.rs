@@ -53,13 +53,13 @@ pub trait Stage<const STAGE: u32>: Handler {
 
 /// How a call went, in debug builds unless it left results unwritten.
 #[cfg(debug_assertions)]
-macro_rules! judged {
+macro_rules! checked {
     ($flow:expr) => {
-        crate::entry::unwritten::judge($flow)
+        crate::entry::unwritten::check_results($flow)
     };
 }
 #[cfg(not(debug_assertions))]
-macro_rules! judged {
+macro_rules! checked {
     ($flow:expr) => {
         $flow
     };
@@ -119,7 +119,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     }
     // The answer is made inside: it fits in a register, and what explains a mismatch may panic too.
     let answer =
-        std::panic::catch_unwind(AssertUnwindSafe(move || match judged!(H::call(&frame)) {
+        std::panic::catch_unwind(AssertUnwindSafe(move || match checked!(H::call(&frame)) {
             Flow::Done => std::ptr::null_mut(),
             Flow::Pending(future) => {
                 // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
@@ -179,7 +179,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
     #[cfg(debug_assertions)]
-    let flow = flow.map(crate::entry::unwritten::judge);
+    let flow = flow.map(crate::entry::unwritten::check_results);
     match flow {
         // Users' attributes explain themselves, in code that may panic.
         Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {

@@ -407,22 +407,22 @@ pub mod __private {
     pub use crate::declare::register::{Entries, Missing, Registrable, register};
     pub use crate::declare::stage_params::{check_param, operands};
     pub use crate::entry::entry;
-    pub use crate::entry::operands::{are_apart, counts};
+    pub use crate::entry::operands::{has_no_overlap, counts};
     pub use crate::entry::outcome::{completed, finish, finish_stage, finish_state};
     pub use crate::entry::{Handler, Stage};
     pub use crate::frame::element::Wide;
     pub use crate::frame::host_type::KnownType;
     pub use crate::frame::pending::Flow;
-    pub use crate::future::outlives::{Made, outlives_call};
+    pub use crate::future::outlives::{MadeFrom, outlives_call};
     pub use crate::future::task::{Body, start_async};
-    pub use crate::param::one_api;
+    pub use crate::param::assert_one_api;
     pub use crate::param::{Bound, Range};
     /// What `xla-ffi-legacy` needs of the layers below.
     pub mod frame {
         pub use crate::frame::element::name;
         pub use crate::frame::raw_buffer::RawBuffer;
         #[cfg(debug_assertions)]
-        pub use crate::frame::result_ledger::touched;
+        pub use crate::frame::result_ledger::mark_accessed;
     }
     #[cfg(feature = "cuda")]
     pub use crate::cuda::check as check_cuda;

@@ -175,3 +175,29 @@ pub fn same_shape(name: &str, dims: &[usize], other: &str, other_dims: &[usize])
         "`{name}`: expected shape {other_dims:?}, that of `{other}`, got {dims:?}"
     )))
 }
+
+/// The dimensions are these: for shapes that a contract cannot say.
+///
+/// ```
+/// use xla_ffi::{matching::shape_is, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn halves(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+///     shape_is("y", y.dims(), &[x.len() / 2])?;
+///     y.copy_from(&x[..x.len() / 2])
+/// }
+///
+/// let error = shape_is("y", &[3], &[2]).unwrap_err();
+/// assert_eq!(error.message(), "`y`: expected shape [2], got [3]");
+/// ```
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the dimensions differ.
+pub fn shape_is(name: &str, dims: &[usize], expected: &[usize]) -> Result<()> {
+    if dims == expected {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}`: expected shape {expected:?}, got {dims:?}"
+    )))
+}

@@ -339,7 +339,7 @@ pub(crate) const INTERNAL: &str = "internal";
 
 /// For the macros: refuses a stage whose context comes from both APIs.
 #[track_caller]
-pub const fn one_api(params: &[Param]) {
+pub const fn assert_one_api(params: &[Param]) {
     let (mut internal, mut external, mut i) = (false, false, 0);
     while i < params.len() {
         if matches!(params[i].kind, Kind::Context) {

@@ -67,7 +67,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule)) {
-    return xffi_lacks_(call->api, XFFI_FEATURE_(THREAD_POOL));
+    return xffi_missing_feature_(call->api, XFFI_FEATURE_(THREAD_POOL));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
@@ -83,7 +83,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* cal
   *count = 0;
   if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
       !XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* on r2 another function */
-    return xffi_lacks_(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
+    return xffi_missing_feature_(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
@@ -98,7 +98,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, in
   XLA_FFI_Error* error;
   *id = 0;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_RunId_Get)) {
-    return xffi_lacks_(call->api, XFFI_FEATURE_(RUN_ID));
+    return xffi_missing_feature_(call->api, XFFI_FEATURE_(RUN_ID));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_RunId_Get_Args_STRUCT_SIZE;
@@ -114,7 +114,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* 
   XLA_FFI_Error* error;
   *ordinal = 0;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_DeviceOrdinal_Get)) {
-    return xffi_lacks_(call->api, XFFI_FEATURE_(DEVICE_ORDINAL));
+    return xffi_missing_feature_(call->api, XFFI_FEATURE_(DEVICE_ORDINAL));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
@@ -147,7 +147,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* 
   options->path = "options";
   options->attrs = &none;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_CustomOptions_Get)) {
-    return xffi_lacks_(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
+    return xffi_missing_feature_(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
@@ -165,7 +165,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call,
   XLA_FFI_Error* error;
   *extension = NULL;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_InvokeContext_FindExtension)) {
-    return xffi_lacks_(call->api, XFFI_FEATURE_(EXTENSIONS));
+    return xffi_missing_feature_(call->api, XFFI_FEATURE_(EXTENSIONS));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;

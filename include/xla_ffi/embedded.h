@@ -135,14 +135,14 @@ class Executable {
     Append(*result, &rets);
     if (xffi_rt_status* status = xffi_rt_compiled_run(compiled_.get(), args.data(), args.size(),
                                                       rets.data(), rets.size())) {
-      if (MayGoOn(status)) Keep(result, own);
+      if (CanContinue(status)) Keep(result, own);
       return xla::Status(status);
     }
     return std::move(*result);
   }
 
   // Whether the handler may not be done that a failure is of: it is late, or what it left behind is a hazard.
-  static bool MayGoOn(const xffi_rt_status* status) {
+  static bool CanContinue(const xffi_rt_status* status) {
     return xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED ||
            xffi_rt_status_is_hazard(status) != 0;
   }

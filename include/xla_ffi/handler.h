@@ -89,7 +89,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
                            call->text + 1);
 }
 
-XFFI_COLD_ void xffi_left_over_(xffi_call* call) {
+XFFI_COLD_ void xffi_report_counts_(xffi_call* call) {
   if (xffi_args_left(call) > 0) {
     xffi_problem(call, "arguments: expected %lld, got %lld", (long long)call->next_arg,
                  (long long)call->frame->args.size);
@@ -109,7 +109,7 @@ XFFI_COLD_ void xffi_put_operand_(xla_ffi_sdk_line* line, const void* context, i
 }
 
 /* Reports the results that start where another operand does. */
-XFFI_COLD_ void xffi_clashes_(xffi_call* call) {
+XFFI_COLD_ void xffi_report_overlaps_(xffi_call* call) {
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   while (xla_ffi_sdk_next_clash(call->frame, call->next_arg, call->next_ret, &clash)) {
     xla_ffi_sdk_line line;
@@ -121,7 +121,7 @@ XFFI_COLD_ void xffi_clashes_(xffi_call* call) {
   }
 }
 
-XFFI_COLD_ void xffi_misfits_(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
+XFFI_COLD_ void xffi_report_shapes_(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
   do {
     const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(call->frame, shapes->is_arg, shapes->index);
     xla_ffi_sdk_line line;
@@ -149,7 +149,7 @@ XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   if (call->problems != 0) return; /* told already */
   xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
   if (XFFI_UNLIKELY_(xla_ffi_sdk_next_misfit(&shapes))) {
-    xffi_misfits_(call, &shapes);
+    xffi_report_shapes_(call, &shapes);
   } else if (XFFI_UNLIKELY_(shapes.wrong != XLA_FFI_SDK_WRONG_NOTHING)) {
     xffi_wrong_contract_(call, &shapes);
   }
@@ -162,7 +162,7 @@ XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY_((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
                     (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
-    xffi_left_over_(call);
+    xffi_report_counts_(call);
   }
   if (!call->open_attrs) {
     xffi_dict_done(call, &call->attrs);
@@ -171,7 +171,7 @@ XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   call->decoded = call->next_arg + call->next_ret;
   if (call->problems == 0 && xffi_has_memory_(call) &&
       XFFI_UNLIKELY_(xla_ffi_sdk_any_clash(call->frame, call->next_arg, call->next_ret))) {
-    xffi_clashes_(call);
+    xffi_report_overlaps_(call);
   }
   return XFFI_UNLIKELY_(call->problems != 0) ? xffi_refuse_(call) : NULL;
 }

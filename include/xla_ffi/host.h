@@ -37,7 +37,7 @@ typedef enum xffi_revision {
 #undef XFFI_REVISION_
 } xffi_revision;
 
-/* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_lacks_ wants of it. */
+/* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_missing_feature_ wants of it. */
 #define XFFI_SINCE_(feature) ((xffi_revision)XLA_FFI_SDK_SINCE_##feature)
 #define XFFI_FEATURE_(feature) XLA_FFI_SDK_NAME_##feature, XFFI_SINCE_(feature)
 
@@ -236,7 +236,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_before_r0_(const XLA_FFI_Api* api, const c
 }
 
 /* The error for a feature that the host lacks: what, which host, and the first that has it. */
-XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_lacks_(const XLA_FFI_Api* api, const char* feature,
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_missing_feature_(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "%s" XLA_FFI_SDK_TEXT_FIRST_JAXLIB "%s" XLA_FFI_SDK_TEXT_THIS_HOST
@@ -325,7 +325,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, 
   if (bundle->record != NULL) {
     XLA_FFI_Handler_Register_Args args;
     if (xffi_host_minor_(api) < XLA_FFI_SDK_MINOR_R9) {
-      return xffi_lacks_(api, XFFI_FEATURE_(RECORD_STAGE));
+      return xffi_missing_feature_(api, XFFI_FEATURE_(RECORD_STAGE));
     }
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;

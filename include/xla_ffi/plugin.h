@@ -94,14 +94,14 @@ class Client {
   // Registers functions of this program under a name, for all clients of the plugin. Programs that run by
   // xla_ffi/embedded.h need it not: what the runtime knows is registered with them.
   xla::Status Register(const std::string& name, const XLA_FFI_Handler_Bundle& bundle) const {
-    return Told(xffi_rt_client_register(client_.get(), name.c_str(), &bundle));
+    return ToStatus(xffi_rt_client_register(client_.get(), name.c_str(), &bundle));
   }
   xla::Status Register(const std::string& name, XLA_FFI_Handler* execute) const {
     return Register(name, XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr});
   }
   // Registers all handlers of a library that describes them (XLA_FFI_LIBRARY, XFFI_LIBRARY) or has an xla_ffi_register.
   xla::Status RegisterLibrary(const xffi_rt_library* library) const {
-    return Told(xffi_rt_client_register_library(client_.get(), library));
+    return ToStatus(xffi_rt_client_register_library(client_.get(), library));
   }
 
   // Compiles StableHLO, text or byte code.
@@ -117,7 +117,7 @@ class Client {
  private:
   explicit Client(xffi_rt_client* client) : client_(client, xffi_rt_client_destroy) {}
 
-  static xla::Status Told(xffi_rt_status* status) {
+  static xla::Status ToStatus(xffi_rt_status* status) {
     return status == nullptr ? xla::OkStatus() : xla::Status(status);
   }
 

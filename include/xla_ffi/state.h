@@ -56,7 +56,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
   XLA_FFI_TypeInfo info;
   char name[256];
   if (!type->shared && xffi_host_minor_(api) < 1) {
-    return xffi_lacks_(api, XFFI_FEATURE_(STATE));
+    return xffi_missing_feature_(api, XFFI_FEATURE_(STATE));
   }
   entry = (xffi_type_entry_*)malloc(sizeof(*entry));
   if (entry == NULL) {
@@ -133,9 +133,9 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* 
   return NULL;
 }
 
-XFFI_COLD_ XLA_FFI_Error* xffi_state_lacks_(const XLA_FFI_Api* api, XLA_FFI_ExecutionStage stage) {
-  return stage == XLA_FFI_ExecutionStage_INSTANTIATE ? xffi_lacks_(api, XFFI_FEATURE_(STATE))
-                                                     : xffi_lacks_(api, XFFI_FEATURE_(STAGE_STATE));
+XFFI_COLD_ XLA_FFI_Error* xffi_missing_state_(const XLA_FFI_Api* api, XLA_FFI_ExecutionStage stage) {
+  return stage == XLA_FFI_ExecutionStage_INSTANTIATE ? xffi_missing_feature_(api, XFFI_FEATURE_(STATE))
+                                                     : xffi_missing_feature_(api, XFFI_FEATURE_(STAGE_STATE));
 }
 
 /* Leaves `state` for later stages. The host owns it from here; where that fails it is destroyed by
@@ -153,7 +153,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call,
     error = xffi_error_new(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                            "the execute stage cannot leave state");
   } else if (minor < 1 || (minor < 3 && stage != XLA_FFI_ExecutionStage_INSTANTIATE)) {
-    error = xffi_state_lacks_(api, stage);
+    error = xffi_missing_state_(api, stage);
   } else {
     error = xffi_type_id_(api, type, &id);
   }
@@ -171,7 +171,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_get_state(const xffi_call* call,
   XLA_FFI_Error* error;
   *state = NULL;
   if (minor < 1 || (minor < 3 && stage != XLA_FFI_ExecutionStage_INSTANTIATE)) {
-    return xffi_state_lacks_(api, stage);
+    return xffi_missing_state_(api, stage);
   }
   error = xffi_type_id_(api, type, &id);
   if (error != NULL) return error;

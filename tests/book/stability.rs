@@ -83,7 +83,10 @@ fn functions_of_the_embedded_runtime() {
 /// C++: macros, and what starts a line outside of internal namespaces.
 fn names(header: &str) -> BTreeSet<String> {
     let ident = |c: char| c == '_' || c.is_alphanumeric();
-    let c = header.replace("##suffix##", "T").replace("##suffix", "T").replace("XFFI_R##", "");
+    let c = header
+        .replace("##suffix##", "T")
+        .replace("##suffix", "T")
+        .replace("XFFI_R##", "");
     let words = c.split(|c| !ident(c));
     let ours = words.filter(|name| name.starts_with("xffi_") || name.starts_with("XFFI_"));
     let mut found: BTreeSet<_> = ours.map(str::to_owned).collect();

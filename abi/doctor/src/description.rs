@@ -3,34 +3,34 @@
 
 use crate::finding::{Confidence, Finding, Problem, Severity};
 use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
-use crate::related_handlers::{self, Told, counted};
+use crate::related_handlers::{self, Report, counted};
 use serde_json::Value;
 use xla_ffi_contract::{Clash, Contract, Declared, Entry};
 
 pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
     for manifest in manifests {
         for handler in &manifest.handlers {
-            let mut told = |what: String, why: String, fix: &str| {
+            let mut report = |what: String, why: String, fix: &str| {
                 let (confidence, severity) = (Confidence::Proved, Severity::Fails);
                 let finding = Finding::new(confidence, severity, Problem::Description, what, why);
                 findings.push(finding.about_handler(&handler.name).fix(fix));
             };
-            dtypes(handler, &mut told);
-            defaults(handler, &mut told);
-            ranges(&handler.attrs, &mut told);
-            contract(handler, &mut told);
-            related_handlers::judge(manifest, handler, &mut told);
+            dtypes(handler, &mut report);
+            defaults(handler, &mut report);
+            ranges(&handler.attrs, &mut report);
+            contract(handler, &mut report);
+            related_handlers::check(manifest, handler, &mut report);
         }
     }
 }
 
-fn dtypes(handler: &Handler, told: &mut Told<'_>) {
+fn dtypes(handler: &Handler, report: &mut Report<'_>) {
     let sides = [("argument", &handler.args), ("result", &handler.rets)];
     for (side, operands) in sides {
         for operand in operands {
             let named = operand.dtypes.iter().flatten();
             for dtype in named.filter(|name| !is_dtype(name)) {
-                told(
+                report(
                     format!(
                         "its {side} '{}' has the unknown dtype {dtype:?}",
                         operand.name
@@ -44,11 +44,11 @@ fn dtypes(handler: &Handler, told: &mut Told<'_>) {
     }
 }
 
-fn defaults(handler: &Handler, told: &mut Told<'_>) {
+fn defaults(handler: &Handler, report: &mut Report<'_>) {
     for attribute in &handler.attrs {
         let (ty, default) = (attribute.ty.as_str(), &attribute.default);
         if !default.is_null() && !is_of_type(ty, default) {
-            told(
+            report(
                 format!(
                     "its attribute '{}' is of type {ty}, and its default is {default}",
                     attribute.name
@@ -60,7 +60,7 @@ fn defaults(handler: &Handler, told: &mut Told<'_>) {
     }
 }
 
-fn ranges(attributes: &[Attribute], told: &mut Told<'_>) {
+fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
     for attribute in attributes {
         let bounds = [("min", &attribute.min), ("max", &attribute.max)];
         let bounds = bounds.map(|(key, bound)| (key, bound.clone().map(Value::Number)));
@@ -69,7 +69,7 @@ fn ranges(attributes: &[Attribute], told: &mut Told<'_>) {
         for (key, bound) in &bounds {
             let Some(bound) = bound else { continue };
             if !is_number || !is_of_type(ty, bound) {
-                told(
+                report(
                     format!(
                         "the {key} {bound} of its attribute '{}' is no value of type {ty}",
                         attribute.name
@@ -83,8 +83,8 @@ fn ranges(attributes: &[Attribute], told: &mut Told<'_>) {
         let default = (!attribute.default.is_null()).then(|| attribute.default.clone());
         for (low, high) in [(min, max), (min, &default), (&default, max)] {
             if let (Some(low), Some(high)) = (low, high) {
-                if is_more(low, high) {
-                    told(
+                if is_greater(low, high) {
+                    report(
                         format!("its attribute '{}' has {low} where at most {high} fits", attribute.name),
                         "no call can have a value within min and max, or the default is outside them".to_owned(),
                         "correct min, max or the default",
@@ -96,8 +96,8 @@ fn ranges(attributes: &[Attribute], told: &mut Told<'_>) {
 }
 
 /// Whether a number is more than another one.
-fn is_more(low: &Value, high: &Value) -> bool {
-    match (whole(low), whole(high)) {
+fn is_greater(low: &Value, high: &Value) -> bool {
+    match (as_i128(low), as_i128(high)) {
         (Some(low), Some(high)) => low > high,
         _ => low.as_f64() > high.as_f64() && high.is_number(),
     }
@@ -118,7 +118,7 @@ fn is_of_type(ty: &str, value: &Value) -> bool {
         "f32" => value
             .as_f64()
             .is_some_and(|value| (value as f32).is_finite()),
-        _ if ty.starts_with(['i', 'u']) => whole(value).is_some_and(|number| {
+        _ if ty.starts_with(['i', 'u']) => as_i128(value).is_some_and(|number| {
             let bits = ty[1..].parse().unwrap_or(0);
             match ty.starts_with('i') {
                 true => (-(1_i128 << (bits - 1))..1 << (bits - 1)).contains(&number),
@@ -129,18 +129,18 @@ fn is_of_type(ty: &str, value: &Value) -> bool {
     }
 }
 
-fn whole(value: &Value) -> Option<i128> {
+fn as_i128(value: &Value) -> Option<i128> {
     let negative = value.as_i64().map(i128::from);
     negative.or(value.as_u64().map(i128::from))
 }
 
-fn contract(handler: &Handler, told: &mut Told<'_>) {
+fn contract(handler: &Handler, report: &mut Report<'_>) {
     let Some(text) = &handler.shape else { return };
     let contract = match Contract::parse(text) {
         Ok(contract) => contract,
         Err(why) => {
             let what = format!("its shape contract {text:?} cannot be read");
-            return told(what, why, "docs/manifest.md has what a contract may say");
+            return report(what, why, "docs/manifest.md has what a contract may say");
         }
     };
     if !handler.described {
@@ -152,7 +152,7 @@ fn contract(handler: &Handler, told: &mut Told<'_>) {
     ];
     for (side, entries, operands) in sides {
         if entries.len() != operands.len() {
-            told(
+            report(
                 format!(
                     "its shape contract {text:?} has {}, and the handler {}",
                     counted(entries.len(), side),
@@ -165,7 +165,7 @@ fn contract(handler: &Handler, told: &mut Told<'_>) {
         }
         for (entry, operand) in entries.iter().zip(operands) {
             if let Some(why) = misfit(entry, operand) {
-                told(
+                report(
                     format!(
                         "the entry `{}` of its shape contract {text:?} does not fit its {side} '{}'",
                         entry.text, operand.name

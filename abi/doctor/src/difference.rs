@@ -225,7 +225,7 @@ impl About<'_> {
         }
     }
 
-    fn tell(&mut self, step: Step, what: &str, was: Option<&str>, now: Option<&str>, why: &str) {
+    fn push(&mut self, step: Step, what: &str, was: Option<&str>, now: Option<&str>, why: &str) {
         let difference = Difference {
             step,
             about: self.subject.clone(),
@@ -238,15 +238,15 @@ impl About<'_> {
     }
 
     fn changed(&mut self, step: Step, what: &str, was: &str, now: &str, why: &str) {
-        self.tell(step, what, Some(was), Some(now), why);
+        self.push(step, what, Some(was), Some(now), why);
     }
 
     fn added(&mut self, step: Step, what: &str, now: &str, why: &str) {
-        self.tell(step, what, None, Some(now), why);
+        self.push(step, what, None, Some(now), why);
     }
 
     fn removed(&mut self, step: Step, what: &str, was: &str, why: &str) {
-        self.tell(step, what, Some(was), None, why);
+        self.push(step, what, Some(was), None, why);
     }
 
     /// A property that narrows or widens what is taken.

@@ -211,7 +211,7 @@ impl Examination {
 
 /// That it is for another machine, which explains whatever else does not work here.
 fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
-    if facts.machine.is_this() {
+    if facts.machine.is_current() {
         return;
     }
     let others: Vec<String> = facts.others.iter().map(ToString::to_string).collect();

@@ -200,7 +200,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
             )
             .fix(format!("use {own}"))
         } else if entry.starts_with('/') {
-            let here = if !facts.machine.is_this() {
+            let here = if !facts.machine.is_current() {
                 "this machine is another"
             } else if Path::new(entry).is_dir() {
                 "it is there on this machine"

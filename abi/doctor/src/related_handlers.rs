@@ -4,7 +4,7 @@
 use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
 
 /// What is wrong, why, and how it is mended.
-pub(crate) type Told<'a> = dyn FnMut(String, String, &str) + 'a;
+pub(crate) type Report<'a> = dyn FnMut(String, String, &str) + 'a;
 
 /// What is needed of the handler of another name.
 struct Wanted<'a> {
@@ -14,32 +14,32 @@ struct Wanted<'a> {
     deeper: u32,
 }
 
-pub(crate) fn judge(manifest: &Manifest, handler: &Handler, told: &mut Told<'_>) {
+pub(crate) fn check(manifest: &Manifest, handler: &Handler, report: &mut Report<'_>) {
     if let Some(Batch::Handler { handler: name }) = &handler.batch {
-        if let Some(other) = named(manifest, "batch", name, told) {
+        if let Some(other) = find_handler(manifest, "batch", name, report) {
             let wanted = Wanted {
                 args: handler.args.iter().collect(),
                 rets: handler.rets.iter().collect(),
                 deeper: 1,
             };
-            fits("batch", handler, other, &wanted, true, told);
+            check_fit("batch", handler, other, &wanted, true, report);
         }
     }
     if let Some(gradient) = &handler.gradient {
-        judge_gradient(manifest, handler, gradient, told);
+        judge_gradient(manifest, handler, gradient, report);
     }
 }
 
-fn named<'a>(
+fn find_handler<'a>(
     manifest: &'a Manifest,
     key: &str,
     name: &str,
-    told: &mut Told<'_>,
+    report: &mut Report<'_>,
 ) -> Option<&'a Handler> {
     let found = manifest.handlers.iter().find(|other| other.name == name);
     if found.is_none() {
         let names: Vec<_> = manifest.handlers.iter().map(|h| h.name.as_str()).collect();
-        told(
+        report(
             format!("its {key} is the handler '{name}', which its manifest does not have"),
             format!(
                 "the library {} has {}; the loader refuses it",
@@ -56,11 +56,11 @@ fn judge_gradient(
     manifest: &Manifest,
     handler: &Handler,
     gradient: &Gradient,
-    told: &mut Told<'_>,
+    report: &mut Report<'_>,
 ) {
     let found: Vec<_> = gradient
         .handlers()
-        .map(|(key, name)| (key, named(manifest, key, name, told)))
+        .map(|(key, name)| (key, find_handler(manifest, key, name, report)))
         .collect();
     let forward = found.iter().find(|(key, _)| *key == "forward");
     // Which results a forward handler has that is not there is not known.
@@ -75,14 +75,14 @@ fn judge_gradient(
     });
     for (side, operands) in [("argument", args), ("result", rets)] {
         if !operands.iter().any(may_vary) {
-            return told(
+            return report(
                 format!("it has a gradient, but no {side} of a float or complex type"),
                 "nothing can be differentiated; the loader refuses the library".to_owned(),
                 "leave the gradient out, or declare the operands' element types",
             );
         }
     }
-    let Some(saved) = residuals(handler, gradient, more, told) else {
+    let Some(saved) = residuals(handler, gradient, more, report) else {
         return;
     };
     let (linear_args, linear_rets) = (varying(args), varying(rets));
@@ -99,13 +99,13 @@ fn judge_gradient(
             rets,
             deeper: 0,
         };
-        fits(
+        check_fit(
             key,
             handler,
             other,
             &wanted,
             certain || key == "forward",
-            told,
+            report,
         );
     }
 }
@@ -115,7 +115,7 @@ fn residuals<'a>(
     handler: &'a Handler,
     gradient: &Gradient,
     more: &'a [Operand],
-    told: &mut Told<'_>,
+    report: &mut Report<'_>,
 ) -> Option<Vec<&'a Operand>> {
     let Some(names) = &gradient.residuals else {
         let args = handler.args.iter();
@@ -136,7 +136,7 @@ fn residuals<'a>(
             None => {
                 saved = None;
                 let known: Vec<_> = operands.iter().map(|o| o.name.as_str()).collect();
-                told(
+                report(
                     format!("its residual '{name}' is none of its operands"),
                     format!(
                         "they are {}; the loader refuses the library",
@@ -180,13 +180,13 @@ fn is_certain(operand: &Operand) -> bool {
 }
 
 /// Tells why the handler that `key` names does not do what is wanted of it.
-fn fits(
+fn check_fit(
     key: &str,
     handler: &Handler,
     other: &Handler,
     wanted: &Wanted<'_>,
     has_known_operands: bool,
-    told: &mut Told<'_>,
+    report: &mut Report<'_>,
 ) {
     let deeper = wanted.deeper;
     let operands = || {
@@ -196,7 +196,7 @@ fn fits(
     let attribute = missing(handler, other);
     let problem = attribute.or_else(|| has_known_operands.then(operands).flatten());
     if let Some(problem) = problem {
-        told(
+        report(
             format!("its {key} is the handler '{}', but {problem}", other.name),
             "the loader refuses the library".to_owned(),
             "docs/gradients.md has what the handlers of a gradient take and give; one for batches has the same \

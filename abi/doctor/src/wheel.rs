@@ -200,7 +200,7 @@ impl Wheel {
             let foreign = match parts {
                 Ok(Ok(parts)) => parts
                     .first()
-                    .filter(|part| !part.machine.is_this())
+                    .filter(|part| !part.machine.is_current())
                     .map(|part| format!("it is built for {}", part.machine)),
                 Ok(Err(error)) => Some(reason(&error)),
                 Err(error) => Some(reason(error)),

@@ -50,7 +50,7 @@ fn samples(test: &str) -> &'static [Sample] {
             machine: Machine { system, processor },
             bytes,
         };
-        let ours = Machine::this().map_or(Processor::X86_64, |machine| machine.processor);
+        let ours = Machine::current().map_or(Processor::X86_64, |machine| machine.processor);
         vec![
             sample("fat.dylib", System::MacOs, ours, fat(&[&arm, &intel])),
             sample("thin.dylib", System::MacOs, Processor::Aarch64, arm),

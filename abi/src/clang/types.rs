@@ -77,7 +77,7 @@ impl Budget {
     }
 
     /// Whether one may look as deep.
-    fn reaches(&self, depth: usize) -> bool {
+    fn can_descend(&self, depth: usize) -> bool {
         let reaches = depth < DEPTH;
         self.too_deep.set(self.too_deep.get() || !reaches);
         reaches
@@ -95,7 +95,7 @@ impl Budget {
         let children = declaration.map(|one| one.get_children());
         for base in children.unwrap_or_default() {
             let Some(ty) = base.get_type() else { continue };
-            if base.get_kind() == EntityKind::BaseSpecifier && self.reaches(depth) {
+            if base.get_kind() == EntityKind::BaseSpecifier && self.can_descend(depth) {
                 let told = self.spell_held(ty, depth + 1);
                 let how = match base.is_virtual_base() {
                     true => "virtual ",
@@ -136,7 +136,7 @@ impl Budget {
                         size: size_of(field_type),
                     });
                 }
-                None if width.is_none() && self.reaches(depth) => {
+                None if width.is_none() && self.can_descend(depth) => {
                     self.fields(field_type, bits, depth + 1, found);
                 }
                 None => {}
@@ -153,7 +153,7 @@ impl Budget {
         match canonical.get_kind() {
             TypeKind::ConstantArray | TypeKind::IncompleteArray => {
                 match canonical.get_element_type() {
-                    Some(element) if self.reaches(depth) => {
+                    Some(element) if self.can_descend(depth) => {
                         let element = self.spell_held(element, depth + 1);
                         let held = array(&element, canonical.get_size());
                         let is_const = canonical.is_const_qualified();
@@ -162,7 +162,7 @@ impl Budget {
                     _ => plain,
                 }
             }
-            TypeKind::Record if !is_ours() && self.reaches(depth) => {
+            TypeKind::Record if !is_ours() && self.can_descend(depth) => {
                 with_fields(&plain, &self.layout(canonical, depth + 1))
             }
             TypeKind::Enum if !is_ours() => match canonical.get_declaration() {
@@ -176,7 +176,7 @@ impl Budget {
     /// A type in the model's notation.
     pub(super) fn spell(&self, ty: Type<'_>, depth: usize) -> String {
         // Nobody sees the dots: the header is refused.
-        if depth > DEPTH && !self.reaches(depth) || !self.spend() {
+        if depth > DEPTH && !self.can_descend(depth) || !self.spend() {
             return "…".to_owned();
         }
         let ty = ty.get_canonical_type();

@@ -8,7 +8,7 @@ use crate::model::{Abi, Struct};
 /// Structs in structs in structs: no deeper.
 const DEPTH: usize = 8;
 
-pub(super) fn judge(old: &Abi, new: &Abi, changes: &mut [Change]) {
+pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
     for change in changes {
         let adds = matches!(change.class, Class::Inserted | Class::AddedAtEnd)
             && matches!(change.subject, Subject::Field | Subject::Slot);
@@ -21,7 +21,7 @@ pub(super) fn judge(old: &Abi, new: &Abi, changes: &mut [Change]) {
         if !adds {
             continue;
         }
-        if was.size == is.size && stays(was, is) {
+        if was.size == is.size && has_same_offsets(was, is) {
             change.effect = meaning::in_padding(&change.owner);
         } else if was.size != is.size {
             if let Some(effect) = embedded(old, new, &change.owner, 0) {
@@ -32,7 +32,7 @@ pub(super) fn judge(old: &Abi, new: &Abi, changes: &mut [Change]) {
 }
 
 /// Whether every field that both have stands where it stood.
-fn stays(was: &Struct, is: &Struct) -> bool {
+fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
     was.fields.iter().all(|field| {
         is.field(&field.name)
             .is_none_or(|other| other.offset == field.offset)

@@ -16,7 +16,7 @@ fn only<'a, V>(a: &'a BTreeMap<String, V>, b: &BTreeMap<String, V>) -> Vec<&'a S
 }
 
 /// How alike two names are: the bytes that they begin and end with in common.
-fn likeness(a: &str, b: &str) -> usize {
+fn similarity(a: &str, b: &str) -> usize {
     let same = |(x, y): &(u8, u8)| x == y;
     let front = a.bytes().zip(b.bytes()).take_while(same).count();
     let back = a
@@ -77,7 +77,7 @@ impl Renames {
             let come = only(&new.enums, &old.enums)
                 .into_iter()
                 .filter(|come| self.is_free(come) && new.enums[*come] == old.enums[gone])
-                .max_by_key(|come| likeness(gone, come));
+                .max_by_key(|come| similarity(gone, come));
             if let Some(come) = come {
                 self.types.insert(gone.clone(), come.clone());
             }
@@ -132,7 +132,7 @@ impl Renames {
                     let same_kind = (was.is_union, &was.bases) == (is.is_union, &is.bases);
                     !was.fields.is_empty() && was.fields == is.fields && same_kind
                 })
-                .max_by_key(|come| likeness(gone, come));
+                .max_by_key(|come| similarity(gone, come));
             if let Some(come) = come {
                 self.types.insert(gone.clone(), come.clone());
             }
@@ -151,7 +151,7 @@ impl Renames {
                     new.functions[*come] == was
                         && !self.functions.values().any(|taken| taken == *come)
                 })
-                .max_by_key(|come| likeness(gone, come));
+                .max_by_key(|come| similarity(gone, come));
             if let Some(come) = come {
                 self.functions.insert(gone.clone(), come.clone());
             }

@@ -34,31 +34,31 @@ pub(super) type Check = fn(&Subject) -> Verdict;
 
 /// All of them, in the order in which they run.
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("runs", |subject| told(runs(subject))),
-    ("written", |subject| told(written(subject))),
-    ("operands", |subject| told(operands(subject))),
+    ("runs", |subject| or_failure(runs(subject))),
+    ("written", |subject| or_failure(written(subject))),
+    ("operands", |subject| or_failure(operands(subject))),
     ("repeats", |subject| if_deterministic(subject, repeats)),
     ("threads", |subject| if_deterministic(subject, threads)),
     ("rows", |subject| if_deterministic(subject, rows)),
-    ("revisions", |subject| told(revisions(subject))),
-    ("misaligned", |subject| told(misaligned(subject))),
-    ("zero-sized", |subject| told(sizes(subject, &[0]))),
+    ("revisions", |subject| or_failure(revisions(subject))),
+    ("misaligned", |subject| or_failure(misaligned(subject))),
+    ("zero-sized", |subject| or_failure(sizes(subject, &[0]))),
     ("odd sizes", |subject| {
-        told(sizes(subject, &[1, 3, 7, 17, 33]))
+        or_failure(sizes(subject, &[1, 3, 7, 17, 33]))
     }),
-    ("wrong types", |subject| told(wrong_types(subject))),
-    ("wrong ranks", |subject| told(wrong_ranks(subject))),
+    ("wrong types", |subject| or_failure(wrong_types(subject))),
+    ("wrong ranks", |subject| or_failure(wrong_ranks(subject))),
 ];
 
 /// What stops a check is its failure.
-fn told(verdict: Result<Verdict>) -> Verdict {
+fn or_failure(verdict: Result<Verdict>) -> Verdict {
     verdict.unwrap_or_else(|error| Verdict::Fail(crate::output::error_text(&error)))
 }
 
 /// A check that compares what calls give.
 fn if_deterministic(subject: &Subject, check: fn(&Subject) -> Result<Verdict>) -> Verdict {
     match is_deterministic(subject) {
-        true => told(check(subject)),
+        true => or_failure(check(subject)),
         false => Verdict::Skipped("the manifest says nondeterministic".into()),
     }
 }

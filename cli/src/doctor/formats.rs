@@ -1,7 +1,7 @@
 //! The doctor's answer for programs, and its findings in the formats that CI reads.
 
 use super::gate::{Decision, Item};
-use super::{Args, Judged, SCHEMA};
+use super::{Args, ExaminedLibrary, SCHEMA};
 use crate::baseline;
 use crate::report_format::{Annotation, Rule};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
 }
 
 /// What CI is told.
-pub(super) fn told(items: &[Item], decision: &Decision) -> Vec<Annotation> {
+pub(super) fn annotations(items: &[Item], decision: &Decision) -> Vec<Annotation> {
     let told = items.iter().map(|item| {
         let is = |other: &Item| other.key() == item.key() && other.finding == item.finding;
         let known = decision.known.iter().find(|(known, _)| is(known));
@@ -96,10 +96,10 @@ fn message(item: &Item) -> String {
 }
 
 /// The answer for programs.
-pub(super) fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
+pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8) -> Value {
     let libraries: Vec<Value> = judged
         .iter()
-        .map(|Judged { path, examination, candidates, verdicts, .. }| {
+        .map(|ExaminedLibrary { path, examination, candidates, verdicts, .. }| {
             json!({
                 "library": path.display().to_string(),
                 "machine": examination.facts.machine,

@@ -1,7 +1,7 @@
 //! The gate: which findings stop a release. Known ones stay quiet: those on the list of what is allowed, each
 //! with its reason, and those of the baseline.
 
-use super::Judged;
+use super::ExaminedLibrary;
 use crate::baseline::{self, Lists};
 use xla_ffi_doctor::{Confidence, Finding, Loads, Problem, Severity, Subject};
 
@@ -66,7 +66,7 @@ impl Item {
 }
 
 /// Everything that the gate looks at in one library.
-pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
+pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let item = |finding: &Finding, jaxlibs: Vec<String>, open: bool| Item {
         library: judged.name(),
         path: judged.path.display().to_string(),

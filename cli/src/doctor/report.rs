@@ -1,12 +1,12 @@
 //! The doctor's report in words: what is the same for several handlers or jaxlibs is said once.
 
-use super::Judged;
+use super::ExaminedLibrary;
 use std::fmt::Write;
 use xla_ffi_doctor::{Finding, Loads, Problem, Severity, Subject};
 
 /// One library in words.
-pub(super) fn report(judged: &Judged) -> String {
-    let Judged {
+pub(super) fn report(judged: &ExaminedLibrary) -> String {
+    let ExaminedLibrary {
         path,
         wheel,
         examination,
@@ -73,7 +73,7 @@ pub(super) fn report(judged: &Judged) -> String {
             verdict.jaxlib,
             verdict.revision,
             verdict.confidence,
-            nameless(&verdict.why, &verdict.handler)
+            without_name(&verdict.why, &verdict.handler)
         );
     }
     let told = verdicts.iter().flat_map(|verdict| {
@@ -128,12 +128,13 @@ pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
 
 /// Whether two texts say the same of two handlers, each of which they name.
 pub(super) fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
-    let plain = |text: &str, name: &str| nameless(text, name).replace(&format!("'{name}'"), "''");
+    let plain =
+        |text: &str, name: &str| without_name(text, name).replace(&format!("'{name}'"), "''");
     plain(one, name) == plain(other, others)
 }
 
 /// A text about a handler that does not name it as one; a symbol of the same name stays.
-pub(super) fn nameless(text: &str, handler: &str) -> String {
+pub(super) fn without_name(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("the handler {quoted}"), "the handler")
         .replace(&format!("handler {quoted}"), "the handler")
@@ -158,7 +159,7 @@ fn write_about(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
 /// One finding about all of `about`.
 pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, about: &[&str]) {
     let words = |words: &str| match &finding.subject {
-        Subject::Handler(name) => nameless(words, name),
+        Subject::Handler(name) => without_name(words, name),
         _ => words.to_owned(),
     };
     let _ = writeln!(

@@ -1,6 +1,6 @@
 //! Wheels for the doctor: their libraries are unpacked, judged as any library is, and told by their names in the wheel.
 
-use super::Judged;
+use super::ExaminedLibrary;
 use super::gate::Item;
 use super::report::{are_alike, grouped, write_finding};
 use anyhow::Context;
@@ -75,7 +75,7 @@ impl Opened {
     }
 
     /// What was judged where it was unpacked, told as what it is.
-    pub(super) fn renamed(&self, mut judged: Judged) -> Judged {
+    pub(super) fn renamed(&self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
         // For which machines it is the wheel tells, which says where it may be installed.
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| finding.problem != Problem::OtherMachine);

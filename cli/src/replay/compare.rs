@@ -11,13 +11,13 @@ pub(super) enum Answer {
     /// To something else.
     Differs(String),
     /// To something that nothing is recorded for.
-    Untold(String),
+    NotCompared(String),
 }
 
 impl Answer {
     pub(super) fn why(&self) -> &str {
         match self {
-            Self::Equal(why) | Self::Differs(why) | Self::Untold(why) => why,
+            Self::Equal(why) | Self::Differs(why) | Self::NotCompared(why) => why,
         }
     }
 }
@@ -25,7 +25,7 @@ impl Answer {
 /// Compares what came of a call with what was recorded of it, bit for bit.
 pub(super) fn compare(recorded: &Recorded, came: Result<&[Tensor], &Error>) -> Answer {
     if let Some(why) = nothing_recorded(recorded) {
-        return Answer::Untold(match came {
+        return Answer::NotCompared(match came {
             Ok(_) => format!("{why}; here it went well"),
             Err(error) => format!("{why}; here it failed: {error}"),
         });
@@ -76,7 +76,7 @@ fn same_results(recorded: &Recorded, rets: &[Tensor]) -> Answer {
         return Answer::Differs(differences.join("; "));
     }
     if left_out > 0 {
-        return Answer::Untold(format!(
+        return Answer::NotCompared(format!(
             "{left_out} results were left out of the recording at its limit"
         ));
     }

@@ -17,11 +17,11 @@ pub(super) struct Entry {
 }
 
 /// A call that is to be made again, and whether its outcome is told.
-pub(super) type Due = (Entry, bool);
+pub(super) type PlannedCall = (Entry, bool);
 
 /// What is to be replayed.
 pub(super) struct Plan {
-    pub(super) due: Vec<Due>,
+    pub(super) due: Vec<PlannedCall>,
     /// Why files of the folder cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
     /// Whether files could not be read that may be of calls which changed a state.
@@ -106,7 +106,7 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
                 }
             }
         }
-        let is_it = |(entry, _): &Due| entry.call.number == instance;
+        let is_it = |(entry, _): &PlannedCall| entry.call.number == instance;
         if !plan.due.iter().any(is_it) {
             bail!(
                 "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
@@ -138,7 +138,7 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
     let mut recorded: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for entry in &entries {
         let path = Path::new(&entry.call.library);
-        recorded.insert(same(path), path.to_owned());
+        recorded.insert(canonical_path(path), path.to_owned());
     }
     match (recorded.len(), processes.len()) {
         (0, _) => bail!(
@@ -149,7 +149,7 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
         (1, 1) => return Ok(entries),
         _ => {}
     }
-    let own = same(library);
+    let own = canonical_path(library);
     let named = |path: &&Path| path.file_name() == library.file_name();
     let named: Vec<&Path> = recorded
         .values()
@@ -158,7 +158,7 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
         .collect();
     let chosen = match named.as_slice() {
         _ if recorded.contains_key(&own) => own,
-        [one] => same(one),
+        [one] => canonical_path(one),
         _ => bail!(
             "{from} holds calls of several libraries, {} of them called as {}: {recorded:?}; name the one that is meant \
              by its path, or a single file to replay it all the same",
@@ -167,11 +167,11 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
             recorded = recorded.values()
         ),
     };
-    let of_it = |entry: &Entry| same(Path::new(&entry.call.library)) == chosen;
+    let of_it = |entry: &Entry| canonical_path(Path::new(&entry.call.library)) == chosen;
     Ok(entries.into_iter().filter(of_it).collect())
 }
 
 /// The same for all paths of one file; of a file that is not on this machine, its path.
-fn same(path: &Path) -> PathBuf {
+fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

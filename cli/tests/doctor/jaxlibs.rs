@@ -1,6 +1,6 @@
 //! On which jaxlibs a handler works, by what it answers and by what its state needs.
 
-use crate::{FIXED, Told, build, doctor};
+use crate::{FIXED, Report, build, doctor};
 use std::path::PathBuf;
 use xla_ffi_testing::skip;
 
@@ -134,7 +134,7 @@ fn ranges_are_judged_release_by_release() {
         }
         doctor(&library, &arguments)
     };
-    let jaxlibs = |told: &Told| told.value["jaxlibs"].as_array().unwrap().len();
+    let jaxlibs = |told: &Report| told.value["jaxlibs"].as_array().unwrap().len();
     let good = told(&["0.9.1.."]);
     assert_eq!(
         (good.code, jaxlibs(&good)),

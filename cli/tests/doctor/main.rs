@@ -13,7 +13,7 @@ use std::process::{Command, Output};
 
 use xla_ffi_testing::compiler::library_of_text as build;
 
-struct Told {
+struct Report {
     code: Option<i32>,
     /// What is said of the one library.
     value: Value,
@@ -30,13 +30,13 @@ fn run(library: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn doctor(library: &Path, arguments: &[&str]) -> Told {
+fn doctor(library: &Path, arguments: &[&str]) -> Report {
     let output = run(library, &[arguments, &["--format=json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!stderr.contains("panicked"), "{stderr}");
     let whole: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {stderr}"));
-    Told {
+    Report {
         code: output.status.code(),
         value: whole["libraries"][0].clone(),
         whole,
@@ -44,7 +44,7 @@ fn doctor(library: &Path, arguments: &[&str]) -> Told {
     }
 }
 
-impl Told {
+impl Report {
     /// Level and weight of the finding that says `what`.
     fn finding(&self, what: &str) -> Option<(String, String)> {
         let findings = self.value["findings"].as_array().unwrap();

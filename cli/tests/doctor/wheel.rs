@@ -30,31 +30,31 @@ fn run(wheel: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-struct Told {
+struct Report {
     code: Option<i32>,
     whole: Value,
     wheel: Value,
 }
 
-fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
+fn judge(wheel: Wheel, arguments: &[&str]) -> Report {
     let folder = tempfile::tempdir().unwrap();
     judge_file(&wheel.pack(folder.path()), arguments)
 }
 
-fn judge_file(path: &Path, arguments: &[&str]) -> Told {
+fn judge_file(path: &Path, arguments: &[&str]) -> Report {
     let output = run(path, &[arguments, &["--format=json"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
     let whole: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {stderr}"));
-    Told {
+    Report {
         code: output.status.code(),
         wheel: whole["wheels"][0].clone(),
         whole,
     }
 }
 
-impl Told {
+impl Report {
     fn to_fix(&self) -> Vec<&str> {
         let keys = self.wheel["to_fix"].as_array().unwrap();
         keys.iter().map(|key| key.as_str().unwrap()).collect()

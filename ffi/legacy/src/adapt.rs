@@ -8,7 +8,7 @@ use super::status::Status;
 use super::structure::{Builder, Node, parse};
 use xla_ffi::__private::frame::RawBuffer;
 #[cfg(debug_assertions)]
-use xla_ffi::__private::frame::touched;
+use xla_ffi::__private::frame::mark_accessed;
 use xla_ffi::{
     Bind, Error, Result, Scratch, Stream,
     bind::{At, DataTypes, Frame, Kind, Param, Problems},
@@ -259,7 +259,7 @@ impl Pointers<'_> {
         };
         #[cfg(debug_assertions)]
         if let Some(ret) = raw.filter(|_| index >= args) {
-            touched(ret.data().cast_const().cast());
+            mark_accessed(ret.data().cast_const().cast());
         }
         raw.map(RawBuffer::data)
     }

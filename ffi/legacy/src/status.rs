@@ -237,7 +237,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     if unsafe { tell_host(status, failure) } || failure.is_none() {
         return;
     }
-    xla_ffi::__private::panics::tell(format_args!(
+    xla_ffi::__private::panics::warn(format_args!(
         "a custom call failed, and its host offers no way to be told: {}; register it \
          through an adapter (xla_ffi_legacy::adapt!)",
         text(message)

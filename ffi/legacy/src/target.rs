@@ -174,7 +174,7 @@ pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLeg
                 let registered =
                     register_erased(info.name, platform, info.function, info.signature);
                 if let Err(error) = registered {
-                    xla_ffi::__private::panics::tell(format_args!("{}: {error}", info.name));
+                    xla_ffi::__private::panics::warn(format_args!("{}: {error}", info.name));
                 }
             }
         }
@@ -275,7 +275,7 @@ impl Call {
         });
         let Err(error) = outcome else { return };
         if self.status.is_null() {
-            xla_ffi::__private::panics::tell(format_args!(
+            xla_ffi::__private::panics::warn(format_args!(
                 "the custom call '{}' failed, and its convention has no status to tell it: {error}",
                 self.name
             ));

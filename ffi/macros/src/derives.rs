@@ -160,7 +160,7 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
         // SAFETY: it is made, in safe code, of what may be kept.
         unsafe impl<#lifetime> ::xla_ffi::bind::OutlivesCall for #ident #type_generics
         where
-            ::xla_ffi::__private::Made<#lifetime, #from>: ::xla_ffi::bind::OutlivesCall,
+            ::xla_ffi::__private::MadeFrom<#lifetime, #from>: ::xla_ffi::bind::OutlivesCall,
         {
         }
     })

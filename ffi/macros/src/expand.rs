@@ -32,7 +32,7 @@ pub(crate) struct Stage {
     pub(crate) callee: TokenStream,
     pub(crate) takes_self: bool,
     /// Whether others take what this stage makes as `&self`.
-    pub(crate) makes_self: bool,
+    pub(crate) assert_makes_state: bool,
     pub(crate) is_async: bool,
     pub(crate) span: Span,
     pub(crate) params: Vec<Parameter>,
@@ -106,7 +106,7 @@ impl Stage {
             owner,
             callee,
             takes_self,
-            makes_self: false,
+            assert_makes_state: false,
             is_async,
             span: span.span(),
             params,
@@ -183,7 +183,7 @@ impl Stage {
             .map(|(index, param)| param.checks(&params, index, number));
         quote! {
             const _: () = {
-                const _: () = ::xla_ffi::__private::one_api(#params);
+                const _: () = ::xla_ffi::__private::assert_one_api(#params);
                 #(#checks)*
                 #check
                 impl ::xla_ffi::__private::Stage<#number> for #owner {
@@ -249,7 +249,7 @@ impl Stage {
             #contract
             const __OPERANDS: usize = ::xla_ffi::__private::operands(#params, true)
                 + ::xla_ffi::__private::operands(#params, false);
-            if !::xla_ffi::__private::are_apart::<#owner, #number, __OPERANDS>(__frame) {
+            if !::xla_ffi::__private::has_no_overlap::<#owner, #number, __OPERANDS>(__frame) {
                 return #mismatch;
             }
         };
@@ -271,7 +271,7 @@ impl Stage {
         let receiver = self.takes_self.then(|| quote!(__state,));
         let finish = match number {
             EXECUTE => quote!(finish),
-            _ if self.makes_self => quote!(finish_state::<#owner, #number>),
+            _ if self.assert_makes_state => quote!(finish_state::<#owner, #number>),
             _ => quote!(finish_stage::<_, #number>),
         };
         if self.is_async {

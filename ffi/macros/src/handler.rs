@@ -88,7 +88,7 @@ fn expanded(options: TokenStream, mut block: ItemImpl, ident: &Ident) -> syn::Re
     }
     let takes_self = stages.iter().any(|stage| stage.takes_self);
     for stage in &mut stages {
-        stage.makes_self = takes_self && stage.number == INSTANTIATE;
+        stage.assert_makes_state = takes_self && stage.number == INSTANTIATE;
     }
     stages.sort_by_key(|stage| stage.number);
     let name = options

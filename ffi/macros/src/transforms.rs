@@ -164,7 +164,7 @@ impl Transforms {
             quote!(::core::option::Option::None)
         };
         let batch = match &self.batch {
-            None => quote!(Unsaid),
+            None => quote!(Undeclared),
             Some(Batch::Word(word)) => quote!(Word(#word)),
             Some(Batch::Each(words)) => quote!(Each(&[#(#words),*])),
             Some(Batch::Handler(name)) => quote!(Handler(#name)),

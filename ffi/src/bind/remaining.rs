@@ -341,7 +341,7 @@ impl<'f> RemainingRets<'f> {
     ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
         if let Some(wrong) =
-            crate::operand::untyped::unlike::<T>(raw, crate::frame::element::rank(RANK))
+            crate::operand::untyped::view_mismatch::<T>(raw, crate::frame::element::rank(RANK))
         {
             return Err(named("result", index, &wrong));
         }

@@ -185,7 +185,7 @@ impl<'f> Collectives<'f> {
     /// What the host answers, in other stages for instance.
     pub fn request_communicator(&self, group: Group<'_>) -> Result<()> {
         let request = self.first().request_communicator;
-        let request = request.ok_or_else(|| lacks("request_communicator"))?;
+        let request = request.ok_or_else(|| missing_function("request_communicator"))?;
         let groups = lists(&group);
         let mut args = XLA_FFI_Communicator_Request_Args {
             struct_size: XLA_FFI_Communicator_Request_Args::STRUCT_SIZE,
@@ -206,7 +206,7 @@ impl<'f> Collectives<'f> {
     /// What the host answers: a group that was not asked for, for instance.
     pub fn communicator(&self, group: Group<'_>) -> Result<NonNull<XLA_FFI_Communicator>> {
         let get = self.first().get_communicator;
-        let get = get.ok_or_else(|| lacks("get_communicator"))?;
+        let get = get.ok_or_else(|| missing_function("get_communicator"))?;
         let groups = lists(&group);
         let mut args = XLA_FFI_Communicator_Get_Args {
             struct_size: XLA_FFI_Communicator_Get_Args::STRUCT_SIZE,
@@ -231,7 +231,7 @@ impl<'f> Collectives<'f> {
     /// `UNIMPLEMENTED` before version 0.2 of the extension, otherwise what the host answers.
     pub fn request_window(&self, group: Group<'_>, regions: &[MemoryRegion]) -> Result<()> {
         let request = self.second()?.request_window;
-        let request = request.ok_or_else(|| lacks("request_window"))?;
+        let request = request.ok_or_else(|| missing_function("request_window"))?;
         let groups = lists(&group);
         let regions: Vec<_> = regions
             .iter()
@@ -262,7 +262,7 @@ impl<'f> Collectives<'f> {
     /// As [`Collectives::request_window`].
     pub fn window(&self, group: Group<'_>, address: *const c_void) -> Result<Window<'f>> {
         let get = self.second()?.get_window;
-        let get = get.ok_or_else(|| lacks("get_window"))?;
+        let get = get.ok_or_else(|| missing_function("get_window"))?;
         let groups = lists(&group);
         let mut args = XLA_FFI_Window_Get_Args {
             struct_size: XLA_FFI_Window_Get_Args::STRUCT_SIZE,
@@ -297,7 +297,7 @@ fn lists(group: &Group<'_>) -> Vec<XLA_FFI_ReplicaGroup> {
         .collect()
 }
 
-fn lacks(function: &str) -> Error {
+fn missing_function(function: &str) -> Error {
     Error::unimplemented(format!(
         "the host's collectives have no function {function}"
     ))

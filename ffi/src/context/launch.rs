@@ -77,7 +77,7 @@ impl Launch {
 /// ```
 /// use xla_ffi::device::{KernelArgs, RawArg};
 ///
-/// let bytes = (7_u64, 0.5_f32).lay_out(|args: &[RawArg]| args.iter().map(|arg| arg.size).sum::<usize>());
+/// let bytes = (7_u64, 0.5_f32).with_raw_args(|args: &[RawArg]| args.iter().map(|arg| arg.size).sum::<usize>());
 /// assert_eq!(bytes, 12);
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -199,21 +199,21 @@ operand! {
 /// use xla_ffi::device::KernelArgs;
 ///
 /// let address = std::ptr::null_mut::<f32>();
-/// let kinds = (1_u64, 0.5_f32, address).lay_out(|args| {
+/// let kinds = (1_u64, 0.5_f32, address).with_raw_args(|args| {
 ///     args.iter().map(|arg| (arg.size, arg.is_pointer)).collect::<Vec<_>>()
 /// });
 /// assert_eq!(kinds, [(8, false), (4, false), (8, true)]);
 /// ```
 pub trait KernelArgs {
     /// Lays the values out and shows them to `use_them`.
-    fn lay_out<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R;
+    fn with_raw_args<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R;
 }
 
 macro_rules! tuple {
     ($($name:ident)*) => {
         impl<$($name: KernelArg),*> KernelArgs for ($($name,)*) {
             #[expect(non_snake_case, reason = "a variable a type")]
-            fn lay_out<Answer>(self, use_them: impl FnOnce(&[RawArg]) -> Answer) -> Answer {
+            fn with_raw_args<Answer>(self, use_them: impl FnOnce(&[RawArg]) -> Answer) -> Answer {
                 let ($($name,)*) = self;
                 $(let $name = (<$name as KernelArg>::IS_POINTER, KernelArg::value($name));)*
                 use_them(&[$(RawArg {
@@ -227,7 +227,7 @@ macro_rules! tuple {
 }
 
 impl KernelArgs for () {
-    fn lay_out<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R {
+    fn with_raw_args<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R {
         use_them(&[])
     }
 }

@@ -84,7 +84,7 @@ macro_rules! context {
 }
 pub(crate) use context;
 
-crate::future::outlives::outlives! {
+crate::future::outlives::impl_outlives_call! {
     {} RunId;
     {} DeviceOrdinal;
     {} Cancellation;

@@ -212,7 +212,7 @@ impl<'f> Recorder<'f> {
             block: dim3(launch.block)?,
             cluster: dim3(launch.cluster)?,
         };
-        arguments.lay_out(|arguments| {
+        arguments.with_raw_args(|arguments| {
             let arguments: Vec<XLA_FFI_KernelArg> = arguments
                 .iter()
                 .map(|arg| XLA_FFI_KernelArg {
@@ -356,7 +356,7 @@ impl<'f> Recorder<'f> {
         let request = self
             .api(&frame)?
             .request_stream_capture
-            .ok_or_else(|| lacks("request_stream_capture"))?;
+            .ok_or_else(|| missing_function("request_stream_capture"))?;
         // SAFETY: the host's function and its context.
         let error = unsafe { request(frame.record_ctx) };
         self.host.check(error)
@@ -407,7 +407,7 @@ impl<'f> Recorder<'f> {
             let place = unsafe { frame.commands.add(index) };
             // SAFETY: as above.
             let command = unsafe { place.read() };
-            let error = update(&frame, &api, command).map_err(lacks)?;
+            let error = update(&frame, &api, command).map_err(missing_function)?;
             self.host.check(error)?;
             command
         } else {
@@ -419,7 +419,7 @@ impl<'f> Recorder<'f> {
             }
             let after: Vec<_> = after.iter().map(|command| command.raw).collect();
             let mut command = std::ptr::null();
-            let error = create(&frame, &api, &after, &raw mut command).map_err(lacks)?;
+            let error = create(&frame, &api, &after, &raw mut command).map_err(missing_function)?;
             self.host.check(error)?;
             // SAFETY: there is room for the command (above).
             let place = unsafe { frame.commands.add(index) };
@@ -437,7 +437,7 @@ impl<'f> Recorder<'f> {
     }
 }
 
-fn lacks(function: &str) -> Error {
+fn missing_function(function: &str) -> Error {
     Error::unimplemented(format!("the host's recorder has no function {function}"))
 }
 

@@ -74,7 +74,7 @@ impl<'f> Scratch<'f> {
                 "alignment {alignment} is no power of two up to {GIVEN}"
             )));
         }
-        crate::context::stream::forbid(
+        crate::context::stream::refuse_in_replay(
             "allocates scratch memory",
             "take the memory as another result of the call",
         )?;
@@ -180,11 +180,11 @@ impl Drop for Scratch<'_> {
 /// Elements in scratch memory: an address for kernels, no slices. It belongs to the [`Scratch`] that gave it.
 ///
 /// ```
-/// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
+/// use xla_ffi::{DeviceBuffer, DeviceOut, device::ScratchBuffer, prelude::*};
 ///
 /// #[xla_ffi::handler(platforms = ["cuda"])]
 /// fn sum(x: DeviceBuffer<f32>, y: DeviceOut<f32, 0>, scratch: Scratch, stream: Stream) -> Result<()> {
-///     let partial = scratch.array::<f32>(x.len().div_ceil(1024))?;
+///     let partial: ScratchBuffer<'_, f32> = scratch.array(x.len().div_ceil(1024))?;
 ///     // … one kernel that writes `partial.len()` sums, another that adds them up …
 ///     assert_eq!((partial.len(), partial.byte_size()), (2, 8));
 ///     assert!(!partial.as_device_mut_ptr().is_null() && !y.as_device_mut_ptr().is_null());

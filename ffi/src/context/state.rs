@@ -74,7 +74,7 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
     }
     // SAFETY: the frame's own context.
     let state = unsafe { host.state(frame.ctx(), stage, id) }.map_err(|error| {
-        if host.says_absent(&error, "not set") {
+        if host.is_absent_error(&error, "not set") {
             Missing::Absent(error)
         } else {
             Missing::Wrong(error)

@@ -109,7 +109,7 @@ impl Drop for Replayed {
 /// # Errors
 /// `FAILED_PRECONDITION` naming the handler and the `remedy`.
 #[inline]
-pub(crate) fn forbid(what: &str, remedy: &str) -> Result<()> {
+pub(crate) fn refuse_in_replay(what: &str, remedy: &str) -> Result<()> {
     if !cfg!(debug_assertions) {
         return Ok(());
     }

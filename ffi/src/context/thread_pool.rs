@@ -214,7 +214,7 @@ unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
     let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)) {
         let text = crate::error::panics::describe("a task on the thread pool", panic);
-        crate::error::panics::tell(format_args!("{text}"));
+        crate::error::panics::warn(format_args!("{text}"));
     }
 }
 
@@ -225,7 +225,7 @@ impl<'f> Context<'f> for ThreadPool<'f> {
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         let host = frame.host();
         if !host.has(xla_ffi_sys::Slot::ThreadPoolSchedule) {
-            return Err::<Self, Error>(host.lacks(Feature::ThreadPool));
+            return Err::<Self, Error>(host.missing_feature(Feature::ThreadPool));
         }
         Ok(Self {
             host,

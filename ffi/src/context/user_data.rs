@@ -74,7 +74,7 @@ impl<'f, T: HostType> Context<'f> for UserData<'f, T> {
         // SAFETY: the frame's own context.
         let data = match unsafe { host.user_data(frame.ctx(), id) } {
             Ok(data) => data,
-            Err(error) if host.says_absent(&error, "not found in execution context") => {
+            Err(error) if host.is_absent_error(&error, "not found in execution context") => {
                 return Ok(None);
             }
             Err(error) => return Err(error),

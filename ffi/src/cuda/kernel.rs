@@ -174,7 +174,7 @@ impl Kernel {
         if launch.shared_bytes > SHARED_UNASKED {
             self.allow_shared(function, launch.shared_bytes)?;
         }
-        let answer = arguments.lay_out(|arguments| {
+        let answer = arguments.with_raw_args(|arguments| {
             let mut places = [std::ptr::null_mut::<c_void>(); 16];
             for (place, argument) in places.iter_mut().zip(arguments) {
                 *place = argument.value.cast_mut();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::CudaContext;
 use super::driver::{check, ready};
 use super::kernel::View;
-use crate::context::stream::forbid;
+use crate::context::stream::refuse_in_replay;
 use crate::context::{Context, context};
 use crate::error::{Error, Result};
 use crate::frame::Frame;
@@ -218,7 +218,7 @@ impl Stream<'_> {
     /// handler that is declared `command_buffer_compatible`; otherwise what the driver answers, an
     /// error of an earlier kernel for instance.
     pub fn synchronize(&self) -> Result<()> {
-        forbid(
+        refuse_in_replay(
             "waits for the stream",
             "leave the waiting to XLA, or to another handler",
         )?;

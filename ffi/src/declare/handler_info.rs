@@ -282,7 +282,7 @@ pub struct Gradient {
 #[derive(Clone, Copy, Debug)]
 pub enum Batch {
     /// As the shape contract says.
-    Unsaid,
+    Undeclared,
     /// `leading`, `sequential` or `none`.
     Word(&'static str),
     /// Whether each argument may have one more leading dimension.

@@ -242,7 +242,7 @@ impl<const N: usize> Text<N> {
 
     const fn batch(self, batch: Batch) -> Self {
         match batch {
-            Batch::Unsaid => self,
+            Batch::Undeclared => self,
             Batch::Word(word) => self.raw(",\"batch\":").string(word),
             Batch::Handler(name) => {
                 let named = self.raw(",\"batch\":{\"handler\":").string(name);

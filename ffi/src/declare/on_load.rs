@@ -40,7 +40,7 @@ pub fn register_on_load(register: Register, library: &'static Library) {
                 let error = unsafe { register(table, name.as_ptr()) };
                 // SAFETY: the table lives as long as the host.
                 if let Err(error) = unsafe { Host::new(table) }.check(error) {
-                    crate::error::panics::tell(format_args!(
+                    crate::error::panics::warn(format_args!(
                         "{}, registered on load: {}",
                         library.name,
                         error.message()

@@ -123,6 +123,6 @@ const NOBODY: HandlerInfo = HandlerInfo {
 const NOTHING: About = About {
     doc: "",
     gradient: None,
-    batch: Batch::Unsaid,
+    batch: Batch::Undeclared,
     nondeterministic: false,
 };

@@ -23,7 +23,7 @@
 //!
 //! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after
 //! the operands have been decoded, and the manifest keeps it, so that callers can infer result
-//! shapes. What it cannot say is checked by the functions here and in [`matching`](crate::matching).
+//! shapes. What it cannot say is checked by the functions of [`matching`](crate::matching).
 //!
 //! ```
 //! use xla_ffi::prelude::*;
@@ -78,7 +78,6 @@
 use crate::declare::contract::{Given, NotGiven};
 use crate::declare::stage_params::Counts;
 use crate::error::problems::{Problems, number, put};
-use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::frame::raw_buffer::RawBuffer;
 use crate::param::Param;
@@ -467,51 +466,4 @@ fn sides(
             index,
         })
     })
-}
-
-/// The dimensions are these: for handlers that compute what a contract cannot say.
-///
-/// ```
-/// use xla_ffi::{prelude::*, shape};
-///
-/// #[xla_ffi::handler]
-/// fn halves(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
-///     shape::equal("y", y.dims(), &[x.len() / 2])?;
-///     y.copy_from(&x[..x.len() / 2])
-/// }
-///
-/// let error = shape::equal("y", &[3], &[2]).unwrap_err();
-/// assert_eq!(error.message(), "`y`: expected shape [2], got [3]");
-/// ```
-///
-/// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the dimensions differ.
-pub fn equal(name: &str, dims: &[usize], expected: &[usize]) -> Result<()> {
-    if dims == expected {
-        return Ok(());
-    }
-    Err(Error::invalid_argument(format!(
-        "`{name}`: expected shape {expected:?}, got {dims:?}"
-    )))
-}
-
-/// The number of elements of a shape: 1 for a scalar.
-///
-/// ```
-/// use xla_ffi::shape;
-///
-/// assert_eq!(shape::element_count(&[2, 3]), Ok(6));
-/// assert_eq!(shape::element_count(&[usize::MAX, 0]), Ok(0));
-/// assert!(shape::element_count(&[usize::MAX, 2]).is_err());
-/// ```
-///
-/// # Errors
-/// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when it cannot be counted.
-pub fn element_count(dims: &[usize]) -> Result<usize> {
-    if dims.contains(&0) {
-        return Ok(0);
-    }
-    dims.iter()
-        .try_fold(1usize, |count, dim| count.checked_mul(*dim))
-        .ok_or_else(|| Error::out_of_range(format!("a shape of {dims:?} has too many elements")))
 }

@@ -33,7 +33,7 @@ pub(crate) unsafe fn answer_metadata(
     // The constant counts up to the traits, which every host has.
     // SAFETY: not null here means that the host asks; the first field of every struct is its size.
     if metadata.is_null() || unsafe { (*metadata).struct_size } < XLA_FFI_Metadata::STRUCT_SIZE {
-        crate::error::panics::tell(format_args!(
+        crate::error::panics::warn(format_args!(
             "{}: the host's metadata struct is too short",
             info.name
         ));
@@ -74,7 +74,7 @@ pub(crate) unsafe fn answer_metadata(
             match (state.host_type)().id(host) {
                 // SAFETY: the host's version proves that the field is there.
                 Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
-                Err(error) => crate::error::panics::tell(format_args!(
+                Err(error) => crate::error::panics::warn(format_args!(
                     "{}: type of the state: {}",
                     info.name,
                     error.message()
@@ -101,7 +101,7 @@ pub(crate) unsafe fn refuse_registration(
         return Some(std::ptr::null_mut());
     };
     if api.is_null() {
-        crate::error::panics::tell(format_args!("{name}: {}", error.message()));
+        crate::error::panics::warn(format_args!("{name}: {}", error.message()));
         return None;
     }
     // SAFETY: the caller's promise.

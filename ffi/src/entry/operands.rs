@@ -64,12 +64,12 @@ const MOST_PAIRED: usize = 16;
 /// Hosts promise the rest: an operand has memory of its own, except where the program asks for an exact alias
 /// (`input_output_aliases`), which handlers declare as `InOut`.
 #[inline(always)]
-pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -> bool {
+pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -> bool {
     if const { operands(H::PARAMS, false) == 0 } {
         return true;
     }
     if const { N > MOST_PAIRED || has_variadic(H::PARAMS) } {
-        return !any_clash_of_many(*frame, H::PARAMS);
+        return !has_overlap_of_many(*frame, H::PARAMS);
     }
     let args = const { operands(H::PARAMS, true) };
     let compared = const { compared::<N>(H::PARAMS) };
@@ -86,15 +86,15 @@ pub fn are_apart<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -
     for (index, place) in of_rets.iter_mut().enumerate() {
         *place = start(args + index, frame.ret(index));
     }
-    !may_clash(&starts, args) || !any_clash(*frame, H::PARAMS)
+    !can_overlap(&starts, args) || !has_overlap(*frame, H::PARAMS)
 }
 
 /// Whether a number from `args` on may be equal to one before it. May be wrong where it says yes.
 #[inline(always)]
-fn may_clash<const N: usize>(starts: &[usize; N], args: usize) -> bool {
+fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
     if N > 4 {
-        return may_clash_by_fours(starts, args);
+        return can_overlap_by_fours(starts, args);
     }
     (args..N).any(|ret| starts[..ret].contains(&starts[ret]))
 }
@@ -107,7 +107,7 @@ fn may_clash<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     reason = "one reason for all: SSE2"
 )]
 #[inline(always)]
-fn may_clash_by_fours<const N: usize>(starts: &[usize; N], args: usize) -> bool {
+fn can_overlap_by_fours<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     use std::arch::x86_64::{
         _mm_castps_si128, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_epi8,
     };
@@ -224,7 +224,7 @@ pub(crate) fn placed(frame: &Frame<'_>, params: &[Param]) -> Vec<Placed> {
 /// Returns true if a result starts where another operand starts.
 #[cold]
 #[inline(never)]
-fn any_clash(frame: Frame<'_>, params: &[Param]) -> bool {
+fn has_overlap(frame: Frame<'_>, params: &[Param]) -> bool {
     let mut text = String::new();
     let mut problems = Problems::new(&mut text, "");
     overlaps(&frame, params, &mut problems);
@@ -233,7 +233,7 @@ fn any_clash(frame: Frame<'_>, params: &[Param]) -> bool {
 
 /// The same for many operands: sorts them.
 #[inline(never)]
-fn any_clash_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
+fn has_overlap_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
     let mut all = placed(&frame, params);
     all.sort_unstable_by_key(|operand| operand.start);
     all.windows(2)

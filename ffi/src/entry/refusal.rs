@@ -25,7 +25,7 @@ pub(crate) unsafe fn refuse_short_frame(
     // SAFETY: the first field of every frame.
     let size = unsafe { (*raw).struct_size };
     if size < 32 {
-        crate::error::panics::tell(format_args!(
+        crate::error::panics::warn(format_args!(
             "{}: the call frame has {size} bytes, too few to name its host",
             info.name
         ));

@@ -14,7 +14,7 @@ use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// How a call went that is over, unless it left results unwritten.
-pub(crate) fn judge(flow: Flow) -> Flow {
+pub(crate) fn check_results(flow: Flow) -> Flow {
     match flow {
         Flow::Done => match Results::of_this_call().check() {
             Ok(()) => Flow::Done,
@@ -51,7 +51,7 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             entries.push(Entry {
                 start,
                 bytes,
-                touched: AtomicBool::new(false),
+                is_accessed: AtomicBool::new(false),
                 name: param.name,
                 number: variadic.then_some(index - first),
             });

@@ -84,7 +84,7 @@ pub(crate) fn discard(panic: Box<dyn Any + Send>) {
 /// nobody reads any more, and our caller may be C.
 #[cold]
 #[inline(never)]
-pub fn tell(text: std::fmt::Arguments<'_>) {
+pub fn warn(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "xla-ffi: {text}");
 }

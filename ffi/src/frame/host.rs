@@ -227,7 +227,7 @@ impl Host {
     unsafe fn call<A>(self, slot: Slot, feature: Feature, args: &mut A) -> Result<()> {
         let function = self
             .function::<A>(slot)
-            .ok_or_else(|| self.lacks(feature))?;
+            .ok_or_else(|| self.missing_feature(feature))?;
         // SAFETY: the caller's promise.
         let error = unsafe { function(args) };
         self.check(error)
@@ -235,7 +235,7 @@ impl Host {
 
     /// The error for a feature that the host does not have.
     #[cold]
-    pub(crate) fn lacks(self, feature: Feature) -> Error {
+    pub(crate) fn missing_feature(self, feature: Feature) -> Error {
         let (wanted, first) = (wording::feature(feature), feature.since().first_jaxlib());
         let text = [wanted, wording::FIRST_JAXLIB, first, wording::THIS_HOST].concat();
         Error::unimplemented(format!("{text}{self}"))
@@ -261,7 +261,7 @@ impl Host {
     #[cold]
     pub(crate) fn make_error(self, code: ErrorCode, message: &str) -> *mut XLA_FFI_Error {
         let Some(create) = self.function::<XLA_FFI_Error_Create_Args>(Slot::ErrorCreate) else {
-            crate::error::panics::tell(format_args!(
+            crate::error::panics::warn(format_args!(
                 "the host gave no means to report an error: {message}"
             ));
             return std::ptr::null_mut();

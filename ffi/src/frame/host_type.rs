@@ -125,7 +125,7 @@ impl<T: Send + Sync + 'static> Registration<T> {
                 naming,
                 register,
                 deleter: drop_box::<T>,
-                copies: TypeIdsByHost::new(),
+                ids: TypeIdsByHost::new(),
                 place: OnceLock::new(),
             },
             _type: PhantomData,
@@ -172,7 +172,7 @@ pub struct KnownType {
     // library without types does not carry them.
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
-    copies: TypeIdsByHost,
+    ids: TypeIdsByHost,
     // A byte with an address that nothing else in the process ever has: this is a static, which is never dropped. The
     // static's own address does not do, because another library can be loaded where this one was.
     place: OnceLock<Box<u8>>,
@@ -195,7 +195,7 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
     if let Err(panic) = dropped {
         let what = format!("the destructor of {}", std::any::type_name::<T>());
         let text = crate::error::panics::describe(&what, panic);
-        crate::error::panics::tell(format_args!("{text}"));
+        crate::error::panics::warn(format_args!("{text}"));
     }
 }
 
@@ -236,7 +236,7 @@ impl KnownType {
         if let Naming::Number(chosen) = self.naming {
             return Ok(chosen);
         }
-        match self.copies.id(host) {
+        match self.ids.id(host) {
             Some(id) => Ok(id),
             None => (self.register)(self, host),
         }
@@ -245,18 +245,18 @@ impl KnownType {
     /// Notes that `stage` has left state of this type with a host, in a call with or without a
     /// stream.
     pub(crate) fn note_stored(&self, host: Host, stage: u32, stream: bool) {
-        self.copies.note(host, stored_bit(stage, stream));
+        self.ids.note(host, stored_bit(stage, stream));
     }
 
     /// Whether [`KnownType::note_stored`] was ever told so. jaxlib crashes when a CPU call asks for
     /// the state of a stage that CPU hosts do not run.
     pub(crate) fn was_stored(&self, host: Host, stage: u32, stream: bool) -> bool {
-        self.copies.notes(host) & stored_bit(stage, stream) != 0
+        self.ids.notes(host) & stored_bit(stage, stream) != 0
     }
 
     /// Makes the type known to `host` under the number that `ask` gets for it; see [`TypeIdsByHost::add`].
     fn register(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
-        self.copies.add(host, || {
+        self.ids.add(host, || {
             ask().map_err(|error| {
                 let (name, cause) = (self.name(), error.message());
                 Error::new(

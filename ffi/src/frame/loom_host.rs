@@ -9,18 +9,18 @@ use xla_ffi_sys::*;
 
 /// What the host was told of a future: whether it went well, each time.
 #[derive(Default)]
-struct Told(Mutex<Vec<bool>>, Condvar);
+struct HostFuture(Mutex<Vec<bool>>, Condvar);
 
-impl Told {
+impl HostFuture {
     /// # Safety
     /// `future` was made by `create`, and `wait` has not come back with it.
-    unsafe fn tell(future: *mut XLA_FFI_Future, well: bool) {
+    unsafe fn complete(future: *mut XLA_FFI_Future, well: bool) {
         // SAFETY: the caller's promise.
-        let told = unsafe { &*future.cast::<Self>() };
+        let this = unsafe { &*future.cast::<Self>() };
         // Under the lock to the end: whoever waits takes the memory back.
-        let mut all = told.0.lock().unwrap();
+        let mut all = this.0.lock().unwrap();
         all.push(well);
-        told.1.notify_all();
+        this.1.notify_all();
     }
 
     fn wait(self: Box<Self>) -> bool {
@@ -35,19 +35,19 @@ impl Told {
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
     // SAFETY: whole arguments.
-    unsafe { (*args).future = Box::into_raw(Box::<Told>::default()).cast() };
+    unsafe { (*args).future = Box::into_raw(Box::<HostFuture>::default()).cast() };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn available(args: *mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error {
     // SAFETY: whole arguments, of a future that is waited for.
-    unsafe { Told::tell((*args).future, true) };
+    unsafe { HostFuture::complete((*args).future, true) };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn failed(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error {
     // SAFETY: as above.
-    unsafe { Told::tell((*args).future, false) };
+    unsafe { HostFuture::complete((*args).future, false) };
     std::ptr::null_mut()
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn went_well(flow: Flow) -> bool {
     match flow {
         Flow::Done => true,
         // SAFETY: a future of `create`, waited for once.
-        Flow::Pending(future) => unsafe { Box::from_raw(future.cast::<Told>()) }.wait(),
+        Flow::Pending(future) => unsafe { Box::from_raw(future.cast::<HostFuture>()) }.wait(),
         _ => false,
     }
 }

@@ -36,7 +36,7 @@ struct Call {
     // Why the call failed, if it did: the completion's until it speaks, then the other party's.
     failure: UnsafeCell<Option<Error>>,
     // The return's until it speaks, then the other party's.
-    left: UnsafeCell<Left>,
+    waiter: UnsafeCell<Waiter>,
     // What is looked at when both have spoken.
     #[cfg(debug_assertions)]
     results: Results,
@@ -47,13 +47,13 @@ struct Call {
 }
 
 const OPEN: u8 = 0;
-const LEFT: u8 = 1;
+const RETURNED: u8 = 1;
 const DONE: u8 = 2;
 
 /// What the return leaves for the completion.
-enum Left {
+enum Waiter {
     /// Nobody waits for the outcome.
-    Nothing,
+    Nobody,
     /// The host's future, and an error of the handler's that takes the place of the outcome.
     Future {
         host: Host,
@@ -98,7 +98,7 @@ pub(crate) fn pair() -> (Completion, Return) {
     let call = NonNull::from(Box::leak(Box::new(Call {
         state: AtomicU8::new(OPEN),
         failure: UnsafeCell::new(None),
-        left: UnsafeCell::new(Left::Nothing),
+        waiter: UnsafeCell::new(Waiter::Nobody),
         #[cfg(debug_assertions)]
         results: Results::of_this_call(),
         #[cfg(loom)]
@@ -150,7 +150,7 @@ impl Completion {
                 .with_mut(|place| unsafe { place.write(Some(error)) });
         }
         let before = shared.state.swap(DONE, Ordering::AcqRel);
-        if before == LEFT {
+        if before == RETURNED {
             // SAFETY: the return has spoken before.
             unsafe { answer_late(call) };
         }
@@ -192,11 +192,11 @@ unsafe fn answer_late(call: NonNull<Call>) {
     let call = unsafe { end(call) };
     let failure = call.failure.into_inner();
     #[cfg(debug_assertions)]
-    let failure = call.results.judge(failure);
+    let failure = call.results.or_unwritten(failure);
     let outcome = failure.map_or(Ok(()), Err);
-    match call.left.into_inner() {
-        Left::Nothing => {}
-        Left::Future {
+    match call.waiter.into_inner() {
+        Waiter::Nobody => {}
+        Waiter::Future {
             host,
             future,
             failure,
@@ -205,7 +205,7 @@ unsafe fn answer_late(call: NonNull<Call>) {
             // SAFETY: the future came from this host; it is completed here, once.
             unsafe { host.complete(future, &outcome) };
         }
-        Left::Gate(gate) => gate.open(outcome),
+        Waiter::Gate(gate) => gate.open(outcome),
     }
 }
 
@@ -248,7 +248,7 @@ impl Return {
         let state = unsafe { call.as_ref() }.state.load(Ordering::Acquire);
         if state != DONE {
             // SAFETY: as above.
-            return unsafe { leave(call, host, error) };
+            return unsafe { return_open(call, host, error) };
         }
         // SAFETY: the completion has spoken.
         let call = unsafe { end(call) };
@@ -257,7 +257,7 @@ impl Return {
         }
         let failure = call.failure.into_inner();
         #[cfg(debug_assertions)]
-        let failure = call.results.judge(failure);
+        let failure = call.results.or_unwritten(failure);
         match failure {
             None => Flow::Done,
             Some(error) => Flow::Failed(error),
@@ -269,7 +269,7 @@ impl Drop for Return {
     fn drop(&mut self) {
         // SAFETY: neither party has freed it, since this one has not spoken.
         let state = &unsafe { self.call.as_ref() }.state;
-        if state.swap(LEFT, Ordering::AcqRel) == DONE {
+        if state.swap(RETURNED, Ordering::AcqRel) == DONE {
             // SAFETY: the completion has spoken.
             drop(unsafe { end(self.call) });
         }
@@ -289,7 +289,7 @@ fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
 /// # Safety
 /// `call` is a call whose return has not spoken.
 #[inline(never)]
-unsafe fn leave(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
+unsafe fn return_open(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
     // SAFETY: the caller's promise.
     let shared = unsafe { call.as_ref() };
     // A host that cannot make a future is as one that has none.
@@ -300,13 +300,14 @@ unsafe fn leave(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
     };
     let Some(future) = future else {
         let gate = Arc::new(Gate::default());
-        // SAFETY: `left` is this party's.
+        // SAFETY: `waiter` is this party's.
         shared
-            .left
-            .with_mut(|place| unsafe { *place = Left::Gate(Arc::clone(&gate)) });
-        let spoke = shared
-            .state
-            .compare_exchange(OPEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
+            .waiter
+            .with_mut(|place| unsafe { *place = Waiter::Gate(Arc::clone(&gate)) });
+        let spoke =
+            shared
+                .state
+                .compare_exchange(OPEN, RETURNED, Ordering::AcqRel, Ordering::Acquire);
         let outcome = match spoke {
             Ok(_) => gate.wait(),
             Err(_) => {
@@ -314,22 +315,22 @@ unsafe fn leave(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
                 let call = unsafe { end(call) };
                 let failure = call.failure.into_inner();
                 #[cfg(debug_assertions)]
-                let failure = call.results.judge(failure);
+                let failure = call.results.or_unwritten(failure);
                 failure.map_or(Ok(()), Err)
             }
         };
         return flow(outcome, error);
     };
-    let left = Left::Future {
+    let waiter = Waiter::Future {
         host,
         future,
         failure: error,
     };
-    // SAFETY: `left` is this party's.
-    shared.left.with_mut(|place| unsafe { *place = left });
+    // SAFETY: `waiter` is this party's.
+    shared.waiter.with_mut(|place| unsafe { *place = waiter });
     let spoke = shared
         .state
-        .compare_exchange(OPEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
+        .compare_exchange(OPEN, RETURNED, Ordering::AcqRel, Ordering::Acquire);
     if spoke.is_err() {
         // SAFETY: the completion has spoken.
         unsafe { answer_late(call) };
@@ -412,7 +413,7 @@ mod loom_tests {
     }
 
     impl End {
-        fn come(self, completion: Completion) {
+        fn play(self, completion: Completion) {
             match self {
                 Self::Well => completion.complete(Ok(())),
                 Self::Badly => completion.complete(Err(Error::internal("on purpose"))),
@@ -434,7 +435,7 @@ mod loom_tests {
     fn loom_the_second_to_speak_tells_the_host() {
         models(loom_host::both(), |host, end| {
             let (completion, back) = pair();
-            let thread = loom::thread::spawn(move || end.come(completion));
+            let thread = loom::thread::spawn(move || end.play(completion));
             let well = match back.try_end() {
                 Ok(()) => true,
                 Err(back) => loom_host::went_well(back.settle(host, None)),
@@ -449,7 +450,7 @@ mod loom_tests {
     fn loom_an_error_of_the_handlers_waits_for_the_completion() {
         models(loom_host::both(), |host, end| {
             let (completion, back) = pair();
-            let thread = loom::thread::spawn(move || end.come(completion));
+            let thread = loom::thread::spawn(move || end.play(completion));
             let flow = back.settle(host, Some(Error::internal("its own")));
             assert!(!loom_host::went_well(flow));
             thread.join().unwrap();

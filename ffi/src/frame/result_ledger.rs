@@ -14,7 +14,7 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 pub(crate) struct Entry {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
-    pub(crate) touched: AtomicBool,
+    pub(crate) is_accessed: AtomicBool,
     pub(crate) name: &'static str,
     /// Which one of those that a parameter takes.
     pub(crate) number: Option<usize>,
@@ -35,11 +35,11 @@ fn ledgers() -> MutexGuard<'static, Vec<Weak<Ledger>>> {
 }
 
 /// Word that memory is handed out for writing, from this address on.
-pub fn touched(data: *const u8) {
+pub fn mark_accessed(data: *const u8) {
     for ledger in ledgers().iter().filter_map(Weak::upgrade) {
         for entry in &ledger.entries {
             if (entry.start..entry.start + entry.bytes).contains(&data.addr()) {
-                entry.touched.store(true, Ordering::Relaxed);
+                entry.is_accessed.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -56,7 +56,7 @@ impl Ledger {
     }
 
     fn check(&self) -> Result<()> {
-        let is_left = |entry: &&Entry| !entry.touched.load(Ordering::Relaxed);
+        let is_left = |entry: &&Entry| !entry.is_accessed.load(Ordering::Relaxed);
         if !self.entries.iter().any(|entry| is_left(&entry)) {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl Results {
     }
 
     /// Why a call failed that is over, or what it left unwritten.
-    pub(crate) fn judge(&self, failure: Option<Error>) -> Option<Error> {
+    pub(crate) fn or_unwritten(&self, failure: Option<Error>) -> Option<Error> {
         failure.or_else(|| self.check().err())
     }
 

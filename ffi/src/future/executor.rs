@@ -102,13 +102,13 @@ impl Executor {
             // The completion of a call may run what the host has waiting for it, on this stack.
             .stack_size(STACK);
         if thread.spawn(|| self.serve()).is_err() {
-            self.do_without();
+            self.on_missing_thread();
         }
     }
 
     /// The system did not start a thread.
     #[cold]
-    fn do_without(&self) {
+    fn on_missing_thread(&self) {
         let mut state = self.lock();
         state.threads -= 1;
         if state.threads > 0 {
@@ -130,7 +130,7 @@ impl Executor {
             let run = std::panic::AssertUnwindSafe(|| job.run());
             if let Err(panic) = std::panic::catch_unwind(run) {
                 let text = crate::error::panics::describe("an async handler", panic);
-                crate::error::panics::tell(format_args!("{text}"));
+                crate::error::panics::warn(format_args!("{text}"));
             }
         }
     }

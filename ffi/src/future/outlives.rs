@@ -54,7 +54,7 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 pub unsafe trait OutlivesCall {}
 
 /// For types that hold operand data, copies, or an object that the host keeps.
-macro_rules! outlives {
+macro_rules! impl_outlives_call {
     ($({$($generics:tt)*} $ty:ty;)*) => {
         $(
             // SAFETY: holds operand data, copies, or an object that the host keeps.
@@ -63,9 +63,9 @@ macro_rules! outlives {
     };
 }
 
-pub(crate) use outlives;
+pub(crate) use impl_outlives_call;
 
-outlives! {
+impl_outlives_call! {
     {T, const RANK: usize} Buffer<'_, T, RANK>;
     {T, const RANK: usize} Out<'_, T, RANK>;
     {T, const RANK: usize} InOut<'_, T, RANK>;
@@ -84,10 +84,10 @@ outlives! {
 /// For `#[derive(Bind)]`: stands for what a type is made from. The lifetime lets the bound wait until it is asked for.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Made<'f, T>(PhantomData<(&'f (), T)>);
+pub struct MadeFrom<'f, T>(PhantomData<(&'f (), T)>);
 
 // SAFETY: as that from which it is made.
-unsafe impl<T: OutlivesCall> OutlivesCall for Made<'_, T> {}
+unsafe impl<T: OutlivesCall> OutlivesCall for MadeFrom<'_, T> {}
 
 // SAFETY: attributes are copied with the frame.
 #[diagnostic::do_not_recommend]

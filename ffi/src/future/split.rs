@@ -111,7 +111,7 @@ impl CountDown {
                 }));
                 if let Err(panic) = ended {
                     let text = crate::error::panics::describe("the end of a call in parts", panic);
-                    crate::error::panics::tell(format_args!("{text}"));
+                    crate::error::panics::warn(format_args!("{text}"));
                 }
             }
         }
@@ -411,7 +411,7 @@ mod loom_tests {
 
     const ENDS: [End; 3] = [End::Well, End::Badly, End::Dropped];
 
-    fn come(part: Part<(), usize>, end: End) {
+    fn play(part: Part<(), usize>, end: End) {
         let number = part.index();
         match end {
             End::Well => part.complete(Ok(10 + number)),
@@ -439,8 +439,8 @@ mod loom_tests {
                     });
                     let mut parts = parts.unwrap();
                     let other = parts.pop().unwrap();
-                    let thread = loom::thread::spawn(move || come(other, end));
-                    come(parts.pop().unwrap(), End::Well);
+                    let thread = loom::thread::spawn(move || play(other, end));
+                    play(parts.pop().unwrap(), End::Well);
                     let well = loom_host::went_well(back.settle(host, None));
                     assert_eq!(well, end == End::Well);
                     thread.join().unwrap();

@@ -7,7 +7,7 @@ use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::frame::raw_buffer::RawBuffer;
 #[cfg(debug_assertions)]
-use crate::frame::result_ledger::touched;
+use crate::frame::result_ledger::mark_accessed;
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
@@ -216,7 +216,7 @@ macro_rules! read {
 
 macro_rules! write {
     (handed $place:expr) => {
-        touched($place.raw.data().cast_const().cast())
+        mark_accessed($place.raw.data().cast_const().cast())
     };
     ($ty:ty) => {
         *mut $ty

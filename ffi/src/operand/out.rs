@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::frame::raw_buffer::{RawBuffer, Typed, uninit};
 #[cfg(debug_assertions)]
-use crate::frame::result_ledger::touched;
+use crate::frame::result_ledger::mark_accessed;
 use crate::operand::rows::RowsMut;
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
@@ -120,7 +120,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
         #[cfg(debug_assertions)]
         if self.view.len > 0 {
-            touched(self.view.data.cast_const().cast());
+            mark_accessed(self.view.data.cast_const().cast());
         }
         // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null;
         // the host gives operands memory of their own, except for exact aliases, which are refused
@@ -165,7 +165,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     #[inline]
     pub fn leave_unwritten(self) {
         #[cfg(debug_assertions)]
-        touched(self.view.data.cast_const().cast());
+        mark_accessed(self.view.data.cast_const().cast());
     }
 
     /// The unwritten elements in rows along the last dimension, as
@@ -320,12 +320,12 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 /// Fills a result element by element.
 ///
 /// ```
-/// use xla_ffi::prelude::*;
+/// use xla_ffi::{element::Writer, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn fibonacci(mut y: Out<u64, 1>) -> Result<()> {
 ///     let (mut a, mut b) = (0u64, 1u64);
-///     let mut writer = y.writer();
+///     let mut writer: Writer<'_, u64> = y.writer();
 ///     while !writer.is_full() {
 ///         writer.push(a)?;
 ///         (a, b) = (b, a.wrapping_add(b));

@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::frame::element::{DataTypes, Element, rank};
 use crate::frame::raw_buffer::{RawBuffer, uninit};
 #[cfg(debug_assertions)]
-use crate::frame::result_ledger::touched;
+use crate::frame::result_ledger::mark_accessed;
 use crate::operand::buffer::Buffer;
 use crate::operand::out::Out;
 use crate::param::bind::{At, Bind};
@@ -215,7 +215,7 @@ impl<'f> AnyOut<'f> {
             return &mut [];
         }
         #[cfg(debug_assertions)]
-        touched(self.raw.data().cast_const().cast());
+        mark_accessed(self.raw.data().cast_const().cast());
         // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape. The host
         // gives operands memory of their own, except for exact aliases, which are refused before
         // the handler runs; and `&mut self` keeps the view unique.
@@ -246,7 +246,7 @@ impl<'f> AnyOut<'f> {
     #[inline]
     pub fn leave_unwritten(self) {
         #[cfg(debug_assertions)]
-        touched(self.raw.data().cast_const().cast());
+        mark_accessed(self.raw.data().cast_const().cast());
     }
 
     /// Writes `byte` to every byte.
@@ -313,12 +313,12 @@ unsafe impl<'f> Bind<'f> for AnyOut<'f> {
 
 #[cold]
 fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
-    unlike::<T>(raw, rank)
+    view_mismatch::<T>(raw, rank)
         .unwrap_or_else(|| Error::invalid_argument("the operand cannot be viewed so"))
 }
 
 /// What keeps an operand from being viewed with elements of type `T`.
-pub(crate) fn unlike<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
+pub(crate) fn view_mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
     let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
     crate::param::mismatch::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
 }

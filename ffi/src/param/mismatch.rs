@@ -64,10 +64,10 @@ impl Problems<'_> {
         text.push_str(": ");
         if lacks {
             let host = frame.host();
-            let lack = host.lacks(Feature::PackedElementTypes);
+            let lack = host.missing_feature(Feature::PackedElementTypes);
             text.push_str(lack.message());
         } else if let Some((raw, fault)) = wrong {
-            tell(text, fault, raw, param);
+            describe_fault(text, fault, raw, param);
         } else {
             text.push_str("not a buffer, or one that is shorter than the ABI's");
         }
@@ -115,7 +115,7 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     None
 }
 
-fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
+fn describe_fault(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
     match fault {
         Fault::Dtype => {
             text.push_str("expected ");
@@ -184,7 +184,7 @@ pub(crate) fn is_misshapen(raw: RawBuffer<'_>, param: &Param) -> bool {
 pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
     let fault = fault(raw, param, align)?;
     let mut text = String::new();
-    tell(&mut text, fault, raw, param);
+    describe_fault(&mut text, fault, raw, param);
     Some(text)
 }
 

@@ -305,7 +305,7 @@ class StructDecoder {
     if constexpr (std::is_void_v<typename LastNumber<AttrTag<U>>::Type>) {
       return true;
     } else {
-      return limits.Hold(AttrDecoding<U>::Take(attr));
+      return limits.Allow(AttrDecoding<U>::Take(attr));
     }
   }
   template <size_t... Is>

@@ -54,11 +54,11 @@ XLA_FFI_SDK_HOT inline Args ContextArgs(XLA_FFI_InvokeContext* ctx, size_t struc
 
 // Asks a function of the host's; false, after telling why, where there is none or it failed.
 template <typename Args>
-XLA_FFI_SDK_HOT inline bool AskHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*function)(Args*),
+XLA_FFI_SDK_HOT inline bool CallHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*function)(Args*),
                                     Args* args, const char* what, Revision since,
                                     DiagnosticEngine& diagnostic) {
   if (XLA_FFI_PREDICT_FALSE(function == nullptr)) {
-    DiagnoseLack(diagnostic, api, what, since);
+    DiagnoseMissingFeature(diagnostic, api, what, since);
     return false;
   }
   XLA_FFI_Error* error = function(args);
@@ -82,7 +82,7 @@ struct CtxDecoding<PlatformStream<T>> {
                                                  DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_Stream_Get_Args>(
         ctx, XLA_FFI_Stream_Get_Args_STRUCT_SIZE);
-    if (!internal::AskHost(api, api->XLA_FFI_Stream_Get, &args, XLA_FFI_SDK_FEATURE(STREAM), diagnostic)) {
+    if (!internal::CallHost(api, api->XLA_FFI_Stream_Get, &args, XLA_FFI_SDK_FEATURE(STREAM), diagnostic)) {
       return std::nullopt;
     }
     return reinterpret_cast<T>(args.stream);
@@ -172,7 +172,7 @@ struct CtxDecoding<RunId> {
                                                        DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_RunId_Get_Args>(
         ctx, XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
-    if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get), &args,
+    if (!internal::CallHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get), &args,
                            XLA_FFI_SDK_FEATURE(RUN_ID), diagnostic)) {
       return std::nullopt;
     }
@@ -192,7 +192,7 @@ struct CtxDecoding<DeviceOrdinal> {
                                                        DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_DeviceOrdinal_Get_Args>(
         ctx, XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE);
-    if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_DeviceOrdinal_Get), &args,
+    if (!internal::CallHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_DeviceOrdinal_Get), &args,
                            XLA_FFI_SDK_FEATURE(DEVICE_ORDINAL), diagnostic)) {
       return std::nullopt;
     }
@@ -209,7 +209,7 @@ struct CtxDecoding<CustomOptions> {
                                                        DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_CustomOptions_Get_Args>(
         ctx, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE);
-    if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get), &args,
+    if (!internal::CallHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get), &args,
                            XLA_FFI_SDK_FEATURE(CUSTOM_OPTIONS), diagnostic)) {
       return std::nullopt;
     }

@@ -189,10 +189,10 @@ struct DiagnosticAccess {
 };
 
 // The problem of a feature that the host lacks.
-XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseLack(DiagnosticEngine& engine,
+XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseMissingFeature(DiagnosticEngine& engine,
                                                     const XLA_FFI_Api* api, const char* feature,
                                                     Revision since) {
-  PutLack(DiagnosticAccess::Add(engine, XLA_FFI_Error_Code_UNIMPLEMENTED), api, feature, since);
+  PutMissingFeature(DiagnosticAccess::Add(engine, XLA_FFI_Error_Code_UNIMPLEMENTED), api, feature, since);
   return std::nullopt;
 }
 

@@ -166,7 +166,7 @@ class XLA_FFI_SDK_TYPE DictionaryBase {
 
   template <typename T>
   XLA_FFI_SDK_HOT ErrorOr<internal::AttrTypeOf<T>> get(const Iterator& it) const {
-    if (XLA_FFI_PREDICT_FALSE(!it.IsOf(attrs_))) return Astray();
+    if (XLA_FFI_PREDICT_FALSE(!it.IsOf(attrs_))) return ForeignIterator();
     return Get<T>(it.index_, *it);
   }
   template <typename T>
@@ -222,7 +222,7 @@ class XLA_FFI_SDK_TYPE DictionaryBase {
     text << "attribute '" << name << "': missing";
     return Error::Internal(text.str());
   }
-  XLA_FFI_SDK_COLD static Error Astray() {
+  XLA_FFI_SDK_COLD static Error ForeignIterator() {
     return Error::Internal("attribute: the iterator leads to no value of this dictionary");
   }
   XLA_FFI_SDK_COLD static Error Wrong(std::string_view name, const DiagnosticEngine& diagnostic) {

@@ -30,7 +30,7 @@ inline constexpr bool tells_v = false;
 template <typename Encoding, typename R>
 inline constexpr bool tells_v<
     Encoding, R,
-    std::void_t<decltype(Encoding::Tell(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
+    std::void_t<decltype(Encoding::EncodeAnswer(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
     true;
 
 template <typename Encoding, typename ResultType>
@@ -53,7 +53,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultT
 template <typename Encoding, typename ResultType>
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, ResultType&& result) {
   if constexpr (tells_v<Encoding, ResultType>) {
-    const Answer answer = Encoding::Tell(frame->api, std::move(result));
+    const Answer answer = Encoding::EncodeAnswer(frame->api, std::move(result));
     return answer.error != nullptr || answer.future == nullptr ? answer.error
                                                                : SetFuture(frame, answer.future);
   } else {

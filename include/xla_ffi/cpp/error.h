@@ -154,10 +154,10 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr T* operator->() { return &value(); }
   XLA_FFI_SDK_HOT constexpr const T* operator->() const { return &value(); }
 
-  XLA_FFI_SDK_FN constexpr E& error() & { return TheError(*this); }
-  XLA_FFI_SDK_FN constexpr const E& error() const& { return TheError(*this); }
-  XLA_FFI_SDK_FN constexpr E&& error() && { return std::move(TheError(*this)); }
-  XLA_FFI_SDK_FN constexpr const E&& error() const&& { return std::move(TheError(*this)); }
+  XLA_FFI_SDK_FN constexpr E& error() & { return CheckedError(*this); }
+  XLA_FFI_SDK_FN constexpr const E& error() const& { return CheckedError(*this); }
+  XLA_FFI_SDK_FN constexpr E&& error() && { return std::move(CheckedError(*this)); }
+  XLA_FFI_SDK_FN constexpr const E&& error() const&& { return std::move(CheckedError(*this)); }
 
  private:
   template <typename Self>
@@ -167,7 +167,7 @@ class XLA_FFI_SDK_TYPE Expected {
     return *value;
   }
   template <typename Self>
-  XLA_FFI_SDK_HOT static constexpr auto& TheError(Self& self) {
+  XLA_FFI_SDK_HOT static constexpr auto& CheckedError(Self& self) {
     auto* error = std::get_if<1>(&self.data_);
     if (XLA_FFI_PREDICT_FALSE(error == nullptr)) {
       internal::Misused("the error of a value was asked for");

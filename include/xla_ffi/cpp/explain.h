@@ -175,7 +175,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseDevice(const XLA_FFI_Api* api, std:
 }
 
 // Whether the operands have the shapes of a contract.
-XLA_FFI_SDK_SLOW inline bool ShapesAreGood(const XLA_FFI_CallFrame* frame, const char* contract) {
+XLA_FFI_SDK_SLOW inline bool HasValidShapes(const XLA_FFI_CallFrame* frame, const char* contract) {
   xla_ffi_sdk_shapes shapes;
   xla_ffi_sdk_shapes_begin(&shapes, contract, frame);
   return !xla_ffi_sdk_next_misfit(&shapes);
@@ -183,7 +183,7 @@ XLA_FFI_SDK_SLOW inline bool ShapesAreGood(const XLA_FFI_CallFrame* frame, const
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_FFI_Future* future) {
   if (HostRevision(frame->api) < XLA_FFI_SDK_SINCE(FUTURES)) {  // those bytes are not the handler's there
-    return Lacks(frame->api, XLA_FFI_SDK_FEATURE(FUTURES));
+    return MissingFeature(frame->api, XLA_FFI_SDK_FEATURE(FUTURES));
   }
   if (future == nullptr) {
     return NewError(frame->api, XLA_FFI_Error_Code_INTERNAL,
@@ -229,8 +229,8 @@ XLA_FFI_SDK_COLD inline Text& PutLimited(Text& text, T value) {
 // Whether an attribute is within its bounds; reports the bound that it exceeds.
 template <typename T>
 XLA_FFI_SDK_HOT inline bool IsWithin(const Limits& limits, const std::optional<T>& value, DiagnosticEngine& diagnostic) {
-  if (XLA_FFI_PREDICT_TRUE(limits.Hold(value))) return true;
-  const bool is_low = !Limits{limits.min, {}}.Hold(value);
+  if (XLA_FFI_PREDICT_TRUE(limits.Allow(value))) return true;
+  const bool is_low = !Limits{limits.min, {}}.Allow(value);
   Text& text = DiagnosticAccess::Add(diagnostic) << (is_low ? "expected at least " : "expected at most ");
   PutLimited(PutLimited(text, (is_low ? limits.min : limits.max).As<T>()) << ", got ", *value);
   return false;

@@ -54,7 +54,7 @@ struct CtxDecoding<Extension<T>> {
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_FindExtension_Args>(
         ctx, XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE);
     args.extension_type = T::kExtensionType;
-    if (!internal::AskHost(api,
+    if (!internal::CallHost(api,
                            XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_InvokeContext_FindExtension),
                            &args, T::kName, XLA_FFI_SDK_SINCE(EXTENSIONS), diagnostic)) {
       return std::nullopt;

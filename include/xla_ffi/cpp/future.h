@@ -389,13 +389,13 @@ template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   template <typename Encoded = std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>
   XLA_FFI_SDK_FN static Encoded Encode(const XLA_FFI_Api* api, XLA_FFI_InvokeContext*, Future future) {
-    const internal::Answer answer = Tell(api, std::move(future));
+    const internal::Answer answer = EncodeAnswer(api, std::move(future));
     if (answer.future != nullptr) return answer.future;
     return answer.error;
   }
 
   // The same, for the handler itself.
-  XLA_FFI_SDK_HOT static internal::Answer Tell(const XLA_FFI_Api* api, Future&& future) {
+  XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const XLA_FFI_Api* api, Future&& future) {
     internal::FutureData* const data = future.data_;
     if (data == internal::FutureData::Done()) return {};
     if (XLA_FFI_PREDICT_TRUE(data != nullptr) && data->UnrefReady()) {
@@ -413,7 +413,7 @@ struct ResultEncoding<stage, Future> {
               nullptr};
     }
     if (future.data_->ready()) {
-      // It may have become so since Tell looked, and then without an error.
+      // It may have become so since EncodeAnswer looked, and then without an error.
       const std::optional<Error>& error = future.data_->error();
       return {error.has_value() ? internal::CreateError(api, *error) : nullptr, nullptr};
     }

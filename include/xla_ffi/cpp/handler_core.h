@@ -83,7 +83,7 @@ class HandlerCore {
         if (kIsAttr[k] && Before(names[i].text(), names[k].text())) ++rank_[k];
       }
     }
-    if constexpr (kMayPlan) {
+    if constexpr (kCanPlan) {
       shape_is_planned_ = !ShapeCheck<Declared>::Names(names, kIsAttr, kSize);
     }
   }
@@ -94,7 +94,7 @@ class HandlerCore {
                               !xla_ffi_sdk_has_lists(frame) ||
                               frame->stage != static_cast<XLA_FFI_ExecutionStage>(stage))) {
       XLA_FFI_Error* error = nullptr;
-      if (Unusual(frame, &error)) return error;
+      if (HandleOtherCall(frame, &error)) return error;
     }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
     if (const char* why = xffi_rt_refuse(frame->api, XFFI_RT_IMAGE)) {
@@ -245,7 +245,7 @@ class HandlerCore {
     if constexpr (DecodeOne<Tag>::kTakes) {
       if constexpr (kIsNumber<Tag>) {
         return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index)) &&
-               names_.names[i].limits.Hold(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
+               names_.names[i].limits.Allow(DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, index)));
       }
       return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
     } else {
@@ -333,16 +333,16 @@ class HandlerCore {
     [[maybe_unused]] const Places places = Locate(frame, is);
 #if defined(__clang__)
     // Apart: where two ways meet, Clang reads everything again.
-    if (XLA_FFI_PREDICT_FALSE(!ArePlain(frame, places, is))) return DecodeSlowly(frame, places, is);
+    if (XLA_FFI_PREDICT_FALSE(!MatchFastPath(frame, places, is))) return DecodeSlowly(frame, places, is);
     return Checked(frame, places, is, true);
   }
   template <size_t... Is>
   XLA_FFI_SDK_SLOW XLA_FFI_Error* DecodeSlowly(XLA_FFI_CallFrame* frame, const Places& places,
                                                std::index_sequence<Is...> is) const {
-    return Checked(frame, places, is, AreGood(frame, places, is));
+    return Checked(frame, places, is, AreValid(frame, places, is));
   }
 #else
-    return Checked(frame, places, is, ArePlain(frame, places, is) || AreGood(frame, places, is));
+    return Checked(frame, places, is, MatchFastPath(frame, places, is) || AreValid(frame, places, is));
   }
 #endif
   template <size_t... Is>
@@ -401,24 +401,24 @@ class HandlerCore {
     return !kOperand || (OperandType<T>::kElement != kAnyElement && OperandType<T>::kRank != kAnyRank);
   }
   static constexpr bool IsKnown(const void*) { return true; }
-  static constexpr bool LocatesHere() {
+  static constexpr bool LocatesInline() {
     return kHasMemory && !kCountsVary && kArgs + kRets <= XLA_FFI_SDK_PAIRS &&
            (IsKnown(static_cast<const Ts*>(nullptr)) && ...);
   }
-  static constexpr bool kLocatesHere = LocatesHere();
+  static constexpr bool kLocatesInline = LocatesInline();
 
   enum class Called { kGood, kWrites, kDiffers };
-  static constexpr Called HowCalled() {
+  static constexpr Called CallKind() {
     if constexpr (std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>) {
       return Called::kGood;
     } else {
       return std::is_invocable_v<Fn&, typename ParamOf<Ts>::Type...> ? Called::kWrites : Called::kDiffers;
     }
   }
-  static_assert(HowCalled() != Called::kWrites,
+  static_assert(CallKind() != Called::kWrites,
                 "a handler's function is called as a constant, by many threads at once: take `mutable` from the lambda, or "
                 "make its operator() const; what calls have in common is state, or an atomic");
-  static_assert(HowCalled() != Called::kDiffers,
+  static_assert(CallKind() != Called::kDiffers,
                 "the function does not take what the binding gives: compare them one by one");
   using Misfits = Misfit<ParamList<Ts...>, typename ParamsOf<Fn>::Type>;
   static_assert(!Misfits::kWritesArg,
@@ -463,7 +463,7 @@ class HandlerCore {
 
   // Whether operands start at multiples of what any element needs, and no result where another operand does.
   template <size_t... Os>
-  XLA_FFI_SDK_HOT static bool StartApart(const uintptr_t* starts, std::index_sequence<Os...>) {
+  XLA_FFI_SDK_HOT static bool HasDistinctStarts(const uintptr_t* starts, std::index_sequence<Os...>) {
     constexpr size_t kFirst = size_t{kArgs}, kCount = kFirst + size_t{kRets};
 #if defined(XLA_FFI_SDK_SHUFFLES_)
     if constexpr (kCount > 4) {
@@ -511,23 +511,23 @@ class HandlerCore {
 
   // Whether all elements that are taken later are as they have to be: as far as that is quickly told, and the rest of it.
   template <size_t... Is>
-  XLA_FFI_SDK_HOT bool ArePlain(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
-    if constexpr (kLocatesHere && kArgs + kRets > 0) {
+  XLA_FFI_SDK_HOT bool MatchFastPath(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
+    if constexpr (kLocatesInline && kArgs + kRets > 0) {
       uintptr_t starts[size_t{kArgs} + size_t{kRets} + 1];
       return XLA_FFI_PREDICT_TRUE(((Check<Is, Ts>(frame, places) &&
                                     IsPlain<Is>(frame, starts, static_cast<const Ts*>(nullptr))) && ...) &&
-                                  StartApart(starts, std::make_index_sequence<size_t{kArgs + kRets}>{}));
+                                  HasDistinctStarts(starts, std::make_index_sequence<size_t{kArgs + kRets}>{}));
     }
     return !kHasOperands && (Check<Is, Ts>(frame, places) && ...);
   }
   template <size_t... Is>
-  XLA_FFI_SDK_PURE bool AreGood(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
+  XLA_FFI_SDK_PURE bool AreValid(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
     return kHasOperands && (Check<Is, Ts>(frame, places) && ...) &&
            xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
   }
 
   // Whether the names of the contract are those of sizes alone, as far as is known here, and its operands are buffers.
-  static constexpr bool MayPlan() {
+  static constexpr bool CanPlan() {
     if constexpr (kHasShape) {
       return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...) &&
              ((DecodeOne<Ts>::kTakes || !IsOperand(element_kind_v<Ts>)) && ...);
@@ -535,7 +535,7 @@ class HandlerCore {
       return false;
     }
   }
-  static constexpr bool kMayPlan = MayPlan();
+  static constexpr bool kCanPlan = CanPlan();
 
   // Whether decoding finds out that an operand is a buffer.
   template <template <typename> typename Tag, typename T>
@@ -555,13 +555,13 @@ class HandlerCore {
   }
 
   XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
-    if constexpr (kMayPlan) {
+    if constexpr (kCanPlan) {
       if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
                                ShapeCheck<Declared>::Fits(frame))) {
         return true;
       }
     }
-    return ShapesAreGood(frame, Declared::Shape());
+    return HasValidShapes(frame, Declared::Shape());
   }
 
   // Calls the function and encodes what it returns.
@@ -590,7 +590,7 @@ class HandlerCore {
   }
 
   // A metadata call, or a frame that is not for this handler. False: go on after all.
-  XLA_FFI_SDK_COLD bool Unusual(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) const {
+  XLA_FFI_SDK_COLD bool HandleOtherCall(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) const {
     if (const auto* extension = FindMetadata(frame)) {
       *error = Describe(frame->api, extension);
       return true;

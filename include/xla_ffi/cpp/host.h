@@ -81,7 +81,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
 }
 
 // Why a feature is not available: what, the first that has it, and which host this is.
-XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
+XLA_FFI_SDK_COLD inline Text& PutMissingFeature(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) noexcept {
   return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
               << XLA_FFI_SDK_TEXT_THIS_HOST XLA_FFI_SDK_TEXT_VERSION << api->api_version.major_version << "."
@@ -89,9 +89,9 @@ XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::s
 }
 
 // The error for a feature that the host lacks.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* Lacks(const XLA_FFI_Api* api, const char* feature,
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* MissingFeature(const XLA_FFI_Api* api, const char* feature,
                                              Revision since) {
-  return xffi_lacks_(api, feature, static_cast<xffi_revision>(since));
+  return xffi_missing_feature_(api, feature, static_cast<xffi_revision>(since));
 }
 
 // Calls a function of the host that returns an error.

@@ -49,7 +49,7 @@ struct Once {
 
 // Hands a closure to a function of the runtime's; what is refused is destroyed.
 template <typename Function, typename F>
-XLA_FFI_SDK_FN Status Hand(Function function, F&& f) {
+XLA_FFI_SDK_FN Status PassClosure(Function function, F&& f) {
   using Task = std::decay_t<F>;
   auto task = std::make_unique<Task>(std::forward<F>(f));
   Status status = TakeStatus(function(&Once<Task>::Run, task.get()));
@@ -71,7 +71,7 @@ class XLA_FFI_SDK_TYPE Stream {
   template <typename F>
   XLA_FFI_SDK_FN Status Enqueue(F&& f) const {
     xffi_rt_device_stream* const stream = stream_.get();
-    return internal::Hand(
+    return internal::PassClosure(
         [stream](XLA_FFI_Task* task, void* data) {
           return xffi_rt_device_stream_enqueue(stream, task, data);
         },
@@ -242,7 +242,7 @@ class XLA_FFI_SDK_TYPE Invocation {
   template <typename F>
   XLA_FFI_SDK_FN Status Schedule(F&& f) const {
     const xffi_rt_invocation* const call = call_;
-    return internal::Hand(
+    return internal::PassClosure(
         [call](XLA_FFI_Task* task, void* data) {
           return xffi_rt_invocation_spawn(call, task, data);
         },

@@ -153,7 +153,7 @@ constexpr bool CallsByName() {
 
 // A handler that is made when it is first called.
 template <const auto& maker>
-struct MadeLater {
+struct LazyHandler {
   XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
     static const auto* const handler = new auto(Assemble(maker()));
     return handler->Call(frame);
@@ -162,12 +162,12 @@ struct MadeLater {
 
 // The handler of a maker, a constant in any case; nvcc makes what is none when it is first called, behind a lock.
 template <const auto& maker>
-XLA_FFI_SDK_IN_USERS constexpr auto Made() {
+XLA_FFI_SDK_IN_USERS constexpr auto HandlerOf() {
   if constexpr (CallsByName<maker>()) {
     return Assemble(maker(), Named<maker>());
   } else {
 #if !defined(__CUDACC__)
-    if constexpr (!IsConstant<maker>(0)) return MadeLater<maker>();
+    if constexpr (!IsConstant<maker>(0)) return LazyHandler<maker>();
     else
 #endif
     return Assemble(maker());
@@ -188,7 +188,7 @@ XLA_FFI_SDK_NAMESPACE_END
   [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
       -> XLA_FFI_Error* {                                                                       \
     static constexpr auto xla_ffi_maker = [] { return __VA_ARGS__; };                           \
-    static const auto xla_ffi_handler = ::xla::ffi::internal::Made<xla_ffi_maker>();            \
+    static const auto xla_ffi_handler = ::xla::ffi::internal::HandlerOf<xla_ffi_maker>();       \
     return xla_ffi_handler.Call(xla_ffi_frame);                                                 \
   }
 #define XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS(fn, impl, binding, traits) \
@@ -224,7 +224,7 @@ XLA_FFI_SDK_NAMESPACE_END
   [[maybe_unused]] static constexpr auto xla_ffi_maker_##fn = [] { return __VA_ARGS__; }
 #define XLA_FFI_SDK_SYMBOL_(fn)                            \
   XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                           \
-    static const auto xla_ffi_handler = ::xla::ffi::internal::Made<xla_ffi_maker_##fn>(); \
+    static const auto xla_ffi_handler = ::xla::ffi::internal::HandlerOf<xla_ffi_maker_##fn>(); \
     return xla_ffi_handler.Call(call_frame);               \
   }                                                        \
   XLA_FFI_SDK_SYMBOL_TAIL_(fn)
@@ -255,7 +255,7 @@ XLA_FFI_SDK_NAMESPACE_END
 #define XLA_FFI_REGISTER_HANDLER__(API, NAME, PLATFORM, N, ...)                                 \
   [[maybe_unused]] static const XLA_FFI_Error* xla_ffi_static_handler_##N##_registered_ = [] {  \
     const XLA_FFI_Api* xla_ffi_api = API;                                                       \
-    return ::xla::ffi::internal::RegisterAndTell(                                               \
+    return ::xla::ffi::internal::RegisterAndReport(                                             \
         xla_ffi_api, NAME,                                                                      \
         ::xla::ffi::Ffi::RegisterStaticHandler(xla_ffi_api, NAME, PLATFORM, __VA_ARGS__));      \
   }()

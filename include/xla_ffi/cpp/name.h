@@ -41,12 +41,12 @@ struct XLA_FFI_SDK_TYPE Limits {
   Limit min, max;
 
   template <typename T>
-  XLA_FFI_SDK_HOT constexpr bool Hold(T value) const {
+  XLA_FFI_SDK_HOT constexpr bool Allow(T value) const {
     return (min.kind == Limit::kNone || value >= min.As<T>()) && (max.kind == Limit::kNone || value <= max.As<T>());
   }
   template <typename T>
-  XLA_FFI_SDK_HOT constexpr bool Hold(const std::optional<T>& value) const {
-    return !value.has_value() || Hold(*value);
+  XLA_FFI_SDK_HOT constexpr bool Allow(const std::optional<T>& value) const {
+    return !value.has_value() || Allow(*value);
   }
 };
 

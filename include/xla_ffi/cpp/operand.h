@@ -143,7 +143,7 @@ XLA_FFI_SDK_HOT inline bool IsOneArray(const XLA_FFI_CallFrame* frame, const XLA
   return same && (arg->data == ret->data || empty || !HasMemory(frame->stage));
 }
 
-XLA_FFI_SDK_SLOW inline void DiagnoseApart(const Place& at, DiagnosticEngine& diagnostic) {
+XLA_FFI_SDK_SLOW inline void DiagnoseNotAliased(const Place& at, DiagnosticEngine& diagnostic) {
   const XLA_FFI_Buffer* arg = xla_ffi_sdk_operand(at.frame, 1, at.index);
   const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(at.frame, 0, at.ret);
   Text& text = DiagnosticAccess::Add(diagnostic);
@@ -172,7 +172,7 @@ struct DecodeOne<InOutTag<T>> {
     if (!DecodeOne<ArgTag<T>>::Call(at, diagnostic).has_value()) return std::nullopt;
     if (!DecodeOne<RetTag<T>>::Call({at.frame, at.ret}, diagnostic).has_value()) return std::nullopt;
     if (!Check(at)) {
-      DiagnoseApart(at, diagnostic);
+      DiagnoseNotAliased(at, diagnostic);
       return std::nullopt;
     }
     return Take(at);

@@ -169,7 +169,7 @@ XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Registers as a static initializer does: a failure is told on stderr, for nobody reads the result.
-XLA_FFI_SDK_COLD inline const XLA_FFI_Error* RegisterAndTell(const XLA_FFI_Api* api, std::string_view name,
+XLA_FFI_SDK_COLD inline const XLA_FFI_Error* RegisterAndReport(const XLA_FFI_Api* api, std::string_view name,
                                                       XLA_FFI_Error* error) {
   if (error != nullptr) {
     std::cerr << "XLA FFI: " << name << " was not registered: " << GetErrorMessage(api, error)

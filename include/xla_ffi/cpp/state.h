@@ -77,7 +77,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstUserTypeId(const XLA_FFI_Api* api, XLA_FFI_
 
 template <typename T>
 XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
-  if (HostMinor(api) < 1) return Lacks(api, XLA_FFI_SDK_FEATURE(STATE));
+  if (HostMinor(api) < 1) return MissingFeature(api, XLA_FFI_SDK_FEATURE(STATE));
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   if constexpr (!has_type_id_v<T>) {
     const XLA_FFI_TypeInfo own = MakeTypeInfo<T>();
@@ -191,7 +191,7 @@ struct CtxDecoding<UserData<T>> {
       if (XLA_FFI_PREDICT_TRUE(known != nullptr)) {
         id = *known;
       } else if (XLA_FFI_Error* error = internal::FirstUserTypeId<U>(api, &id)) {
-        return Tell(api, error, diagnostic);
+        return DiagnoseLookup(api, error, diagnostic);
       }
     } else
 #endif
@@ -205,7 +205,7 @@ struct CtxDecoding<UserData<T>> {
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
     args.type_id = &id;
     XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api, XLA_FFI_InvokeContext_Get, &args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) return Tell(api, error, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) return DiagnoseLookup(api, error, diagnostic);
     object = static_cast<Type>(args.data);
     return internal::Found::kYes;
   }
@@ -218,7 +218,7 @@ struct CtxDecoding<UserData<T>> {
         << (refused ? ", for the host refused it" : "");
     return refused ? internal::Found::kFailed : internal::Found::kNothing;
   }
-  XLA_FFI_SDK_COLD static internal::Found Tell(const XLA_FFI_Api* api, XLA_FFI_Error* error,
+  XLA_FFI_SDK_COLD static internal::Found DiagnoseLookup(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                                DiagnosticEngine& diagnostic) {
     const internal::Found why = internal::Why(api, error, "not found in execution context");
     internal::DiagnoseError(diagnostic, api, "user data from the context", error);
@@ -260,7 +260,7 @@ struct CtxDecoding<State<T, stage>> {
   XLA_FFI_SDK_HOT static internal::Found Find(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                               DiagnosticEngine& diagnostic, Type& object) {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
-      internal::DiagnoseLack(diagnostic, api, internal::kStateFeature<stage>,
+      internal::DiagnoseMissingFeature(diagnostic, api, internal::kStateFeature<stage>,
                              internal::kStateSince<stage>);
       return internal::Found::kNothing;
     }
@@ -322,7 +322,7 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
   XLA_FFI_SDK_HOT static XLA_FFI_Error* Leave(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                               std::remove_const_t<T>* object) {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
-      return internal::Lacks(api, internal::kStateFeature<stage>, internal::kStateSince<stage>);
+      return internal::MissingFeature(api, internal::kStateFeature<stage>, internal::kStateSince<stage>);
     }
     if (XLA_FFI_PREDICT_FALSE(object == nullptr)) {
       return internal::NewError(api, XLA_FFI_Error_Code_INTERNAL, "the handler left a null pointer as its state");
@@ -349,7 +349,7 @@ XLA_FFI_SDK_NAMESPACE_END
 #define XLA_FFI_REGISTER_TYPE__(API, NAME, TYPE_ID, TYPE_INFO, N)                              \
   [[maybe_unused]] static const bool xla_ffi_type_##N##_registered_ = [] {                     \
     const XLA_FFI_Api* xla_ffi_api = API;                                                      \
-    return ::xla::ffi::internal::RegisterAndTell(                                              \
+    return ::xla::ffi::internal::RegisterAndReport(                                            \
                xla_ffi_api, NAME,                                                              \
                ::xla::ffi::Ffi::RegisterTypeId(xla_ffi_api, NAME, TYPE_ID, TYPE_INFO)) ==      \
            nullptr;                                                                            \

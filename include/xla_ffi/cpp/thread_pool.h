@@ -191,7 +191,7 @@ struct CtxDecoding<ThreadPool> {
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1 ||
                               api->XLA_FFI_ThreadPool_Schedule == nullptr)) {
-      return internal::DiagnoseLack(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
+      return internal::DiagnoseMissingFeature(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
     }
     return ThreadPool(api, ctx);
   }
@@ -214,7 +214,7 @@ struct CtxDecoding<ThreadPoolSize> {
     args.num_threads = &count;
     // Before r3 another function lies in its slot.
     const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
-    if (!internal::AskHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
+    if (!internal::CallHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
                            XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
       return std::nullopt;
     }

@@ -2,7 +2,7 @@
 
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{give, hand_over, list, null, object, object_mut, optional_text, take_back, text};
+use crate::{hand_over, list, null, object, object_mut, optional_text, take_back, text, write_out};
 use host::{Error, ErrorCode, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
 use xla_ffi_programs::{Builder, Op, ValueShape};
@@ -19,7 +19,7 @@ pub(crate) struct xffi_rt_op {
     index: u64,
 }
 
-pub(crate) fn natural(number: i64, what: &str) -> Result<usize> {
+pub(crate) fn non_negative(number: i64, what: &str) -> Result<usize> {
     usize::try_from(number).map_err(|_| Error::invalid_argument(format!("{what} is {number}")))
 }
 
@@ -96,13 +96,13 @@ pub(crate) unsafe fn build(
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
-        let op = body(builder.0.as_mut().ok_or_else(used_up)?)?;
+        let op = body(builder.0.as_mut().ok_or_else(already_built)?)?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || xffi_rt_op::from_op(op)) }
+        unsafe { write_out(out, || xffi_rt_op::from_op(op)) }
     })
 }
 
-fn used_up() -> Error {
+fn already_built() -> Error {
     Error::new(
         ErrorCode::FailedPrecondition,
         "the builder's program is built; make another builder",
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
-        let number = natural(number, "the parameter's number")?;
+        let number = non_negative(number, "the parameter's number")?;
         // SAFETY: as promised by the caller.
         let shape = unsafe { self::shape(shape) }?;
         // SAFETY: as promised by the caller.
@@ -226,7 +226,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
-        let index = natural(index, "the element's index")?;
+        let index = non_negative(index, "the element's index")?;
         Ok(builder.get_tuple_element(tuple.op(), index))
     };
     // SAFETY: as promised by the caller.
@@ -248,7 +248,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
         let builder = unsafe { object_mut(builder, "builder") }?;
         // SAFETY: as promised by the caller.
         let name = unsafe { text(name, "name") }?;
-        let builder = builder.0.as_mut().ok_or_else(used_up)?;
+        let builder = builder.0.as_mut().ok_or_else(already_built)?;
         builder.set_name(op.op(), name);
         Ok(())
     })
@@ -267,7 +267,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object(builder, "builder") }?;
-        let builder = builder.0.as_ref().ok_or_else(used_up)?;
+        let builder = builder.0.as_ref().ok_or_else(already_built)?;
         let shape = builder.shape(op.op()).ok_or_else(|| {
             let why = "no instruction of this builder, or one that a mistake left without a shape";
             Error::new(ErrorCode::NotFound, why)
@@ -289,11 +289,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object(builder, "builder") }?;
-        let last = builder.0.as_ref().ok_or_else(used_up)?.last();
+        let last = builder.0.as_ref().ok_or_else(already_built)?.last();
         let last =
             last.ok_or_else(|| Error::new(ErrorCode::NotFound, "the builder has no instruction"))?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || xffi_rt_op::from_op(last)) }
+        unsafe { write_out(out, || xffi_rt_op::from_op(last)) }
     })
 }
 
@@ -310,7 +310,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_build(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
-        let program = builder.0.take().ok_or_else(used_up)?.build(root.op())?;
+        let program = builder
+            .0
+            .take()
+            .ok_or_else(already_built)?
+            .build(root.op())?;
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, xffi_rt_program(program)) }
     })

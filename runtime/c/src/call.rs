@@ -161,7 +161,7 @@ unsafe fn operand(
     data: *mut c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { taking(call) }?;
+    let call = unsafe { call_for_operands(call) }?;
     // SAFETY: as promised by the caller.
     add(side(call), unsafe { shape_of(dtype, rank, dims) }?, data)
 }
@@ -202,7 +202,7 @@ fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
 ///
 /// # Safety
 /// The call is null or the caller's.
-unsafe fn taking<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
+unsafe fn call_for_operands<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
     // SAFETY: as promised by the caller.
     let call = unsafe { object_mut(call, "call") }?;
     if call.prepared.is_some() && !call.reshaped {

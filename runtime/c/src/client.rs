@@ -3,7 +3,7 @@
 use crate::library::xffi_rt_library;
 use crate::runtime::bundle_of;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
-use crate::{give, hand_over, object, take_back, text};
+use crate::{hand_over, object, take_back, text, write_out};
 use std::ffi::{CString, c_char, c_int};
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_sys::XLA_FFI_Handler_Bundle;
@@ -78,9 +78,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_version(
         // SAFETY: as promised by the caller.
         let client = unsafe { object(client, "client") }?;
         // SAFETY: as promised by the caller.
-        unsafe { give(major, || client.version.0) }?;
+        unsafe { write_out(major, || client.version.0) }?;
         // SAFETY: as promised by the caller.
-        unsafe { give(minor, || client.version.1) }
+        unsafe { write_out(minor, || client.version.1) }
     })
 }
 
@@ -140,6 +140,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_type_id(
         let name = unsafe { text(name, "name") }?;
         let id = client.client.type_id(name)?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || id) }
+        unsafe { write_out(out, || id) }
     })
 }

@@ -1,6 +1,6 @@
 //! Custom calls, put into a builder.
 
-use crate::builder::{build, natural, shape, tensor, xffi_rt_builder, xffi_rt_op};
+use crate::builder::{build, non_negative, shape, tensor, xffi_rt_builder, xffi_rt_op};
 use crate::program::xffi_rt_program;
 use crate::status::xffi_rt_status;
 use crate::{list, object, optional_text, text};
@@ -73,7 +73,10 @@ const _: () = assert!(size_of::<xffi_rt_alias>() == 40);
 unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usize>> {
     // SAFETY: as promised by the caller.
     let indices = unsafe { list(pointer, count, what) }?;
-    indices.iter().map(|&index| natural(index, what)).collect()
+    indices
+        .iter()
+        .map(|&index| non_negative(index, what))
+        .collect()
 }
 
 /// `xffi_rt_builder_custom_call`.
@@ -158,7 +161,7 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
                 "operand_index",
             )
         }?;
-        let operand = natural(alias.operand, "the aliased operand")?;
+        let operand = non_negative(alias.operand, "the aliased operand")?;
         built = built.alias(output, operand, index);
     }
     if call.literal_shape.is_null() && (!call.literal.is_null() || call.literal_size > 0) {

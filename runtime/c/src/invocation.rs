@@ -6,7 +6,7 @@ use crate::plugin_executable::xffi_rt_array;
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
 use crate::status::{Carried, Deleter, c_text, status_or_null, xffi_rt_status};
-use crate::{give, hand_over, null, object, take_back};
+use crate::{hand_over, null, object, take_back, write_out};
 use host::internal::Invocation;
 use host::{DeviceAllocator, Error, ErrorCode, Result, Stream};
 use std::ffi::{CString, c_char, c_void};
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
         // SAFETY: as promised by the caller.
         unsafe { Invocation::from_call(api, ctx) }?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || ctx.cast::<xffi_rt_invocation>().cast_const()) }
+        unsafe { write_out(out, || ctx.cast::<xffi_rt_invocation>().cast_const()) }
     })
 }
 
@@ -282,7 +282,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
             Error::new(ErrorCode::ResourceExhausted, why)
         })?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || data) }
+        unsafe { write_out(out, || data) }
     })
 }
 
@@ -318,7 +318,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_num_threads(
         let found = unsafe { self::invocation(invocation) }?;
         let threads = found.num_threads()?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || threads) }
+        unsafe { write_out(out, || threads) }
     })
 }
 
@@ -441,6 +441,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_literal(
         let literal =
             literal.ok_or_else(|| Error::new(ErrorCode::NotFound, "the call has no literal"))?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || xffi_rt_array::of(literal)) }
+        unsafe { write_out(out, || xffi_rt_array::of(literal)) }
     })
 }

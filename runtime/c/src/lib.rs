@@ -87,7 +87,7 @@ unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option
 ///
 /// # Safety
 /// The pointer is null or names room for one.
-unsafe fn give<T>(out: *mut T, value: impl FnOnce() -> T) -> Result<()> {
+unsafe fn write_out<T>(out: *mut T, value: impl FnOnce() -> T) -> Result<()> {
     if out.is_null() {
         return Err(null("the out-parameter"));
     }
@@ -102,7 +102,7 @@ unsafe fn give<T>(out: *mut T, value: impl FnOnce() -> T) -> Result<()> {
 /// The pointer is null or names room for a pointer.
 unsafe fn hand_over<T>(out: *mut *mut T, value: T) -> Result<()> {
     // SAFETY: as promised by the caller.
-    unsafe { give(out, || Box::into_raw(Box::new(value))) }
+    unsafe { write_out(out, || Box::into_raw(Box::new(value))) }
 }
 
 /// The elements of an array of the caller.

@@ -2,7 +2,7 @@
 
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{give, hand_over, object, take_back, text};
+use crate::{hand_over, object, take_back, text, write_out};
 use host::Library;
 use std::ffi::{c_char, c_void};
 
@@ -61,6 +61,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_symbol(
         let name = unsafe { text(name, "name") }?;
         let symbol = library.library.symbol(name)?;
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || symbol) }
+        unsafe { write_out(out, || symbol) }
     })
 }

@@ -69,7 +69,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_count_calls(
     })
 }
 
-type ToldCounts = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64, u64);
+type CountsCallback = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64, u64);
 
 /// `xffi_rt_counts`.
 ///
@@ -92,7 +92,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_counts(
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        let told: ToldCounts = told.ok_or_else(|| null("told"))?;
+        let told: CountsCallback = told.ok_or_else(|| null("told"))?;
         for counts in runtime.0.counts() {
             let name = c_text(&counts.name);
             let nanoseconds = u64::try_from(counts.time.as_nanos()).unwrap_or(u64::MAX);
@@ -134,7 +134,7 @@ static LOGGER: Logger = Logger(RwLock::new(None));
 
 thread_local! {
     /// Whether this thread is in the program's function.
-    static TELLS: Cell<bool> = const { Cell::new(false) };
+    static IS_LOGGING: Cell<bool> = const { Cell::new(false) };
 }
 
 impl log::Log for Logger {
@@ -144,7 +144,7 @@ impl log::Log for Logger {
 
     fn log(&self, record: &log::Record<'_>) {
         // What the function's own calls have to say goes elsewhere: told to it, it might never end.
-        if !TELLS.get() {
+        if !IS_LOGGING.get() {
             let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(listener) = &*listener {
                 let level = match record.level() {
@@ -153,10 +153,10 @@ impl log::Log for Logger {
                     _ => XFFI_RT_LOG_INFO,
                 };
                 let text = c_text(&record.args().to_string());
-                TELLS.set(true);
+                IS_LOGGING.set(true);
                 // SAFETY: as promised by the caller of `xffi_rt_set_logger`.
                 unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
-                TELLS.set(false);
+                IS_LOGGING.set(false);
                 return;
             }
         }
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     status_or_null(|| {
         // Only this library has its facade; the second time it is ours already.
         let _ = log::set_logger(&LOGGER);
-        if TELLS.get() {
+        if IS_LOGGING.get() {
             return Err(Error::new(
                 ErrorCode::FailedPrecondition,
                 "a logger that is being called cannot be replaced by its own call",

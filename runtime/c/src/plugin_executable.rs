@@ -3,7 +3,7 @@
 use crate::call::shape_of;
 use crate::client::xffi_rt_client;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{give, hand_over, list, null, object, take_back};
+use crate::{hand_over, list, null, object, take_back, write_out};
 use host::{Error, ErrorCode, Result, Tensor};
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -211,7 +211,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_results_get(
             return Err(Error::new(ErrorCode::OutOfRange, why));
         };
         // SAFETY: as promised by the caller.
-        unsafe { give(out, || xffi_rt_array::of(tensor)) }
+        unsafe { write_out(out, || xffi_rt_array::of(tensor)) }
     })
 }
 

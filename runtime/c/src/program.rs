@@ -1,7 +1,7 @@
 //! Verified programs.
 
 use crate::status::{c_text, status_or_null, xffi_rt_status};
-use crate::{give, object, take_back};
+use crate::{object, take_back, write_out};
 use host::{Error, ErrorCode, Result};
 use std::ffi::{CString, c_char};
 use xla_ffi_programs::Program;
@@ -17,7 +17,7 @@ const _: () = crate::any_thread::<xffi_rt_program>();
 /// The pointer is null or names room for a pointer.
 pub(crate) unsafe fn hand_over_text(out: *mut *mut c_char, text: &str) -> Result<()> {
     // SAFETY: as promised by the caller.
-    unsafe { give(out, || c_text(text).into_raw()) }
+    unsafe { write_out(out, || c_text(text).into_raw()) }
 }
 
 /// `xffi_rt_text_destroy`.

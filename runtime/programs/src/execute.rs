@@ -3,7 +3,8 @@
 mod values;
 
 use self::values::{
-    Place, Places, address, alias_sources, back, operand_layouts, places, read, starts, unread,
+    Place, Places, address, alias_sources, operand_layouts, placeholder, places, read, starts,
+    to_row_major,
 };
 use super::custom_call::Config;
 use super::instruction::Kind;
@@ -12,7 +13,7 @@ use super::on_plugin::OnPlugin;
 use super::{Called, CustomCall, Options, Program, ValueShape};
 use std::ffi::c_void;
 use std::sync::Arc;
-use values::lay_out;
+use values::to_layout;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{
@@ -230,7 +231,7 @@ impl Compiled {
                     let mut place = |leaf: usize| places.remove(&(index, leaf));
                     let result = match &self.runners[index] {
                         // Nobody reads it, or only arrays without elements.
-                        None => unread(&instruction.shape),
+                        None => placeholder(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
                             self.typed(executable, call, operands(), &mut place, &mut context)
                         }
@@ -327,7 +328,7 @@ impl Compiled {
         if let Some(device) = &self.options.device {
             device.stream.stream().synchronize()?;
         }
-        back(call, results)
+        to_row_major(call, results)
     }
 
     fn legacy(
@@ -392,7 +393,7 @@ impl Compiled {
                 .map_err(|error| error.within(format_args!("legacy target '{}'", target.name())))?;
         }
         drop(arguments);
-        back(call, results)
+        to_row_major(call, results)
     }
 }
 
@@ -402,7 +403,7 @@ fn arguments(operands: Vec<Tree<Tensor>>, layouts: &[ValueShape]) -> Result<Vec<
     let layouts = layouts.iter().flat_map(Tree::leaves);
     let laid_out = leaves.zip(layouts);
     laid_out
-        .map(|(tensor, layout)| lay_out(&tensor, layout))
+        .map(|(tensor, layout)| to_layout(&tensor, layout))
         .collect()
 }
 

@@ -35,7 +35,7 @@ impl OnPlugin {
                 continue;
             };
             if live {
-                lend(program, runtime, options, client, call, &mut tickets)
+                register_target(program, runtime, options, client, call, &mut tickets)
                     .map_err(|error| error.within(format_args!("instruction '{name}'")))?;
             }
         }
@@ -88,7 +88,7 @@ fn check(options: &Options, client: &Client) -> Result<()> {
 }
 
 /// Registers a call's target with the plugin. What the runtime does not know may be the plugin's own.
-fn lend(
+fn register_target(
     program: &Program,
     runtime: &Runtime,
     options: &Options,

@@ -252,7 +252,7 @@ impl Running {
     ///
     /// # Safety
     /// As for [`Running::completed`].
-    unsafe fn left(self: &Arc<Self>, future: usize) {
+    unsafe fn note_future(self: &Arc<Self>, future: usize) {
         let futures = {
             let mut progress = lock(&self.progress);
             progress.returned = Some(future);
@@ -359,7 +359,7 @@ impl Inside {
         };
         if !future.is_null() && error.is_null() && running.watched {
             // SAFETY: the host has not seen the future yet.
-            return unsafe { running.left(future as usize) };
+            return unsafe { running.note_future(future as usize) };
         }
         running.forget_futures();
         let outcome = if !error.is_null() {

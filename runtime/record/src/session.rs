@@ -32,12 +32,12 @@ pub(crate) struct Session {
     pub(crate) recorded: AtomicU64,
     pub(crate) truncated: AtomicU64,
     pub(crate) failed: AtomicU64,
-    states: Mutex<HashMap<usize, Vec<Left>>>,
+    states: Mutex<HashMap<usize, Vec<StoredState>>>,
 }
 
 /// A state that an instantiation left somewhere.
 #[derive(Debug)]
-struct Left {
+struct StoredState {
     slot: usize,
     call: Call,
 }
@@ -96,15 +96,16 @@ impl Session {
         let left = states.entry(state).or_default();
         left.retain(|left| left.slot != slot || left.call.attributes != call.attributes);
         let call = call.clone();
-        left.push(Left { slot, call });
+        left.push(StoredState { slot, call });
     }
 
     /// The instantiation that left a state. Types without size all lie at one address, and handlers may share an object:
     /// handler and attributes tell them apart.
     pub(crate) fn state_of(&self, state: usize, call: &Call) -> Option<u64> {
         let states = lock(&self.states);
-        let is_own =
-            |left: &&Left| left.call.library == call.library && left.call.handler == call.handler;
+        let is_own = |left: &&StoredState| {
+            left.call.library == call.library && left.call.handler == call.handler
+        };
         let mut own = states.get(&state)?.iter().rev().filter(is_own);
         let last = own.clone().next();
         let same = own.find(|left| left.call.attributes == call.attributes);

@@ -219,15 +219,15 @@ unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
 }
 
 /// What every function's arguments name: the communicator.
-trait Asked: Layout + Copy {
+trait CommunicatorArgs: Layout + Copy {
     /// # Safety
     /// The groups are whole.
     unsafe fn key(&self) -> Result<CommunicatorKey>;
 }
 
-macro_rules! asked {
+macro_rules! communicator_args {
     ($($args:ident),*) => {$(
-        impl Asked for $args {
+        impl CommunicatorArgs for $args {
             unsafe fn key(&self) -> Result<CommunicatorKey> {
                 let (mode, id) = (self.group_mode, self.communication_id);
                 // SAFETY: as promised by the caller.
@@ -237,7 +237,7 @@ macro_rules! asked {
     )*};
 }
 
-asked!(
+communicator_args!(
     XLA_FFI_Communicator_Request_Args,
     XLA_FFI_Communicator_Get_Args,
     XLA_FFI_Window_Request_Args,
@@ -248,7 +248,7 @@ asked!(
 ///
 /// # Safety
 /// The extension is null or one of ours, the arguments are null or what a handler passes.
-unsafe fn serve<T: Asked>(
+unsafe fn serve<T: CommunicatorArgs>(
     name: &'static str,
     this: *const XLA_FFI_Collectives_Extension,
     args: *const T,

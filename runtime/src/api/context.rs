@@ -111,7 +111,7 @@ pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
             // SAFETY: the struct is there.
             Some(data) => unsafe { (*args).data = data },
             None => {
-                context.lacks(id);
+                context.note_missing_user_data(id);
                 absent = NO_USER_DATA as *mut XLA_FFI_Error;
             }
         }

@@ -102,7 +102,7 @@ fn outcome_of(
     let revision = shared.revision;
     let future: *mut XLA_FFI_Future = frame.future(revision);
     let whole = frame.is_whole(revision);
-    frame.mend();
+    frame.repair_guard();
     let mut findings = context.findings();
     // XLA says nothing: the call is what it would be there.
     if let Some(leak) = context.scratch_leak() {

@@ -128,7 +128,7 @@ impl Call {
             arrays,
             mut rets,
             poison,
-        } = self.lay_out(device, stream, poisoned)?;
+        } = self.copy_to_device(device, stream, poisoned)?;
         if let Err(error) = call.invoke() {
             // A handler that has not completed its future may still use them.
             call.on_end(move || drop(arrays));
@@ -186,7 +186,7 @@ impl Call {
             arrays: _kept,
             rets,
             ..
-        } = self.lay_out(device, stream, false)?;
+        } = self.copy_to_device(device, stream, false)?;
         device.stream.wait()?;
         let mut capture = || device.stream.capture(|| call.invoke());
         let (first, second) = (capture()?, capture()?);
@@ -200,7 +200,12 @@ impl Call {
     }
 
     /// Copies the operands to the device and makes the call ready.
-    fn lay_out(mut self, device: &CudaDevice, stream: Stream, poisoned: bool) -> Result<OnDevice> {
+    fn copy_to_device(
+        mut self,
+        device: &CudaDevice,
+        stream: Stream,
+        poisoned: bool,
+    ) -> Result<OnDevice> {
         let revision = self.executable.handler().shared.revision;
         let mut args = std::mem::take(&mut self.request.args);
         let mut rets = vec![];

@@ -93,11 +93,11 @@ impl PreparedCall {
             Some(frame) => frame.with_attributes(attributes),
             None => CallFrame::of_tensors(shared.revision, &request.args, &rets, attributes)?,
         };
-        Self::lay_out(executable, frame, *request, rets)
+        Self::assemble(executable, frame, *request, rets)
     }
 
     /// Runs the stages before execute and makes the call ready.
-    fn lay_out(
+    fn assemble(
         executable: Executable,
         mut frame: CallFrame,
         mut request: Request,

@@ -52,12 +52,12 @@ pub(crate) struct Context {
     record: AtomicPtr<XLA_FFI_Extension>,
     /// Made when a handler first asks.
     cancellation: OnceLock<Box<CancellationExtension>>,
-    loose: Mutex<Loose>,
+    leftovers: Mutex<Leftovers>,
 }
 
 /// What a handler leaves behind during a call.
 #[derive(Default)]
-struct Loose {
+struct Leftovers {
     findings: Vec<Finding>,
     futures: Vec<usize>,
     memory: BTreeMap<usize, usize>,
@@ -85,7 +85,7 @@ impl Context {
             prints: crate::frame::print::wanted(),
             record: AtomicPtr::default(),
             cancellation: OnceLock::new(),
-            loose: Mutex::default(),
+            leftovers: Mutex::default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Context {
     }
 
     /// Notes that the call has no user data of this type.
-    pub(crate) fn lacks(&self, type_id: i64) {
+    pub(crate) fn note_missing_user_data(&self, type_id: i64) {
         self.absent.store(type_id, Ordering::Relaxed);
     }
 
@@ -263,12 +263,14 @@ impl Context {
         self.shared().pool().map(Tasks::Pool)
     }
 
-    fn loose(&self) -> std::sync::MutexGuard<'_, Loose> {
-        self.loose.lock().unwrap_or_else(PoisonError::into_inner)
+    fn leftovers(&self) -> std::sync::MutexGuard<'_, Leftovers> {
+        self.leftovers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn note(&self, finding: Finding) {
-        self.loose().findings.push(finding);
+        self.leftovers().findings.push(finding);
         self.found.store(true, Ordering::Release);
     }
 
@@ -277,11 +279,11 @@ impl Context {
         if !self.found.swap(false, Ordering::AcqRel) {
             return vec![];
         }
-        std::mem::take(&mut self.loose().findings)
+        std::mem::take(&mut self.leftovers().findings)
     }
 
     pub(crate) fn made_future(&self, handle: usize) {
-        self.loose().futures.push(handle);
+        self.leftovers().futures.push(handle);
         self.found.store(true, Ordering::Release);
     }
 
@@ -295,13 +297,13 @@ impl Context {
     /// complete: who was given it may be at work.
     pub(crate) fn forget_futures_but(&self, returned: usize) -> Option<Arc<Completion>> {
         let mut open = None;
-        let made = std::mem::take(&mut self.loose().futures);
+        let made = std::mem::take(&mut self.leftovers().futures);
         for handle in made.into_iter().filter(|handle| *handle != returned) {
             if returned == 0 && open.is_none() {
                 open = futures::find(handle as *mut _).ok();
                 open = open.filter(|completion| !completion.is_done());
                 if open.is_some() {
-                    self.loose().futures.push(handle);
+                    self.leftovers().futures.push(handle);
                     continue;
                 }
             }
@@ -312,13 +314,13 @@ impl Context {
 
     /// Forgets all futures of this call.
     pub(crate) fn forget_futures(&self) {
-        let made = std::mem::take(&mut self.loose().futures);
+        let made = std::mem::take(&mut self.leftovers().futures);
         made.into_iter().for_each(futures::forget);
     }
 
     /// What the handler has not given back when it returns: afterwards it cannot.
     pub(crate) fn scratch_leak(&self) -> Option<Finding> {
-        (!self.loose().memory.is_empty()).then(|| {
+        (!self.leftovers().memory.is_empty()).then(|| {
             Finding::new(
                 Hazard::ScratchLeak,
                 format!(
@@ -332,7 +334,7 @@ impl Context {
     /// Frees what the handler has not. The call is over, its future complete: until then a thread of the handler's
     /// may write there.
     pub(crate) fn free_memory(&self) {
-        let memory = std::mem::take(&mut self.loose().memory);
+        let memory = std::mem::take(&mut self.leftovers().memory);
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
                 let (stream, data) = (self.parts.stream.as_ref(), data as *mut c_void);
@@ -370,7 +372,7 @@ impl Context {
                 ),
             ));
         }
-        self.loose().memory.insert(data as usize, size);
+        self.leftovers().memory.insert(data as usize, size);
         self.found.store(true, Ordering::Release);
         Ok(data)
     }
@@ -385,9 +387,9 @@ impl Context {
         if data.is_null() {
             return Ok(());
         }
-        let mut loose = self.loose();
-        match loose.memory.get(&(data as usize)) {
-            Some(allocated) if *allocated == size => loose.memory.remove(&(data as usize)),
+        let mut leftovers = self.leftovers();
+        match leftovers.memory.get(&(data as usize)) {
+            Some(allocated) if *allocated == size => leftovers.memory.remove(&(data as usize)),
             Some(allocated) => {
                 return Err(Error::invalid_argument(format!(
                     "{size} bytes are freed of an allocation of {allocated}"
@@ -400,7 +402,7 @@ impl Context {
             }
         };
         // The allocator is the program's.
-        drop(loose);
+        drop(leftovers);
         // SAFETY: the allocator gave it, and it was in the list until now; the handler gives it back.
         unsafe { Stream::free(self.parts.stream.as_ref(), allocator, data, size) };
         Ok(())

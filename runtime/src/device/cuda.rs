@@ -139,7 +139,7 @@ impl CudaStream {
     /// # Errors
     /// `INVALID_ARGUMENT` when `bytes` are more than `to` holds, otherwise what the driver answers.
     pub fn upload(&self, bytes: &[u8], to: &CudaMemory) -> Result<()> {
-        to.holds(bytes.len())?;
+        to.check_room(bytes.len())?;
         let _current = self.context.make_current()?;
         // SAFETY: both sides hold so many bytes, until the stream has run.
         let copied = unsafe {
@@ -154,7 +154,7 @@ impl CudaStream {
     /// # Errors
     /// As [`CudaStream::upload`].
     pub fn download(&self, from: &CudaMemory, bytes: &mut [u8]) -> Result<()> {
-        from.holds(bytes.len())?;
+        from.check_room(bytes.len())?;
         let _current = self.context.make_current()?;
         // SAFETY: both sides hold so many bytes, until the stream has run.
         let copied = unsafe {
@@ -235,7 +235,7 @@ impl CudaMemory {
         self.size
     }
 
-    fn holds(&self, bytes: usize) -> Result<()> {
+    fn check_room(&self, bytes: usize) -> Result<()> {
         if bytes <= self.size {
             return Ok(());
         }

@@ -15,7 +15,7 @@ pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> 
             Attribute::Scalar(dtype, _) => accept_scalar(name, *dtype)?,
             Attribute::Array(array) => accept_array(name, array, revision)?,
             Attribute::Dict(_) if revision < Revision::R2 => {
-                return Err(not_yet(name, "dictionaries", "0.4.34", revision));
+                return Err(too_new_kind(name, "dictionaries", "0.4.34", revision));
             }
             Attribute::Dict(nested) => accept(nested, revision)?,
             Attribute::Str(_) => {}
@@ -38,7 +38,7 @@ fn accept_scalar(name: &str, dtype: DType) -> Result<()> {
         Class::Signed | Class::Unsigned => ("Unsupported integer attribute bit width", INTEGERS),
         _ => (KIND, "an array of its parts"),
     };
-    Err(never(
+    Err(unsupported_kind(
         what,
         name,
         &format!("{dtype} as an attribute"),
@@ -50,7 +50,7 @@ fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Resul
     let dtype = array.dtype();
     let is_unsigned = dtype.class() == Class::Unsigned;
     if array.spelling() == Spelling::Dense && revision < Revision::R3 {
-        return Err(not_yet(name, "dense<…>", "0.4.35", revision));
+        return Err(too_new_kind(name, "dense<…>", "0.4.35", revision));
     }
     if !is_passed(dtype) {
         let instead = match dtype.class() {
@@ -59,12 +59,12 @@ fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Resul
             _ => INTEGERS,
         };
         let kind = format!("arrays of {dtype} as attributes");
-        return Err(never(ELEMENT, name, &kind, instead));
+        return Err(unsupported_kind(ELEMENT, name, &kind, instead));
     }
     if is_unsigned && array.spelling() == Spelling::Array {
         let (bits, len) = (dtype.bits(), array.len());
         let instead = format!("dense<[…]> : tensor<{len}xui{bits}>");
-        return Err(never(
+        return Err(unsupported_kind(
             ELEMENT,
             name,
             &format!("array<ui{bits}: …>"),
@@ -72,7 +72,7 @@ fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Resul
         ));
     }
     if is_unsigned && revision < Revision::R3 {
-        return Err(not_yet(name, "unsigned arrays", "0.4.35", revision));
+        return Err(too_new_kind(name, "unsigned arrays", "0.4.35", revision));
     }
     Ok(())
 }
@@ -86,13 +86,13 @@ fn is_passed(dtype: DType) -> bool {
     }
 }
 
-fn never(what: &str, name: &str, kind: &str, instead: &str) -> Error {
+fn unsupported_kind(what: &str, name: &str, kind: &str, instead: &str) -> Error {
     Error::invalid_argument(format!(
         "{what} for attribute: {name}; no XLA passes {kind}: pass {instead}"
     ))
 }
 
-fn not_yet(name: &str, kind: &str, first: &str, revision: Revision) -> Error {
+fn too_new_kind(name: &str, kind: &str, first: &str, revision: Revision) -> Error {
     let own = revision.first_jaxlib();
     Error::invalid_argument(format!(
         "{KIND} for attribute: {name}; the first jaxlib whose attributes may be {kind} is {first}, this is \

@@ -478,7 +478,7 @@ impl RawFrame {
     }
 
     /// Mends the guard after a finding.
-    pub(crate) fn mend(&mut self) {
+    pub(crate) fn repair_guard(&mut self) {
         self.guard = [PATTERN; 4];
     }
 }

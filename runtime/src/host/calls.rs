@@ -258,14 +258,14 @@ impl Calls {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut pause = Duration::from_micros(50);
         loop {
-            let late = self.late();
+            let late = self.unfinished();
             if late.is_empty() {
                 return Ok(());
             }
             if let Some(end) = end {
                 let left = end.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    return Err(too_late(&late, limit.unwrap_or_default()));
+                    return Err(timeout_error(&late, limit.unwrap_or_default()));
                 }
                 pause = pause.min(left);
             }
@@ -275,7 +275,7 @@ impl Calls {
     }
 
     /// The handlers of calls that are under way, why, and how often.
-    fn late(&self) -> BTreeMap<(Arc<str>, &'static str), usize> {
+    fn unfinished(&self) -> BTreeMap<(Arc<str>, &'static str), usize> {
         let mut late = BTreeMap::new();
         for progress in self.all().values() {
             if let Some(delay) = progress.delay() {
@@ -287,7 +287,7 @@ impl Calls {
     }
 }
 
-fn too_late(late: &BTreeMap<(Arc<str>, &'static str), usize>, limit: Duration) -> Error {
+fn timeout_error(late: &BTreeMap<(Arc<str>, &'static str), usize>, limit: Duration) -> Error {
     let mut text = format!("after {limit:?} calls are under way:");
     for (index, ((name, delay), count)) in late.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };

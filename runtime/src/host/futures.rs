@@ -21,15 +21,15 @@ pub(crate) struct Completion {
 }
 
 /// What runs when a future is complete; it is told whether there was an error.
-type Then = Box<dyn FnOnce(bool) + Send>;
+type Callback = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
 struct Progress {
     /// Whether a call has returned it.
     is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
-    count: Option<Then>,
-    then: Vec<Then>,
+    count: Option<Callback>,
+    then: Vec<Callback>,
 }
 
 impl Completion {
@@ -70,7 +70,7 @@ impl Completion {
 
     /// Runs `count` before anybody can see that the future is complete; at once if it is. It runs under the lock, so it
     /// only counts.
-    pub(crate) fn count(&self, count: Then) {
+    pub(crate) fn count(&self, count: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match &progress.outcome {
             None => progress.count = Some(count),
@@ -79,7 +79,7 @@ impl Completion {
     }
 
     /// Runs `then` when the future is complete, on the thread that completes it; at once if it is.
-    pub(crate) fn on_done(&self, then: Then) {
+    pub(crate) fn on_done(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {
             progress.then.push(then);
@@ -91,7 +91,7 @@ impl Completion {
     }
 
     /// As [`Completion::on_done`], before all that others asked for: those may wait for what comes of it.
-    pub(crate) fn on_done_first(&self, then: Then) {
+    pub(crate) fn on_done_first(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {
             progress.then.insert(0, then);
@@ -137,7 +137,7 @@ impl Completion {
 }
 
 /// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
-fn run_callback(then: Then, failed: bool) {
+fn run_callback(then: Callback, failed: bool) {
     let then = std::panic::AssertUnwindSafe(|| then(failed));
     if let Err(payload) = std::panic::catch_unwind(then) {
         crate::process::guard::discard(payload);

@@ -59,7 +59,7 @@ impl Known {
     }
 
     /// The first who says how objects of a number are destroyed is believed.
-    fn tell(&mut self, id: i64, info: Option<TypeInfo>) {
+    fn set_info(&mut self, id: i64, info: Option<TypeInfo>) {
         match info {
             Some(info) if self.reserved.remove(&id) => drop(self.by_id.insert(id, info)),
             Some(info) => {
@@ -104,7 +104,7 @@ impl Types {
                 )));
             }
             if let Some(&id) = known.by_name.get(name) {
-                known.tell(id, info);
+                known.set_info(id, info);
                 if id == wanted {
                     return Ok(id);
                 }
@@ -117,7 +117,7 @@ impl Types {
             let id = if wanted == 0 { known.unused() } else { wanted };
             known.by_name.insert(name.to_owned(), id);
             // XLA minds the names alone: a number that another type has is taken, with its info kept.
-            known.tell(id, info);
+            known.set_info(id, info);
             Ok(id)
         })
     }

@@ -38,7 +38,7 @@ pub enum TupleForm {
 impl TupleForm {
     /// What today's XLA does for a signature.
     #[must_use]
-    pub fn today(signature: Signature) -> Self {
+    pub fn default_for(signature: Signature) -> Self {
         match signature {
             signature if signature.is_cpu() => Self::CpuLeaves,
             _ => Self::DeviceLeaves,
@@ -58,7 +58,7 @@ type Table = Box<[*mut c_void]>;
 
 /// Memory that a call needs until the device has run it.
 #[derive(Default)]
-struct Kept {
+struct CallMemory {
     tables: Vec<Table>,
     /// For each tuple node of the result: its table among `tables`, and what the target has to
     /// write there.
@@ -67,9 +67,9 @@ struct Kept {
 }
 
 // SAFETY: the tables are used by the stream and, after it has been waited for, by the owner.
-unsafe impl Send for Kept {}
+unsafe impl Send for CallMemory {}
 
-impl Kept {
+impl CallMemory {
     /// Adds a table and gives its address.
     fn add(&mut self, table: Vec<*mut c_void>) -> *mut c_void {
         self.tables.push(table.into());
@@ -191,7 +191,7 @@ impl<'a> Invocation<'a> {
             operands,
             result,
             opaque: &[],
-            form: TupleForm::today(target.signature()),
+            form: TupleForm::default_for(target.signature()),
             stream: None,
         }
     }
@@ -248,7 +248,7 @@ impl<'a> Invocation<'a> {
         let name = self.target.name();
         let within = |error: Error| error.within(format_args!("legacy target '{name}'"));
         let running = RunningCall::new(self.target.runtime(), name).map_err(within)?;
-        let mut kept = Kept::default();
+        let mut kept = CallMemory::default();
         let mut list = vec![];
         let mut out = std::ptr::null_mut();
         match self.form {
@@ -398,7 +398,7 @@ type GpuStatus = unsafe extern "C-unwind" fn(
 pub struct Launched {
     name: String,
     stream: Option<Stream>,
-    kept: Kept,
+    kept: CallMemory,
     /// Goes when the stream has been waited for.
     running: Option<RunningCall>,
 }

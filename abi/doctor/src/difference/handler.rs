@@ -260,7 +260,7 @@ fn state(was: Option<&State>, now: Option<&State>, about: &mut About<'_>) {
     if was != now {
         let why = "who registers it by symbols registers another type for its state; loaders that read the \
                    manifest notice nothing";
-        about.tell(
+        about.push(
             Step::Major,
             "type of its state",
             was.as_deref(),

@@ -35,7 +35,7 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             ),
             std::cmp::Ordering::Greater => (Step::Minor, "systems with an older one load it"),
         };
-        about.tell(
+        about.push(
             step,
             &what,
             word(before).as_deref(),
@@ -62,7 +62,7 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     );
     if was.soname != now.soname {
         let why = "programs that are linked to it look for the old name; loaders take a path";
-        about.tell(
+        about.push(
             Step::Patch,
             "SONAME",
             was.soname.as_deref(),

@@ -84,7 +84,7 @@ impl Surroundings {
     /// Whether what a library needs can be followed here.
     #[must_use]
     pub fn follows(facts: &Facts) -> bool {
-        facts.machine.is_this() && facts.machine.system == System::Linux
+        facts.machine.is_current() && facts.machine.system == System::Linux
     }
 
     /// What nobody provides and the library does not load without. A symbol whose library the file names is that

@@ -172,7 +172,7 @@ pub(super) fn fat_parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
             "it is a fat file without a part for x86-64 or AArch64".to_owned(),
         ));
     }
-    let ours = Machine::this().unwrap_or_default().processor;
+    let ours = Machine::current().unwrap_or_default().processor;
     found.sort_by_key(|part| part.machine.processor != ours);
     Ok(found)
 }

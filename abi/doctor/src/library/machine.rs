@@ -37,7 +37,7 @@ pub struct Machine {
 impl Machine {
     /// The machine that this program runs on, where it is one of these.
     #[must_use]
-    pub fn this() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         let system = match std::env::consts::OS {
             "linux" => System::Linux,
             "macos" => System::MacOs,
@@ -54,8 +54,8 @@ impl Machine {
 
     /// Whether libraries of this machine run here.
     #[must_use]
-    pub fn is_this(self) -> bool {
-        Self::this() == Some(self)
+    pub fn is_current(self) -> bool {
+        Self::current() == Some(self)
     }
 }
 
@@ -83,7 +83,7 @@ impl Serialize for Machine {
 /// The machine that this program runs on, in words.
 #[must_use]
 pub fn here() -> String {
-    match Machine::this() {
+    match Machine::current() {
         Some(machine) => machine.to_string(),
         None => format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
     }

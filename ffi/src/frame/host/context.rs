@@ -200,7 +200,7 @@ impl Host {
             unsafe { self.call(Slot::FutureSetError, Feature::Futures, &mut args) }
         };
         if let Err(error) = told {
-            crate::error::panics::tell(format_args!(
+            crate::error::panics::warn(format_args!(
                 "the host refused the completion of a future: {}",
                 error.message()
             ));

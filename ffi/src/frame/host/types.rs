@@ -102,7 +102,7 @@ impl Host {
 
     /// Whether the error of a look-up says that there is nothing to be found. Hosts before r9 tell no
     /// code but INTERNAL, so `words` of the message have to do.
-    pub(crate) fn says_absent(self, error: &Error, words: &str) -> bool {
+    pub(crate) fn is_absent_error(self, error: &Error, words: &str) -> bool {
         error.code() == ErrorCode::NotFound
             || !self.at_least(Feature::ErrorCodes.since()) && error.message().contains(words)
     }
@@ -133,7 +133,7 @@ impl Host {
         if self.at_least(Feature::State.since()) {
             Ok(())
         } else {
-            Err(self.lacks(Feature::State))
+            Err(self.missing_feature(Feature::State))
         }
     }
 
@@ -142,7 +142,7 @@ impl Host {
         if self.at_least(Feature::StageState.since()) {
             Ok(())
         } else {
-            Err(self.lacks(Feature::StageState))
+            Err(self.missing_feature(Feature::StageState))
         }
     }
 

@@ -1,6 +1,6 @@
 //! Operands as DLPack tensors.
 
-use super::{Side, add, taking, xffi_rt_call};
+use super::{Side, add, call_for_operands, xffi_rt_call};
 use crate::object;
 use crate::status::{status_or_null, xffi_rt_status};
 use host::dlpack::{DLManagedTensorVersioned, DLTensor, describe, describe_versioned};
@@ -13,7 +13,7 @@ unsafe fn operand_of_dlpack(
     tensor: *const c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { taking(call) }?;
+    let call = unsafe { call_for_operands(call) }?;
     // SAFETY: as promised by the caller.
     let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
     // SAFETY: as promised by the caller.
@@ -61,7 +61,7 @@ unsafe fn operand_of_versioned_dlpack(
     wanted: Use,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { taking(call) }?;
+    let call = unsafe { call_for_operands(call) }?;
     // SAFETY: as promised by the caller.
     let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
     // SAFETY: as promised by the caller.

@@ -74,7 +74,7 @@ pub(super) fn read(
 
 /// What stands for the result of a call that does not run: its empty arrays may be read, and for the
 /// others no memory is asked for.
-pub(super) fn unread(shape: &ValueShape) -> Result<Tree<Tensor>> {
+pub(super) fn placeholder(shape: &ValueShape) -> Result<Tree<Tensor>> {
     shape.try_map(|leaf| {
         if leaf.is_empty() {
             Tensor::zeros(leaf.shape().clone())
@@ -141,7 +141,7 @@ pub(super) fn alias_sources(
 
 /// Results as the target left them, row-major again. They are compared with what the program says: a closure of the
 /// program's may have made another call of it, and what comes next reads as much as the program says.
-pub(super) fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
+pub(super) fn to_row_major(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
     let mut results = results.into_iter();
     let tree = call.shape.try_map(|leaf| {
         let tensor = results.next().ok_or_else(|| {
@@ -169,7 +169,7 @@ pub(super) fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tre
 }
 
 /// The bytes of a row-major array in the order of `layout`; the dimensions stay what they are.
-pub(super) fn lay_out(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
+pub(super) fn to_layout(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
     permuted(tensor, layout, |row_major, laid_out| (row_major, laid_out))
 }
 

@@ -1,7 +1,7 @@
 //! A plugin's function table, and the errors that its functions answer.
 
 use super::raw::{
-    Args, Counted, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension,
+    Args, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension, SizedStruct,
 };
 use std::ffi::{c_int, c_void};
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 
 use super::handles::{Event, Shared};
 use super::raw::{
-    BufferDestroy, BufferDimensions, BufferElementType, BufferFromHost, BufferToHost, Counted,
-    IMMUTABLE_ONLY_DURING_CALL, LAYOUT_TILED, MemoryLayout, RawBuffer, TiledLayout,
+    BufferDestroy, BufferDimensions, BufferElementType, BufferFromHost, BufferToHost,
+    IMMUTABLE_ONLY_DURING_CALL, LAYOUT_TILED, MemoryLayout, RawBuffer, SizedStruct, TiledLayout,
 };
 use std::ffi::c_int;
 use std::sync::Arc;

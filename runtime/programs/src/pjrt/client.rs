@@ -7,7 +7,8 @@ use super::executable::Loaded;
 use super::extension::Extension;
 use super::handles::Shared;
 use super::raw::{
-    ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, Counted, RawProgram,
+    ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, RawProgram,
+    SizedStruct,
 };
 use std::sync::{Arc, OnceLock};
 use xla_ffi_runtime::{

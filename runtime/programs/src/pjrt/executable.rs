@@ -4,8 +4,9 @@ use super::buffer::Buffer;
 use super::extension::Extension;
 use super::handles::{Event, Shared};
 use super::raw::{
-    ContextCreate, ContextDestroy, Counted, ExecutableDestroy, ExecutableNumOutputs, Execute,
+    ContextCreate, ContextDestroy, ExecutableDestroy, ExecutableNumOutputs, Execute,
     ExecuteOptions, LoadedDestroy, LoadedGetExecutable, RawBuffer, RawContext, RawLoaded,
+    SizedStruct,
 };
 use std::ffi::{c_int, c_void};
 use std::ptr;

@@ -2,7 +2,7 @@
 
 use super::api::Api;
 use super::raw::{
-    ClientDestroy, Counted, EventAwait, EventDestroy, RawClient, RawDevice, RawEvent,
+    ClientDestroy, EventAwait, EventDestroy, RawClient, RawDevice, RawEvent, SizedStruct,
 };
 use xla_ffi_runtime::Result;
 

@@ -32,7 +32,7 @@
 //! [`Client::register`] need the FFI extension with a register function.
 
 use api::{Api, INITIALISED};
-use raw::{Counted, PluginInitialize, RawApi};
+use raw::{PluginInitialize, RawApi, SizedStruct};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;

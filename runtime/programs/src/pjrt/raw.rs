@@ -63,7 +63,7 @@ const _: () = assert!(size_of::<RawApi>() == 40 && size_of::<RawExtension>() == 
 ///
 /// # Safety
 /// All zeros are a value of the type, and its first field is the `struct_size`.
-pub(super) unsafe trait Counted: Sized {
+pub(super) unsafe trait SizedStruct: Sized {
     /// The size as PJRT counts it: without the padding behind the last field.
     const STRUCT_SIZE: usize;
 
@@ -78,7 +78,7 @@ pub(super) unsafe trait Counted: Sized {
 }
 
 /// The arguments of a function of the table.
-pub(super) trait Args: Counted {
+pub(super) trait Args: SizedStruct {
     /// The function's name.
     const NAME: &'static str;
     /// The function's place in the table.
@@ -109,7 +109,7 @@ macro_rules! structs {
                 $(pub(super) $field: $ty,)*
             }
             // SAFETY: numbers, raw pointers and optional functions, after the size.
-            unsafe impl Counted for $name {
+            unsafe impl SizedStruct for $name {
                 const STRUCT_SIZE: usize = $size;
             }
             $(impl Args for $name {

@@ -217,7 +217,7 @@ impl PreparedCall {
         let executable = self.executable.clone();
         let attributes = executable.attributes().clone();
         let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
-        Self::lay_out(executable, frame, body.request_of_another(args), rets)
+        Self::assemble(executable, frame, body.request_of_another(args), rets)
     }
 
     /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
@@ -234,7 +234,7 @@ impl PreparedCall {
         }
         let frame = body.frame.copy_with(args, rets)?;
         let executable = self.executable.clone();
-        Self::lay_out(executable, frame, body.request_of_another(vec![]), vec![])
+        Self::assemble(executable, frame, body.request_of_another(vec![]), vec![])
     }
 
     /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
