@@ -1,4 +1,4 @@
-//! `xla-ffi check`: whether handlers keep to what hosts and callers take for granted, on the embedded runtime.
+//! `xla-ffi check`: runs the checks of [`checks`] on handlers, on the embedded runtime.
 
 mod checks;
 mod subject;
@@ -11,34 +11,46 @@ use crate::output;
 use crate::report_format::TextOrJson;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, bail};
-use checks::{CHECKS, Verdict};
+use checks::{CHECKS, Status};
+use clap::builder::PossibleValuesParser;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use subject::Subject;
 
-/// The form of the answers for programs.
+/// The `schema` of the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
 
 /// Command line of `check`.
 #[derive(clap::Args)]
-#[command(mut_arg("time_limit", |arg| arg
-    .default_value("60")
-    .help("How many seconds all checks of a handler may take together")))]
+#[command(
+    mut_arg("engine", |arg| arg.hide(true)),
+    mut_arg("device", |arg| arg.hide(true)),
+    mut_arg("time_limit", |arg| arg
+        .default_value("60")
+        .help("Limit the total time of all checks of a handler, in seconds")),
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
+    /// Skip this check; may be repeated.
+    #[arg(long, value_name = "CHECK", help_heading = "Checks", value_parser = PossibleValuesParser::new(CHECKS.iter().map(|(name, _)| *name)))]
+    skip: Vec<String>,
+    /// Use the given values of this operand in every call, because other values are invalid (indices, for example);
+    /// may be repeated.
+    #[arg(long, value_name = "OPERAND", help_heading = "Checks")]
+    keep: Vec<String>,
     #[command(flatten)]
     pub(crate) output: TextOrJson,
-    /// The check that this child process makes.
+    /// The check that this child process runs.
     #[arg(long, hide = true)]
     only: Option<String>,
 }
 
-/// What a check has found.
-struct Line {
+/// The result of one check.
+struct CheckResult {
     name: &'static str,
-    verdict: Verdict,
+    status: Status,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -62,134 +74,128 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     if names.is_empty() {
         bail!(
-            "{} has no manifest with a handler for the CPU: name a handler's symbol with --handler, and give \
-             its operands with --arg and --ret",
+            "{} has no manifest with a handler for the CPU: pass the handler's symbol with --handler, and its \
+             operands with --arg and --ret",
             args.call.lib.display()
         );
     }
     let has_operands = !args.call.args.is_empty() || !args.call.rets.is_empty();
     if names.len() > 1 && has_operands {
-        bail!("operands are for one handler: say which with --handler");
+        bail!("--arg and --ret describe one handler's operands: choose the handler with --handler");
     }
     let mut reports = vec![];
     for name in names {
-        let lines = one(&args.call, &target, &name)?;
+        let results = check_handler(args, &target, &name)?;
         let title = match &name {
             HandlerName::Name(name) => name.clone(),
             HandlerName::Stages(_) => "the handler".into(),
         };
         if !args.output.is_json() {
-            output::text(&words(&title, &lines))?;
+            output::text(&report_text(&title, &results))?;
         }
-        reports.push((title, lines));
+        reports.push((title, results));
     }
-    let nothing = |lines: &[Line]| {
-        matches!(
-            lines,
-            [Line {
-                verdict: Verdict::Skipped(_),
-                ..
-            }]
-        )
+    let has = |status: &str| {
+        let mut results = reports.iter().flat_map(|(_, results)| results);
+        results.any(|result| result.status.parts().0 == status)
     };
-    // An answer of nothing is no yes.
-    let unchecked = reports.iter().all(|(_, lines)| nothing(lines));
-    let failed = reports.iter().flat_map(|(_, lines)| lines);
-    let failed = failed
-        .filter(|line| matches!(line.verdict, Verdict::Fail(_)))
-        .count();
+    let failed = has("failed");
+    let unchecked = !failed && !has("passed") && !has("note");
     if args.output.is_json() {
         let handlers: Vec<_> = reports
             .iter()
-            .map(|(name, lines)| report(name, lines))
+            .map(|(name, results)| report_json(name, results))
             .collect();
         let library = args.call.lib.display().to_string();
         let (code, kind) = match (failed, unchecked) {
             (_, true) => (1, "not-judged"),
-            (0, false) => (0, "ok"),
+            (false, false) => (0, "ok"),
             (..) => (1, "findings"),
         };
         output::json(&json!({
             "schema": SCHEMA,
             "exit": { "code": code, "kind": kind },
             "library": library,
-            "ok": code == 0,
+            "passed": code == 0,
             "handlers": handlers,
         }))?;
     }
     if unchecked {
         bail!("no handler could be checked");
     }
-    Ok(if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// One check of the handler that the command line names.
+/// Runs one check of the handler that the command line names.
 fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
     let handler = args.call.handler.as_ref().context("no handler is named")?;
-    let subject = Subject::new(&args.call, target, handler)?.map_err(anyhow::Error::msg)?;
+    let subject = Subject::new(&args.call, &args.keep, target, handler)?;
+    let subject = subject.map_err(anyhow::Error::msg)?;
     let check = CHECKS.iter().find(|(known, _)| *known == name);
     let (_, check) = check.context("no check has this name")?;
     output::enters(format_args!("the handler"));
     output::json(&json!(check(&subject)))
 }
 
-/// All checks of one handler, each in a child process of its own.
-fn one(args: &CallArgs, target: &Target, handler: &HandlerName) -> Result<Vec<Line>> {
-    if let Err(why) = Subject::new(args, target, handler)? {
-        let verdict = Verdict::Skipped(why);
-        return Ok(vec![Line {
-            name: "runs",
-            verdict,
-        }]);
+/// Runs all checks of one handler, each in its own child process.
+fn check_handler(args: &Args, target: &Target, handler: &HandlerName) -> Result<Vec<CheckResult>> {
+    if let Err(why) = Subject::new(&args.call, &args.keep, target, handler)? {
+        let (name, status) = ("runs", Status::Skipped(why));
+        return Ok(vec![CheckResult { name, status }]);
     }
-    let mut lines: Vec<Line> = vec![];
-    let (begun, all) = (Instant::now(), Duration::from_secs(args.time_limit));
+    let mut results: Vec<CheckResult> = vec![];
+    let (begun, all) = (Instant::now(), Duration::from_secs(args.call.time_limit));
+    let mut call_fails = false;
     for (name, _) in CHECKS {
         let limit = all.saturating_sub(begun.elapsed());
-        if limit.is_zero() {
-            let verdict = Verdict::Skipped(format!(
-                "the time limit of {} s was over before",
-                args.time_limit
-            ));
-            lines.push(Line { name, verdict });
+        let skipped = if args.skip.iter().any(|skip| skip == name) {
+            Some("by --skip".to_owned())
+        } else if call_fails {
+            Some("the call fails".to_owned())
+        } else {
+            let over = || format!("the time limit of {} s was reached", args.call.time_limit);
+            limit.is_zero().then(over)
+        };
+        if let Some(why) = skipped {
+            let status = Status::Skipped(why);
+            results.push(CheckResult { name, status });
             continue;
         }
         let mut options = vec![format!("--only={name}")];
-        if let (None, HandlerName::Name(name)) = (&args.handler, handler) {
+        if let (None, HandlerName::Name(name)) = (&args.call.handler, handler) {
             options.push(format!("--handler={name}"));
         }
-        let verdict = match child_process::rerun_for_answer(limit, &options) {
+        let status = match child_process::rerun_for_answer(limit, &options) {
             Ok(answer) => serde_json::from_value(answer.unwrap_or_default())?,
-            Err(crash) => Verdict::Fail(crate::output::error_text(&crash)),
+            Err(crash) => Status::Failed(output::error_text(&crash)),
         };
-        let goes_on = *name != "runs" || !matches!(verdict, Verdict::Fail(_));
-        lines.push(Line { name, verdict });
-        if !goes_on {
-            break;
-        }
+        call_fails |= *name == "runs" && matches!(status, Status::Failed(_));
+        results.push(CheckResult { name, status });
     }
-    Ok(lines)
+    Ok(results)
 }
 
-fn words(title: &str, lines: &[Line]) -> String {
-    let mut text = format!("{title}\n");
-    for line in lines {
-        let (word, why) = line.verdict.parts();
+fn report_text(title: &str, results: &[CheckResult]) -> String {
+    let counts = ["passed", "failed", "note", "skipped"].map(|status| {
+        let equal = |result: &&CheckResult| result.status.parts().0 == status;
+        (results.iter().filter(equal).count(), status)
+    });
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, s)| format!("{count} {s}")).collect();
+    let mut text = format!("{title} on the embedded runtime: {}\n", counts.join(", "));
+    for result in results {
+        let (status, why) = result.status.parts();
         let why = why.replace('\n', "\n          ");
-        text.push_str(&format!("  {word:<8}{}: {why}\n", line.name));
+        text.push_str(&format!("  {status:<8}{}: {why}\n", result.name));
     }
     text
 }
 
-fn report(title: &str, lines: &[Line]) -> serde_json::Value {
-    let line = |line: &Line| {
-        let (word, why) = line.verdict.parts();
-        json!({"name": line.name, "verdict": word, "text": why})
+fn report_json(title: &str, results: &[CheckResult]) -> serde_json::Value {
+    let result = |result: &CheckResult| {
+        let (status, text) = result.status.parts();
+        json!({"name": result.name, "status": status, "text": text})
     };
-    let lines: Vec<_> = lines.iter().map(line).collect();
-    json!({"handler": title, "lines": lines})
+    let checks: Vec<_> = results.iter().map(result).collect();
+    json!({"handler": title, "checks": checks})
 }

@@ -36,10 +36,10 @@ pub(crate) struct Args {
     no_run: bool,
     /// Seconds that loading, and each answer, may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
+    time_limit: u64,
     /// The version of OLD, MAJOR.MINOR.PATCH: the suggestion is a number then.
     #[arg(long, value_name = "VERSION", value_parser = version)]
-    was: Option<String>,
+    old_version: Option<String>,
     /// From which step of the version number on a difference fails; without it every one is only told.
     #[arg(long, value_enum, value_name = "STEP")]
     fail_on: Option<Threshold>,
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     });
     let found = differences(&builds[0], &builds[1]);
     let step = found.iter().map(|difference| difference.step).max();
-    let next = step.zip(args.was.as_ref());
+    let next = step.zip(args.old_version.as_ref());
     let next = next.and_then(|(step, version)| step.after(version));
     let fails = match (args.fail_on, step) {
         (Some(least), Some(step)) => step >= least.step(),
@@ -171,7 +171,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
     if !args.no_run && examination.facts.machine.is_current() {
         let asking = probe::Asking {
             path,
-            limit: Duration::from_secs(args.timeout),
+            limit: Duration::from_secs(args.time_limit),
             wanted: &Revision::ALL[1..],
             types: &[],
         };
@@ -242,7 +242,7 @@ fn report(
         };
         let _ = writeln!(text, "    {}", difference.why);
     }
-    let suggestion = match (step, next, &args.was) {
+    let suggestion = match (step, next, &args.old_version) {
         (None, ..) if dead => {
             "neither build loads here: what handlers answer was not compared".to_owned()
         }

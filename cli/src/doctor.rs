@@ -56,7 +56,7 @@ pub(crate) struct Args {
     no_run: bool,
     /// Seconds that loading, and each answer, may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    timeout: u64,
+    time_limit: u64,
     /// What was not judged, or not proved to load, fails.
     #[arg(long)]
     strict: bool,
@@ -284,7 +284,7 @@ impl Examiner<'_> {
             let why = format!("the library is built for {}", examination.facts.machine);
             probe::skip_all(&mut candidates, &why);
         } else {
-            let limit = Duration::from_secs(args.timeout);
+            let limit = Duration::from_secs(args.time_limit);
             let asking = probe::Asking {
                 path,
                 limit,

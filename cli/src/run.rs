@@ -15,8 +15,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
     /// Write the results into an .npz file.
-    #[arg(long, value_name = "F.npz")]
-    out: Option<PathBuf>,
+    #[arg(long, short, value_name = "FILE.npz")]
+    output: Option<PathBuf>,
     /// Run the handler in this process; a crash ends it then.
     #[arg(long = "in-this-process")]
     in_this_process: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Make recorded calls again and compare what comes of them, bit for bit: a file of Python's
     /// xla_ffi.record, or a folder of them. Each is made as its host made it, on its revision.
     #[arg(long, value_name = "FILE|FOLDER", conflicts_with_all = [
-        "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "out",
+        "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "output",
     ])]
     replay: Option<PathBuf>,
 }
@@ -88,7 +88,7 @@ fn here(args: &Args) -> Result<()> {
     let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
     let members = ret_names(names.len(), members);
     // What cannot be told is written all the same.
-    if let Some(path) = &args.out {
+    if let Some(path) = &args.output {
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
         npy::write_npz(path, &named)?;
     }

@@ -49,7 +49,7 @@ fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
     program.arg(command).arg(lib).args(rest).output().unwrap()
 }
 
-/// The verdict and the text of each line about one handler.
+/// Returns the name, the status and the text of each check of one handler.
 fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> {
     let out = xla_ffi("check", lib, &[rest, &["--format=json"]].concat());
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -60,17 +60,11 @@ fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> 
         String::from_utf8_lossy(&out.stdout)
     );
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!(report["ok"], code == 0);
+    assert_eq!(report["passed"], code == 0);
     let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
-    let lines = report["handlers"][0]["lines"].as_array().unwrap().iter();
+    let lines = report["handlers"][0]["checks"].as_array().unwrap().iter();
     lines
-        .map(|line| {
-            (
-                text(line, "name"),
-                text(line, "verdict"),
-                text(line, "text"),
-            )
-        })
+        .map(|line| (text(line, "name"), text(line, "status"), text(line, "text")))
         .collect()
 }
 
@@ -86,21 +80,28 @@ fn libraries_of_the_sdk_pass() {
         for name in [
             "written",
             "misaligned",
-            "zero-sized",
-            "odd sizes",
-            "wrong types",
+            "zero-sizes",
+            "odd-sizes",
+            "wrong-types",
         ] {
             let line = lines.iter().find(|line| line.0 == name).unwrap();
-            assert_eq!(line.1, "ok", "{library}: {line:?}");
+            assert_eq!(line.1, "passed", "{library}: {line:?}");
         }
     }
+    let axpy = rust_examples().join("liboperands.so");
+    let skip = ["--handler", "matmul", "--skip", "revisions", "--keep", "y"];
+    for (name, status, _) in check(0, &axpy, &skip) {
+        assert!(name != "revisions" || status == "skipped", "{status}");
+    }
+    let unknown = xla_ffi("check", &axpy, &["--handler", "matmul", "--keep", "none"]);
+    assert_eq!(unknown.status.code(), Some(1));
     // Operands are one handler's, and the library has two.
     let norm = rust_examples().join("librms_norm.so");
     for operand in [["--arg", "f32[3]=ones"], ["--ret", "f32[3]"]] {
         let out = xla_ffi("check", &norm, &operand);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(1));
-        assert!(said.contains("say which with --handler"), "{said}");
+        assert!(said.contains("choose the handler with --handler"), "{said}");
     }
     // State, attributes without default, operands in place.
     let execution = rust_examples().join("libexecution.so");
@@ -110,7 +111,7 @@ fn libraries_of_the_sdk_pass() {
     assert!(
         lines
             .iter()
-            .any(|line| line.0 == "repeats" && line.1 == "ok"),
+            .any(|line| line.0 == "repeats" && line.1 == "passed"),
         "{lines:?}"
     );
     let out = xla_ffi("check", &execution, &counter);
@@ -118,14 +119,18 @@ fn libraries_of_the_sdk_pass() {
     assert_eq!(out.status.code(), Some(1));
     assert!(said.contains("no handler could be checked"), "{said}");
     let lines = check(1, &execution, &counter);
-    assert_eq!((lines.len(), lines[0].1 == "ok"), (1, false), "{lines:?}");
+    assert_eq!(
+        (lines.len(), lines[0].1 == "passed"),
+        (1, false),
+        "{lines:?}"
+    );
     let operands = rust_examples().join("liboperands.so");
     let axpy = ["--handler", "axpy", "--attrs", "a = 2.0 : f32"];
     let lines = check(0, &operands, &axpy);
     assert!(
         lines
             .iter()
-            .any(|line| line.0 == "operands" && line.1 == "ok"),
+            .any(|line| line.0 == "operands" && line.1 == "passed"),
         "{lines:?}"
     );
 }
@@ -141,21 +146,21 @@ fn each_mistake_is_caught_by_its_line() {
         lines.iter().find(|line| line.0 == name).cloned().unwrap()
     };
     let good = of(0, "good");
-    assert!(good.iter().all(|line| line.1 != "FAIL"), "{good:?}");
+    assert!(good.iter().all(|line| line.1 != "failed"), "{good:?}");
     let told = find(&good, "misaligned");
     assert!(
-        told.1 == "told" && told.2.contains("argument 0, a byte behind"),
+        told.1 == "note" && told.2.contains("`argument 0` one byte past"),
         "{told:?}"
     );
     for (handler, name, text) in [
         ("tail", "written", "element 32"),
-        ("operand", "operands", "changes its operand argument 0"),
-        ("global", "repeats", "call 2 of the same"),
+        ("operand", "operands", "changes its operand `argument 0`"),
+        ("global", "repeats", "call 2 with the same"),
         ("ends", "written", "SIGABRT"),
     ] {
         let line = find(&of(1, handler), name);
         assert!(
-            line.1 == "FAIL" && line.2.contains(text),
+            line.1 == "failed" && line.2.contains(text),
             "{handler}: {line:?}"
         );
     }
@@ -188,9 +193,9 @@ XFFI_LIBRARY({name}, XFFI_DESCRIBE(mean,
 "#
         )
     };
-    for (name, over, verdict) in [
-        ("row", "x.dims[x.rank - 1]", "ok"),
-        ("all", "x.count", "FAIL"),
+    for (name, over, status) in [
+        ("row", "x.dims[x.rank - 1]", "passed"),
+        ("all", "x.count", "failed"),
     ] {
         let source = source(name, over);
         let Some(library) = library_of_text(folder.path(), name, "gcc", &source, &[]) else {
@@ -199,17 +204,17 @@ XFFI_LIBRARY({name}, XFFI_DESCRIBE(mean,
                 "gcc is not there",
             );
         };
-        let lines = check((verdict != "ok").into(), &library, &[]);
-        let line = lines.iter().find(|line| line.0 == "rows").unwrap();
-        assert_eq!(line.1, verdict, "{line:?}");
+        let lines = check((status != "passed").into(), &library, &[]);
+        let line = lines.iter().find(|line| line.0 == "vmap").unwrap();
+        assert_eq!(line.1, status, "{line:?}");
         // A matrix of ones has nothing to tell rows apart by but their scales.
         let lines = check(
-            (verdict != "ok").into(),
+            (status != "passed").into(),
             &library,
             &["--arg", "f32[3,4]=ones"],
         );
-        let line = lines.iter().find(|line| line.0 == "rows").unwrap();
-        assert_eq!(line.1, verdict, "{line:?}");
+        let line = lines.iter().find(|line| line.0 == "vmap").unwrap();
+        assert_eq!(line.1, status, "{line:?}");
     }
 }
 

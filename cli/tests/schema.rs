@@ -197,7 +197,7 @@ fn every_answer_has_its_form() {
                 &old,
                 &new,
                 "--format=json",
-                "--was",
+                "--old-version",
                 "1.0.0",
                 "--handler",
                 "two",

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._check import Line, Report, check
+    from ._check import CheckResult, Report, check
     from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
     from ._export import Model, export, load_exported
     from ._handler import Handler
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ._user_signature import Signature
 
 __all__ = [
+    "CheckResult",
     "CompileError",
     "Handler",
     "Library",
     "LibraryError",
-    "Line",
     "ManifestError",
     "Model",
     "Need",
@@ -48,7 +48,7 @@ __version__ = "0.1.0"
 
 # A type checker reads the imports above; a test compares them.
 _MODULES = {
-    "_check": ("Line", "Report", "check"),
+    "_check": ("CheckResult", "Report", "check"),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),
     "_export": ("Model", "export", "load_exported"),
     "_handler": ("Handler",),

@@ -1,4 +1,4 @@
-"""The checks that :func:`xla_ffi.check` makes in JAX, in a process of their own: ``python -m xla_ffi._checks JOB TOLD``."""
+"""The checks of :func:`xla_ffi.check` in JAX, run in their own process: ``python -m xla_ffi._checks JOB RESULTS``."""
 
 import json
 import pickle
@@ -11,13 +11,13 @@ import numpy as np
 
 from . import _values
 
-#: How often a call is made again, and by how many threads.
+#: How often a call is repeated, and from how many threads.
 _AGAIN, _THREADS = 5, 8
 _ROWS = 4
 
 
 class Fails(Exception):
-    """The handler does not what the check asks of it."""
+    """The handler does not pass the check."""
 
 
 class Skipped(Exception):
@@ -30,20 +30,20 @@ class Case:
     def __init__(self, handler, args, more, keep=()):
         self.handler, self.spec, self.more = handler, handler.spec, more
         self._args = [np.array(arg) for arg in handler._operands(args)[0]]
-        # Of a variadic last operand all.
+        # The name of a variadic last operand stands for all its arrays.
         names = [arg.name for arg in self.spec.args]
         self._kept = [bool(names) and names[min(index, len(names) - 1)] in keep for index in range(len(self._args))]
 
     @property
     def args(self):
-        """The operands, anew each time: jax may hand out the memory of an array of NumPy, and a wrong handler write to it."""
+        """New copies of the operands, because JAX may share a NumPy array's memory and a wrong handler may write to it."""
         return [arg.copy() for arg in self._args]
 
     def call(self, *args):
         return self.handler(*args, **self.more)
 
     def results(self, *args):
-        """The results of an eager call, as arrays of NumPy."""
+        """Returns the results of an eager call as NumPy arrays."""
         return _arrays(self.call(*map(jnp.asarray, args)))
 
     def types(self, *args):
@@ -54,11 +54,11 @@ class Case:
         return "nondeterministic" not in self.spec.traits
 
     def rows(self):
-        """Each operand ``_ROWS`` times, with other values in each."""
+        """Returns each operand stacked ``_ROWS`` times, with different values per row."""
         return [np.stack(each) for each in zip(*map(self.others, range(_ROWS)))]
 
     def others(self, row):
-        """The operands with different values in each row, except those whose values the caller wants kept."""
+        """Returns the operands for one row, with different values except in operands named by ``keep``."""
         return [
             arg if kept else _another(arg, row, np.random.default_rng([row, index]))
             for index, (arg, kept) in enumerate(zip(self.args, self._kept))
@@ -75,9 +75,9 @@ def _arrays(out):
 
 
 def _another(arg, row, random):
-    """The operand in one row of a batch. Each row is drawn independently from the operand's values, and each has its own
-    scale if they are floats: a handler that mixes rows could not tell rotations of one row apart from separate rows. Every
-    fourth row holds a single value."""
+    """Returns the operand for one row of a batch. Each row is drawn independently from the operand's values, and floats have
+    a different scale per row, because rotations of one row would hide a handler that mixes rows. Every fourth row holds a
+    single value."""
     if not row or not arg.size:
         return arg
     if row % _ROWS == _ROWS - 1 and arg.size > 1:
@@ -95,7 +95,7 @@ def _bits(a, b):
 
 
 def _nearly(a, b):
-    """As close as another order of operations may bring it."""
+    """Returns True if two arrays differ by no more than a different order of operations explains."""
     if not _is_float(a.dtype):
         return np.array_equal(a, b)
     tolerance = 16 * float(jnp.finfo(a.dtype).eps)
@@ -106,9 +106,9 @@ def _nearly(a, b):
 def _same(got, wanted, what, alike=_bits):
     for index, (a, b) in enumerate(zip(got, wanted, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
-            raise Fails(f"{what}: result {index} is {a.dtype}{list(a.shape)}, expected {b.dtype}{list(b.shape)}")
+            raise Fails(f"{what}: result {index}: expected {b.dtype}{list(b.shape)}, got {a.dtype}{list(a.shape)}")
         if not alike(a, b):
-            raise Fails(f"{what}: result {index} differs, {_where(a, b)}")
+            raise Fails(f"{what}: result {index} differs in {_where(a, b)}")
 
 
 def _close(got, wanted, what):
@@ -119,14 +119,14 @@ def _where(got, wanted):
     different = np.flatnonzero([x.tobytes() != y.tobytes() for x, y in zip(got.ravel(), wanted.ravel())])
     first = np.unravel_index(different[0], got.shape)
     place = f"[{', '.join(str(int(at)) for at in first)}]"
-    return f"{len(different)} of {got.size} elements, first {place}, which is {got[first]}, expected {wanted[first]}"
+    return f"{len(different)} of {got.size} elements, the first at {place}: expected {wanted[first]}, got {got[first]}"
 
 
 # ---- the checks ----------------------------------------------------------------------------------
 
 
 def runs(case):
-    """The call as it is given."""
+    """Makes the given call."""
     try:
         got = case.results(*case.args)
     except Exception as error:
@@ -137,7 +137,7 @@ def runs(case):
 
 
 def jit(case):
-    """As eagerly, in a loop too."""
+    """Compares jit and scan with an eager call."""
     wanted = case.results(*case.args)
     compare = _same if case.is_deterministic else _shapes
     compare(_arrays(jax.jit(case.call)(*case.args)), wanted, "under jit")
@@ -145,40 +145,40 @@ def jit(case):
     _, got = jax.jit(lambda: jax.lax.scan(step, 0, None, length=3))()
     for index in range(3):
         compare([array[index] for array in _arrays(got)], wanted, f"step {index} of scan")
-    return "as eagerly"
+    return "the same results as an eager call"
 
 
 def vmap(case):
-    """All operands batched, then the first alone."""
+    """Compares vmap with a loop: first all operands batched, then only the first."""
     if not case.args:
-        raise Skipped("no operands")
+        raise Skipped("the call has no operands")
     if not case.is_deterministic:
-        raise Skipped("the manifest says nondeterministic")
+        raise Skipped("the manifest declares the handler nondeterministic")
     rows = case.rows()
     if case.spec.batch == "none":
         try:
             _arrays(jax.vmap(case.call)(*rows))
         except Exception:
             return "refused, as declared"
-        raise Fails('the manifest says batch = "none", but vmap goes through')
+        raise Fails('the manifest declares batch = "none", but vmap succeeds')
     loop = [case.results(*(row[index] for row in rows)) for index in range(_ROWS)]
-    _close(_arrays(jax.jit(jax.vmap(case.call))(*rows)), [np.stack(each) for each in zip(*loop)], "vmap against a loop")
+    _close(_arrays(jax.jit(jax.vmap(case.call))(*rows)), [np.stack(each) for each in zip(*loop)], "vmap compared with a loop")
     if len(rows) > 1:
         loop = [case.results(rows[0][index], *case.args[1:]) for index in range(_ROWS)]
         axes = (0, *[None] * (len(rows) - 1))
         got = _arrays(jax.vmap(case.call, in_axes=axes)(rows[0], *case.args[1:]))
-        _close(got, [np.stack(each) for each in zip(*loop)], "vmap over the first operand against a loop")
-    return f"{_ROWS} rows as a loop"
+        _close(got, [np.stack(each) for each in zip(*loop)], "vmap over the first operand compared with a loop")
+    return f"{_ROWS} rows in one call equal a call per row"
 
 
 def shard_map(case):
-    """A row a device."""
+    """Compares shard_map, one row per device, with a loop."""
     if not case.args or case.spec.batch == "none":
-        raise Skipped("no operands" if not case.args else 'the manifest says batch = "none"')
+        raise Skipped("the call has no operands" if not case.args else 'the manifest declares batch = "none"')
     if not case.is_deterministic:
-        raise Skipped("the manifest says nondeterministic")
+        raise Skipped("the manifest declares the handler nondeterministic")
     if len(jax.devices()) < _ROWS:
-        raise Skipped(f"{len(jax.devices())} devices, {_ROWS} are needed")
+        raise Skipped(f"needs {_ROWS} devices, got {len(jax.devices())}")
     mapped = getattr(jax, "shard_map", None)
     if mapped is None:
         from jax.experimental.shard_map import shard_map as mapped
@@ -189,12 +189,12 @@ def shard_map(case):
     wanted = [np.stack(each) for each in zip(*(case.results(*(row[index] for row in rows)) for index in range(_ROWS)))]
     outs = jax.tree_util.tree_map(lambda _: spec, jax.eval_shape(jax.vmap(case.call), *case.types(*rows)))
     got = jax.jit(mapped(inner, mesh=mesh, in_specs=tuple(spec for _ in rows), out_specs=outs))(*rows)
-    _close(_arrays(got), wanted, "shard_map against a loop")
-    return f"a row on each of {_ROWS} devices"
+    _close(_arrays(got), wanted, "shard_map compared with a loop")
+    return f"one row on each of {_ROWS} devices"
 
 
 def export(case):
-    """Serialised, read back and called."""
+    """Exports the call, serialises it, reads it back and calls it."""
     try:
         from jax import export as exporting
     except ImportError as error:
@@ -204,19 +204,19 @@ def export(case):
     try:
         again = exporting.deserialize(exported.serialize())
     except ImportError as error:
-        raise Skipped("the round trip needs the package flatbuffers, which jax does not bring") from error
+        raise Skipped("the package flatbuffers is not installed") from error
     compare = _same if case.is_deterministic else _shapes
     compare(_arrays(again.call(*case.args)), case.results(*case.args), "after jax.export")
-    return "the round trip"
+    return "the same results after export and import"
 
 
 def gradient(case):
-    """What the manifest declares, against differences."""
+    """Compares the declared gradient with finite differences."""
     from jax.test_util import check_grads
 
     declared = case.spec.gradient
     if declared is None:
-        raise Skipped("none is declared")
+        raise Skipped("the manifest declares no gradient")
     at = [index for index, arg in enumerate(case.args) if _is_float(arg.dtype)]
     if not at:
         raise Skipped("no operand is differentiable")
@@ -233,67 +233,67 @@ def gradient(case):
     try:
         check_grads(of, tuple(jnp.asarray(case.args[index]) for index in at), order=1, modes=modes)
     except Exception as error:
-        # Which derivative it is, how much it is off, and both values are on lines of their own.
-        told = "\n".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
-        raise Fails(f"check_grads ({', '.join(modes)}): {told}") from error
-    return f"check_grads, {' and '.join(modes)}"
+        # The message has the derivative, the error and both values on separate lines.
+        text = "\n".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
+        raise Fails(f"check_grads ({', '.join(modes)}): {text}") from error
+    return f"check_grads passes in modes {' and '.join(modes)}"
 
 
 def operands(case):
-    """They are as they were."""
+    """Compares the operands before and after the call."""
     arrays = [jnp.array(arg) for arg in case.args]
     before = [np.array(array) for array in arrays]
     jax.block_until_ready(_leaves(jax.jit(case.call)(*arrays)))
     for index, (array, was) in enumerate(zip(arrays, before)):
         if np.asarray(array).tobytes() != was.tobytes():
             name = case.spec.args[min(index, len(case.spec.args) - 1)].name
-            raise Fails(f"the handler changes its operand {name}: {_where(np.asarray(array), was)}")
-    return "as they were"
+            raise Fails(f"the handler changes its operand `{name}` in {_where(np.asarray(array), was)}")
+    return "unchanged"
 
 
 def repeats(case):
-    """The same each time."""
+    """Compares repeated calls."""
     if not case.is_deterministic:
-        raise Skipped("the manifest says nondeterministic")
+        raise Skipped("the manifest declares the handler nondeterministic")
     call = jax.jit(case.call)
     wanted = _arrays(call(*case.args))
     for turn in range(_AGAIN):
-        _same(_arrays(call(*case.args)), wanted, f"call {turn + 2} of the same")
-    return f"the same {_AGAIN + 1} times"
+        _same(_arrays(call(*case.args)), wanted, f"call {turn + 2} with the same operands")
+    return f"the same results in {_AGAIN + 1} calls"
 
 
 def threads(case):
-    """The same from many threads at once, each with operands of its own."""
+    """Compares calls from several threads at once with single calls; each thread has its own operands."""
     if not case.is_deterministic:
-        raise Skipped("the manifest says nondeterministic")
+        raise Skipped("the manifest declares the handler nondeterministic")
     call = jax.jit(case.call)
     own = [case.others(row) for row in range(_THREADS)]
     wanted = [_arrays(call(*args)) for args in own]
     failures, gate = [], threading.Barrier(_THREADS)
 
-    def some(row):
+    def calls(row):
         try:
             gate.wait()
             for _ in range(4 * _AGAIN):
-                _same(_arrays(call(*own[row])), wanted[row], f"one of {_THREADS} threads")
+                _same(_arrays(call(*own[row])), wanted[row], f"a call from one of {_THREADS} threads")
         except Exception as error:
             failures.append(error)
 
-    running = [threading.Thread(target=some, args=(row,)) for row in range(_THREADS)]
+    running = [threading.Thread(target=calls, args=(row,)) for row in range(_THREADS)]
     for thread in running:
         thread.start()
     for thread in running:
         thread.join()
     if failures:
         raise failures[0] if isinstance(failures[0], Fails) else Fails(_values.first_line(failures[0]))
-    return f"the same from {_THREADS} threads"
+    return f"the same results from {_THREADS} threads"
 
 
 def nan(case):
-    """A NaN in an operand is in some result."""
+    """Checks that a NaN in an operand reaches a result."""
     at = [index for index, arg in enumerate(case.args) if _is_float(arg.dtype) and arg.size]
     if not at or not any(_is_float(result.dtype) for result in case.results(*case.args)):
-        raise Skipped("no operand or no result is of a float type")
+        raise Skipped("no operand or no result has a float type")
     for index in at:
         for place in sorted({0, case.args[index].size // 2, case.args[index].size - 1}):
             args = [np.array(arg) for arg in case.args]
@@ -301,50 +301,54 @@ def nan(case):
             got = [array for array in case.results(*args) if _is_float(array.dtype)]
             if not any(np.isnan(array.astype(np.complex128)).any() for array in got):
                 name = case.spec.args[min(index, len(case.spec.args) - 1)].name
-                raise Fails(f"a NaN in element {place} of {name} reaches no result: skip=('NaN',) where that is meant")
-    return "it reaches a result"
+                raise Fails(f"a NaN in element {place} of `{name}` reaches no result; if this is intended, pass skip=['nan']")
+    return "a NaN in an operand reaches a result"
+
+
+def _types(arrays):
+    return [f"{array.dtype}{list(array.shape)}" for array in arrays]
 
 
 def _shapes(got, wanted, what):
-    if [(a.shape, a.dtype) for a in got] != [(b.shape, b.dtype) for b in wanted]:
-        raise Fails(f"{what}: the results are of other types")
+    if _types(got) != _types(wanted):
+        raise Fails(f"{what}: expected results {_types(wanted)}, got {_types(got)}")
 
 
 CHECKS = {
     "runs": runs, "jit": jit, "vmap": vmap, "shard_map": shard_map, "export": export, "gradient": gradient,
-    "operands": operands, "repeats": repeats, "threads": threads, "NaN": nan,
+    "operands": operands, "repeats": repeats, "threads": threads, "nan": nan,
 }  # fmt: skip
 
 
 def main():
-    job_file, told_file = sys.argv[1:]
+    job_file, results_file = sys.argv[1:]
     with open(job_file, "rb") as file:
         sys.path += [each for each in pickle.load(file) if each not in sys.path]
         job = pickle.load(file)
     jax.config.update("jax_enable_x64", job["x64"])
     case = Case(job["handler"], job["args"], job["more"], job["keep"])
-    with open(told_file, "a", encoding="utf-8") as told:
+    with open(results_file, "a", encoding="utf-8") as results:
 
-        def tell(**entry):
-            told.write(json.dumps(entry) + "\n")
-            told.flush()
+        def report(**entry):
+            results.write(json.dumps(entry) + "\n")
+            results.flush()
 
         for name in job["names"]:
-            tell(begins=name)
+            report(starts=name)
             try:
-                verdict, text = "ok", CHECKS[name](case)
+                status, text = "passed", CHECKS[name](case)
             except Fails as why:
-                verdict, text = "FAIL", str(why)
+                status, text = "failed", str(why)
             except Skipped as why:
-                verdict, text = "skipped", str(why)
+                status, text = "skipped", str(why)
             except Exception as error:
-                verdict, text = "FAIL", f"{type(error).__name__}: {_values.first_line(error)}"
-            tell(name=name, verdict=verdict, text=text)
-            if name == "runs" and verdict == "FAIL":
-                # Nothing else can be said of a call that does not go through.
+                status, text = "failed", f"{type(error).__name__}: {_values.first_line(error)}"
+            report(name=name, status=status, text=text)
+            if name == "runs" and status == "failed":
+                # The other checks need a call that succeeds.
                 for other in job["names"]:
                     if other != name:
-                        tell(name=other, verdict="skipped", text="the call fails")
+                        report(name=other, status="skipped", text="the call fails")
                 break
 
 

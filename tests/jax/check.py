@@ -139,14 +139,14 @@ NAMES = ("tail", "operand", "transposed", "dtype", "leak", "whole", "global", "r
 
 #: Which line catches which.
 CAUGHT = {
-    "tail": "embedded: written", "operand": "operands", "transposed": "vmap", "dtype": "embedded: wrong types", "leak": "vmap", "whole": "vmap",
-    "global": "repeats", "race": "threads", "nans": "NaN", "unaligned": "embedded: misaligned", "aborts": "embedded: odd sizes",
+    "tail": "embedded: written", "operand": "operands", "transposed": "vmap", "dtype": "embedded: wrong-types", "leak": "vmap", "whole": "vmap",
+    "global": "repeats", "race": "threads", "nans": "nan", "unaligned": "embedded: misaligned", "aborts": "embedded: odd-sizes",
     # XLA removes calls whose results are empty: in JAX this one is never reached.
-    "zero": "embedded: zero-sized",
+    "zero": "embedded: zero-sizes",
 }  # fmt: skip
 SAYS = {
-    "tail": "element 5", "operand": "changes its operand x", "aborts": "SIGABRT",
-    "zero": "SIGFPE", "unaligned": "x, a byte behind an aligned address", "nans": "reaches no result",
+    "tail": "element 5", "operand": "changes its operand `x`", "aborts": "SIGABRT",
+    "zero": "SIGFPE", "unaligned": "`x` one byte past an aligned address", "nans": "reaches no result",
 }  # fmt: skip
 
 
@@ -197,13 +197,13 @@ def caught(lib, name):
     # Of one row alone where rows leak into each other.
     report = xla_ffi.check(lib[name], X[0] if name == "leak" else X, skip=skip)
     found = report[line]
-    if found.verdict != "FAIL" or SAYS.get(name, "") not in found.text or report:
+    if found.status != "failed" or SAYS.get(name, "") not in found.text or report:
         raise AssertionError(repr(report))
 
 
 def passes(lib, name):
     report = xla_ffi.check(lib[f"{name}_twin"], X)
-    if not report or report["runs"].verdict != "ok" or report["embedded: written"].verdict != "ok":
+    if not report or report["runs"].status != "passed" or report["embedded: written"].status != "passed":
         raise AssertionError(repr(report))
 
 
@@ -219,10 +219,10 @@ def wrong_vjp():
     # The command line of before version 2 of the manifest cannot read it.
     report = xla_ffi.check(lib.square, X, skip=[*(name for name in _check.NAMES if name not in ("runs", "gradient")), "embedded"])
     # The tolerances are two numbers; the values and how much they differ are more.
-    if report["gradient"].verdict != "FAIL" or len(re.findall(r"\d\.\d*", report["gradient"].text)) < 4:
+    if report["gradient"].status != "failed" or len(re.findall(r"\d\.\d*", report["gradient"].text)) < 4:
         raise AssertionError(repr(report))
     report = xla_ffi.check(lib.square_twin, X, skip=["embedded"])
-    if not report or report["gradient"].verdict != "ok":
+    if not report or report["gradient"].status != "passed":
         raise AssertionError(repr(report))
 
 
@@ -237,7 +237,7 @@ def panics():
     if "panicked: no more" not in report["runs"].text or report["jit"].text != "the call fails" or report:
         raise AssertionError(repr(report))
     report = xla_ffi.check(lib.scale, X, factor=2.0)
-    if not report or "FAIL" in repr(report):
+    if not report or "failed" in repr(report):
         raise AssertionError(repr(report))
 
 
@@ -245,12 +245,12 @@ def kept(lib, in_jax):
     """An operand that only some values fit, and a result whose type follows from it."""
     skip = [name for name in _check.NAMES if name not in ("runs", "vmap", "shard_map", "threads")]
     report = xla_ffi.check(lib.picky, X[0], skip=[*skip, "embedded"])
-    if any(report[name].verdict != "FAIL" for name in ("vmap", "threads")):
+    if any(report[name].status != "failed" for name in ("vmap", "threads")):
         raise AssertionError(repr(report))
     report = xla_ffi.check(lib.picky, X[0], keep=["x"], skip=skip)
-    if report["vmap"].verdict != "ok" or report["threads"].verdict != "ok":
+    if report["vmap"].status != "passed" or report["threads"].status != "passed":
         raise AssertionError(repr(report))
-    if not in_jax and report["embedded: written"].verdict != "ok":
+    if not in_jax and report["embedded: written"].status != "passed":
         raise AssertionError(repr(report))
     raises(ValueError, lambda: xla_ffi.check(lib.picky, X[0], keep=["z"]), "no operand 'z'")
 
@@ -259,7 +259,7 @@ def hangs(lib):
     """A handler that does not return: the limit is for all checks."""
     begun = time.monotonic()
     report = xla_ffi.check(lib.hangs, jnp.ones((2, 7)), time_limit=10)
-    if time.monotonic() - begun > 45 or (report["runs"].verdict, report["jit"].verdict) != ("FAIL", "skipped"):
+    if time.monotonic() - begun > 45 or (report["runs"].status, report["jit"].status) != ("failed", "skipped"):
         raise AssertionError(repr(report))
 
 
@@ -268,14 +268,17 @@ def reports(lib):
     skip = [name for name in _check.NAMES if name != "runs"]
     report = xla_ffi.check(lib.tail_twin, X, skip=[*skip, "embedded"])
     read = json.loads(report.to_json())
-    if not read["ok"] or read["lines"][0] != {"name": "runs", "verdict": "ok", "text": "y: float32[2, 3]"}:
+    if not read["passed"] or read["checks"][0] != {"name": "runs", "status": "passed", "text": "y: float32[2, 3]"}:
         raise AssertionError(read)
-    if "1 ok" not in repr(report) or "skipped jit: as asked" not in repr(report):
+    if "1 passed" not in repr(report) or "skipped jit: by skip=" not in repr(report):
         raise AssertionError(repr(report))
-    raises(TypeError, lambda: xla_ffi.check(lambda x: x, X), "takes a handler")
+    raises(TypeError, lambda: xla_ffi.check(lambda x: x, X), "expected a handler")
     raises(ValueError, lambda: xla_ffi.check(lib.tail, X, skip=["jitt"]), "'jitt'")
+    tool = subprocess.run([_check.command_line(), "check", "x.so", "--skip=jitt"], capture_output=True, text=True)
+    if tuple(re.search(r"possible values: (.*)\]", tool.stderr)[1].split(", ")) != _check.EMBEDDED:
+        raise AssertionError(tool.stderr)
     failing = xla_ffi.check(lib.tail_twin, jnp.float32(1), skip=["embedded"])
-    if failing or failing["runs"].verdict != "FAIL" or "at least 1 dimension" not in failing["runs"].text:
+    if failing or failing["runs"].status != "failed" or "at least 1 dimension" not in failing["runs"].text:
         raise AssertionError(repr(failing))
 
 

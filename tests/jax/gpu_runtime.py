@@ -91,7 +91,7 @@ class Tool:
             out = f"{folder}/out.npz"
             shape = ",".join(map(str, np.shape(wanted)))
             ran = self.run(
-                library, "--handler", *handler, "--device", "cuda", "--attrs", attributes, *options, "--ret", f"f32[{shape}]", "--out", out
+                library, "--handler", *handler, "--device", "cuda", "--attrs", attributes, *options, "--ret", f"f32[{shape}]", "--output", out
             )
             assert ran.returncode == 0, ran.stdout + ran.stderr
             with np.load(out) as results:

@@ -198,7 +198,7 @@ def checked(folder):
         skip("no command line")
     lib = xla_ffi.load(build(folder), "checked", handlers={"scale": xla_ffi.Signature("(x: f32[n], *, by: f32 = 2.0, plus: i64 = 0) -> y: f32[n]", stages={"execute": "Scale"})})
     report = xla_ffi.check(lib.scale, X)
-    if not report or report["embedded: written"].verdict != "ok" or report["embedded: runs"].verdict != "ok":
+    if not report or report["embedded: written"].status != "passed" or report["embedded: runs"].status != "passed":
         raise AssertionError(report)
 
 

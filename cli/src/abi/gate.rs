@@ -160,7 +160,7 @@ impl Checked {
         let failing = self.found.iter().zip(&self.told);
         let failing = failing.filter(|(found, told)| found.fails && told.known.is_none());
         let mut value = self.value.clone();
-        value["passes"] = (!self.fails()).into();
+        value["passed"] = (!self.fails()).into();
         value["failing"] = failing.map(|(_, told)| json!(told.key)).collect();
         value["known"] = known.collect();
         value

@@ -1,4 +1,4 @@
-//! The checks, each a function of the subject that runs in a process of its own.
+//! The checks. Each is a function of the subject and runs in its own process.
 
 use super::subject::{Subject, bytes};
 use anyhow::Result;
@@ -7,59 +7,59 @@ use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::Number;
 use xla_ffi_runtime::{DType, Displaced, Error, ErrorCode, Revision, Shape, Tensor, Unwritten};
 
-/// What a check has found.
+/// The status of a check, with its reason.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Verdict {
-    Ok(String),
-    Fail(String),
-    /// Something to know that is no failure.
-    Annotation(String),
+pub(super) enum Status {
+    Passed(String),
+    Failed(String),
+    /// Worth knowing, but not a failure.
+    Note(String),
     Skipped(String),
 }
 
-impl Verdict {
-    /// The word for it, and why.
+impl Status {
+    /// Returns the status by name, and the reason.
     pub(super) fn parts(&self) -> (&'static str, &str) {
         match self {
-            Self::Ok(why) => ("ok", why),
-            Self::Fail(why) => ("FAIL", why),
-            Self::Annotation(why) => ("told", why),
+            Self::Passed(why) => ("passed", why),
+            Self::Failed(why) => ("failed", why),
+            Self::Note(why) => ("note", why),
             Self::Skipped(why) => ("skipped", why),
         }
     }
 }
 
 /// A check.
-pub(super) type Check = fn(&Subject) -> Verdict;
+pub(super) type Check = fn(&Subject) -> Status;
 
-/// All of them, in the order in which they run.
+/// All checks, in the order in which they run. The loader names the same checks (`python/xla_ffi/_check.py`).
 pub(super) const CHECKS: &[(&str, Check)] = &[
-    ("runs", |subject| or_failure(runs(subject))),
-    ("written", |subject| or_failure(written(subject))),
-    ("operands", |subject| or_failure(operands(subject))),
+    ("runs", |subject| status_of(runs(subject))),
+    ("written", |subject| status_of(written(subject))),
+    ("operands", |subject| status_of(operands(subject))),
     ("repeats", |subject| if_deterministic(subject, repeats)),
     ("threads", |subject| if_deterministic(subject, threads)),
-    ("rows", |subject| if_deterministic(subject, rows)),
-    ("revisions", |subject| or_failure(revisions(subject))),
-    ("misaligned", |subject| or_failure(misaligned(subject))),
-    ("zero-sized", |subject| or_failure(sizes(subject, &[0]))),
-    ("odd sizes", |subject| {
-        or_failure(sizes(subject, &[1, 3, 7, 17, 33]))
+    ("vmap", |subject| if_deterministic(subject, vmap)),
+    ("revisions", |subject| status_of(revisions(subject))),
+    ("misaligned", |subject| status_of(misaligned(subject))),
+    ("zero-sizes", |subject| status_of(sizes(subject, &[0]))),
+    ("odd-sizes", |subject| {
+        status_of(sizes(subject, &[1, 3, 7, 17, 33]))
     }),
-    ("wrong types", |subject| or_failure(wrong_types(subject))),
-    ("wrong ranks", |subject| or_failure(wrong_ranks(subject))),
+    ("wrong-types", |subject| status_of(wrong_types(subject))),
+    ("wrong-ranks", |subject| status_of(wrong_ranks(subject))),
 ];
 
-/// What stops a check is its failure.
-fn or_failure(verdict: Result<Verdict>) -> Verdict {
-    verdict.unwrap_or_else(|error| Verdict::Fail(crate::output::error_text(&error)))
+/// Returns a check's status; an error is a failure.
+fn status_of(status: Result<Status>) -> Status {
+    status.unwrap_or_else(|error| Status::Failed(crate::output::error_text(&error)))
 }
 
-/// A check that compares what calls give.
-fn if_deterministic(subject: &Subject, check: fn(&Subject) -> Result<Verdict>) -> Verdict {
+/// Runs a check that compares the results of calls, unless the handler is nondeterministic.
+fn if_deterministic(subject: &Subject, check: fn(&Subject) -> Result<Status>) -> Status {
     match is_deterministic(subject) {
-        true => or_failure(check(subject)),
-        false => Verdict::Skipped("the manifest says nondeterministic".into()),
+        true => status_of(check(subject)),
+        false => Status::Skipped("the manifest declares the handler nondeterministic".into()),
     }
 }
 
@@ -80,22 +80,22 @@ fn has_state(subject: &Subject) -> bool {
         .is_some_and(|manifest| manifest.state.is_some())
 }
 
-fn runs(subject: &Subject) -> Result<Verdict> {
+fn runs(subject: &Subject) -> Result<Status> {
     let outcome = subject.prepare()?.call().run()?;
     let rets: Vec<_> = outcome
         .rets
         .iter()
         .map(|ret| ret.shape().to_string())
         .collect();
-    Ok(Verdict::Ok(if rets.is_empty() {
+    Ok(Status::Passed(if rets.is_empty() {
         "no results".into()
     } else {
         rets.join(", ")
     }))
 }
 
-/// Every byte of every result, on memory that holds something else each time.
-fn written(subject: &Subject) -> Result<Verdict> {
+/// Checks that every byte of every result is written, in two calls whose result memory starts with different bytes.
+fn written(subject: &Subject) -> Result<Status> {
     let run = || {
         subject
             .prepare()?
@@ -107,51 +107,56 @@ fn written(subject: &Subject) -> Result<Verdict> {
     let (first, second) = (run()?, run()?);
     if is_deterministic(subject) {
         if let Some(why) = differ(&bytes(&first.rets), &second.rets) {
-            return Ok(Verdict::Fail(format!(
-                "on memory that held something else {why}: bytes that the handler does not write, or chance"
+            return Ok(Status::Failed(format!(
+                "{why} in a second call with other bytes in the result memory: the handler leaves bytes unwritten or is \
+                 nondeterministic"
             )));
         }
     }
-    Ok(Verdict::Ok("every byte, twice".into()))
+    Ok(Status::Passed("every byte, in two calls".into()))
 }
 
-fn operands(subject: &Subject) -> Result<Verdict> {
+fn operands(subject: &Subject) -> Result<Status> {
     let prepared = subject.prepare()?;
     let before = bytes(prepared.arguments());
     prepared.call().run()?;
     for (index, (before, after)) in before.iter().zip(prepared.arguments()).enumerate() {
         if before != after.bytes() && !prepared.is_alias(index) {
-            return Ok(Verdict::Fail(format!(
-                "the handler changes its operand {}",
+            return Ok(Status::Failed(format!(
+                "the handler changes its operand `{}`",
                 subject.argument(index)
             )));
         }
     }
-    Ok(Verdict::Ok("as they were".into()))
+    Ok(Status::Passed("unchanged".into()))
 }
 
-fn repeats(subject: &Subject) -> Result<Verdict> {
-    // Within one process, since that is where state that is not the call site's would lie.
+fn repeats(subject: &Subject) -> Result<Status> {
+    // In one process, because only there does state outlive a call site.
     let first = bytes(&subject.prepare()?.call().run()?.rets);
     for turn in 2..=4 {
         let again = subject.prepare()?.call().run()?;
         if let Some(why) = differ(&first, &again.rets) {
-            return Ok(Verdict::Fail(format!("call {turn} of the same: {why}")));
+            return Ok(Status::Failed(format!(
+                "{why} in call {turn} with the same operands"
+            )));
         }
     }
-    Ok(Verdict::Ok("the same 4 times".into()))
+    Ok(Status::Passed("the same results in 4 calls".into()))
 }
 
-fn threads(subject: &Subject) -> Result<Verdict> {
+fn threads(subject: &Subject) -> Result<Status> {
     if has_state(subject) {
-        return Ok(Verdict::Skipped("it has state".into()));
+        return Ok(Status::Skipped("the handler has state".into()));
     }
     let prepared = subject.prepare()?;
     if (0..prepared.arguments().len()).any(|index| prepared.is_alias(index)) {
-        return Ok(Verdict::Skipped("it changes operands in place".into()));
+        return Ok(Status::Skipped(
+            "the handler changes operands in place".into(),
+        ));
     }
     let wanted = bytes(&prepared.call().run()?.rets);
-    let some = || -> Result<Option<String>> {
+    let calls = || -> Result<Option<String>> {
         for _ in 0..20 {
             if let Some(why) = differ(&wanted, &prepared.call().run()?.rets) {
                 return Ok(Some(why));
@@ -160,32 +165,33 @@ fn threads(subject: &Subject) -> Result<Verdict> {
         Ok(None)
     };
     let found = std::thread::scope(|scope| {
-        let start = |_| std::thread::Builder::new().spawn_scoped(scope, some);
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, calls);
         let threads: Vec<_> = match (0..4).map(start).collect::<std::io::Result<_>>() {
             Ok(threads) => threads,
             Err(error) => {
-                return Err(anyhow::Error::from(error).context("no thread to call it from"));
+                return Err(anyhow::Error::from(error)
+                    .context("cannot start a thread to call the handler from"));
             }
         };
-        let came = threads
+        let ended = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or(Ok(Some("a panic".into()))));
-        came.collect::<Result<Vec<_>>>()
+        ended.collect::<Result<Vec<_>>>()
     })?;
     Ok(match found.into_iter().flatten().next() {
-        Some(why) => Verdict::Fail(format!("from 4 threads at once {why}")),
-        None => Verdict::Ok("the same from 4 threads".into()),
+        Some(why) => Status::Failed(format!("{why} in calls from 4 threads at once")),
+        None => Status::Passed("the same results from 4 threads".into()),
     })
 }
 
-/// How many rows the check of rows has.
+/// The number of rows in the batched call of [`vmap`].
 const ROWS: usize = 4;
 
-/// Several rows in one call, as vmap makes it, against each of them alone.
-fn rows(subject: &Subject) -> Result<Verdict> {
+/// Compares one call with several rows, as `vmap` makes it, with a call per row.
+fn vmap(subject: &Subject) -> Result<Status> {
     let leading = match subject.leading() {
         Ok(leading) => leading,
-        Err(why) => return Ok(Verdict::Skipped(why)),
+        Err(why) => return Ok(Status::Skipped(why)),
     };
     let given = subject.prepare()?;
     let outcome = given.call().run()?;
@@ -193,16 +199,18 @@ fn rows(subject: &Subject) -> Result<Verdict> {
     let mut random = 0x9E37_79B9_7F4A_7C15;
     let mut batch: Vec<Vec<Tensor>> = vec![];
     for row in 0..ROWS {
-        let args = given.arguments().iter().zip(&leading);
-        let args = args.map(|(arg, leads)| match leads {
-            true => drawn(arg, row, &mut random),
-            false => Ok(arg.clone()),
-        });
+        let args = given.arguments().iter().zip(&leading).enumerate();
+        let args = args.map(
+            |(index, (arg, leads))| match *leads && !subject.keeps(index) {
+                true => drawn(arg, row, &mut random),
+                false => Ok(arg.clone()),
+            },
+        );
         batch.push(args.collect::<Result<_>>()?);
     }
     if (1..ROWS).all(|row| bytes(&batch[row]) == bytes(&batch[0])) {
-        return Ok(Verdict::Skipped(
-            "all values of its operands are the same: give others with --arg".into(),
+        return Ok(Status::Skipped(
+            "all values of the operands are equal: pass different values with --arg".into(),
         ));
     }
     let mut alone = vec![];
@@ -211,8 +219,8 @@ fn rows(subject: &Subject) -> Result<Verdict> {
             Ok(rets) => alone.push(rets),
             Err(why) => {
                 let why = crate::output::error_text(&why);
-                return Ok(Verdict::Skipped(format!(
-                    "the handler refuses other values of its operands: {why}"
+                return Ok(Status::Skipped(format!(
+                    "the handler refuses other operand values: {why}; name operands whose values must not change with --keep"
                 )));
             }
         }
@@ -240,18 +248,20 @@ fn rows(subject: &Subject) -> Result<Verdict> {
                 let name = &given.ret_names[index];
                 let text = |tensor: &Tensor, at| tensor.text(at).unwrap_or_default();
                 let (got, wanted) = (text(ret, at), text(&alone[row][index], place));
-                return Ok(Verdict::Fail(format!(
-                    "{name}: element {place} of row {row} is {got} among {ROWS} rows, and {wanted} alone: the \
-                     handler's rows depend on one another"
+                return Ok(Status::Failed(format!(
+                    "result `{name}`: element {place} of row {row} is {got} in a batch of {ROWS} rows and {wanted} alone: \
+                     the handler mixes rows"
                 )));
             }
         }
     }
-    Ok(Verdict::Ok(format!("{ROWS} rows as each alone")))
+    Ok(Status::Passed(format!(
+        "{ROWS} rows in one call equal a call per row"
+    )))
 }
 
-/// An operand in one row: the first as it is, the last of a single value, the others drawn from its values; floats have
-/// another scale in each.
+/// Returns an operand for one row. The first row is unchanged, the last holds a single value, and the others are drawn from
+/// the operand's values. Each row scales floats differently.
 fn drawn(arg: &Tensor, row: usize, random: &mut u64) -> Result<Tensor> {
     let size = arg.shape().elements();
     if row == 0 || size == 0 {
@@ -290,7 +300,7 @@ fn with_rows(shape: &Shape) -> Result<Shape> {
     Ok(Shape::new(shape.dtype(), dims)?)
 }
 
-/// As close as another order of operations may bring it.
+/// Returns true if two values differ by no more than a different order of operations explains.
 fn is_close(dtype: DType, got: Number, wanted: Number) -> bool {
     let near = |a: f64, b: f64, bits: usize| {
         let digits = match bits {
@@ -310,7 +320,7 @@ fn is_close(dtype: DType, got: Number, wanted: Number) -> bool {
     }
 }
 
-fn revisions(subject: &Subject) -> Result<Verdict> {
+fn revisions(subject: &Subject) -> Result<Status> {
     let wanted = bytes(&subject.prepare()?.call().run()?.rets);
     let floor = subject
         .manifest
@@ -318,10 +328,10 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
         .and_then(|manifest| manifest.floor_revision());
     let (mut refused, mut problems) = (vec![], vec![]);
     for revision in Revision::ALL {
-        let came = subject
+        let outcome = subject
             .prepare_on(revision)
             .and_then(|prepared| Ok(prepared.call().run()?));
-        match came {
+        match outcome {
             Ok(outcome) => {
                 if is_deterministic(subject) {
                     if let Some(why) = differ(&wanted, &outcome.rets) {
@@ -341,18 +351,18 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
         }
     }
     if !problems.is_empty() {
-        return Ok(Verdict::Fail(problems.join("\n")));
+        return Ok(Status::Failed(problems.join("\n")));
     }
     Ok(match refused.as_slice() {
-        [] => Verdict::Ok(format!("the same on r0 to {}", Revision::NEWEST)),
-        refused => Verdict::Annotation(format!(
-            "the same on all but {}, which lack something",
+        [] => Status::Passed(format!("the same results on r0 to {}", Revision::NEWEST)),
+        refused => Status::Note(format!(
+            "the same results on all revisions except {}, which the handler refuses",
             refused.join(", ")
         )),
     })
 }
 
-fn misaligned(subject: &Subject) -> Result<Verdict> {
+fn misaligned(subject: &Subject) -> Result<Status> {
     let prepared = subject.prepare()?;
     let wide = |shape: &Shape| shape.dtype().bits() > 8 && shape.bytes() > 0;
     let args = prepared.arguments().iter().enumerate();
@@ -364,42 +374,35 @@ fn misaligned(subject: &Subject) -> Result<Verdict> {
     let rets = outcome.rets.iter().zip(&prepared.ret_names).enumerate();
     let rets = rets.filter(|(_, (ret, _))| wide(ret.shape()));
     displaced.extend(rets.map(|(index, (_, name))| (Displaced::Result(index), name.clone())));
-    let displaced = displaced
-        .into_iter()
-        .map(|(at, name)| (at, format!("{name}, a byte behind an aligned address,")));
-    refuses(subject, displaced.collect())
-}
-
-/// Whether the handler refuses operands that lie where they should not.
-fn refuses(subject: &Subject, displaced: Vec<(Displaced, String)>) -> Result<Verdict> {
-    let prepared = subject.prepare()?;
     if (0..prepared.arguments().len()).any(|index| prepared.is_alias(index)) {
-        return Ok(Verdict::Skipped("it changes operands in place".into()));
-    }
-    let (count, mut taken) = (displaced.len(), vec![]);
-    if count == 0 {
-        return Ok(Verdict::Skipped(
-            "no operands for which there is such a place".into(),
+        return Ok(Status::Skipped(
+            "the handler changes operands in place".into(),
         ));
     }
-    for (at, what) in displaced {
+    let (count, mut accepted) = (displaced.len(), vec![]);
+    if count == 0 {
+        return Ok(Status::Skipped(
+            "every operand has elements of one byte".into(),
+        ));
+    }
+    for (at, name) in displaced {
         if prepared.call().run_displaced(at).is_ok() {
-            taken.push(format!("{what} is taken as if nothing were"));
+            accepted.push(format!("accepts `{name}` one byte past an aligned address"));
         }
     }
-    Ok(match (taken.is_empty(), subject.is_ours) {
-        (true, _) => Verdict::Ok(format!("{count} refused")),
-        (false, true) => Verdict::Fail(taken.join("\n")),
-        (false, false) => Verdict::Annotation(taken.join("\n")),
+    Ok(match (accepted.is_empty(), subject.is_ours) {
+        (true, _) => Status::Passed(format!("{count} refused")),
+        (false, true) => Status::Failed(accepted.join("\n")),
+        (false, false) => Status::Note(accepted.join("\n")),
     })
 }
 
-/// Results or an error, the same twice, for other sizes of each of the contract's names.
-fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
+/// Checks that calls with other sizes of each of the contract's names return an error, or the same results twice.
+fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Status> {
     let (mut calls, mut refused) = (0, 0);
     for size in sizes {
         let Some(resized) = subject.resized(*size)? else {
-            return Ok(Verdict::Skipped(subject.why_not_resized().into()));
+            return Ok(Status::Skipped(subject.why_not_resized().into()));
         };
         for (name, shapes) in resized {
             calls += 1;
@@ -419,7 +422,7 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
                         !error.findings().is_empty() || error.code() == ErrorCode::Internal
                     };
                     if let Some(error) = found.filter(is_bad) {
-                        return Ok(Verdict::Fail(format!("{name} = {size}: {error}")));
+                        return Ok(Status::Failed(format!("{name} = {size}: {error}")));
                     }
                     refused += 1;
                     continue;
@@ -427,22 +430,24 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
             };
             if is_deterministic(subject) {
                 if let Some(why) = differ(&bytes(&first.rets), &run()?.rets) {
-                    return Ok(Verdict::Fail(format!("{name} = {size}, once more: {why}")));
+                    return Ok(Status::Failed(format!(
+                        "{name} = {size}: {why} in a second call"
+                    )));
                 }
             }
         }
     }
     Ok(match calls {
-        0 => Verdict::Skipped("no dimension is free".into()),
-        _ => Verdict::Ok(format!("{calls} calls, {refused} refused")),
+        0 => Status::Skipped("the shape contract fixes every dimension".into()),
+        _ => Status::Passed(format!("{calls} calls, {refused} refused")),
     })
 }
 
-/// Each operand as another type of the same size.
-fn wrong_types(subject: &Subject) -> Result<Verdict> {
+/// Checks that each operand is refused with a different element type of the same size.
+fn wrong_types(subject: &Subject) -> Result<Status> {
     let Some(manifest) = &subject.manifest else {
-        return Ok(Verdict::Skipped(
-            "without a manifest nobody knows which types are right".into(),
+        return Ok(Status::Skipped(
+            "without a manifest the operands' element types are unknown".into(),
         ));
     };
     let shapes = subject.shapes()?;
@@ -465,21 +470,21 @@ fn wrong_types(subject: &Subject) -> Result<Verdict> {
             others.push((
                 wrong,
                 format!(
-                    "{} of {other} is taken for {}",
+                    "accepts {other} for `{}`, declared {}",
                     subject.argument(index),
                     accepted.join("|")
                 ),
             ));
         }
     }
-    wrong(subject, others, "every type is accepted")
+    wrong(subject, others, "the handler accepts every element type")
 }
 
-/// Each operand with a dimension more.
-fn wrong_ranks(subject: &Subject) -> Result<Verdict> {
+/// Checks that each operand is refused with one more dimension.
+fn wrong_ranks(subject: &Subject) -> Result<Status> {
     let Some(manifest) = &subject.manifest else {
-        return Ok(Verdict::Skipped(
-            "without a manifest nobody knows which ranks are right".into(),
+        return Ok(Status::Skipped(
+            "without a manifest the operands' ranks are unknown".into(),
         ));
     };
     let shapes = subject.shapes()?;
@@ -497,37 +502,37 @@ fn wrong_ranks(subject: &Subject) -> Result<Verdict> {
             others.push((
                 wrong,
                 format!(
-                    "{} of rank {} is taken for one of rank {rank}",
+                    "accepts rank {} for `{}`, declared rank {rank}",
+                    rank + 1,
                     subject.argument(index),
-                    rank + 1
                 ),
             ));
         }
     }
-    wrong(subject, others, "no rank is fixed")
+    wrong(subject, others, "the handler accepts every rank")
 }
 
-fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Result<Verdict> {
+fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Result<Status> {
     let outcome = subject.prepare()?.call().run()?;
     let rets: Vec<_> = outcome.rets.iter().map(|ret| ret.shape().clone()).collect();
     let count = others.len();
-    let mut taken = vec![];
+    let mut accepted = vec![];
     for (shapes, what) in others {
         let prepared = subject.prepare_with(&shapes, Some(rets.clone()));
-        // What shares memory cannot have another type: the command line itself refuses.
-        let came = prepared.and_then(|prepared| Ok(prepared.call().run()?));
-        if came.is_ok() {
-            taken.push(what);
+        // If an operand shares memory with a result of another type, preparing the call fails already.
+        let outcome = prepared.and_then(|prepared| Ok(prepared.call().run()?));
+        if outcome.is_ok() {
+            accepted.push(what);
         }
     }
-    Ok(match (count, taken.is_empty()) {
-        (0, _) => Verdict::Skipped(none.into()),
-        (_, true) => Verdict::Ok(format!("{count} refused")),
-        (_, false) => Verdict::Fail(taken.join("\n")),
+    Ok(match (count, accepted.is_empty()) {
+        (0, _) => Status::Skipped(none.into()),
+        (_, true) => Status::Passed(format!("{count} refused")),
+        (_, false) => Status::Failed(accepted.join("\n")),
     })
 }
 
-/// How results differ from others, in words.
+/// Describes the first difference between two calls' results, if any.
 fn differ(wanted: &[Vec<u8>], rets: &[Tensor]) -> Option<String> {
     let (index, (wanted, ret)) = wanted
         .iter()
@@ -537,7 +542,7 @@ fn differ(wanted: &[Vec<u8>], rets: &[Tensor]) -> Option<String> {
     let byte = wanted.iter().zip(ret.bytes()).position(|(a, b)| a != b)?;
     let bits = ret.shape().dtype().bits().max(1);
     Some(format!(
-        "result {index} ({}) differs, first in element {}",
+        "result {index} ({}) differs at element {}",
         ret.shape(),
         byte * 8 / bits
     ))

@@ -1,36 +1,39 @@
-//! A handler and the call that it is checked with: the command line's, or one made up from the manifest.
+//! A handler and the call that the checks make: from the command line, or generated from the manifest.
 
 use crate::call::{CallArgs, Prepared};
 use crate::target::{HandlerName, Target};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use xla_ffi_doctor::manifest::{self, Batch, Kind, Manifest};
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
 
-/// Sizes that are given to the names of a contract, one after the other.
+/// Sizes for the names of a shape contract, used in turn.
 const SIZES: [i64; 6] = [5, 3, 4, 2, 7, 6];
-/// What `...` stands for.
+/// Dimensions for `...` in a shape contract.
 const BATCH: [i64; 2] = [2, 3];
 
-/// One of a contract's names, and the arguments' shapes with another size for it.
+/// A name of the contract, and the argument shapes after its size was changed.
 pub(super) type Resized = (String, Vec<Shape>);
 
-/// What is checked.
+/// The subject of the checks.
 pub(super) struct Subject {
     args: CallArgs,
     pub(super) manifest: Option<manifest::Handler>,
-    /// Whether the SDK made it: then it refuses what its manifest does not declare.
+    /// Whether the SDK made the library, whose handlers refuse operands that their manifest does not declare.
     pub(super) is_ours: bool,
-    /// For each argument the names of its dimensions in the contract.
+    /// The names of each argument's dimensions in the contract.
     names: Option<Vec<Vec<String>>>,
+    /// Operands whose values stay as given.
+    keep: Vec<String>,
 }
 
 impl Subject {
-    /// The subject, or why there is none: operands or attributes that cannot be made up.
+    /// Returns the subject, or the reason why its operands or attributes cannot be generated.
     pub(super) fn new(
         args: &CallArgs,
+        keep: &[String],
         target: &Target,
         name: &HandlerName,
     ) -> Result<Result<Self, String>> {
@@ -52,9 +55,9 @@ impl Subject {
                 .as_ref()
                 .filter(|manifest| !manifest.args.is_empty())
             {
-                match made_up(manifest) {
+                match generated(manifest) {
                     Ok(specs) => args.args = specs,
-                    Err(why) => return Ok(Err(format!("{why}: give --arg SPEC for each operand"))),
+                    Err(why) => return Ok(Err(format!("{why}: pass --arg SPEC for each operand"))),
                 }
             }
         }
@@ -70,7 +73,7 @@ impl Subject {
             });
         if let Some(attr) = missing {
             return Ok(Err(format!(
-                "its attribute '{}' has no default: give --attrs",
+                "attribute `{}` has no default: pass it with --attrs",
                 attr.name
             )));
         }
@@ -81,27 +84,38 @@ impl Subject {
         let names = manifest
             .as_ref()
             .and_then(|manifest| names(manifest.shape.as_deref()?, &shapes));
-        Ok(Ok(Self {
+        let subject = Self {
             args,
             manifest,
             is_ours,
             names,
-        }))
+            keep: keep.to_vec(),
+        };
+        let declared = subject.manifest.iter().map(|manifest| manifest.args.len());
+        let count = declared.chain([shapes.len()]).max().unwrap_or_default();
+        let arguments: Vec<_> = (0..count).map(|i| subject.argument(i)).collect();
+        if let Some(unknown) = keep.iter().find(|name| !arguments.contains(name)) {
+            bail!(
+                "--keep: there is no argument `{unknown}`; the arguments are {}",
+                arguments.join(", ")
+            );
+        }
+        Ok(Ok(subject))
     }
 
-    /// The call, in a runtime of its own.
+    /// Prepares the call in its own runtime.
     pub(super) fn prepare(&self) -> Result<Prepared> {
         Prepared::new(&self.args)
     }
 
-    /// The same on a revision.
+    /// Prepares the call on a revision.
     pub(super) fn prepare_on(&self, revision: Revision) -> Result<Prepared> {
         let mut args = self.args.clone();
         args.revision = Some(revision);
         Prepared::new(&args)
     }
 
-    /// The call with other arguments; the results stay, or follow from the contract if `rets` is none.
+    /// Prepares the call with other arguments. If `rets` is `None`, the result shapes follow from the contract.
     pub(super) fn prepare_with(
         &self,
         shapes: &[Shape],
@@ -117,18 +131,18 @@ impl Subject {
         shapes(&self.args)
     }
 
-    /// The results of a call with other arrays, all of which the caller knows the shapes of.
+    /// Returns the results of a call with other arrays.
     pub(super) fn call(&self, args: Vec<Tensor>, rets: Vec<Shape>) -> Result<Vec<Tensor>> {
         let shapes: Vec<_> = args.iter().map(|arg| arg.shape().clone()).collect();
         let prepared = self.prepare_with(&shapes, Some(rets))?;
         Ok(prepared.with_arguments(args).call().run()?.rets)
     }
 
-    /// For each argument whether a call for several rows has one more leading dimension in it, as the loader batches it;
-    /// else why there is no such call.
+    /// Returns for each argument whether a batched call adds a leading dimension to it, as the loader does, or the reason why
+    /// there is no batched call.
     pub(super) fn leading(&self) -> Result<Vec<bool>, String> {
         let Some(manifest) = self.manifest.as_ref().filter(|handler| handler.described) else {
-            return Err("without a manifest nobody knows which dimensions are rows".into());
+            return Err("without a manifest the batch dimensions are unknown".into());
         };
         let count = self.args.args.len();
         let leading = match &manifest.batch {
@@ -143,16 +157,16 @@ impl Subject {
                 if !contract.is_some_and(|(args, rets)| leads(args) && leads(rets))
                     || ranks.into_iter().any(|operand| operand.rank.is_some())
                 {
-                    return Err(
-                        "its operands do not all begin with '...': no dimensions are rows".into(),
-                    );
+                    return Err("some entries of the shape contract do not start with `...`".into());
                 }
                 vec![true; count]
             }
             Some(Batch::Word(word)) if word == "leading" => vec![true; count],
             Some(Batch::Each(words)) => words.iter().map(|word| word == "leading").collect(),
-            Some(Batch::Word(word)) => return Err(format!("the manifest says batch = \"{word}\"")),
-            Some(_) => return Err("it is batched by another handler".into()),
+            Some(Batch::Word(word)) => {
+                return Err(format!("the manifest declares batch = \"{word}\""));
+            }
+            Some(_) => return Err("another handler computes its batches".into()),
         };
         let tokens = self
             .args
@@ -166,30 +180,35 @@ impl Subject {
             .collect();
         match leading.len() == count && leading.contains(&true) {
             true => Ok(leading),
-            false => Err("no operands have rows".into()),
+            false => Err("no operand is batched".into()),
         }
     }
 
-    /// Why there are no other sizes.
+    /// Returns the reason why the sizes cannot be changed.
     pub(super) fn why_not_resized(&self) -> &'static str {
         match &self.manifest {
-            _ if !self.args.rets.is_empty() => "--ret says the results' sizes",
-            None => "without a manifest no shape contract is known",
-            Some(manifest) if manifest.shape.is_none() => "it has no shape contract",
-            Some(_) => "its shape contract has optional or repeated operands",
+            _ if !self.args.rets.is_empty() => "--ret fixes the sizes of the results",
+            None => "without a manifest the shape contract is unknown",
+            Some(manifest) if manifest.shape.is_none() => "the handler has no shape contract",
+            Some(_) => "the shape contract has optional or repeated operands",
         }
     }
 
-    /// The name of an argument.
+    /// Returns true if the values of an argument must stay as given.
+    pub(super) fn keeps(&self, index: usize) -> bool {
+        self.keep.contains(&self.argument(index))
+    }
+
+    /// Returns the name of an argument.
     pub(super) fn argument(&self, index: usize) -> String {
         let args = self.manifest.as_ref().map(|manifest| &manifest.args);
         let named = args.and_then(|args| args.get(index.min(args.len().wrapping_sub(1))));
         named.map_or_else(|| format!("argument {index}"), |arg| arg.name.clone())
     }
 
-    /// The arguments' shapes for other sizes of one of the contract's names, for each of them.
+    /// Returns the argument shapes with another size, once per name of the contract.
     pub(super) fn resized(&self, size: i64) -> Result<Option<Vec<Resized>>> {
-        // Results that the command line gives would not fit.
+        // Results from the command line would not fit the changed sizes.
         let Some(all) = self.names.as_ref().filter(|_| self.args.rets.is_empty()) else {
             return Ok(None);
         };
@@ -225,7 +244,7 @@ fn is_free(name: &str) -> bool {
     name != "_" && name.parse::<i64>().is_err()
 }
 
-/// Values that a handler of any purpose takes: no integer out of a range that it may have.
+/// Returns an operand with values that most handlers accept: integers are 1, inside most ranges.
 fn spec(shape: &Shape) -> Result<Spec> {
     let value = match shape.dtype().class() {
         Class::Float | Class::Complex => "random",
@@ -235,7 +254,7 @@ fn spec(shape: &Shape) -> Result<Spec> {
     Ok(Spec::parse(&format!("{shape}={value}"))?)
 }
 
-/// The words of the arguments in a contract, one list each; `None` where an operand is optional or repeats.
+/// Returns the words of each argument's entry in a contract, or `None` if an operand is optional or repeated.
 fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     let args = contract.split("->").next()?;
     if args.contains(['?', '*']) {
@@ -248,7 +267,7 @@ fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     Some(words.collect())
 }
 
-/// The name of each dimension of the arguments.
+/// Returns the name of each dimension of the arguments.
 fn names(contract: &str, shapes: &[Shape]) -> Option<Vec<Vec<String>>> {
     let words = words(contract)?;
     if words.len() != shapes.len() {
@@ -270,11 +289,11 @@ fn names(contract: &str, shapes: &[Shape]) -> Option<Vec<Vec<String>>> {
     words.into_iter().zip(shapes).map(named).collect()
 }
 
-/// Operands that fit a manifest.
-fn made_up(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
+/// Generates operands that fit a manifest.
+fn generated(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
     let contract = handler.shape.as_deref().and_then(words);
     if handler.args.iter().any(|arg| arg.optional || arg.variadic) {
-        return Err("it has optional or variadic operands".into());
+        return Err("the handler has optional or variadic operands".into());
     }
     let mut sizes: BTreeMap<String, i64> = BTreeMap::new();
     let mut specs = vec![];
@@ -287,7 +306,8 @@ fn made_up(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
             None => Some(DType::F32),
             Some(names) => names.iter().find_map(|name| DType::from_name(name)),
         };
-        let dtype = dtype.ok_or_else(|| format!("no type of '{}' is known", arg.name))?;
+        let dtype = dtype
+            .ok_or_else(|| format!("the element types of argument `{}` are unknown", arg.name))?;
         let mut dims = vec![];
         match contract.as_ref().and_then(|contract| contract.get(index)) {
             Some(words) => {
@@ -308,7 +328,7 @@ fn made_up(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
                 }
             }
             None if arg.rank == Some(0) => {}
-            None => return Err("it has no shape contract that tells what fits together".into()),
+            None => return Err("the handler has no shape contract".into()),
         }
         specs.push(Shape::new(dtype, dims).map_err(|error| error.to_string())?);
     }
@@ -318,7 +338,7 @@ fn made_up(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
         .collect()
 }
 
-/// The bytes of arrays, one after the other.
+/// Returns the bytes of each array.
 pub(super) fn bytes(tensors: &[Tensor]) -> Vec<Vec<u8>> {
     tensors
         .iter()

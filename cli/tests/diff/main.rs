@@ -128,8 +128,8 @@ fn the_version_number_and_the_exit_status_follow() {
     assert_eq!(run(&minor, &["--fail-on", "major"]).0, Some(0));
     assert_eq!(run(&minor, &["--fail-on", "minor"]).0, Some(1));
     assert_eq!(run(&old, &["--fail-on", "patch"]).0, Some(0));
-    assert_eq!(run(&minor, &["--was", "1.4"]).0, Some(2));
-    let (_, text) = run(&minor, &["--was", "1.4.2"]);
+    assert_eq!(run(&minor, &["--old-version", "1.4"]).0, Some(2));
+    let (_, text) = run(&minor, &["--old-version", "1.4.2"]);
     assert!(
         text.contains("suggested: a minor step, 1.5.0 after 1.4.2"),
         "{text}"
@@ -142,7 +142,7 @@ fn the_version_number_and_the_exit_status_follow() {
     let json = told(
         &old,
         &minor,
-        &["--no-run", "--fail-on", "minor", "--was", "1.4.2"],
+        &["--no-run", "--fail-on", "minor", "--old-version", "1.4.2"],
     );
     assert_eq!(json["exit"], json!({ "code": 1, "kind": "findings" }));
     assert_eq!(
@@ -239,7 +239,7 @@ fn a_build_that_does_not_load_breaks_every_call() {
     ];
     for (name, how) in ways {
         let new = broken(folder.path(), name, how).unwrap();
-        let arguments = ["--fail-on", "major", "--timeout", "1"];
+        let arguments = ["--fail-on", "major", "--time-limit", "1"];
         let gate = |old: &Path, new: &Path, arguments: &[&str]| {
             let told = told(old, new, arguments);
             (told["exit"]["kind"].clone(), told["step"].clone())
@@ -257,6 +257,6 @@ fn a_build_that_does_not_load_breaks_every_call() {
         );
         // Neither loads: a gate has nothing to judge by, and says so.
         assert_eq!(gate(&new, &new, &arguments).0, "not-judged", "{name}");
-        assert_eq!(gate(&new, &new, &["--timeout", "1"]).0, "ok", "{name}");
+        assert_eq!(gate(&new, &new, &["--time-limit", "1"]).0, "ok", "{name}");
     }
 }

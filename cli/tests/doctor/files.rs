@@ -61,7 +61,14 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     };
     let start = Instant::now();
     for symbol in ["crash", "hang", "quit", "silent"] {
-        let arguments = ["--handler", symbol, "--timeout", "1", "--jaxlib", "0.12.0"];
+        let arguments = [
+            "--handler",
+            symbol,
+            "--time-limit",
+            "1",
+            "--jaxlib",
+            "0.12.0",
+        ];
         let told = doctor(&library, &arguments);
         assert_eq!(told.code, Some(1), "{symbol}");
         assert_eq!(told.loads("0.12.0", symbol), "no", "{symbol}");
@@ -82,7 +89,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     let source = "#include <unistd.h>\n\
         __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
     let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
-    doctor(&library, &["--timeout", "1"]).proved_to_fail("does not load here");
+    doctor(&library, &["--time-limit", "1"]).proved_to_fail("does not load here");
 }
 
 #[test]
@@ -229,7 +236,7 @@ fn what_is_no_library_is_told() {
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert!(told.contains(what) && !told.contains("panicked"), "{told}");
     }
-    for arguments in [&["--jaxlib", "new"][..], &["--timeout", "0"]] {
+    for arguments in [&["--jaxlib", "new"][..], &["--time-limit", "0"]] {
         let output = run(Path::new("x.so"), arguments);
         assert_eq!(output.status.code(), Some(2));
     }

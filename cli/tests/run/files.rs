@@ -32,7 +32,7 @@ fn files_go_in_and_out() {
         &arg,
         "--ret",
         "f32[2,2]",
-        "--out",
+        "--output",
         path,
     ];
     assert_eq!(succeeds(&lib, &args), "ret0: f32[2,2] [[2, 3], [4, 5]]\n");
