@@ -1,17 +1,17 @@
-//! What can be found about a header or a mirror, under the number by which lists and other programs know it.
+//! The numbers, meanings and remedies of findings about headers and mirrors.
 
 use crate::diff::Class;
 
-/// What a number stands for.
+/// One finding in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// `XF303`. It never changes its meaning, and none is used again.
+    /// The number, for example `XF303`. Its meaning never changes, and numbers are not reused.
     pub id: &'static str,
-    /// Its name for programs.
+    /// The name for programs.
     pub name: &'static str,
-    /// What it means, in a sentence.
+    /// The meaning, in one sentence.
     pub meaning: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -29,104 +29,121 @@ const fn rule(
     }
 }
 
-const COPY: &str =
-    "Copy the header of the jaxlib that you mean, or allow the difference with its reason.";
-
-/// All of them, in the order of their numbers. The book lists them in the same words.
+/// All findings, in the order of their numbers. docs/findings.md lists them with the same texts.
 pub const CATALOGUE: [Rule; 17] = [
     rule(
         "XF301",
         "Added",
         "A struct, enumeration, function type or name that the revision does not have.",
-        COPY,
+        "Remove the declaration from the header, or add it to the allow-list.",
     ),
     rule(
         "XF302",
         "AddedAtEnd",
-        "A field or slot behind all others.",
-        COPY,
+        "A field or slot after all fields of the revision.",
+        "Remove the field or slot, or require the revision that has it with `--revision`.",
     ),
-    rule("XF303", "Inserted", "A field or slot between others.", COPY),
-    rule("XF304", "Moved", "A field or slot at another offset.", COPY),
-    rule("XF305", "Resized", "Another size.", COPY),
-    rule("XF306", "Retyped", "The same size, another type.", COPY),
+    rule(
+        "XF303",
+        "Inserted",
+        "A field or slot between those of the revision.",
+        "Remove the field or slot, or move it to the end of the struct.",
+    ),
+    rule(
+        "XF304",
+        "Moved",
+        "A field or slot at another offset.",
+        "Restore the order and the sizes of the fields before it.",
+    ),
+    rule(
+        "XF305",
+        "Resized",
+        "A type or field of another size.",
+        "Restore the integer width, array length or packing of the type.",
+    ),
+    rule(
+        "XF306",
+        "Retyped",
+        "A field or function of the same size and another type.",
+        "Restore the type, parameters or return type of the revision.",
+    ),
     rule(
         "XF307",
         "Renamed",
-        "The same thing under another name.",
-        COPY,
+        "A declaration under another name.",
+        "Restore the name, or pass `--prefix` or `--namespace` for a renamed copy.",
     ),
     rule(
         "XF308",
         "Removed",
-        "Something of the revision is not there.",
-        COPY,
+        "A declaration of the revision is missing.",
+        "Restore the declaration, or include the header that has it with `-I`.",
     ),
     rule(
         "XF309",
         "EnumValueAdded",
         "An enumerator that the revision does not have.",
-        COPY,
+        "Remove the enumerator, or require the revision that has it with `--revision`.",
     ),
     rule(
         "XF310",
         "EnumValueChanged",
         "An enumerator with another value.",
-        COPY,
+        "Restore the value of the enumerator.",
     ),
     rule(
         "XF311",
         "EnumValueRenamed",
         "An enumerator under another name.",
-        COPY,
+        "Restore the name of the enumerator.",
     ),
     rule(
         "XF312",
         "EnumValueRemoved",
-        "An enumerator of the revision is not there.",
-        COPY,
+        "An enumerator of the revision is missing.",
+        "Add the enumerator with its value in the revision.",
     ),
     rule(
         "XF313",
         "SizeMacroChanged",
-        "`NAME_STRUCT_SIZE` counts up to another field.",
-        COPY,
+        "`NAME_STRUCT_SIZE` ends at another field.",
+        "Define the macro with the field at which the revision ends.",
     ),
     rule(
         "XF314",
         "ConstantChanged",
         "A version macro or an extension's number has another value.",
-        COPY,
+        "Restore the value, or require the revision of that version with `--revision`.",
     ),
     rule(
         "XF321",
         "Mirror",
-        "A mirror states something otherwise than the revision.",
-        "Mend the mirror, or say in the naming map what it mirrors.",
+        "A mirror differs from the revision.",
+        "Correct the mirror, or map its names with `--names`.",
     ),
     rule(
         "XF331",
         "Unreadable",
         "A header, a layout or a library cannot be read.",
-        "The message says what is wrong with it; `-I` and `-D` give what a header needs.",
+        "Follow the message; pass include folders with `-I` and macros with `-D`.",
     ),
     rule(
         "XF332",
         "NotJudged",
-        "A mirror states nothing of the revision, so that nothing was judged.",
-        "Say in a naming map what it mirrors, or build the library with `-g`.",
+        "A mirror contains nothing of the revision, so nothing was judged.",
+        "Map the mirror's names with `--names`, or build the library with `-g`.",
     ),
 ];
 
-/// What a mirror states otherwise.
+/// A difference of a mirror.
 pub const MIRROR: &Rule = &CATALOGUE[14];
-/// What cannot be read.
+/// An unreadable file.
 pub const UNREADABLE: &Rule = &CATALOGUE[15];
-/// What states nothing of a revision.
+/// A mirror without anything to judge.
 pub const NOT_JUDGED: &Rule = &CATALOGUE[16];
 
 impl Class {
-    /// The number of a change.
+    /// Returns the finding for a class of changes.
     #[must_use]
     pub fn rule(self) -> &'static Rule {
         &CATALOGUE[self as usize]

@@ -25,20 +25,20 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the revisions and the headers that shipped with them.
+    /// List the ABI revisions and the jaxlibs that shipped them.
     Revisions(revisions::Args),
-    /// Draw the structs of a revision, a header or a snapshot: bytes, holes, and what moved.
+    /// Show the structs of an ABI: offsets, padding, and changes since earlier revisions.
     Show(show::Args),
-    /// Classify what changed between two revisions, headers or snapshots, and say what it means.
+    /// List the changes between two ABIs and their effect on existing libraries.
     Diff(diff::Args),
-    /// Tell which revision headers are, or whether the committed snapshots are true.
+    /// Check headers and mirrors (copies of the ABI in any language) against an ABI revision.
     Check(check::Args),
-    /// Write a test of a mirror in another language: sizes, offsets, values.
+    /// Print a test of sizes, offsets and values for a mirror (a copy of the ABI in any language).
     Emit(mirror::Args),
 }
 
 impl Args {
-    /// The form of the JSON that is wanted, if any.
+    /// Returns the `schema` of the JSON output, if JSON is requested.
     pub(crate) fn schema(&self) -> Option<&'static str> {
         match &self.command {
             Command::Show(args) => args.schema(),
@@ -60,19 +60,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// From which severity on a change fails.
+/// Lowest severity that fails the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Threshold {
-    /// Wrong bytes, or the wrong function.
+    /// Changes that make a call use wrong bytes or a wrong function.
     Breaks,
-    /// What does not use the new thing works: that too.
+    /// Also changes after which one side may use something that the other lacks.
     Lacks,
-    /// Every difference.
+    /// Any change.
     Any,
 }
 
 impl Threshold {
-    /// Whether any change that follows from no other one reaches it.
+    /// Returns true if a change has at least this severity; changes that follow from others do not count.
     fn is_reached(self, changes: &[Change]) -> bool {
         let least = match self {
             Self::Breaks => Severity::Breaks,
@@ -84,14 +84,14 @@ impl Threshold {
     }
 }
 
-/// What a header has to be.
+/// The ABI that a header must have.
 #[derive(Clone, Debug)]
 enum Wanted {
     /// A revision: any of its headers.
     Revision(Revision),
     /// One edition of one header.
     Edition(Edition),
-    /// A jaxlib: the edition that it shipped.
+    /// The edition that a jaxlib shipped.
     Jaxlib(String),
 }
 
@@ -106,7 +106,7 @@ impl Wanted {
         })
     }
 
-    /// The edition of the main header, or the one that was named.
+    /// Returns the named edition, or that of the main header.
     fn edition(&self) -> Edition {
         match self {
             Self::Revision(revision) => Edition::of_revision(*revision),
@@ -116,7 +116,7 @@ impl Wanted {
         }
     }
 
-    /// Whether an edition will do.
+    /// Returns true if the edition is acceptable.
     fn takes(&self, edition: Edition) -> bool {
         match self {
             Self::Revision(revision) => {
@@ -143,13 +143,13 @@ fn edition(name: &str) -> Result<Edition, String> {
     if is_not_known_yet(name) {
         let newest = JAXLIBS.last().unwrap_or(&"");
         return Err(format!(
-            "jaxlib {name} is not known yet: the newest that this program knows is {newest}"
+            "jaxlib {name} is newer than this xla-ffi, which supports jaxlib up to {newest}: update xla-ffi"
         ));
     }
     Edition::find(name).ok_or_else(|| {
         format!(
-            "no such revision; expected r0 to {}, an edition such as r2-0.4.34, record-0.1 or before-r0, or a \
-             jaxlib version (`xla-ffi abi revisions` lists them)",
+            "expected a revision (r0 to {}), an edition (r2-0.4.34, record-0.1, before-r0) or a jaxlib version; \
+             `xla-ffi abi revisions` lists them",
             Revision::NEWEST
         )
     })

@@ -1,23 +1,25 @@
-//! Findings that are known: lists of what is allowed, each line with its reason, and baselines.
+//! Known findings: allow-lists, in which each line has a reason, and baselines.
 
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Numbers that say that something was not judged: a list that names one would make green what nobody looked at.
+/// Numbers that mean that something was not judged. A list cannot allow them.
 const NOT_JUDGED: [&str; 5] = ["XF001", "XF002", "XF003", "XF331", "XF332"];
 
-/// Where the lists stand.
+/// Options that name lists of known findings.
 #[derive(clap::Args)]
 pub(crate) struct Files {
-    /// A file of findings that are allowed, each with its reason: `XF107 libmine.so/library: why`.
-    #[arg(long, value_name = "FILE")]
+    /// Allow the findings in this file, one per line with a reason: `XF107 libmine.so/library: REASON`
+    /// [default: none].
+    #[arg(long, value_name = "FILE", help_heading = "Exit status")]
     allow: Option<PathBuf>,
-    /// A file of findings that were there before: what is not in it fails.
-    #[arg(long, value_name = "FILE")]
+    /// Allow the findings in this file, which --write-baseline wrote; new findings fail [default: none].
+    #[arg(long, value_name = "FILE", help_heading = "Exit status")]
     baseline: Option<PathBuf>,
-    /// Write what fails now to this file, for --baseline, and succeed.
-    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    /// Write the findings that fail to this file, for --baseline, and allow them in this run [default: none].
+    #[arg(long, value_name = "FILE", help_heading = "Exit status")]
+    #[arg(conflicts_with = "baseline")]
     write_baseline: Option<PathBuf>,
 }
 
@@ -34,18 +36,19 @@ impl Files {
         })
     }
 
-    /// Whether a baseline is to be written: nothing fails then.
+    /// Returns true if a baseline is written, in which case findings do not fail.
     pub(crate) fn writes(&self) -> bool {
         self.write_baseline.is_some()
     }
 
-    /// Writes a baseline where one is wanted.
+    /// Writes a baseline if it is requested.
     pub(crate) fn write(&self, keys: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
         let Some(path) = &self.write_baseline else {
             return Ok(());
         };
-        let mut text =
-            String::from("# What `xla-ffi` found when this file was written; what is new fails.\n");
+        let mut text = String::from(
+            "# Findings of `xla-ffi` when this file was written. Findings that are not listed here fail.\n",
+        );
         for key in keys.into_iter().collect::<BTreeSet<_>>() {
             text.push_str(&key);
             text.push('\n');
@@ -54,7 +57,7 @@ impl Files {
     }
 }
 
-/// What is known.
+/// The lists of known findings.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     allowed: Known,
@@ -62,7 +65,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Why a finding is known, if it is.
+    /// Returns the reason why a finding is allowed, if it is.
     pub(crate) fn reason(&mut self, id: &str, file: &str, subject: &str) -> Option<String> {
         let allowed = self.allowed.reason(id, file, subject);
         allowed.or_else(|| {
@@ -71,18 +74,18 @@ impl Lists {
         })
     }
 
-    /// Lines that nothing needed: what they allowed is mended.
+    /// Returns the lines that no finding used.
     pub(crate) fn unused(&self) -> impl Iterator<Item = &String> {
         self.allowed.unused().chain(self.baseline.unused())
     }
 }
 
-/// The line by which lists know a finding: `XF204 libmine.so/my_op`.
+/// Returns a finding's line in lists: `XF204 libmine.so/my_op`.
 pub(crate) fn key(id: &str, file: &str, subject: &str) -> String {
     format!("{id} {file}/{subject}")
 }
 
-/// A list of keys, one a line, with a reason behind a colon where it is wanted. `*` stands for any name.
+/// A list of keys, one per line, with a reason after a colon if required. `*` stands for any name.
 #[derive(Debug, Default)]
 struct Known {
     lines: BTreeMap<String, String>,
@@ -90,7 +93,7 @@ struct Known {
 }
 
 impl Known {
-    /// Reads a list; `reasons` says that every line needs one.
+    /// Reads a list; if `reasons` is true, every line needs a reason.
     fn read(path: &Path, reasons: bool) -> anyhow::Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
@@ -107,8 +110,7 @@ impl Known {
             let parts = key.split_once(' ');
             if let Some((id, _)) = parts.filter(|(id, _)| NOT_JUDGED.contains(id)) {
                 bail!(
-                    "{shown}, line {}: {id} says that something was not judged, and no list excuses that: judge it, or \
-                     ask about less (--jaxlib)",
+                    "{shown}, line {}: {id} means that something was not judged, which cannot be allowed; remove the line",
                     at + 1
                 );
             }
@@ -126,7 +128,7 @@ impl Known {
         Ok(known)
     }
 
-    /// The reason where the finding is on the list.
+    /// Returns the reason if the finding is on the list.
     fn reason(&mut self, id: &str, file: &str, subject: &str) -> Option<String> {
         for (file, subject) in [(file, subject), ("*", subject), (file, "*"), ("*", "*")] {
             let wanted = format!("{id} {file}/{subject}");

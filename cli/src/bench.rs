@@ -1,4 +1,4 @@
-//! `xla-ffi bench`: what one call of a handler costs.
+//! `xla-ffi bench`: the time of a call to a handler.
 
 use crate::call::{CallArgs, Prepared, check};
 use crate::child_process;
@@ -10,27 +10,29 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The form of the answers for programs.
+/// The `schema` of the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
 
-/// How often it is said that calls return: less than a call may be late.
+/// Interval between reports to the parent that calls return; shorter than a call may be late.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Command line of `bench`.
 #[derive(clap::Args)]
+#[command(mut_arg("engine", |arg| arg.hide(true)), mut_arg("device", |arg| arg.hide(true)))]
 pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
-    /// How many calls are measured.
-    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    /// Measure this many calls, up to 100 million.
+    #[arg(long, value_name = "N", help_heading = "Measurement", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     calls: u32,
-    /// How many calls come before, unmeasured.
-    #[arg(long, default_value_t = 100)]
+    /// Make this many warm-up calls first.
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    #[arg(default_value_t = 100)]
     warmup: u32,
     #[command(flatten)]
     pub(crate) output: TextOrJson,
-    /// Run the handler in this process; a crash ends it then.
-    #[arg(long = "in-this-process")]
+    /// Call the handler in this process, for debuggers; a crash then ends xla-ffi itself.
+    #[arg(long = "in-this-process", help_heading = "Limits")]
     in_this_process: bool,
 }
 
@@ -51,11 +53,11 @@ fn here(args: &Args) -> Result<()> {
     if args.output.is_json() {
         output::redirect_stdout()?;
     }
-    // Before any foreign code: lack of memory for it is not the handler's.
+    // Before any foreign code runs, so that a lack of memory is not blamed on the handler.
     let mut nanoseconds: Vec<u64> = vec![];
     let calls = args.calls as usize;
     nanoseconds.try_reserve_exact(calls).with_context(|| {
-        format!("no memory for the times of {calls} calls; --calls sets how many are measured")
+        format!("not enough memory for the times of {calls} calls: reduce --calls")
     })?;
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
@@ -64,7 +66,7 @@ fn here(args: &Args) -> Result<()> {
     drop(prepared);
     output::calls(format_args!("the handler"));
     let mut beat = Instant::now();
-    // The time limit is of one call, not of all of them.
+    // The time limit applies to each call.
     let mut goes_on = |now: Instant| {
         if now.duration_since(beat) > BEAT {
             beat = now;
@@ -87,7 +89,7 @@ fn here(args: &Args) -> Result<()> {
     call.into_rets()?;
     check(&runtime)?;
     let Some(summary) = Summary::of(nanoseconds, clock()) else {
-        bail!("nothing was measured")
+        bail!("no call was measured: increase --calls")
     };
     if args.output.is_json() {
         output::json(&summary.json())?;
@@ -97,16 +99,16 @@ fn here(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What the clock itself adds to each time, in nanoseconds: the least that two looks at it are apart.
+/// Returns what the clock adds to each time, in nanoseconds: the smallest difference between two readings.
 fn clock() -> u64 {
-    let look = |_| {
+    let difference = |_| {
         let start = Instant::now();
         Instant::now().duration_since(start).as_nanos() as u64
     };
-    (0..10_000).map(look).min().unwrap_or(0)
+    (0..10_000).map(difference).min().unwrap_or(0)
 }
 
-/// Times of single calls in nanoseconds, the clock's own cost included.
+/// Sorted times of single calls in nanoseconds, including the clock's own cost.
 struct Summary {
     sorted: Vec<u64>,
     clock: u64,
@@ -119,7 +121,7 @@ impl Summary {
         (!sorted.is_empty()).then_some(Self { sorted, clock })
     }
 
-    /// The time that `percent` of the calls did not exceed.
+    /// Returns the time that `percent` of the calls did not exceed.
     fn percentile(&self, percent: f64) -> u64 {
         let last = self.sorted.len() - 1;
         let at = (percent / 100.0 * last as f64).round() as usize;
@@ -150,7 +152,7 @@ impl Summary {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "{} calls, mean {:.0} ns; {} ns of each are the clock's\n",
+            "{} calls, mean {:.0} ns per call, including {} ns for reading the clock\n",
             self.sorted.len(),
             self.mean(),
             self.clock

@@ -1,5 +1,4 @@
-//! What the command line says of one call: the library, the handler, what runs it, and its operands; and the call itself,
-//! ready to run on the embedded runtime.
+//! The options that describe one call (library, handler, host, operands), and the prepared call on the embedded runtime.
 
 use crate::device::{Device, Opened};
 use crate::target::{HandlerName, Target};
@@ -20,16 +19,16 @@ use xla_ffi_runtime::{
     Stages, Tensor, Unwritten,
 };
 
-/// What `--engine` says.
+/// The value of `--engine`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Engine {
     /// The embedded runtime.
     Embedded,
-    /// A real XLA: the plugin's file.
+    /// A real XLA: the path of its PJRT plugin.
     Pjrt(PathBuf),
 }
 
-/// Reads `--engine` from a command line, whose path may be no UTF-8.
+/// Parses `--engine`; its path need not be UTF-8.
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     OsStringValueParser::new().try_map(|text| Engine::of(&text))
 }
@@ -39,75 +38,82 @@ impl Engine {
         match text.as_bytes().strip_prefix(b"pjrt:") {
             None if text == "embedded" => Ok(Self::Embedded),
             Some(path) if !path.is_empty() => Ok(Self::Pjrt(OsStr::from_bytes(path).into())),
-            _ => Err("there are embedded and pjrt:PLUGIN.so".into()),
+            _ => Err("expected `embedded` or `pjrt:PLUGIN.so`".into()),
         }
     }
 }
 
-/// What says which handler is called, how, and on what.
+/// Options that describe one call.
 #[derive(Clone, clap::Args)]
 pub(crate) struct CallArgs {
-    /// The library.
+    /// Path of the library.
     pub(crate) lib: PathBuf,
-    /// A handler of the manifest, a symbol, or execute=SYMBOL,instantiate=SYMBOL,…
-    #[arg(long, value_name = "NAME")]
+    /// Call this handler: a name from the manifest, the symbol of an execute stage, or
+    /// execute=SYMBOL,instantiate=SYMBOL,… [default: the library's only handler].
+    #[arg(long, value_name = "NAME", help_heading = "Call")]
     pub(crate) handler: Option<HandlerName>,
-    /// An argument: f32[2,3]=1,2,3,4,5,6, f32[1024]=iota|zeros|ones|random, f32[2,3]=@x.npy, token.
-    #[arg(long = "arg", value_name = "SPEC", value_parser = parse_spec, allow_hyphen_values = true)]
+    /// Pass an argument, TYPE[DIMS]=VALUE or `token`; repeat in order. VALUE is a list of numbers, zeros, ones, iota,
+    /// random or @FILE.npy, for example f32[2,3]=1,2,3,4,5,6 or f32[8]=iota.
+    #[arg(long = "arg", value_name = "SPEC", help_heading = "Call", value_parser = parse_spec, allow_hyphen_values = true)]
     pub(crate) args: Vec<Spec>,
-    /// A result: f32[2,3]. Without any, the manifest's shape contract says what comes.
-    #[arg(long = "ret", value_name = "SPEC", value_parser = parse_ret)]
+    /// Declare a result, TYPE[DIMS] or `token`; repeat in order [default: inferred from the manifest's shape contract].
+    #[arg(long = "ret", value_name = "SPEC", help_heading = "Call", value_parser = parse_ret)]
     pub(crate) rets: Vec<Shape>,
-    /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
-    #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
+    /// Pass attributes as an MLIR dictionary, for example '{eps = 1.0e-5 : f32}' [default: none].
+    #[arg(long, value_name = "DICT", help_heading = "Call", value_parser = parse_attributes)]
     pub(crate) attrs: Option<Attributes>,
-    /// The revision of the ABI that the host speaks [default: the newest].
-    #[arg(long, value_name = "rN", value_parser = parse_revision)]
+    /// Set the ABI revision of the embedded runtime, for example r4 [default: the newest].
+    #[arg(long, value_name = "rN", help_heading = "Host", value_parser = parse_revision)]
     pub(crate) revision: Option<Revision>,
-    /// What runs the handler: embedded, or the XLA behind a PJRT plugin, pjrt:PLUGIN.so.
-    #[arg(long, value_name = "ENGINE", default_value = "embedded", value_parser = engine_parser())]
+    /// Run the handler on the embedded runtime (`embedded`) or on the XLA of a PJRT plugin (`pjrt:PLUGIN.so`).
+    #[arg(long, value_name = "ENGINE", help_heading = "Host", default_value = "embedded", value_parser = engine_parser())]
     pub(crate) engine: Engine,
-    /// Where the handler runs: host, or a CUDA device by its number, cuda:N. Its operands are copied there.
-    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    /// Run the handler on the CPU (`host`) or on a CUDA device (`cuda` or `cuda:N`), with operands copied to it.
+    #[arg(long, value_name = "DEVICE", help_heading = "Host")]
+    #[arg(default_value = "host")]
     pub(crate) device: Device,
-    /// A user type of a library without manifest: its name and the symbol of its id, then perhaps
-    /// that of its TypeInfo. Give it where upstream's headers want a type registered.
-    #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
+    /// Register a user type before the handlers are loaded, by the symbols of its id and its TypeInfo; may be repeated
+    /// [default: none].
+    #[arg(long = "type", value_name = "NAME=ID[,INFO]", help_heading = "Call", value_parser = parse_type)]
     pub(crate) types: Vec<UserType>,
-    /// The custom options of the execution, as an MLIR dictionary (from r10).
-    #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
+    /// Set the execution's custom options (revision r10 or later), as an MLIR dictionary [default: none].
+    #[arg(long, value_name = "DICT", help_heading = "Host", value_parser = parse_attributes)]
     pub(crate) custom_options: Option<Attributes>,
-    /// The number of the execution.
-    #[arg(long, allow_negative_numbers = true)]
+    /// Set the run id that the handler reads (revision r4 or later) [default: 0].
+    #[arg(long, value_name = "N", help_heading = "Host")]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) run_id: Option<i64>,
-    /// The device's global number.
-    #[arg(long, allow_negative_numbers = true)]
+    /// Set the device ordinal that the handler reads (revision r5 or later) [default: 0].
+    #[arg(long, value_name = "N", help_heading = "Host")]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) device_ordinal: Option<i32>,
-    /// Threads of the pool, up to 1024; 0 for none.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    /// Set the size of the thread pool, 0 (no pool) to 1024 [default: the number of processors].
+    #[arg(long, value_name = "N", help_heading = "Host", value_parser = clap::value_parser!(u16).range(0..=1024))]
     pub(crate) threads: Option<u16>,
-    /// Offer scratch memory, as devices do.
-    #[arg(long)]
+    /// Provide scratch memory on the CPU, as XLA does on devices only.
+    #[arg(long, help_heading = "Host")]
     pub(crate) scratch: bool,
-    /// Which stages run: all that the handler has (the default), or those that XLA runs on CPU.
-    #[arg(long, value_enum)]
+    /// Run these stages of the handler [default: all].
+    #[arg(long, value_enum, help_heading = "Host")]
     pub(crate) stages: Option<StageSet>,
-    /// How many seconds a call may take; loading the library may take 5 more.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Limit each call, in seconds; loading the library may take 5 s longer.
+    #[arg(long, value_name = "SECONDS", help_heading = "Limits", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) time_limit: u64,
-    /// This is the child process of the same command; it reports to the parent through this descriptor.
+    /// File descriptor by which this child process reports to its parent.
     #[arg(long, hide = true)]
     pub(crate) supervised: Option<i32>,
 }
 
-/// Which stages run.
+/// The value of `--stages`.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum StageSet {
+    /// All stages that the handler has.
     All,
+    /// Only instantiate and execute, as XLA does on CPU.
     Cpu,
 }
 
-/// A user type by the symbols of its id and info.
+/// A user type, by the symbols of its id and its `TypeInfo`.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct UserType {
     pub(crate) name: String,
@@ -129,11 +135,9 @@ fn parse_attributes(text: &str) -> Result<Attributes, String> {
 
 pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
     Revision::from_name(text).ok_or_else(|| {
-        let known = format!("there are r0 to {}", Revision::NEWEST);
+        let known = format!("expected r0 to {}", Revision::NEWEST);
         if Edition::find(text) == Some(Edition::BEFORE_R0) {
-            return format!(
-                "the typed FFI from before the first revision, which libraries of this SDK refuse; {known}"
-            );
+            return format!("the typed FFI from before r0 is not supported; {known}");
         }
         known
     })
@@ -142,7 +146,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
 pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {
     let (name, symbols) = text
         .split_once('=')
-        .ok_or("it is not of the form NAME=ID_SYMBOL[,INFO_SYMBOL]")?;
+        .ok_or("expected NAME=ID_SYMBOL[,INFO_SYMBOL]")?;
     let (id, info) = match symbols.split_once(',') {
         Some((id, info)) => (id, Some(info.to_owned())),
         None => (symbols, None),
@@ -157,7 +161,7 @@ pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {
     })
 }
 
-/// `State::id` as the C++ compilers of Linux and macOS name it; other symbols stay as they are.
+/// Mangles `State::id` as C++ compilers on Linux and macOS do; returns other symbols unchanged.
 fn mangled(symbol: &str) -> String {
     if !symbol.contains("::") {
         return symbol.to_owned();
@@ -170,7 +174,7 @@ fn mangled(symbol: &str) -> String {
 }
 
 impl CallArgs {
-    /// The arguments' arrays.
+    /// Returns the arguments.
     pub(crate) fn arguments(&self) -> Result<Vec<Tensor>> {
         self.args
             .iter()
@@ -179,7 +183,7 @@ impl CallArgs {
             .collect()
     }
 
-    /// The results and what they are called: as the command line says, else as the contract infers.
+    /// Returns the results and their names: from the command line, or inferred from the shape contract.
     pub(crate) fn results(
         &self,
         manifest: Option<&manifest::Handler>,
@@ -209,8 +213,8 @@ impl CallArgs {
             rets.push(match aliases[index] {
                 Some(arg) if shapes[arg] == shape => Ret::Alias(arg),
                 Some(arg) => bail!(
-                    "result {index} is {shape}, but the handler changes argument {arg}, {}, in place: \
-                     both are one array. Give all results, in order, or none",
+                    "--ret {index}: expected {}, because the handler changes argument {arg} in place, got {shape}; declare \
+                     all results in order, or none",
                     shapes[arg]
                 ),
                 None => Ret::New(shape),
@@ -223,7 +227,7 @@ impl CallArgs {
     }
 }
 
-/// What results are called, each by a name of its own: by those of the manifest, of which several may be one.
+/// Returns a unique name per result: the name from the manifest, else `ret0`, `ret1`, ….
 pub(crate) fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(count);
     let mut known = BTreeSet::new();
@@ -237,7 +241,7 @@ pub(crate) fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -
     names
 }
 
-/// An error where something was found outside of the call itself: in tasks, in deleters.
+/// Returns an error if the runtime found something outside of the call, for example in tasks or deleters.
 pub(crate) fn check(runtime: &Runtime) -> Result<()> {
     let findings: Vec<_> = runtime
         .take_findings()
@@ -252,24 +256,24 @@ pub(crate) fn check(runtime: &Runtime) -> Result<()> {
 
 /// A call that is ready to run.
 pub(crate) struct Prepared {
-    /// Where it runs.
+    /// The runtime of the call.
     pub(crate) runtime: Runtime,
     executable: Executable,
     arguments: Vec<Tensor>,
     rets: Vec<Ret>,
-    /// What the results are called.
+    /// The names of the results.
     pub(crate) ret_names: Vec<String>,
     context: Environment,
 }
 
-/// A result: an array of its own, or an argument's memory.
+/// A result: a new array, or the memory of an argument.
 #[derive(Clone)]
 pub(crate) enum Ret {
     New(Shape),
     Alias(usize),
 }
 
-/// The parts of the context that the command line gives.
+/// The call's context, from the command line.
 struct Environment {
     run_id: i64,
     device_ordinal: i32,
@@ -328,12 +332,12 @@ impl Prepared {
         &self.arguments
     }
 
-    /// The same call with other arrays of the same shapes.
+    /// Returns the same call with other arrays of the same shapes.
     pub(crate) fn with_arguments(self, arguments: Vec<Tensor>) -> Self {
         Self { arguments, ..self }
     }
 
-    /// Whether a result lies in the memory of an argument.
+    /// Returns true if a result shares memory with this argument.
     pub(crate) fn is_alias(&self, argument: usize) -> bool {
         self.rets
             .iter()
@@ -381,7 +385,7 @@ impl Prepared {
                 Ok(outcome.rets)
             }
             Err(error) if error.has(Hazard::UnwrittenResult) => {
-                bail!("{error}; --allow-unwritten takes it as it is")
+                bail!("{error}; pass --allow-unwritten to accept the result")
             }
             Err(error) => Err(error.into()),
         }

@@ -24,6 +24,8 @@ pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
 /// Command line of `check`.
 #[derive(clap::Args)]
 #[command(
+    mut_arg("handler", |arg| arg.help("Check this handler: a name from the manifest, the symbol of an execute stage, or \
+        execute=SYMBOL,instantiate=SYMBOL,… [default: all CPU handlers of the manifest]")),
     mut_arg("engine", |arg| arg.hide(true)),
     mut_arg("device", |arg| arg.hide(true)),
     mut_arg("time_limit", |arg| arg
@@ -33,11 +35,11 @@ pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
 pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
-    /// Skip this check; may be repeated.
+    /// Skip this check; may be repeated [default: none].
     #[arg(long, value_name = "CHECK", help_heading = "Checks", value_parser = PossibleValuesParser::new(CHECKS.iter().map(|(name, _)| *name)))]
     skip: Vec<String>,
     /// Use the given values of this operand in every call, because other values are invalid (indices, for example);
-    /// may be repeated.
+    /// may be repeated [default: none].
     #[arg(long, value_name = "OPERAND", help_heading = "Checks")]
     keep: Vec<String>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
-//! Runs this program again as a child process, so that foreign code that crashes or hangs becomes an error.
+//! Runs this program again as a child process, so that a crash or hang of foreign code becomes an error.
 //!
-//! The child says through a pipe whose code it enters next, so that the right code is blamed, and how it ended.
+//! Through a pipe, the child reports whose code runs next, so that errors name the right code, and how it ended.
 
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
@@ -14,20 +14,20 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// The option of a supervised child; it follows the subcommand.
+/// The option that marks a supervised child; it follows the subcommand.
 const CHILD: &str = "--supervised";
-/// What is blamed after the work: exit handlers and destructors of what was loaded run.
+/// The name in errors after the work, while exit handlers and destructors run.
 const ENDING: &str = "the library, as its process ends,";
-/// What the child may take beyond the limit outside of calls: loading, and reporting.
+/// Additional time for loading and reporting.
 const GRACE: Duration = Duration::from_secs(5);
-/// What a call may take beyond the limit, to report by itself that it was late.
+/// Additional time for a call to report by itself that it reached its time limit.
 const LATE: Duration = Duration::from_millis(500);
-/// Longer limits are no limits; clocks cannot count every number of seconds.
+/// Upper bound of time limits, because clocks overflow.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Bytes of a line at most; ours are shorter.
+/// Longest line of the pipe in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Does the work of a supervised child, which writes to the parent by this descriptor.
+/// Does the work of a supervised child, which writes to the parent through this descriptor.
 pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     if output::connect(pipe).is_err() {
         return ExitCode::FAILURE;
@@ -44,7 +44,7 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     }
 }
 
-/// Runs the same command line again in a child process and prints its answer for programs, if any.
+/// Runs the same command line in a child process and prints its JSON output, if any.
 ///
 /// # Errors
 /// As [`ask`].
@@ -56,7 +56,7 @@ pub(crate) fn rerun(limit: Duration) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the same command line with further options in a child process and returns its answer for programs.
+/// Runs the same command line with more options in a child process and returns its JSON output.
 ///
 /// # Errors
 /// As [`ask`].
@@ -64,19 +64,18 @@ pub(crate) fn rerun_for_answer(limit: Duration, options: &[String]) -> Result<Op
     ask(limit, own_arguments_with(options))
 }
 
-/// This command line with further options.
-fn own_arguments_with(options: &[String]) -> Vec<OsString> {
+/// Returns this command line with more options.
+fn again_with(options: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let at = 1.min(arguments.len());
     arguments.splice(at..at, options.iter().map(OsString::from));
     arguments
 }
 
-/// Runs this program in a child process and returns its answer for programs; how the process ends after that does not
-/// matter.
+/// Runs this program in a child process and returns its JSON output; what happens after that is ignored.
 ///
 /// # Errors
-/// The child's own error, and a crash, an early end or a hang, with whose code ran.
+/// Returns the child's own error, or that its process crashed, ended early or hung, and in whose code.
 pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Value>> {
     let (status, mut said) = run(limit, arguments)?;
     match said.ends.take() {
@@ -86,32 +85,32 @@ pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Va
     }
 }
 
-/// Runs this program in a child process. Each call may take as long as `limit`, what else it enters [`GRACE`] more.
+/// Runs this program in a child process. Each call may take `limit`, everything else [`GRACE`] more.
 fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, ChildOutput)> {
-    let (read, write) = rustix::pipe::pipe().context("a pipe to a child process")?;
+    let (read, write) = rustix::pipe::pipe().context("cannot create a pipe to a child process")?;
     rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
-    // What a handler started may hold the other end open: only what is there is read.
+    // Processes that a handler started may hold the pipe open, so reads do not block.
     rustix::io::ioctl_fionbio(&read, true)?;
     let at = 1.min(arguments.len());
     arguments.insert(at, format!("{CHILD}={}", write.as_raw_fd()).into());
-    // On Linux this program, even if its file was replaced since it started.
+    // On Linux, this runs the same program even if its file was replaced.
     let program = if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
     } else {
-        std::env::current_exe().context("this program's own file")?
+        std::env::current_exe().context("cannot find this program's file")?
     };
     let mut child = Command::new(program)
         .arg0("xla-ffi")
         .args(arguments)
         .spawn()
-        .context("a child process")?;
+        .context("cannot start a child process")?;
     drop(write);
     let mut said = ChildOutput::new(read.into());
     let status = wait(&mut child, &mut said, limit);
     Ok((status?, said))
 }
 
-/// Waits for the child's end, or ends it.
+/// Waits until the child ends, or kills it at the time limit.
 fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<ExitStatus> {
     let given = |is_call: bool| match is_call {
         true => limit.min(DAY),
@@ -120,8 +119,10 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
     let mut end = Instant::now() + given(false);
     let mut pause = Duration::from_millis(1);
     loop {
-        let ended = child.try_wait().context("the child process")?;
-        // After the wait: all that a child said that has ended is there.
+        let ended = child
+            .try_wait()
+            .context("cannot wait for the child process")?;
+        // After the wait, so that all messages of a child that ended are read.
         if said.read() {
             end = Instant::now() + given(said.is_call) + LATE;
         }
@@ -129,10 +130,10 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
             return Ok(status);
         }
         if Instant::now() >= end {
-            child.kill().context("the child process")?;
-            child.wait().context("the child process")?;
+            child.kill().context("cannot kill the child process")?;
+            child.wait().context("cannot wait for the child process")?;
             bail!(
-                "{} did not return within {:?} and was stopped",
+                "{} did not return within the time limit of {:?} and was stopped",
                 said.who,
                 given(said.is_call)
             );
@@ -142,7 +143,7 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
     }
 }
 
-/// What came of a child that has ended.
+/// Returns the JSON output or the error of a child that ended.
 fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
     let who = &said.who;
     if let Some(signal) = status.signal() {
@@ -154,32 +155,32 @@ fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
             None => Ok(said.answer),
             Some(error) => Err(anyhow!(error)),
         },
-        _ => bail!("{who} ended its process, with {status}"),
+        _ => bail!("{who} ended its process with {status}"),
     }
 }
 
-/// What a signal that ended a process means.
+/// Returns the name of a signal and its usual cause.
 fn signal_name(number: i32) -> &'static str {
     use rustix::process::Signal;
     match Signal::from_named_raw(number) {
-        Some(Signal::SEGV) => "SIGSEGV, a wild memory access or a full stack",
-        Some(Signal::ABORT) => "SIGABRT, it aborted",
-        Some(Signal::BUS) => "SIGBUS, memory that is not there",
-        Some(Signal::FPE) => "SIGFPE, a division by zero",
-        Some(Signal::ILL) => "SIGILL, an illegal instruction",
-        Some(Signal::KILL) => "SIGKILL, out of memory perhaps",
-        _ => "a signal",
+        Some(Signal::SEGV) => "SIGSEGV, invalid memory access or stack overflow",
+        Some(Signal::ABORT) => "SIGABRT, abort",
+        Some(Signal::BUS) => "SIGBUS, access to unmapped memory",
+        Some(Signal::FPE) => "SIGFPE, division by zero",
+        Some(Signal::ILL) => "SIGILL, illegal instruction",
+        Some(Signal::KILL) => "SIGKILL, possibly out of memory",
+        _ => "unknown signal",
     }
 }
 
-/// What a child has said so far.
+/// The messages of a child so far.
 struct ChildOutput {
     pipe: File,
-    /// A line whose end has not come.
+    /// The incomplete last line.
     begun: Vec<u8>,
-    /// Whose code it entered last.
+    /// Whose code runs.
     who: String,
-    /// Whether that is a call.
+    /// Whether this is a call.
     is_call: bool,
     answer: Option<Value>,
     /// How it ended, with its error if any.
@@ -198,11 +199,11 @@ impl ChildOutput {
         }
     }
 
-    /// Reads what is there, so that a child that says much is not held up. Returns true if it entered anything.
+    /// Reads all available messages, so that the child never blocks. Returns true if it entered new code.
     fn read(&mut self) -> bool {
         let mut entered = false;
         let mut bytes = [0; 4096];
-        // As much as a pipe holds: a handler may write there without an end, and the clock is looked at between.
+        // At most as much as a pipe holds, because a handler may write without end.
         for _ in 0..16 {
             match self.pipe.read(&mut bytes) {
                 Ok(0) => break,

@@ -1,38 +1,41 @@
-//! Result shapes from a manifest: by the shape contract, or by the argument that a result aliases.
+//! Infers result shapes from a manifest: from the shape contract, or from the argument that a result aliases.
 
 use xla_ffi_contract::Contract;
 use xla_ffi_doctor::manifest::{Attribute, Handler, Kind, Operand};
 use xla_ffi_runtime::{Attribute as Value, Attributes, DType, Shape};
 
-/// The results' shapes for these arguments and attributes, or why they cannot be told and what helps.
+/// Returns the result shapes for these arguments and attributes, or an error with a remedy.
 pub(crate) fn infer(
     handler: &Handler,
     args: &[Shape],
     attrs: &Attributes,
 ) -> Result<Vec<Shape>, String> {
-    if let Some(why) = count_mismatch(&handler.args, args.len()) {
-        return Err(format!("{} {why}", handler.name));
+    if let Some(why) = miscounted(&handler.args, args.len()) {
+        return Err(format!("{} (execute): {why}", handler.name));
     }
     let wrong = wrong_argument(&handler.args, args);
     if let Some(why) = wrong.or_else(|| wrong_attribute(&handler.attrs, attrs)) {
-        return Err(format!("{}: {why}", handler.name));
+        return Err(format!("{} (execute): {why}", handler.name));
     }
-    let broken = |why| format!("the call breaks the contract of {}: {why}", handler.name);
-    let untold =
-        |why| format!("the results' shapes cannot be told: {why}; give one --ret SPEC for each");
+    let broken = |why: String| format!("{} (execute): {why}", handler.name);
+    let unknown = |why| {
+        broken(format!(
+            "cannot infer result shapes: {why}; pass --ret SPEC for each"
+        ))
+    };
     let dims = match &handler.shape {
         Some(text) => {
             let contract = Contract::parse(text)
-                .map_err(|why| untold(format!("its contract '{text}' is none: {why}")))?;
+                .map_err(|why| unknown(format!("the shape contract '{text}' is invalid: {why}")))?;
             Some(by_contract(&contract, args, &integers(&handler.attrs, attrs)).map_err(broken)?)
         }
         None => None,
     };
-    result_shapes(handler, args, dims).map_err(untold)
+    by_operand(handler, args, dims).map_err(unknown)
 }
 
-/// What the handler takes, where these are too few or too many.
-fn count_mismatch(declared: &[Operand], given: usize) -> Option<String> {
+/// Returns an error if there are too few or too many arguments.
+fn miscounted(declared: &[Operand], given: usize) -> Option<String> {
     let variadic = declared.iter().any(|arg| arg.variadic);
     let required = declared.iter().filter(|arg| !arg.optional && !arg.variadic);
     let required = required.count();
@@ -52,16 +55,16 @@ fn count_mismatch(declared: &[Operand], given: usize) -> Option<String> {
         names => format!(" ({})", names.join(", ")),
     };
     let how = if given < required {
-        "give one --arg SPEC for each"
+        "pass one --arg SPEC per argument"
     } else {
-        "leave the others away"
+        "remove the other --arg options"
     };
     Some(format!(
-        "takes {count} argument{plural}{names}, got {given}: {how}"
+        "expected {count} argument{plural}{names}, got {given}; {how}"
     ))
 }
 
-/// The first argument that is not as it is declared.
+/// Returns the first argument that does not match its declaration.
 fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
     let variadic = declared.last().filter(|last| last.variadic);
     given.iter().enumerate().find_map(|(index, shape)| {
@@ -76,11 +79,12 @@ fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
             None => dtype != DType::Token,
         };
         let rank = arg.rank.filter(|rank| *rank as usize != shape.dims().len());
-        let expected = match (has_dtype, rank) {
-            (true, None) => return None,
-            (true, Some(rank)) => format!("{rank} dimensions"),
-            (false, _) => dtypes.map_or("an array".into(), |dtypes| dtypes.join(" or ")),
-        };
+        if has_dtype && rank.is_none() {
+            return None;
+        }
+        let types = dtypes.map_or("ANY".into(), |dtypes| dtypes.join("|"));
+        let dims = |rank| format!("[{}]", vec!["?"; rank as usize].join(", "));
+        let expected = types + &arg.rank.map(dims).unwrap_or_default();
         let (name, found) = (&arg.name, dtype.c_name());
         Some(format!(
             "argument `{name}`: expected {expected}, got {found}{:?}",
@@ -89,7 +93,7 @@ fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
     })
 }
 
-/// The first attribute that is missing or has another type than it is declared with.
+/// Returns the first attribute that is missing or does not have its declared type.
 fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String> {
     declared.iter().find_map(|attr| {
         let (name, ty) = (&attr.name, &attr.ty);
@@ -102,7 +106,9 @@ fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String>
         };
         match value {
             None if attr.optional => None,
-            None => Some(format!("attribute `{name}` is missing: expected {ty}")),
+            None => Some(format!(
+                "missing attribute `{name}` ({ty}); pass it with --attrs"
+            )),
             Some(value) if is_of_type(value, attr) => None,
             Some(value) => {
                 let mut shown = Attributes::new();
@@ -150,8 +156,8 @@ pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) ->
     Some(arg + further).filter(|arg| *arg < given)
 }
 
-/// The results' shapes, of which the contract tells these dimensions.
-fn result_shapes(
+/// Returns the result shapes, given the dimensions that the contract determines.
+fn by_operand(
     handler: &Handler,
     args: &[Shape],
     dims: Option<Vec<Option<Vec<i64>>>>,
@@ -178,22 +184,22 @@ fn result_shapes(
                 continue;
             }
         }
-        let dims = dims.as_ref().ok_or("its manifest has no shape contract")?;
+        let dims = dims.as_ref().ok_or("the handler has no shape contract")?;
         let dims = dims.get(index).and_then(Option::as_ref).ok_or_else(|| {
             let text = handler.shape.as_deref().unwrap_or_default();
             format!(
-                "its contract '{text}' does not tell the shape of result '{}'",
+                "the shape contract '{text}' does not determine result `{}`",
                 ret.name
             )
         })?;
         let dtype = dtype_of(ret, args)
-            .ok_or_else(|| format!("result '{}' may have several element types", ret.name))?;
+            .ok_or_else(|| format!("result `{}` can have several element types", ret.name))?;
         shapes.push(Shape::new(dtype, dims.clone()).map_err(|error| error.message().to_owned())?);
     }
     Ok(shapes)
 }
 
-/// The only type that a result accepts, else the one that all arguments have.
+/// Returns the only element type that a result accepts, or the type that all arguments have.
 fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     if let Some([only]) = ret.dtypes.as_deref() {
         return DType::from_name(only);
@@ -210,7 +216,7 @@ fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     (accepted && arrays.all(|dtype| dtype == first)).then_some(first)
 }
 
-/// The integer attributes that the handler declares, with their defaults.
+/// Returns the values or defaults of the handler's integer attributes.
 fn integers<'a>(declared: &'a [Attribute], given: &Attributes) -> Vec<(&'a str, i128)> {
     let value = |attr: &Attribute| match given.get(&attr.name) {
         Some(value) => value.integer(),
@@ -242,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_told_in_words() {
+    fn errors_name_the_argument() {
         let why = |text: &str, args: &[&[i64]]| {
             let args: Vec<_> = args
                 .iter()
@@ -308,19 +314,19 @@ mod tests {
                 DType::S32,
                 &[2][..],
                 fine,
-                "argument `x`: expected F32 or F64",
+                "argument `x`: expected F32|F64[?], got S32[2]",
             ),
             (
                 DType::F32,
                 &[2, 2],
                 fine,
-                "argument `x`: expected 1 dimension",
+                "argument `x`: expected F32|F64[?], got F32[2, 2]",
             ),
             (
                 DType::F32,
                 &[2],
                 "{eps = 1.0 : f32}",
-                "attribute `k` is missing",
+                "missing attribute `k`",
             ),
             (
                 DType::F32,

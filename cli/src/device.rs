@@ -1,11 +1,11 @@
-//! Where the embedded runtime runs a handler: on the host, or on a CUDA device.
+//! The device on which the embedded runtime runs a handler: the host, or a CUDA device.
 
 use crate::target::Chosen;
 use anyhow::{Result, bail};
 use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::{Call, Outcome};
 
-/// What `--device` says.
+/// The value of `--device`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Device {
     /// The host's memory and threads.
@@ -26,19 +26,19 @@ impl std::str::FromStr for Device {
         };
         match number.parse() {
             Ok(number) if number >= 0 => Ok(Self::Cuda(number)),
-            _ => Err("there are host, cuda and cuda:N".into()),
+            _ => Err("expected `host`, `cuda` or `cuda:N`".into()),
         }
     }
 }
 
-/// The platforms of a handler in the spelling that is compared.
+/// Returns the platforms of a handler in canonical spelling.
 fn canonical(handler: &manifest::Handler) -> impl Iterator<Item = String> {
     let platforms = handler.platforms.iter();
     platforms.map(|platform| xla_ffi_runtime::canonical_platform(platform))
 }
 
 impl Device {
-    /// The platform as manifests name it.
+    /// Returns the platform's name in manifests.
     fn platform(self) -> &'static str {
         match self {
             Self::Host => "cpu",
@@ -46,12 +46,12 @@ impl Device {
         }
     }
 
-    /// Whether the author declared the handler for it, under any spelling; one that names no platform is for all.
+    /// Returns true if the handler is declared for this device; a handler without platforms is for all devices.
     pub(crate) fn is_for(self, handler: &manifest::Handler) -> bool {
         handler.platforms.is_empty() || canonical(handler).any(|name| name == self.platform())
     }
 
-    /// Says where the author declared the handler for other platforms.
+    /// Returns an error if the handler is declared for other platforms only.
     pub(crate) fn check(self, chosen: &Chosen<'_>) -> Result<()> {
         let Some(manifest) = chosen.manifest else {
             return Ok(());
@@ -63,16 +63,16 @@ impl Device {
         let (name, declared) = (&chosen.name, manifest.platforms.join(", "));
         match self {
             Self::Host if platforms.iter().any(|name| name == "cuda") => bail!(
-                "handler '{name}' is declared for {declared}: it runs with --device cuda, on a machine with a GPU"
+                "{name}: expected a handler for cpu, got one for {declared}; pass --device cuda on a machine with a GPU"
             ),
             _ => bail!(
-                "handler '{name}' is declared for {declared}, not for {}",
+                "{name}: expected a handler for {}, got one for {declared}; choose another --device or --handler",
                 self.platform()
             ),
         }
     }
 
-    /// The device itself.
+    /// Opens the device.
     pub(crate) fn open(self) -> Result<Opened> {
         match self {
             Self::Host => Ok(Opened::Host),
@@ -80,13 +80,15 @@ impl Device {
             Self::Cuda(number) => Ok(Opened::Cuda(xla_ffi_runtime::CudaDevice::new(number)?)),
             #[cfg(not(feature = "cuda"))]
             Self::Cuda(_) => {
-                bail!("this xla-ffi was built without its feature cuda: cargo install xla-ffi-cli")
+                bail!(
+                    "xla-ffi was built without the feature `cuda`: run `cargo install xla-ffi-cli`"
+                )
             }
         }
     }
 }
 
-/// A device that is there.
+/// An opened device.
 pub(crate) enum Opened {
     Host,
     #[cfg(feature = "cuda")]
@@ -94,7 +96,7 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// Says where a handler that a command buffer may replay launches other work from call to call.
+    /// Returns an error if a command-buffer handler launches different work from call to call.
     pub(crate) fn check_capture(&self, call: Call) -> xla_ffi_runtime::Result<()> {
         match self {
             Self::Host => {
@@ -106,7 +108,7 @@ impl Opened {
         }
     }
 
-    /// Runs a call there and waits for its results.
+    /// Runs a call on the device and waits for its results.
     pub(crate) fn run(&self, call: Call) -> xla_ffi_runtime::Result<Outcome> {
         match self {
             Self::Host => call.run(),

@@ -1,4 +1,4 @@
-//! `xla-ffi diff`: what callers notice when a newer build of a library takes the place of an older one.
+//! `xla-ffi diff`: differences between two builds of a library that callers notice.
 
 use crate::report_format::TextOrJson;
 use crate::target::HandlerName;
@@ -15,32 +15,32 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::Revision;
 
-/// The form of `--format json`: another number says that something in it changed its
-/// meaning or went.
+/// The `schema` of the JSON output. The number changes if something is removed or changes its meaning.
 pub(crate) const SCHEMA: &str = "xla-ffi-diff-1";
 
 /// Command line of `diff`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The library as it was.
+    /// Path of the older build.
     #[arg(value_name = "OLD")]
     old: PathBuf,
-    /// The library as it is.
+    /// Path of the newer build.
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// Ask this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, too, as `doctor` does.
+    /// Compare this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, in addition to the manifest's handlers; may
+    /// be repeated [default: none].
     #[arg(long, value_name = "NAME")]
     handler: Vec<HandlerName>,
-    /// Run nothing: compare the files alone.
+    /// Read the files without loading the libraries.
     #[arg(long)]
     no_run: bool,
-    /// Seconds that loading, and each answer, may take.
+    /// Limit loading a library, and each answer of a handler, in seconds (1 to 3600).
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     time_limit: u64,
-    /// The version of OLD, MAJOR.MINOR.PATCH: the suggestion is a number then.
+    /// Set the version of OLD, MAJOR.MINOR.PATCH, to get a suggested version for NEW [default: suggest a step].
     #[arg(long, value_name = "VERSION", value_parser = version)]
     old_version: Option<String>,
-    /// From which step of the version number on a difference fails; without it every one is only told.
+    /// Fail if a difference requires at least this step of the version number [default: never fail].
     #[arg(long, value_enum, value_name = "STEP")]
     fail_on: Option<Threshold>,
     #[command(flatten)]
@@ -49,11 +49,11 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Threshold {
-    /// Calls that worked are refused, or give something else.
+    /// Existing calls fail or give different results.
     Major,
-    /// Something new can be called: that too.
+    /// Also new handlers, operands or attributes.
     Minor,
-    /// Every difference.
+    /// Any difference.
     Patch,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let machines = [&old, &new].map(|examination| examination.facts.machine);
     if machines[0] != machines[1] {
         bail!(
-            "{} is built for {}, and {} for {}: neither takes the place of the other",
+            "{} is built for {}, but {} for {}: compare builds for the same machine",
             args.old.display(),
             machines[0],
             args.new.display(),
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .find(|wanted| !wanted.is_in(&old) && !wanted.is_in(&new));
     if let Some(wanted) = nowhere {
         bail!(
-            "neither library exports the handler '{}'",
+            "--handler: neither library exports the symbol '{}'",
             wanted.symbols().0
         );
     }
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (Some(least), Some(step)) => step >= least.step(),
         _ => false,
     };
-    // What handlers answer is not known of either, and a gate lets nothing through that it could not look at.
+    // If neither build loads, handlers could not be compared, and the gate fails.
     let dead = builds.iter().all(|build| build.does_not_load().is_some());
     let (code, kind) = match (fails, dead && args.fail_on.is_some()) {
         (true, _) => (1, "findings"),
@@ -135,22 +135,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&report(args, &found, (step, dead), next.as_deref()))?;
     }
     for note in notes {
-        output::tell(format_args!("note: {note}"));
+        output::message(format_args!("note: {note}"));
     }
     if fails {
         let names = format!("{} and {}", args.old.display(), args.new.display());
-        output::tell(format_args!(
-            "error: {names} differ by more than --fail-on allows"
+        output::message(format_args!(
+            "error: {names} have differences of the step of --fail-on or higher"
         ));
     } else if code != 0 {
-        output::tell(format_args!(
-            "error: neither build loads here: --fail-on has nothing to judge by"
+        output::message(format_args!(
+            "error: neither build loads on this machine, so --fail-on cannot be judged"
         ));
     }
     Ok(ExitCode::from(code))
 }
 
-/// Reads one library, and asks its handlers.
+/// Reads one library and asks its handlers.
 fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate>)> {
     let mut examination = Examination::of(path)?;
     let unreadable = |problem| problem == Problem::Manifest;
@@ -183,7 +183,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
     Ok((examination, candidates))
 }
 
-/// What was not compared, and why.
+/// Returns what was not compared, with the reason.
 fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {
@@ -194,12 +194,12 @@ fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
         let has_targets = manifests.iter().any(|manifest| !manifest.legacy.is_empty());
         if !has_targets && facts.exports.contains(Manifest::LEGACY_LIST) {
             notes.push(format!(
-                "{shown} registers targets of the original custom calls when it runs: no manifest has them"
+                "{shown} registers original custom calls at run time, which were not compared"
             ));
         }
         if build.candidates.is_empty() && !has_targets {
             notes.push(format!(
-                "{shown} does not say which of its functions are handlers: --handler names them"
+                "{shown} has no manifest with handlers: pass their symbols with --handler"
             ));
         }
         let broken = build.examination.findings.iter().filter(|finding| {
@@ -211,12 +211,12 @@ fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
         notes.extend(broken.map(|finding| format!("{shown}: {}: {}", finding.what, finding.why)));
     }
     if args.no_run {
-        notes.push("--no-run: what handlers answer was not compared".to_owned());
+        notes.push("handlers' answers were not compared, because --no-run was given".to_owned());
     }
     notes
 }
 
-/// The differences in words.
+/// Returns the differences as text.
 fn report(
     args: &Args,
     found: &[Difference],
@@ -235,24 +235,24 @@ fn report(
         }
         let _ = write!(text, "  {}: {}", difference.step, difference.what);
         let _ = match (&difference.was, &difference.now) {
-            (Some(was), Some(now)) => writeln!(text, ": was {was}, is {now}"),
-            (Some(was), None) => writeln!(text, ": gone: {was}"),
-            (None, Some(now)) => writeln!(text, ": new: {now}"),
+            (Some(was), Some(now)) => writeln!(text, ": {was} became {now}"),
+            (Some(was), None) => writeln!(text, ": removed {was}"),
+            (None, Some(now)) => writeln!(text, ": added {now}"),
             (None, None) => writeln!(text),
         };
         let _ = writeln!(text, "    {}", difference.why);
     }
     let suggestion = match (step, next, &args.old_version) {
         (None, ..) if dead => {
-            "neither build loads here: what handlers answer was not compared".to_owned()
+            "neither build loads on this machine, so handlers' answers were not compared".to_owned()
         }
         (None, ..) => {
-            "callers notice nothing: the version may stay, or its last number rise".to_owned()
+            "no differences for callers: keep the version or raise the patch number".to_owned()
         }
         (Some(step), Some(next), Some(was)) => {
-            format!("suggested: a {step} step, {next} after {was}")
+            format!("suggested version: {next} (a {step} step from {was})")
         }
-        (Some(step), ..) => format!("suggested: a {step} step of the version number"),
+        (Some(step), ..) => format!("suggested version step: {step}"),
     };
     let _ = writeln!(text, "\n{suggestion}");
     text

@@ -1,4 +1,4 @@
-//! `xla-ffi doctor`: what would go wrong with libraries, and where; and whether that stops a release.
+//! `xla-ffi doctor`: reports what fails in libraries and wheels, and whether the findings stop a release.
 
 mod formats;
 mod gate;
@@ -27,41 +27,46 @@ use xla_ffi_doctor::{
     Verdict, jaxlib, verdict,
 };
 
-/// The form of `--format json`: another number says that something in it changed its
-/// meaning or went.
+/// The `schema` of the JSON output. The number changes if something is removed or changes its meaning.
 const SCHEMA: &str = "xla-ffi-doctor-1";
 
 /// Command line of `doctor`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  xla-ffi doctor libmine.so
+  xla-ffi doctor libmine.so --jaxlib 0.5.0.. --fail-on risk --allow known-findings.txt
+  xla-ffi doctor --wheel dist/mine-1.0-py3-none-manylinux_2_17_x86_64.whl --format github")]
 pub(crate) struct Args {
-    /// The libraries.
+    /// Paths of the libraries.
     #[arg(value_name = "LIB", required_unless_present = "wheel")]
     libraries: Vec<PathBuf>,
-    /// A wheel: its libraries, and what its tags promise. `twine check` and `check-wheel-contents` do the rest.
-    #[arg(long, value_name = "F.whl")]
+    /// Examine a wheel: its libraries, and whether its tags fit them; may be repeated [default: none].
+    #[arg(long, value_name = "FILE.whl", help_heading = "Input")]
     wheel: Vec<PathBuf>,
-    /// Judge for this jaxlib, or for the published ones of a range: 0.5.0.., ..0.9.2, 0.5.0..0.9.2. May be
-    /// given several times.
-    #[arg(long, value_name = "RANGE")]
+    /// Judge for one jaxlib (0.9.1) or for a range of releases (0.5.0.., ..0.9.2, 0.5.0..0.9.2); may be repeated
+    /// [default: at least one jaxlib of each ABI revision].
+    #[arg(long, value_name = "RANGE", help_heading = "Input")]
     jaxlib: Vec<Range>,
-    /// Ask this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, for its metadata, too (a
-    /// XX
-    #[arg(long, value_name = "NAME")]
+    /// Examine this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, in addition to the manifest's handlers;
+    /// may be repeated [default: none].
+    #[arg(long, value_name = "NAME", help_heading = "Input")]
     handler: Vec<HandlerName>,
-    /// Register a user type first, by the symbols of its id and its `TypeInfo`, as `run` does.
-    #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
+    /// Register a user type before the handlers are loaded, by the symbols of its id and its TypeInfo; may be repeated
+    /// [default: none].
+    #[arg(long = "type", help_heading = "Input", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
     types: Vec<UserType>,
-    /// Run nothing: read the file alone.
-    #[arg(long)]
+    /// Read the files without loading the libraries.
+    #[arg(long, help_heading = "Limits")]
     no_run: bool,
-    /// Seconds that loading, and each answer, may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    /// Limit loading a library, and each answer of a handler, in seconds (1 to 3600).
+    #[arg(long, help_heading = "Limits", value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     time_limit: u64,
-    /// What was not judged, or not proved to load, fails.
-    #[arg(long)]
+    /// Also fail if something was not judged or is not proved to load.
+    #[arg(long, help_heading = "Exit status")]
     strict: bool,
-    /// From which severity on a finding fails.
-    #[arg(long, value_enum, value_name = "WEIGHT", default_value_t = Threshold::Fails)]
+    /// Fail if a finding has at least this severity.
+    #[arg(long, help_heading = "Exit status", value_enum, value_name = "SEVERITY", default_value_t = Threshold::Fails)]
     fail_on: Threshold,
     #[command(flatten)]
     known: Files,
@@ -72,15 +77,15 @@ pub(crate) struct Args {
 /// One library, judged.
 struct ExaminedLibrary {
     path: PathBuf,
-    /// The wheel that it lies in.
+    /// The wheel that contains the library.
     wheel: Option<PathBuf>,
     examination: Examination,
     candidates: Vec<Candidate>,
     verdicts: Vec<Verdict>,
 }
 
-impl ExaminedLibrary {
-    /// Its file name.
+impl Judged {
+    /// Returns the library's file name.
     fn name(&self) -> String {
         let name = self.path.file_name();
         name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
@@ -88,7 +93,7 @@ impl ExaminedLibrary {
 }
 
 impl Args {
-    /// The form of the JSON that is wanted, if any.
+    /// Returns the `schema` of the JSON output, if JSON is requested.
     pub(crate) fn schema(&self) -> Option<&'static str> {
         (self.form.format == Format::Json).then_some(SCHEMA)
     }
@@ -100,17 +105,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let judged = judge(args);
     if let Err(error) = &judged {
-        write_annotations(args, &[formats::unreadable(args, error)])?;
+        write_for_ci(args, &[formats::unreadable(args, error)])?;
     }
     judged
 }
 
-/// Writes findings in a form for CI, where one is wanted.
-fn write_annotations(args: &Args, told: &[Annotation]) -> anyhow::Result<()> {
+/// Writes findings in a format for CI, if one is requested.
+fn write_for_ci(args: &Args, annotations: &[Annotation]) -> anyhow::Result<()> {
     match args.form.format {
         Format::Text | Format::Json => Ok(()),
-        Format::Sarif => output::json(&sarif("xla-ffi doctor", &formats::rules(), told)),
-        Format::Github => output::commands(&github(told)),
+        Format::Sarif => output::json(&sarif("xla-ffi doctor", &formats::rules(), annotations)),
+        Format::Github => output::commands(&github(annotations)),
     }
 }
 
@@ -163,34 +168,32 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             answer["wheels"] = wheels.iter().map(|wheel| wheel.to_json(&items)).collect();
             output::json(&answer)?;
         }
-        Format::Sarif | Format::Github => {
-            write_annotations(args, &formats::annotations(&items, &decision))?
-        }
+        Format::Sarif | Format::Github => write_for_ci(args, &formats::for_ci(&items, &decision))?,
     }
     for (item, reason) in &decision.known {
-        output::tell(format_args!("note: known: {}: {reason}", item.key()));
+        output::message(format_args!("note: allowed: {}: {reason}", item.key()));
     }
     for key in lists.unused() {
-        output::tell(format_args!(
-            "note: nothing needs this line any more: {key}"
+        output::message(format_args!(
+            "note: --allow or --baseline lists {key}, which was not found: remove the line"
         ));
     }
     if !decision.open.is_empty() {
         let keys: BTreeSet<String> = decision.open.iter().map(Item::key).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let (count, keys) = (keys.len(), list(&keys));
-        output::tell(format_args!(
-            "note: {count} not judged, which --strict does not let pass: {keys}"
+        output::message(format_args!(
+            "note: {count} not judged, which fails with --strict: {keys}"
         ));
     }
     if fails {
-        output::tell(format_args!("error: {}", conclusion(&decision)));
+        output::message(format_args!("error: {}", conclusion(&decision)));
     }
     Ok(ExitCode::from(code))
 }
 
-/// What the command line names and no library has: told of the first.
-fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
+/// Adds findings to the first library for symbols on the command line that no library exports.
+fn nowhere(args: &Args, judged: &mut [Judged]) {
     let exported = |symbol: &str| {
         let mut all = judged.iter();
         all.any(|judged| judged.examination.facts.exports.contains(symbol))
@@ -211,32 +214,32 @@ fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
     let types = types.filter(|id| !exported(id));
     missing.extend(types.map(|id| (id.clone(), id)));
     let whose = match judged.len() {
-        1 => "the library exports no",
-        _ => "none of the libraries exports the",
+        1 => "the library does not export the",
+        _ => "no library exports the",
     };
     let Some(first) = judged.first_mut() else {
         return;
     };
     let found = missing.iter().map(|(about, symbol)| {
         let what = format!("{whose} symbol '{symbol}'");
-        let why = "the command line names it";
+        let why = "--handler or --type names it";
         Finding::failure(Problem::NotExported, what, why).about_handler(about)
     });
     first.examination.findings.extend(found);
 }
 
-/// What every library is asked.
-struct Examiner<'a> {
+/// The settings for judging libraries.
+struct Judging<'a> {
     args: &'a Args,
     versions: &'a [&'a str],
-    /// Whether these are all that are listed.
+    /// Whether `versions` is the whole default list.
     all: bool,
 }
 
-impl Examiner<'_> {
-    /// Examines one library, or one of a wheel, asks its handlers, and judges them.
-    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<ExaminedLibrary> {
-        let Examiner {
+impl Judging<'_> {
+    /// Examines one library, asks its handlers, and judges them.
+    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<Judged> {
+        let Judging {
             args,
             versions,
             all,
@@ -245,7 +248,7 @@ impl Examiner<'_> {
         let releases = if all { &RELEASES } else { versions };
         examination.judge_glibc(releases);
         examination.judge_user_data(releases);
-        // Each is meant for whichever library has it.
+        // Handlers and types on the command line apply to the libraries that have them.
         let named: Vec<_> = args
             .handler
             .iter()
@@ -263,8 +266,7 @@ impl Examiner<'_> {
             .filter_map(|version| Some(jaxlib(version)?.0))
             .collect();
         if args.no_run || of_wheel {
-            // Where nothing is to run, another machine's library is as good as any; nor is a wheel for this machine
-            // alone.
+            // If nothing runs, and in wheels, libraries for other machines are normal.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
                     finding.severity = Severity::Note;
@@ -277,11 +279,14 @@ impl Examiner<'_> {
                 Confidence::Unknown,
                 Severity::Note,
                 Problem::NotRun,
-                "whether it loads, and what its handlers answer",
-                "--no-run: nothing was run",
+                "loading and the handlers' answers were not examined",
+                "--no-run was given",
             ));
-        } else if !examination.facts.machine.is_current() {
-            let why = format!("the library is built for {}", examination.facts.machine);
+        } else if !examination.facts.machine.is_this() {
+            let why = format!(
+                "the library is built for {}, not for this machine",
+                examination.facts.machine
+            );
             probe::skip_all(&mut candidates, &why);
         } else {
             let limit = Duration::from_secs(args.time_limit);
@@ -295,8 +300,8 @@ impl Examiner<'_> {
         }
         for subject in &mut candidates {
             behaviour_finding(subject, &mut examination.findings);
-            let told = traits_finding(subject, &examination.manifests);
-            examination.findings.extend(told);
+            let traits = traits_finding(subject, &examination.manifests);
+            examination.findings.extend(traits);
         }
         let broken = probe::broken(&examination.findings).cloned();
         let verdicts: Vec<Verdict> = versions
@@ -319,7 +324,7 @@ impl Examiner<'_> {
     }
 }
 
-/// What fails, the same reason once.
+/// Returns the failing findings as text, with equal reasons combined.
 fn conclusion(decision: &Decision) -> String {
     let mut lines = Vec::new();
     for same in grouped(&decision.failing, |one, other| {
@@ -368,54 +373,56 @@ fn conclusion(decision: &Decision) -> String {
         .filter(|item| item.finding.is_proved_failure())
         .count();
     let head = if proved == decision.failing.len() {
-        format!("{proved} proved to fail")
+        format!("{proved} proved failures")
     } else {
-        format!("{} findings do not pass", decision.failing.len())
+        format!("{} findings fail", decision.failing.len())
     };
     format!("{head}:\n  {}", lines.join("\n  "))
 }
 
-/// How a handler answers, and what that means for all runtimes.
+/// Adds a finding about the API version that a handler answers.
 pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Finding>) {
     subject.learn_state();
     let (severity, what, fix) = match subject.behaviour() {
         Behaviour::Negotiates => (
             Severity::Note,
-            "it answers the version that the runtime speaks".to_owned(),
+            "answers with the runtime's own API version".to_owned(),
             None,
         ),
         Behaviour::Fixed(minor) => (
             Severity::Risk,
-            format!("it answers 0.{minor} whatever the runtime speaks, as upstream's headers do"),
-            Some("build it with this SDK's headers: they answer what is needed".to_owned()),
+            format!("answers with API version 0.{minor} on every runtime, as XLA's headers do"),
+            Some(
+                "build the library with this SDK, which answers with the runtime's version"
+                    .to_owned(),
+            ),
         ),
         Behaviour::Unknown => return,
     };
-    let asked = format!("asked as runtimes of r1 to {} ask", Revision::NEWEST);
+    let asked = format!("metadata calls of r1 to {}", Revision::NEWEST);
     let mut finding = Finding::new(Confidence::Proved, severity, Problem::Answer, what, asked)
         .about_handler(&subject.name);
     finding.fix = fix;
     findings.push(finding);
 }
 
-/// A trait that the manifest and the newest runtime's answer do not agree on. Runtimes believe the answer, and whoever
-/// reads the manifest that.
+/// Returns a finding if the manifest and the handler's answer disagree about a trait. Runtimes use the answer.
 pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Option<Finding> {
     const NAME: &str = "command_buffer_compatible";
     let mut handlers = manifests.iter().flat_map(|manifest| &manifest.handlers);
-    let says = handlers.find(|handler| handler.name == subject.name && handler.described)?;
+    let described = handlers.find(|handler| handler.name == subject.name && handler.described)?;
     let mut newest = subject.answers.iter().rev();
     let (revision, answers) = newest.find_map(|answer| match answer.outcome {
         Outcome::Accepted { traits, .. } => Some((answer.revision, traits & 1 != 0)),
         _ => None,
     })?;
-    let declared = says.traits.iter().any(|name| name == NAME);
+    let declared = described.traits.iter().any(|name| name == NAME);
     let what = match (declared, answers) {
-        (true, false) => format!("its manifest says {NAME}, and its answer does not"),
-        (false, true) => format!("its answer says {NAME}, and its manifest does not"),
+        (true, false) => format!("the manifest declares {NAME}, but the handler does not"),
+        (false, true) => format!("the handler declares {NAME}, but the manifest does not"),
         _ => return None,
     };
-    let why = format!("asked as {revision} asks; runtimes go by the answer");
+    let why = format!("metadata call of {revision}; runtimes use the handler's answer");
     Some(
         Finding::new(
             Confidence::Proved,
@@ -425,6 +432,6 @@ pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Opt
             why,
         )
         .about_handler(&subject.name)
-        .fix("say the same in the handler's definition and in its manifest"),
+        .fix("declare the trait in the handler's definition and in its manifest, or in neither"),
     )
 }

@@ -1,4 +1,4 @@
-//! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
+//! The engine that runs a handler: the embedded runtime, or the XLA of a PJRT plugin.
 
 use crate::call::{CallArgs, Engine, Ret};
 use crate::device::Device;
@@ -11,8 +11,7 @@ use xla_ffi_abi::xla_ffi_sys::Slot;
 use xla_ffi_programs::pjrt::Plugin;
 use xla_ffi_runtime::{Revision, Runtime, Tensor};
 
-/// Refuses options of the embedded runtime for a real XLA, which has its own version and context, and those of the
-/// host for a device.
+/// Refuses options of the embedded runtime for a real XLA, and options of the CPU for a CUDA device.
 pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     let of_the_host = [
         ("--threads", args.threads.is_some()),
@@ -21,7 +20,7 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     for (option, given) in of_the_host {
         if given && args.device != Device::Host {
             refuse(format!(
-                "{option} is for --device host: a CUDA device has no thread pool, and always scratch memory"
+                "{option} requires --device host: CUDA devices have no thread pool and always have scratch memory"
             ));
         }
     }
@@ -44,16 +43,16 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
         .collect();
     if !given.is_empty() {
         refuse(format!(
-            "for --engine embedded alone, since the XLA behind a plugin has its own: {}",
+            "these options require --engine embedded: {}",
             given.join(", ")
         ));
     }
     if args.run_id.is_some_and(|id| i32::try_from(id).is_err()) {
-        refuse("PJRT numbers executions with 32 bits; --run-id does not fit".into());
+        refuse("--run-id must fit into 32 bits for PJRT plugins".into());
     }
 }
 
-/// Refuses what a revision has no slot for: a handler could not see it.
+/// Refuses options that need a function that the revision does not have.
 fn refuse_what_it_does_not_have(args: &CallArgs) {
     let revision = args.revision.unwrap_or(Revision::NEWEST);
     for (option, given, slot) in [
@@ -72,24 +71,24 @@ fn refuse_what_it_does_not_have(args: &CallArgs) {
         if given && slot.index(revision).is_none() {
             let since = slot.since();
             refuse(format!(
-                "{option} is for {since} and later: on {revision} no handler can ask for it"
+                "{option} requires --revision {since} or later, got {revision}"
             ));
         }
     }
 }
 
-/// Refuses any engine but the embedded runtime, and any device but the host.
+/// Refuses engines other than the embedded runtime, and devices other than the host.
 pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     if args.engine != Engine::Embedded {
-        refuse(format!("{command} knows --engine embedded alone"));
+        refuse(format!("{command} supports --engine embedded only"));
     }
     if args.device != Device::Host {
-        refuse(format!("{command} knows --device host alone"));
+        refuse(format!("{command} supports --device host only"));
     }
     refuse_what_it_does_not_have(args);
 }
 
-/// Runs the handler on the XLA behind a plugin: a program of one custom call.
+/// Runs the handler on the XLA of a plugin, in a program with one custom call.
 pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
     let target = Target::read(&args.lib)?;
     let chosen = target.choose(args.handler.as_ref())?;

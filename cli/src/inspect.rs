@@ -1,4 +1,4 @@
-//! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
+//! `xla-ffi inspect`: shows a library's manifest and the jaxlibs that load its handlers.
 
 use crate::call::{UserType, parse_type};
 use crate::report_format::TextOrJson;
@@ -13,34 +13,35 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::Revision;
 
-/// The form of the answers for programs.
+/// The `schema` of the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-inspect-1";
 
 /// Command line of `inspect`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The library.
+    /// Path of the library.
     lib: PathBuf,
-    /// Only this handler; in a library without manifest, the symbol to ask.
+    /// Show only this handler, by its name in the manifest or by its symbol [default: the manifest's handlers].
     #[arg(long, value_name = "NAME")]
     handler: Option<HandlerName>,
-    /// Register a user type first, by the symbols of its id and its `TypeInfo`, as `run` does.
+    /// Register a user type before the handlers are loaded, by the symbols of its id and its TypeInfo; may be repeated
+    /// [default: none].
     #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
     types: Vec<UserType>,
     #[command(flatten)]
     pub(crate) output: TextOrJson,
 }
 
-/// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
+/// The doctor's verdicts on a handler, for the first jaxlib of each revision.
 struct Reception {
-    /// Whether hosts were found out about: of a library for another machine nothing is.
+    /// Whether the handler was asked; handlers for other machines are not.
     asked: bool,
     candidate: Candidate,
     verdicts: Vec<Verdict>,
 }
 
 impl Reception {
-    /// Asks a handler on every revision, in child processes, where the library runs here and loads.
+    /// Asks a handler on every revision, in child processes, if the library loads on this machine.
     fn of(handler: &Chosen<'_>, examination: &Examination, types: &[&UserType]) -> Self {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
@@ -57,7 +58,7 @@ impl Reception {
             None => asking(examination, types).one(&mut candidate),
         }
         candidate.learn_state();
-        // r0 asks nothing: but for this, it would take a handler whose library does not load.
+        // r0 makes no metadata call, so a library that does not load must be checked separately.
         let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let on = (revision, Confidence::Proved);
@@ -77,15 +78,15 @@ impl Reception {
         }
     }
 
-    /// Whether the jaxlibs of each revision load it, oldest first.
+    /// Returns the revisions whose jaxlibs load the handler, oldest first.
     fn accepted(&self) -> Vec<Revision> {
         let pairs = Revision::ALL.into_iter().zip(&self.verdicts);
         let pairs = pairs.filter(|(_, verdict)| verdict.loads == Loads::Yes);
         pairs.map(|(revision, _)| revision).collect()
     }
 
-    /// Why it was not found out whether any jaxlib loads it, where none is known to and not all are known not to. What
-    /// r0 would do with one that all others refuse is no answer: it asks nothing.
+    /// Returns the reason why it is unknown whether any jaxlib loads the handler. r0 does not count, because it makes no
+    /// metadata call.
     fn not_known(&self) -> Option<&str> {
         let unknown = |verdict: &&Verdict| {
             verdict.loads == Loads::Unknown && verdict.revision != Revision::R0.name()
@@ -95,7 +96,7 @@ impl Reception {
         found.map(|verdict| verdict.why.as_str())
     }
 
-    /// Version and traits as the newest runtime that takes it hears them, or why none does.
+    /// Returns version and traits as the newest accepting runtime receives them, or the reason why none accepts.
     fn version_and_traits(&self) -> Result<((i32, i32), u32), &str> {
         let mut why = None;
         for answer in self.candidate.answers.iter().rev() {
@@ -103,17 +104,17 @@ impl Reception {
                 Outcome::Accepted {
                     version, traits, ..
                 } => return Ok((*version, *traits)),
-                Outcome::Refused { why: told }
-                | Outcome::Skipped { why: told }
-                | Outcome::Broke { how: told, .. } => {
-                    why.get_or_insert(told.as_str());
+                Outcome::Refused { why: reason }
+                | Outcome::Skipped { why: reason }
+                | Outcome::Broke { how: reason, .. } => {
+                    why.get_or_insert(reason.as_str());
                 }
             }
         }
-        Err(why.unwrap_or("it was not asked"))
+        Err(why.unwrap_or("no metadata call was made"))
     }
 
-    /// The jaxlibs that load it, in words: `0.4.34 to 0.7.2, 0.9.1 or later`.
+    /// Returns the jaxlibs that load the handler as text: `0.4.34 to 0.7.2, 0.9.1 or later`.
     fn jaxlibs(&self) -> String {
         let accepted = self.accepted();
         let mut ranges: Vec<(Revision, Revision)> = vec![];
@@ -123,7 +124,7 @@ impl Reception {
                 _ => ranges.push((revision, revision)),
             }
         }
-        let told = ranges.iter().map(|(first, last)| {
+        let texts = ranges.iter().map(|(first, last)| {
             let first = first.first_jaxlib();
             match last.last_jaxlib() {
                 None => format!("{first} or later"),
@@ -131,18 +132,18 @@ impl Reception {
                 Some(last) => format!("{first} to {last}"),
             }
         });
-        let told: Vec<_> = told.collect();
+        let texts: Vec<_> = texts.collect();
         if let Some(why) = self.not_known() {
-            return format!("not known: {why}");
+            return format!("unknown: {why}");
         }
-        if told.is_empty() {
-            return "no known one loads it".into();
+        if texts.is_empty() {
+            return "none".into();
         }
-        told.join(", ")
+        texts.join(", ")
     }
 }
 
-/// How a library is asked.
+/// Returns the settings for asking a library's handlers.
 fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe::Asking<'a> {
     probe::Asking {
         path: &examination.path,
@@ -152,8 +153,8 @@ fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe:
     }
 }
 
-/// Why nothing of a library runs here: that it is built for another machine.
-fn wrong_machine(examination: &Examination) -> Option<String> {
+/// Returns the reason if a library is built for another machine.
+fn elsewhere(examination: &Examination) -> Option<String> {
     let facts = &examination.facts;
     let here = library::here();
     let machines: Vec<_> = std::iter::once(&facts.machine)
@@ -161,7 +162,8 @@ fn wrong_machine(examination: &Examination) -> Option<String> {
         .collect();
     let machines: Vec<_> = machines.iter().map(ToString::to_string).collect();
     let machines = machines.join(" and ");
-    (!facts.machine.is_current()).then(|| format!("it is built for {machines}, and this is {here}"))
+    (!facts.machine.is_this())
+        .then(|| format!("it is built for {machines}, but this machine is {here}"))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -174,7 +176,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let types: Vec<&UserType> = args.types.iter().collect();
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
-        // First of all: it explains whatever else is missing.
+        // First, because it explains other errors.
         Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
         None => chosen?,
     };
@@ -219,7 +221,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut text = String::new();
     if let Some(why) = &elsewhere {
         text += &format!(
-            "{}: {why}: no handler was asked, what follows is the file's\n",
+            "{}: {why}; the output below is from the file only\n",
             args.lib.display()
         );
     }
@@ -244,7 +246,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     conclude(&problems)
 }
 
-/// The targets of the original custom calls; none where one handler is asked about.
+/// Returns the targets of the original custom calls, unless one handler is chosen.
 fn legacy<'a>(target: &'a Target, args: &Args) -> impl Iterator<Item = &'a manifest::Target> {
     let shown = args.handler.is_none();
     let manifests = target.manifests.iter().filter(move |_| shown);
@@ -297,8 +299,7 @@ fn conclude(problems: &[String]) -> anyhow::Result<()> {
     bail!("{}", problems.join("\n"))
 }
 
-/// The answer is no where a description cannot be, or no known jaxlib loads a handler; nothing is known of one that
-/// was not asked.
+/// Returns the reasons for exit status 1: invalid descriptions, and handlers that no known jaxlib loads.
 fn problems(
     examination: &Examination,
     handlers: &[Chosen<'_>],
@@ -320,7 +321,7 @@ fn problems(
             Err(why) => why.to_owned(),
             Ok(((major, minor), _)) => match probe::broken(&examination.findings) {
                 Some(finding) => format!("{}: {}", finding.what, finding.why),
-                None => format!("it answers {major}.{minor}"),
+                None => format!("it answers with API version {major}.{minor}"),
             },
         };
         wrong.push(format!(
@@ -338,7 +339,7 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
     }
     if target.manifests.is_empty() {
         bail!(
-            "{} has no manifest: {FORGOTTEN}; or name a handler's symbol with --handler SYMBOL to ask it",
+            "{} has no manifest: {FORGOTTEN}, or pass a handler's symbol with --handler SYMBOL",
             target.path.display()
         );
     }
@@ -348,12 +349,12 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
         .collect()
 }
 
-/// The manifest of a handler where it says more than names.
+/// Returns the manifest of a handler, if it describes operands.
 fn described<'a>(handler: &Chosen<'a>) -> Option<&'a manifest::Handler> {
     handler.manifest.filter(|says| says.described)
 }
 
-/// The traits that the manifest names; of a handler that it does not describe the answer tells them.
+/// Returns the traits from the manifest, if it describes the handler.
 fn declared_traits(handler: &Chosen<'_>) -> Option<Vec<String>> {
     described(handler).map(|says| says.traits.clone())
 }
@@ -433,7 +434,7 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         if !says.described {
             line(
                 "operands",
-                "not described: say what it takes when you call it".to_owned(),
+                "not described: pass the signature in each call".to_owned(),
             );
         }
         line(
@@ -446,7 +447,7 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         );
         let mut attrs: Vec<_> = says.attrs.iter().map(attribute).collect();
         if says.open_attrs {
-            attrs.push("others ignored".into());
+            attrs.push("other attributes are ignored".into());
         }
         line("attrs", attrs.join(", "));
         line("shape", says.shape.clone().unwrap_or_default());
@@ -499,18 +500,15 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         (Ok(((major, minor), _)), Behaviour::Fixed(_)) => {
             line(
                 "answers",
-                format!("{major}.{minor}, whatever version the host speaks"),
+                format!("API version {major}.{minor} on every runtime"),
             );
         }
-        (Ok(_), _) => line("answers", "the version that the host speaks".into()),
+        (Ok(_), _) => line("answers", "the runtime's own API version".into()),
     }
     line("jaxlib", asked.jaxlibs());
     let risks = asked.verdicts.iter().flat_map(|verdict| &verdict.risks);
     if risks.count() > 0 {
-        line(
-            "risks",
-            "there are some: `xla-ffi doctor` tells them".into(),
-        );
+        line("risks", "run `xla-ffi doctor` for details".into());
     }
     lines
 }

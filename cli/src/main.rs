@@ -1,9 +1,9 @@
 //! `xla-ffi`: run, inspect and check XLA custom-call libraries.
 //!
-//! Exit status 0: as asked. 1: it did not work or the answer is no, told on standard error.
+//! Exit status 0: success. 1: an error, or the answer is no; standard error has the reason.
 //! 2: the command line does not parse.
 #![forbid(unsafe_code)]
-// They panic where standard output is closed or full; `output` does not.
+// `print!` panics if standard output is closed or full; `output` does not.
 #![deny(clippy::print_stdout)]
 
 mod abi;
@@ -44,28 +44,28 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a handler, on the embedded runtime or on a real XLA.
+    /// Call a handler on the embedded runtime or on a real XLA.
     Run(run::Args),
-    /// Show what a library says about itself.
+    /// Show the handlers of a library and the jaxlibs that load them.
     Inspect(inspect::Args),
-    /// Tell what would go wrong where.
+    /// Report what fails in libraries and wheels, and on which jaxlibs.
     Doctor(doctor::Args),
-    /// Tell what callers notice between two builds of a library.
+    /// Report the differences between two builds of a library that callers notice.
     Diff(diff::Args),
-    /// Measure the cost of one call.
+    /// Measure the time of a call to a handler.
     Bench(bench::Args),
-    /// Check whether handlers keep to what hosts and callers take for granted.
+    /// Check that handlers behave as hosts and callers expect.
     Check(check::Args),
-    /// Show, compare and check revisions of the ABI.
+    /// Show, compare and check layouts of the XLA FFI ABI.
     Abi(abi::Args),
-    /// Write a Python stub file of a library, for type checkers and editors.
+    /// Write a Python stub file (.pyi) of a library, for type checkers and editors.
     Stubs(StubsArgs),
-    /// Start a project.
+    /// Create a project with a handler, tests, a Python package and a CI workflow.
     New(new::Args),
-    /// Ask a library something in this child process.
+    /// Ask a library a question in this child process.
     #[command(hide = true)]
     Ask(probe::Args),
-    /// Write what a shell needs to complete command lines of this program.
+    /// Print a completion script for a shell.
     Completions(CompletionsArgs),
 }
 
@@ -73,7 +73,7 @@ enum Command {
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let newest = Revision::NEWEST;
     format!(
-        "{} (knows XLA FFI up to {}, which came with jaxlib {})",
+        "{} (supports XLA FFI revisions up to {}, first shipped with jaxlib {})",
         env!("CARGO_PKG_VERSION"),
         newest.name(),
         newest.first_jaxlib()
@@ -118,18 +118,17 @@ fn main() -> ExitCode {
 /// Command line of `stubs`.
 #[derive(clap::Args)]
 struct StubsArgs {
-    /// The library.
+    /// Path of the library.
     lib: PathBuf,
-    /// Where to; to standard output unless given.
+    /// Write to this file [default: standard output].
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// A Python with the package `xla_ffi`.
+    /// Run this Python interpreter, which needs the package `xla_ffi`.
     #[arg(long, value_name = "EXE", default_value = "python3")]
     python: PathBuf,
 }
 
-/// Writes a stub file (`.pyi`) of a library. The Python package writes it, which defines the types that the file refers to:
-/// there is one writer, and whoever reads the file has the package.
+/// Writes a stub file (`.pyi`) of a library. The Python package does this, because it defines the types in the file.
 fn stubs(args: &StubsArgs) -> Result<()> {
     let shown = args.python.display();
     let mut command = process::Command::new(&args.python);
@@ -137,44 +136,47 @@ fn stubs(args: &StubsArgs) -> Result<()> {
     if let Some(file) = &args.output {
         command.arg("-o").arg(file);
     }
-    // A name like `-o` is a file all the same.
+    // After `--`, a file may be named `-o`.
     command.arg("--").arg(&args.lib);
     let done = command.output();
-    let done =
-        done.with_context(|| format!("{shown} cannot be started: name a Python with --python"))?;
+    let done = done.with_context(|| {
+        format!("cannot start {shown}: choose a Python interpreter with --python")
+    })?;
     if done.status.success() {
         let written = match &args.output {
             Some(file) => file.exists(),
             None => !done.stdout.is_empty(),
         };
         if !written {
-            bail!("{shown} ended well and has written nothing: it is no Python that has xla_ffi");
+            bail!(
+                "{shown} succeeded without writing a stub file: choose a Python interpreter with --python"
+            );
         }
         return output::commands(&String::from_utf8_lossy(&done.stdout));
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    if said.contains("No module named xla_ffi") {
+    let errors = String::from_utf8_lossy(&done.stderr);
+    if errors.contains("No module named xla_ffi") {
         bail!(
-            "{shown} has no package xla_ffi, which writes stubs: install it there (`pip install` of \
-             the SDK's folder `python`), or name the Python that has it with --python"
+            "{shown} does not have the package xla_ffi, which writes stubs: install it (`pip install xla-ffi`), or \
+             choose another interpreter with --python"
         );
     }
-    let said = match said.trim() {
-        "" => format!("{shown} says nothing, and ends with {}", done.status),
-        said => said.to_owned(),
+    let errors = match errors.trim() {
+        "" => format!("{shown} ended with {} and no error message", done.status),
+        errors => errors.to_owned(),
     };
-    bail!("{}", said.strip_prefix("error: ").unwrap_or(&said))
+    bail!("{}", errors.strip_prefix("error: ").unwrap_or(&errors))
 }
 
 /// Command line of `completions`.
 #[derive(clap::Args)]
 struct CompletionsArgs {
-    /// The shell.
+    /// Shell to write the script for.
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Writes the shell's script for a command line.
+/// Writes the completion script of a shell.
 fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
@@ -182,7 +184,7 @@ fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()>
     output::commands(&String::from_utf8(script)?)
 }
 
-/// Ends the program as for a command line that does not parse: its options do not go together.
+/// Ends the program with status 2, because options conflict.
 fn refuse(text: String) -> ! {
     Cli::command()
         .error(ErrorKind::ArgumentConflict, text)

@@ -8,21 +8,25 @@ use std::path::{Path, PathBuf};
 
 /// Command line of `new`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  xla-ffi new my_calls
+  xla-ffi new my_calls --lang cpp --license apache-2.0
+  xla-ffi new my_calls --cuda")]
 pub(crate) struct Args {
-    /// The project's folder; its last part names the library.
+    /// Folder to create; its last component is the name of the library.
     name: PathBuf,
-    /// The language of the handler.
+    /// Choose the language of the handler.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Language,
-    /// A handler for NVIDIA GPUs, in Rust or C++: it builds and tests without one.
+    /// Create a handler for NVIDIA GPUs, in Rust or C++; building and testing need no GPU.
     #[arg(long)]
     cuda: bool,
-    /// The project's licence.
+    /// Choose the licence of the project.
     #[arg(long, value_enum, default_value = "both")]
     license: License,
-    /// Take the SDK's crates from this checkout instead of the index, by a file that git ignores;
-    /// without it the environment variable XLA_FFI_SDK names one, else the checkout that this program
-    /// lies in, if any.
+    /// Use the SDK from this checkout instead of published packages [default: $XLA_FFI_SDK, or the checkout that
+    /// contains this program].
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
@@ -39,9 +43,11 @@ pub(crate) enum Language {
 /// The licence of a project.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub(crate) enum License {
-    /// MIT or Apache-2.0, as Rust's crates have it.
+    /// MIT or Apache-2.0.
     Both,
+    /// MIT.
     Mit,
+    /// Apache-2.0.
     #[value(name = "apache-2.0")]
     Apache,
     /// All rights reserved.
@@ -67,7 +73,7 @@ impl License {
     }
 }
 
-/// What a project is made from.
+/// The choices for a new project.
 pub(crate) struct Project {
     name: String,
     language: Language,
@@ -79,10 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let name = name::library_name(&args.name)?;
     let sdk = checkout(args.sdk.as_deref())?;
     if args.cuda && args.lang == Language::C {
-        bail!(
-            "--cuda makes projects in Rust and C++: nvcc compiles no C; take --lang cpp, whose kernels \
-             are the same"
-        );
+        bail!("--cuda supports Rust and C++, because nvcc does not compile C: pass --lang cpp");
     }
     let project = Project {
         name,
@@ -98,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ignored.push_str("# The SDK's crates from a checkout of this machine alone.\n/.cargo\n");
     }
     write(&args.name, &files)?;
-    let mut told: String = files
+    let mut text: String = files
         .iter()
         .map(|(path, _)| format!("{}\n", args.name.join(path).display()))
         .collect();
@@ -108,41 +111,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "`cmake -B build && cmake --build build && ctest --test-dir build`"
         }
     };
-    told += &format!(
-        "\nIn {}: {test}, `pip install .`, `pytest`\n",
+    text += &format!(
+        "\nNext, in {}: {test}, `pip install .`, `pytest`\n",
         args.name.display()
     );
     if let Some(sdk) = sdk {
-        told += &format!(
-            "The SDK comes from the checkout {sdk}: `cargo xtask dist` there, and \
+        text += &format!(
+            "The project uses the SDK in {sdk}: run `cargo xtask dist` there, and \
              `export PIP_FIND_LINKS='{sdk}/target/dist'` before pip\n"
         );
     } else {
         let index = match args.lang {
-            Language::Rust => "the indexes of cargo and pip",
-            Language::C | Language::Cpp => "the index of pip",
+            Language::Rust => "crates.io and PyPI",
+            Language::C | Language::Cpp => "PyPI",
         };
-        told += &format!("The SDK comes from {index}; with `--sdk DIR` from a checkout\n");
+        text +=
+            &format!("The project uses the SDK from {index}; pass `--sdk DIR` to use a checkout\n");
     }
-    crate::output::text(&told)
+    crate::output::text(&text)
 }
 
 /// Writes all files into a new folder.
 fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     if folder.symlink_metadata().is_ok() {
-        bail!("{} exists already; nothing was written", folder.display());
+        bail!("{} already exists; nothing was written", folder.display());
     }
     for (path, text) in files {
         let path = folder.join(path);
-        let told = || path.display().to_string();
+        let shown = || path.display().to_string();
         let folder = path.parent().context("a file in no folder")?;
-        std::fs::create_dir_all(folder).with_context(told)?;
-        std::fs::write(&path, text).with_context(told)?;
+        std::fs::create_dir_all(folder).with_context(shown)?;
+        std::fs::write(&path, text).with_context(shown)?;
     }
     Ok(())
 }
 
-/// What has cargo take the SDK's crates from a checkout.
+/// Returns the cargo configuration that uses the SDK's crates from a checkout.
 fn replacement(sdk: &str) -> String {
     let path = |crate_: &str| format!("{:?}", format!("{sdk}/{crate_}"));
     format!(
@@ -155,12 +159,12 @@ fn replacement(sdk: &str) -> String {
     )
 }
 
-/// The checkout to take the SDK from, if any.
+/// Returns the checkout of the SDK to use, if any.
 fn checkout(given: Option<&Path>) -> Result<Option<String>> {
     let is_sdk = |path: &Path| {
         path.join("include/xla_ffi/handler.h").exists() && path.join("ffi/Cargo.toml").exists()
     };
-    // A variable that is empty is one that is not there.
+    // An empty variable counts as unset.
     let named = std::env::var_os("XLA_FFI_SDK").filter(|path| !path.is_empty());
     let named = named.map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or(named) {
@@ -170,10 +174,12 @@ fn checkout(given: Option<&Path>) -> Result<Option<String>> {
                 path.display()
             );
         }
-        let path = path.canonicalize().context("the checkout of the SDK")?;
+        let path = path
+            .canonicalize()
+            .context("cannot resolve the path of the SDK's checkout")?;
         return Ok(Some(path.display().to_string()));
     }
-    let program = std::env::current_exe().context("where this program lies")?;
+    let program = std::env::current_exe().context("cannot find the path of this program")?;
     let found = program.ancestors().find(|folder| is_sdk(folder));
     Ok(found.and_then(Path::to_str).map(str::to_owned))
 }

@@ -1,4 +1,4 @@
-//! Writes to standard output, where a reader that has gone away is no error, and as a child process to its parent.
+//! Writes to standard output (a closed reader is not an error) and, in child processes, to the parent.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,19 +8,18 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Standard output as it was when [`redirect_stdout`] was called: this program's alone.
-static STDOUT: OnceLock<File> = OnceLock::new();
+/// Standard output at the call of [`keep_apart`]; only this program writes to it.
+static OWN: OnceLock<File> = OnceLock::new();
 
-/// Whether an answer for programs has been written: there is one.
+/// Whether the JSON output is written.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// From here on only this program writes to standard output: what foreign code prints there, in this process and in those
-/// that it makes, goes to standard error. An answer for programs is one document, whatever a library says while it is
-/// loaded or called. Call it before any foreign code runs, and where no child is to write the answer in this one's place.
-pub(crate) fn redirect_stdout() -> Result<()> {
-    let why = "keeping the answer apart from what libraries print";
-    if STDOUT.get().is_none() {
-        // A duplicate that no program started from here inherits.
+/// Redirects what foreign code prints to standard output, in this process and its children, to standard error, so that the
+/// JSON output is one document. Call it before any foreign code runs, and only if no child writes the output.
+pub(crate) fn keep_apart() -> Result<()> {
+    let why = "cannot redirect the output of libraries";
+    if OWN.get().is_none() {
+        // A duplicate that children do not inherit.
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let own = File::from(own.context(why)?);
         STDOUT.get_or_init(|| own);
@@ -29,7 +28,7 @@ pub(crate) fn redirect_stdout() -> Result<()> {
     Ok(())
 }
 
-/// Where a child writes to its parent, a line of JSON each.
+/// The pipe from a child to its parent, with one line of JSON per message.
 static PIPE: OnceLock<File> = OnceLock::new();
 
 /// Opens the pipe to the parent of a supervised child.
@@ -41,19 +40,19 @@ pub(crate) fn connect(pipe: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Says whose code runs from here on: an error begins with it. The time limit begins again.
+/// Reports whose code runs next, which errors then name. The time limit starts again.
 pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
-    // A parent that is gone has no use for it.
+    // An error means that the parent has ended.
     let _ = say(|| json!({ "enters": who.to_string() }));
 }
 
-/// As [`enters`], for a call: what `--time-limit` limits.
+/// As [`enters`], for a call, to which `--time-limit` applies.
 pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
     let _ = say(|| json!({ "calls": who.to_string() }));
 }
 
-/// Gives the answer for programs to the parent, which prints it when this process has ended well. Returns false if this
-/// process is not a supervised child.
+/// Sends the JSON output to the parent, which prints it if this process succeeds. Returns false if this process is not a
+/// supervised child.
 fn answers(answer: &Value) -> std::io::Result<bool> {
     say(|| json!({ "answer": answer }))
 }
@@ -66,12 +65,12 @@ pub(crate) fn say(line: impl FnOnce() -> Value) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Writes a text for people, which may quote a library or a file.
+/// Writes text that may quote a library or a file.
 pub(crate) fn text(text: &str) -> Result<()> {
     commands(&printable(text))
 }
 
-/// Writes a text as it is: for a shell, or the commands of a workflow.
+/// Writes text unchanged: for a shell, or the commands of a workflow.
 pub(crate) fn commands(text: &str) -> Result<()> {
     let written = match STDOUT.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
@@ -79,13 +78,13 @@ pub(crate) fn commands(text: &str) -> Result<()> {
     };
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("standard output"),
+        other => other.context("cannot write to standard output"),
     }
 }
 
-/// Writes an answer for programs.
+/// Writes the JSON output.
 pub(crate) fn json(value: &Value) -> Result<()> {
-    let own = "the pipe to this program's first process, which foreign code has closed";
+    let own = "cannot write to the parent process; a library has closed its pipe";
     if answers(value).context(own)? {
         return Ok(());
     }
@@ -94,19 +93,19 @@ pub(crate) fn json(value: &Value) -> Result<()> {
 }
 
 /// Writes a line to standard error, which may quote a library or a file.
-pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+pub(crate) fn message(text: std::fmt::Arguments<'_>) {
     eprintln!("{}", printable(&text.to_string()));
 }
 
-/// How a command that has nothing to judge ended, for programs.
+/// Returns the JSON of a successful exit.
 pub(crate) fn ok() -> Value {
     json!({ "code": 0, "kind": "ok" })
 }
 
-/// Where a command ends with an error before there is an answer for programs, and one is wanted, in this form: this one.
+/// Writes the JSON output of a command that failed before it wrote one, if JSON is requested.
 pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     if let Some(schema) = wanted.filter(|_| !ANSWERED.load(Ordering::Relaxed)) {
-        // Whoever closed standard output reads the exit status.
+        // If standard output is closed, the exit status still reports the failure.
         let _ = json(&json!({
             "schema": schema,
             "exit": { "code": 1, "kind": "bad-input" },
@@ -115,7 +114,7 @@ pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     }
 }
 
-/// An error and its causes; a cause whose text stands in the one before it is not said twice.
+/// Returns an error and its causes, without causes whose text the previous one contains.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut texts: Vec<String> = vec![];
     for cause in error.chain() {
@@ -127,8 +126,7 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
     printable(&texts.join(": "))
 }
 
-/// A text in which a terminal and GitHub's runner find nothing to obey: without control characters, and without `::` at
-/// the start of a line.
+/// Escapes what a terminal or GitHub's runner would interpret: control characters, and `::` at the start of a line.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

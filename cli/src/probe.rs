@@ -1,5 +1,4 @@
-//! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
-//! that kills its process or hangs is a finding.
+//! Makes the metadata calls of each revision in child processes, so that a crash or a hang of a library is a finding.
 
 use crate::call::UserType;
 use crate::child_process;
@@ -13,23 +12,23 @@ use std::time::{Duration, Instant};
 use xla_ffi_doctor::{Answer, Candidate, Confidence, Finding, Outcome, Problem, Severity, Subject};
 use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage};
 
-/// How long loading and each answer may take, unless the command line says otherwise.
+/// Default time limit for loading and for each answer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
-/// A library that is to be asked.
+/// A library and the settings for asking its handlers.
 pub(crate) struct Asking<'a> {
     /// The file.
     pub(crate) path: &'a Path,
-    /// What loading, and each answer, may take.
+    /// Time limit for loading and for each answer.
     pub(crate) limit: Duration,
-    /// The revisions that somebody wants to know of; what breaks on others is not told.
+    /// The revisions whose crashes become findings.
     pub(crate) wanted: &'a [Revision],
-    /// Types that are registered first.
+    /// User types that are registered first.
     pub(crate) types: &'a [&'a UserType],
 }
 
 impl Asking<'_> {
-    /// Loads the library in a child process: what is found where that does not end well.
+    /// Loads the library in a child process. Returns a finding if loading fails.
     pub(crate) fn loading(&self) -> Option<Finding> {
         let Self { path, limit, .. } = *self;
         let why = match answer(limit, path, &Question::Load) {
@@ -40,17 +39,17 @@ impl Asking<'_> {
             Confidence::Proved,
             Severity::Fails,
             Problem::DoesNotLoad,
-            "it does not load here",
+            "the library does not load on this machine",
             why,
         );
         Some(finding.about(Subject::Machine))
     }
 
-    /// Loads the library, then asks every handler; what goes wrong becomes findings.
+    /// Loads the library and asks every handler; failures become findings.
     pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
         if let Some(finding) = self.loading() {
             findings.push(finding);
-            skip_all(candidates, "the library does not load here");
+            skip_all(candidates, "the library does not load on this machine");
             return;
         }
         for candidate in candidates {
@@ -63,7 +62,7 @@ impl Asking<'_> {
                     .any(|wanted| wanted.name() == answer.revision);
                 if let Outcome::Broke { how, .. } = &answer.outcome {
                     if wanted {
-                        // The same thing on another revision names that one.
+                        // The text is equal on several revisions except for the revision's name.
                         let same = |known: &str, on: &[&str]| {
                             known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
                         };
@@ -80,8 +79,8 @@ impl Asking<'_> {
                         Confidence::Proved,
                         Severity::Fails,
                         Problem::Breaks,
-                        "it breaks when it is asked for its metadata",
-                        format!("asked as {} asks: {how}", revisions.join(", ")),
+                        "crashes or hangs in the metadata call",
+                        format!("metadata call of {}: {how}", revisions.join(", ")),
                     )
                     .about_handler(&candidate.name),
                 );
@@ -89,8 +88,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks one handler as each revision from r1 on asks, `first` before the others. One that did not answer in time
-    /// is not asked on: every other answer could cost as much.
+    /// Makes the metadata call of each revision from r1 on, the first wanted revision first. After a time-out, the handler
+    /// is not asked again.
     pub(crate) fn one(&self, candidate: &mut Candidate) {
         let Self { limit, types, .. } = *self;
         let first = self.wanted.first().copied();
@@ -99,7 +98,7 @@ impl Asking<'_> {
             .iter()
             .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
             .collect();
-        // r0 asks nothing.
+        // r0 makes no metadata call.
         let mut revisions = Revision::ALL[1..].to_vec();
         revisions.sort_by_key(|revision| Some(*revision) != first);
         let mut answers = Vec::new();
@@ -121,7 +120,7 @@ impl Asking<'_> {
                 outcome,
             });
             if hung {
-                let why = format!("it did not answer when it was asked as {revision} asks");
+                let why = format!("the metadata call of {revision} reached the time limit");
                 answers.extend(skipped(&revisions[at + 1..], &why));
                 break;
             }
@@ -151,8 +150,8 @@ impl Asking<'_> {
         answer(self.limit, self.path, &question)
     }
 
-    /// Adds what the instantiate stage shows of the state's layout. It is called without attributes, so what
-    /// else goes wrong tells nothing.
+    /// Adds whether the instantiate stage sets a state with the wrong layout. The stage runs without attributes, so other
+    /// errors are ignored.
     fn with_state(
         &self,
         outcome: Outcome,
@@ -185,12 +184,12 @@ impl Asking<'_> {
     }
 }
 
-/// What a child process asks a library.
+/// The question to a library in a child process.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// Whether it loads: null, or why not.
+    /// Load the library. The answer is null or the reason of the failure.
     Load,
-    /// A handler's metadata; or how the runtime misreads the state that instantiate sets, or null.
+    /// Make a metadata call, or run instantiate and return how the runtime misreads its state, or null.
     Handler {
         revision: String,
         name: String,
@@ -200,7 +199,7 @@ enum Question {
     },
 }
 
-/// Command line of a child process that asks.
+/// Command line of the child process.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     lib: PathBuf,
@@ -209,7 +208,7 @@ pub(crate) struct Args {
     supervised: i32,
 }
 
-/// Asks, in the child process.
+/// Answers the question in the child process.
 pub(crate) fn child(args: &Args) -> ExitCode {
     child_process::child(args.supervised, || {
         output::calls(format_args!("the library"));
@@ -240,14 +239,14 @@ pub(crate) fn child(args: &Args) -> ExitCode {
     })
 }
 
-/// The answer of a child process.
+/// Returns the answer of a child process.
 fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<Value> {
     let question = serde_json::to_string(question)?;
     let arguments: [OsString; 3] = ["ask".into(), path.into(), question.into()];
     Ok(child_process::ask(limit, arguments.into())?.unwrap_or_default())
 }
 
-/// Of what was found, that which keeps the library as a whole from loading.
+/// Returns the finding that prevents the library from loading, if any.
 pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
     let broken = findings
         .iter()
@@ -255,7 +254,7 @@ pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
     broken.min_by_key(|finding| &finding.subject)
 }
 
-/// Says of every handler why it was not asked.
+/// Records for every handler why it was not asked.
 pub(crate) fn skip_all(candidates: &mut [Candidate], why: &str) {
     for candidate in candidates {
         candidate.answers = skipped(&Revision::ALL[1..], why);
@@ -294,7 +293,7 @@ fn open(
     library.handler(name, stages)
 }
 
-/// Runs in the child: how the runtime misreads the state that instantiate sets, or nothing.
+/// Returns how the runtime misreads the state that instantiate sets, or null. Runs in the child.
 fn misread(
     path: &Path,
     revision: Revision,
@@ -310,7 +309,7 @@ fn misread(
     }
 }
 
-/// Runs in the child.
+/// Makes the metadata call. Runs in the child.
 fn ask(
     path: &Path,
     revision: Revision,
@@ -326,7 +325,7 @@ fn ask(
                 "traits": metadata.traits.bits(),
                 "state": metadata.state_type_id != 0,
             }),
-            None => json!({ "refused": "it was not asked" }),
+            None => json!({ "refused": "no metadata call was made" }),
         },
         Err(error) => {
             let broke = [
@@ -348,7 +347,7 @@ fn ask(
     }
 }
 
-/// What the child said.
+/// Parses the child's answer.
 fn outcome(value: &Value) -> Outcome {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let number = |key: &str| value[key].as_i64().unwrap_or(0) as i32;

@@ -1,4 +1,4 @@
-//! `xla-ffi run LIB --replay`: recorded calls again, on the embedded runtime, and whether they give the same.
+//! `xla-ffi run LIB --replay`: repeats recorded calls on the embedded runtime and compares the results.
 
 mod compare;
 mod plan;
@@ -19,7 +19,7 @@ use xla_ffi_runtime::{
     Library, Revision, Runtime, Shape, Stage, Stages, Tensor, Unwritten,
 };
 
-/// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
+/// Replays a recorded call, or a folder of them in order, and prints whether each result is equal.
 pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<()> {
     let Plan {
         due,
@@ -37,11 +37,11 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
         incomplete,
         staged,
     };
-    let (mut equal, mut differ, mut untold, mut failed) = (0, 0, 0, damaged.len());
+    let (mut equal, mut differ, mut not_compared, mut failed) = (0, 0, 0, damaged.len());
     for error in damaged {
         crate::output::text(&format!("{}\n", crate::output::error_text(&error)))?;
     }
-    for (entry, told) in due {
+    for (entry, reported) in due {
         let recorded =
             Recorded::read(&entry.path).with_context(|| entry.path.display().to_string());
         let replayed = recorded.and_then(|recorded| {
@@ -50,9 +50,9 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
             Ok((recorded, answer))
         });
         output::enters(format_args!("xla-ffi itself, between calls,"));
-        // One file does not keep the others from being replayed.
+        // A failure does not stop the replay of other files.
         let (recorded, answer) = match replayed {
-            Ok(replayed) if told => replayed,
+            Ok(replayed) if reported => replayed,
             Ok(_) => continue,
             Err(error) => {
                 failed += 1;
@@ -63,8 +63,8 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
         };
         let (count, word) = match &answer {
             Answer::Equal(_) => (&mut equal, "equal"),
-            Answer::Differs(_) => (&mut differ, "DIFFERS"),
-            Answer::NotCompared(_) => (&mut untold, "not compared"),
+            Answer::Differs(_) => (&mut differ, "differs"),
+            Answer::NotCompared(_) => (&mut not_compared, "not compared"),
         };
         *count += 1;
         let title = recorded.call.title();
@@ -75,39 +75,39 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
         failed => format!(", {failed} not replayed"),
     };
     crate::output::text(&format!(
-        "{} calls: {equal} equal, {differ} differ, {untold} not compared{of_files}\n",
-        equal + differ + untold + failed
+        "{} calls: {equal} equal, {differ} differ, {not_compared} not compared{of_files}\n",
+        equal + differ + not_compared + failed
     ))?;
     for (_, runtime, _) in replay.hosts.values() {
         check(runtime)?;
     }
     if differ > 0 {
-        bail!("{differ} of the recorded calls came out differently");
+        bail!("{differ} recorded calls gave different results");
     }
     if failed > 0 {
-        bail!("{failed} of the recorded calls could not be replayed");
+        bail!("{failed} recorded calls could not be replayed");
     }
     if equal == 0 {
-        bail!("no call could be compared");
+        bail!("no recorded call could be compared");
     }
     Ok(())
 }
 
-/// A runtime, the library in it, and its handlers as far as they are known.
+/// A runtime, the library in it, and its loaded handlers.
 type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
-/// What recorded calls are replayed with.
+/// The state of a replay.
 struct Replay<'a> {
     args: &'a CallArgs,
     unwritten: Unwritten,
     target: &'a Target,
     /// A runtime for each revision, the library in it, and its handlers.
     hosts: BTreeMap<u8, Host>,
-    /// What instantiations have left, by the number of the call.
+    /// Instantiated handlers, by the number of the call.
     instances: BTreeMap<u64, Executable>,
-    /// Whether a call was not made again, which may have changed a state.
+    /// Whether a call that may have changed a state was not repeated.
     incomplete: bool,
-    /// The handlers whose host ran the stages before execute.
+    /// The handlers whose prepare or initialize stage the recorded host ran.
     staged: BTreeSet<Symbols>,
 }
 
@@ -119,10 +119,10 @@ impl<'a> Replay<'a> {
             return Ok(Answer::NotCompared(why));
         }
         let stage = Stage::from_name(&call.stage)
-            .ok_or_else(|| anyhow!("it is of the stage '{}', which there is not", call.stage))?;
+            .ok_or_else(|| anyhow!("its stage '{}' is unknown", call.stage))?;
         if !matches!(stage, Stage::Instantiate | Stage::Execute) {
             return Ok(Answer::NotCompared(format!(
-                "{stage} runs with the execution that follows"
+                "{stage} is repeated with the next execution"
             )));
         }
         let handler = self.handler(call)?;
@@ -137,7 +137,7 @@ impl<'a> Replay<'a> {
         let title = call.title();
         if stage == Stage::Instantiate {
             output::calls(format_args!("{title}"));
-            // Whatever the host was: it passed them.
+            // The recorded host accepted these attributes.
             return Ok(match handler.instantiate_any(&attributes) {
                 Ok(executable) => {
                     self.instances.insert(call.number, executable);
@@ -154,21 +154,21 @@ impl<'a> Replay<'a> {
         };
         let made = self.call(recorded, &executable)?;
         output::calls(format_args!("{title}"));
-        let came = made.run();
-        // Large results are not compared in the call's own time.
+        let outcome = made.run();
+        // The call's time limit does not include the comparison.
         output::enters(format_args!("{title}"));
-        let answer = match came {
+        let answer = match outcome {
             Err(error) if is_ours(&error) => return Err(error.into()),
             Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
             Err(error) => compare(recorded, Err(&error)),
         };
         match (answer, recorded.state, instance) {
             (Answer::Differs(why), Some(_), None) => Ok(Answer::NotCompared(format!(
-                "{why}; but its state is from before the recording, and was made anew"
+                "{why}; but its state was created before the recording and could not be restored"
             ))),
             (Answer::Differs(why), Some(_), Some(_)) if self.incomplete => {
                 Ok(Answer::NotCompared(format!(
-                    "{why}; but a call before it, which may have changed its state, was not made again"
+                    "{why}; but an earlier call that may have changed its state was not repeated"
                 )))
             }
             (answer, ..) => Ok(answer),
@@ -183,7 +183,7 @@ impl<'a> Replay<'a> {
             .args(operand_tensors(&call.args, &recorded.args)?)
             .run_id(context.run_id.unwrap_or(0))
             .device_ordinal(context.device_ordinal.unwrap_or(0))
-            // XLA runs the others on devices that are no CPU: a handler may have them and the recorded host not call them.
+            // XLA runs the other stages on devices only, so a CPU host does not call them.
             .stages(if self.staged.contains(&symbols(call)) {
                 Stages::All
             } else {
@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
                 let pool: Arc<dyn Executor> = Arc::new(Pool(threads));
                 replayed.executor(pool)
             }
-            // A host that can say how many there are, and did not, has none.
+            // From r3 on, a host with a thread pool reports its size.
             None if call.revision >= Revision::R3 as u8 => replayed.without_thread_pool(),
             None => replayed,
         };
@@ -216,12 +216,12 @@ impl<'a> Replay<'a> {
         Ok(replayed)
     }
 
-    /// The handler of a call, in a runtime like the recorded host.
+    /// Returns the handler of a call, in a runtime like the recorded host.
     fn handler(&mut self, call: &Call) -> Result<Handler> {
         let recorded = Revision::ALL.get(usize::from(call.revision)).copied();
         let revision = self.args.revision.or(recorded);
         let revision =
-            revision.ok_or_else(|| anyhow!("it is of r{}, which is not known", call.revision))?;
+            revision.ok_or_else(|| anyhow!("its revision r{} is unknown", call.revision))?;
         let key = revision as u8;
         if !self.hosts.contains_key(&key) {
             let runtime = Runtime::new(revision);
@@ -244,7 +244,7 @@ impl<'a> Replay<'a> {
         Ok(handler)
     }
 
-    /// By its recorded symbols, unless the command line names another.
+    /// Returns the handler of --handler, or of the recorded symbols.
     fn chosen(&self, call: &Call) -> Result<Chosen<'a>> {
         if let Some(name) = &self.args.handler {
             return self.target.choose(Some(name));
@@ -257,7 +257,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A thread pool that tells the size of the recorded host's: most handlers only ask.
+/// A thread pool that reports the size of the recorded host's pool.
 struct Pool(usize);
 
 impl Executor for Pool {
@@ -270,8 +270,7 @@ impl Executor for Pool {
     }
 }
 
-/// Whether the runtime itself had not enough of something for a call, which says nothing of the handler. What else it refuses
-/// the handler has done.
+/// Returns true if the runtime itself ran out of memory or time, which is not the handler's error.
 fn is_ours(error: &Error) -> bool {
     let short = matches!(
         error.code(),
@@ -280,15 +279,15 @@ fn is_ours(error: &Error) -> bool {
     short && !error.is_from_handler()
 }
 
-/// Why a call cannot be made again.
+/// Returns the reason why a call cannot be repeated, if any.
 fn unknown(call: &Call) -> Option<String> {
     for (what, operands) in [("argument", &call.args), ("result", &call.rets)] {
         for (index, operand) in operands.iter().enumerate() {
             let why = match operand.data {
                 Data::Kept(_) => continue,
                 Data::Limit if what == "result" => continue,
-                Data::Limit => "was left out, since the recording had reached its limit",
-                Data::Untyped => "has no element type: its host did not name it",
+                Data::Limit => "was not recorded, because the recording reached its size limit",
+                Data::Untyped => "has no element type in the recording",
                 Data::Absent => "had no address",
             };
             return Some(format!("{what} {index} {why}"));
@@ -300,28 +299,30 @@ fn unknown(call: &Call) -> Option<String> {
 fn dtype(number: u32) -> Result<DType> {
     DType::all()
         .find(|dtype| dtype.raw().0 == number)
-        .ok_or_else(|| anyhow!("element type {number} is not known"))
+        .ok_or_else(|| anyhow!("unknown element type {number}"))
 }
 
-/// The shape of an operand.
+/// Returns the shape of an operand.
 pub(super) fn operand_shape(operand: &Operand) -> Result<Shape> {
     Ok(Shape::new(dtype(operand.dtype)?, operand.dims.clone())?)
 }
 
-/// The arrays of the arguments.
+/// Returns the arguments.
 pub(super) fn operand_tensors(
     operands: &[Operand],
     bytes: &[Option<Vec<u8>>],
 ) -> Result<Vec<Tensor>> {
     let tensor = |(index, (operand, bytes)): (usize, (&Operand, &Option<Vec<u8>>))| {
-        let bytes = bytes.as_ref().context("its bytes are missing")?;
+        let bytes = bytes
+            .as_ref()
+            .context("the bytes are missing in the recording")?;
         let tensor = Tensor::from_bytes(operand_shape(operand)?, bytes);
         tensor.with_context(|| format!("argument {index}"))
     };
     operands.iter().zip(bytes).enumerate().map(tensor).collect()
 }
 
-/// Attributes.
+/// Returns the attributes.
 pub(super) fn recorded_attributes(recorded: &xla_ffi_record::Attributes) -> Result<Attributes> {
     let mut attributes = Attributes::new();
     for (name, value) in recorded {
@@ -338,7 +339,10 @@ fn recorded_attribute(value: &Value) -> Result<Attribute> {
             let mut bits = [0; 16];
             match bits.get_mut(..bytes.len()) {
                 Some(place) if of.bytes_for(1) == Some(bytes.len()) => place.copy_from_slice(bytes),
-                _ => bail!("{} bytes for one {of}", bytes.len()),
+                _ => bail!(
+                    "a value of type {of} has {} bytes in the recording",
+                    bytes.len()
+                ),
             }
             Attribute::Scalar(of, u128::from_le_bytes(bits))
         }
@@ -350,6 +354,6 @@ fn recorded_attribute(value: &Value) -> Result<Attribute> {
         Value::Text(text) => Attribute::Str(text.clone().into_bytes()),
         Value::Bytes(bytes) => Attribute::Str(bytes.clone()),
         Value::Dictionary(inner) => Attribute::Dict(recorded_attributes(inner)?),
-        Value::Unknown(kind) => bail!("it is of a kind that could not be recorded ({kind})"),
+        Value::Unknown(kind) => bail!("attributes of kind {kind} cannot be recorded"),
     })
 }

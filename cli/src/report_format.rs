@@ -1,20 +1,20 @@
-//! Findings in the forms that CI reads: SARIF, and GitHub's annotations.
+//! Output formats, and findings as SARIF and GitHub annotations for CI.
 
 use serde_json::{Value, json};
 
-/// How an answer is written.
+/// The option `--format` of commands whose findings CI can annotate.
 #[derive(clap::Args)]
 pub(crate) struct Form {
-    /// Output format: `sarif` (2.1.0) and `github` (annotations) are for CI.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// Choose the output format; `sarif` (2.1.0) and `github` (annotations) are for CI.
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 }
 
-/// How an answer is written that CI does not annotate.
+/// The option `--format` of other commands.
 #[derive(clap::Args)]
 pub(crate) struct TextOrJson {
-    /// Output format.
-    #[arg(long, value_enum, default_value_t = Plain::Text)]
+    /// Choose the output format.
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_enum, default_value_t = Plain::Text)]
     format: Plain,
 }
 
@@ -38,24 +38,24 @@ pub(crate) enum Format {
     Github,
 }
 
-/// One finding, as CI is told of it.
+/// One finding for CI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Annotation {
     /// `XF204`.
     pub(crate) id: &'static str,
     /// `error`, `warning` or `note`.
     pub(crate) level: &'static str,
-    /// What it says.
+    /// The message.
     pub(crate) message: String,
-    /// The file, as it was given.
+    /// The file, as given on the command line.
     pub(crate) path: String,
-    /// The line by which lists know it.
+    /// The finding's line in lists.
     pub(crate) key: String,
-    /// Why it is known, if it is.
+    /// The reason why the finding is allowed, if it is.
     pub(crate) known: Option<String>,
 }
 
-/// What a number stands for.
+/// The description of a finding's number.
 pub(crate) struct Rule {
     pub(crate) id: &'static str,
     pub(crate) name: String,
@@ -63,8 +63,8 @@ pub(crate) struct Rule {
     pub(crate) remedy: &'static str,
 }
 
-/// SARIF 2.1.0: one run, every finding a result, known ones suppressed with their reason.
-pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Annotation]) -> Value {
+/// Returns SARIF 2.1.0: one run with a result per finding; allowed findings are suppressed with their reason.
+pub(crate) fn sarif(tool: &str, rules: &[Rule], annotations: &[Annotation]) -> Value {
     let rules: Vec<Value> = rules
         .iter()
         .map(|rule| {
@@ -76,19 +76,19 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Annotation]) -> Value {
             })
         })
         .collect();
-    let results: Vec<Value> = told
+    let results: Vec<Value> = annotations
         .iter()
-        .map(|told| {
+        .map(|annotation| {
             let mut result = json!({
-                "ruleId": told.id,
-                "level": told.level,
-                "message": { "text": told.message },
+                "ruleId": annotation.id,
+                "level": annotation.level,
+                "message": { "text": annotation.message },
                 "locations": [{
-                    "physicalLocation": { "artifactLocation": { "uri": uri(&told.path) } },
+                    "physicalLocation": { "artifactLocation": { "uri": uri(&annotation.path) } },
                 }],
-                "partialFingerprints": { "key/v1": told.key },
+                "partialFingerprints": { "key/v1": annotation.key },
             });
-            if let Some(reason) = &told.known {
+            if let Some(reason) = &annotation.known {
                 result["suppressions"] = json!([{ "kind": "external", "justification": reason }]);
             }
             result
@@ -108,7 +108,7 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], told: &[Annotation]) -> Value {
     })
 }
 
-/// A path as a relative reference of RFC 3986: what has a meaning of its own there is no part of a name.
+/// Returns a path as a relative reference of RFC 3986, with reserved characters escaped.
 fn uri(path: &str) -> String {
     let mut uri = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -121,25 +121,25 @@ fn uri(path: &str) -> String {
     uri
 }
 
-/// Workflow commands: one line a finding; notes and what is known are left away.
-pub(crate) fn github(told: &[Annotation]) -> String {
-    // What the commands take for their own.
+/// Returns workflow commands, one line per finding, without notes and allowed findings.
+pub(crate) fn github(annotations: &[Annotation]) -> String {
+    // Characters that workflow commands reserve.
     let data = |text: &str| {
         text.replace('%', "%25")
             .replace('\r', "%0D")
             .replace('\n', "%0A")
     };
     let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
-    let told = told
+    let annotations = annotations
         .iter()
-        .filter(|told| told.level != "note" && told.known.is_none());
-    let lines = told.map(|told| {
+        .filter(|annotation| annotation.level != "note" && annotation.known.is_none());
+    let lines = annotations.map(|annotation| {
         format!(
             "::{} file={},title={}::{}\n",
-            told.level,
-            property(&told.path),
-            property(told.id),
-            data(&told.message)
+            annotation.level,
+            property(&annotation.path),
+            property(annotation.id),
+            data(&annotation.message)
         )
     });
     lines.collect()

@@ -11,22 +11,26 @@ use xla_ffi_runtime::{Unwritten, npy};
 
 /// Command line of `run`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  xla-ffi run librms_norm.so --handler rms_norm --arg 'f32[2,3]=1,2,3,4,5,6' --attrs '{eps = 1.0e-5 : f32}'
+  xla-ffi run libfoo.so --handler execute=Solve,instantiate=New --arg 'f64[8,8]=@a.npy' --ret 'f64[8]' -o x.npz
+  xla-ffi run librms_norm.so --replay calls")]
 pub(crate) struct Args {
     #[command(flatten)]
     call: CallArgs,
-    /// Write the results into an .npz file.
-    #[arg(long, short, value_name = "FILE.npz")]
+    /// Also write the results to this .npz file [default: print only].
+    #[arg(long, short, value_name = "FILE.npz", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Run the handler in this process; a crash ends it then.
-    #[arg(long = "in-this-process")]
+    /// Call the handler in this process, for debuggers; a crash then ends xla-ffi itself.
+    #[arg(long = "in-this-process", help_heading = "Limits")]
     in_this_process: bool,
-    /// Accept results that the handler leaves unwritten, in whole or in part: what lay in their memory
-    /// is printed. (The embedded runtime looks for them; a real XLA does not.)
-    #[arg(long)]
+    /// Accept results that the handler leaves unwritten; only the embedded runtime detects them.
+    #[arg(long, help_heading = "Limits")]
     allow_unwritten: bool,
-    /// Make recorded calls again and compare what comes of them, bit for bit: a file of Python's
-    /// xla_ffi.record, or a folder of them. Each is made as its host made it, on its revision.
-    #[arg(long, value_name = "FILE|FOLDER", conflicts_with_all = [
+    /// Repeat calls recorded with Python's xla_ffi.record, from a file or a folder, and compare the results bit for bit
+    /// [default: make the call of --arg].
+    #[arg(long, value_name = "FILE|FOLDER", help_heading = "Call", conflicts_with_all = [
         "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "output",
     ])]
     replay: Option<PathBuf>,
@@ -74,23 +78,23 @@ fn here(args: &Args) -> Result<()> {
         }
         Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
     };
-    output::enters(format_args!("the handler has returned; xla-ffi itself"));
+    output::enters(format_args!("xla-ffi itself, after the handler returned,"));
     let mut text: String = names
         .iter()
         .zip(&rets)
         .map(|(name, ret)| format!("{name}: {ret}\n"))
         .collect();
     if rets.is_empty() {
-        text = "done, no results\n".into();
+        text = "the handler has no results\n".into();
     }
-    let told = output::text(&text);
-    // A member of an archive is a file's name to whoever unpacks it.
+    let printed = output::text(&text);
+    // Unpacking the archive turns these names into file names.
     let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
     let members = ret_names(names.len(), members);
-    // What cannot be told is written all the same.
+    // Results are written to the file even if printing them failed.
     if let Some(path) = &args.output {
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
         npy::write_npz(path, &named)?;
     }
-    told
+    printed
 }

@@ -1,4 +1,4 @@
-//! The handler that a command line means: by its name in the library's manifest, or by symbols.
+//! The handler that the command line chooses, by its name in the manifest or by symbols.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use xla_ffi_doctor::Examination;
 use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
-/// What who built it may have forgotten: a library without it loads nowhere by name.
-pub(crate) const FORGOTTEN: &str = "was it made with this SDK, then `xla_ffi::library! { … }` is missing \
-                                    (XFFI_LIBRARY in C, XLA_FFI_LIBRARY in C++)";
+/// How to add a manifest to a library that was built with this SDK.
+pub(crate) const FORGOTTEN: &str =
+    "add `xla_ffi::library! { … }` in Rust, XFFI_LIBRARY in C or XLA_FFI_LIBRARY in C++";
 
 /// A library and its manifests.
 pub(crate) struct Target {
@@ -20,14 +20,14 @@ pub(crate) struct Target {
 pub(crate) struct Chosen<'a> {
     pub(crate) name: String,
     pub(crate) stages: Vec<(Stage, String)>,
-    /// What the manifest says, if the handler is in one.
+    /// The handler's entry in the manifest, if it has one.
     pub(crate) manifest: Option<&'a manifest::Handler>,
-    /// The handlers that could have been meant.
+    /// The names of the handlers in the manifest.
     known: String,
 }
 
 impl Target {
-    /// Reads the manifests of a library, running nothing of it.
+    /// Reads the manifests of a library without running it.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let shown = || path.display().to_string();
         if path.is_dir() {
@@ -55,7 +55,7 @@ impl Target {
             .join(", ")
     }
 
-    /// The handler that `--handler` names; without it the only one that there is.
+    /// Returns the handler of `--handler`, or the only handler.
     pub(crate) fn choose(&self, wanted: Option<&HandlerName>) -> Result<Chosen<'_>> {
         let shown = self.path.display();
         match wanted {
@@ -68,7 +68,7 @@ impl Target {
             Some(HandlerName::Name(name)) => {
                 match self.handlers().find(|handler| handler.name == *name) {
                     Some(handler) => Ok(from_manifest(handler)),
-                    // A symbol that the manifest does not know is a handler all the same.
+                    // A symbol need not be in the manifest.
                     None => Ok(Chosen {
                         name: name.clone(),
                         stages: vec![(Stage::Execute, name.clone())],
@@ -83,13 +83,13 @@ impl Target {
                     (Some(handler), None) => Ok(from_manifest(handler)),
                     (Some(_), Some(_)) => {
                         bail!(
-                            "{shown} has several handlers, say which with --handler: {}",
+                            "{shown} has several handlers; choose one with --handler: {}",
                             self.names()
                         )
                     }
                     (None, _) => bail!(
-                        "{shown} has no manifest: {FORGOTTEN}; or name the handler's symbol with --handler SYMBOL, \
-                         or one a stage with --handler execute=SYMBOL,instantiate=SYMBOL"
+                        "{shown} has no manifest: {FORGOTTEN}, or pass the handler's symbol with --handler SYMBOL, or one \
+                         symbol per stage with --handler execute=SYMBOL,instantiate=SYMBOL"
                     ),
                 }
             }
@@ -117,7 +117,7 @@ impl Chosen<'_> {
             .collect()
     }
 
-    /// The handlers that the manifest does have, where it has none of this name.
+    /// Returns the manifest's handlers, if none has this name.
     pub(crate) fn others(&self) -> String {
         match self.known.as_str() {
             "" => String::new(),
@@ -125,7 +125,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Says that the name is no handler's where it was taken for a symbol and is none.
+    /// Adds to an error that the name is neither a handler nor a symbol.
     fn explain(&self, error: xla_ffi_runtime::Error) -> anyhow::Error {
         let names_symbols = error.code() == xla_ffi_runtime::ErrorCode::NotFound;
         let error = anyhow::Error::new(error);
@@ -136,14 +136,14 @@ impl Chosen<'_> {
         }
     }
 
-    /// The functions behind its symbols.
+    /// Returns the functions of the handler's symbols.
     pub(crate) fn bundle(&self, library: &Library) -> Result<Bundle> {
         library
             .bundle(&self.stages())
             .map_err(|error| self.explain(error))
     }
 
-    /// The handler, asked and accepted.
+    /// Loads the handler, including its metadata call.
     pub(crate) fn load(&self, library: &Library) -> Result<xla_ffi_runtime::Handler> {
         library
             .handler(&self.name, &self.stages())
@@ -151,17 +151,17 @@ impl Chosen<'_> {
     }
 }
 
-/// What `--handler` says.
+/// The value of `--handler`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HandlerName {
     /// A name in the manifest, or the symbol of an execute stage.
     Name(String),
-    /// A symbol for each stage.
+    /// A symbol per stage.
     Stages(Vec<(Stage, String)>),
 }
 
 impl HandlerName {
-    /// Its name, else the symbol of its execute stage, and the symbol of each stage.
+    /// Returns the name, or the symbol of the execute stage, and the symbol of each stage.
     pub(crate) fn symbols(&self) -> (String, Vec<(String, String)>) {
         let stages = match self {
             Self::Name(name) => return (name.clone(), vec![("execute".into(), name.clone())]),
@@ -174,7 +174,7 @@ impl HandlerName {
         (name, stages.collect())
     }
 
-    /// Whether a library has it: in its manifest, or as exported symbols.
+    /// Returns true if a library has the handler in its manifest or exports its symbols.
     pub(crate) fn is_in(&self, examination: &Examination) -> bool {
         let (name, stages) = self.symbols();
         let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);
@@ -189,7 +189,7 @@ impl std::str::FromStr for HandlerName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("the name is empty".into());
+            return Err("expected a name, got an empty string".into());
         }
         if !text.contains('=') {
             return Ok(Self::Name(text.to_owned()));
@@ -199,10 +199,10 @@ impl std::str::FromStr for HandlerName {
             let (stage, symbol) = part
                 .split_once('=')
                 .filter(|(_, symbol)| !symbol.is_empty())
-                .ok_or_else(|| format!("'{part}' is not of the form STAGE=SYMBOL"))?;
+                .ok_or_else(|| format!("expected STAGE=SYMBOL, got '{part}'"))?;
             let stage = Stage::from_name(stage).ok_or_else(|| {
                 let known: Vec<_> = Stage::ALL.into_iter().map(Stage::name).collect();
-                format!("'{stage}' is not a stage; there are {}", known.join(", "))
+                format!("expected a stage ({}), got '{stage}'", known.join(", "))
             })?;
             if stages.iter().any(|(known, _)| *known == stage) {
                 return Err(format!("the {stage} stage is given twice"));
@@ -210,7 +210,7 @@ impl std::str::FromStr for HandlerName {
             stages.push((stage, symbol.to_owned()));
         }
         if !stages.iter().any(|(stage, _)| *stage == Stage::Execute) {
-            return Err("the execute stage is missing; every handler needs one".into());
+            return Err("the execute stage is missing: add execute=SYMBOL".into());
         }
         Ok(Self::Stages(stages))
     }

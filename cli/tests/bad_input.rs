@@ -73,7 +73,7 @@ fn headers_maps_and_layouts_that_do_not_fit() {
     let map = file("map.json", r#"{"names": {"XLA_FFI_ByteSpam": "Span"}}"#);
     refused(
         &[&check[..], &["--names", &map]].concat(),
-        "names what r10 does not have: XLA_FFI_ByteSpam",
+        "has names that are not in r10: XLA_FFI_ByteSpam",
     );
     let map = file("no-map.json", r#"{"nomes": {}}"#);
     refused(

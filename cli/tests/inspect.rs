@@ -106,7 +106,7 @@ XLA_FFI_Error* h(XLA_FFI_CallFrame* frame) { return answer(frame, 0); }
     for unregistered in [&[][..], &["--type", "Other=other"]] {
         let (code, text) = told(unregistered);
         assert!(
-            code == Some(0) && text.contains("not known: the type of its state"),
+            code == Some(0) && text.contains("unknown: the type of its state"),
             "{code:?} {text}"
         );
         let (code, text) = told(&[unregistered, &["--format=json"]].concat());

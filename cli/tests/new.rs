@@ -231,7 +231,7 @@ fn nothing_is_overwritten_and_names_are_checked() {
     std::fs::create_dir(folder.join("there")).unwrap();
     refused(&["there"], "exists");
     refused(&["2bad"], "library");
-    refused(&["bad-"], "last");
+    refused(&["bad-"], "library name");
     refused(&["random"], "a module of Python");
     refused(&["good", "--sdk", "there"], "handler.h");
     assert_eq!(

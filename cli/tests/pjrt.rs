@@ -236,12 +236,12 @@ fn plugins_that_misbehave_are_named() {
         (
             "leaving",
             "_exit(0);",
-            "while it was loaded, ended its process, with exit status: 0",
+            "while it was loaded, ended its process with exit status: 0",
         ),
         (
             "hanging",
             "for (;;) sleep(1);",
-            "while it was loaded, did not return within 6s and was stopped",
+            "while it was loaded, did not return within the time limit of 6s and was stopped",
         ),
     ] {
         let source = folder.join(format!("{name}.c"));

@@ -63,7 +63,7 @@ fn stubs_come_from_the_package_of_the_named_python() {
     let out = stubs(&library, &["--python", python], folder.path());
     assert_eq!(out.status.code(), Some(1));
     assert!(
-        said(&out).contains("has no package xla_ffi"),
+        said(&out).contains("does not have the package xla_ffi"),
         "{}",
         said(&out)
     );
@@ -73,8 +73,8 @@ fn stubs_come_from_the_package_of_the_named_python() {
 fn what_is_no_python_is_told() {
     let library = Path::new("/nowhere/libmine.so");
     for (program, told) in [
-        ("true", "has written nothing: it is no Python"),
-        ("false", "false says nothing, and ends with exit status: 1"),
+        ("true", "without writing a stub file"),
+        ("false", "false ended with exit status: 1"),
     ] {
         let out = stubs(library, &["--python", program], Path::new("."));
         assert_eq!(out.status.code(), Some(1), "{program}");

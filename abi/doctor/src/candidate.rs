@@ -1,68 +1,67 @@
-//! A handler to judge: what is known of it, and what it answered.
+//! A handler to judge, with its answers.
 
 use serde::Serialize;
 use xla_ffi_sys::Revision;
 
-/// What a handler answered to a runtime of one revision.
+/// A handler's answer to the metadata call of one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// The runtime's revision, by name.
     pub revision: &'static str,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// What came of asking.
+/// The outcome of a metadata call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "outcome")]
 pub enum Outcome {
     /// It was accepted.
     Accepted {
-        /// The version that it answered.
+        /// The API version of the answer.
         version: (i32, i32),
         /// Its traits.
         traits: u32,
-        /// Whether it named a type of state.
+        /// Whether the answer has a state type.
         has_state_type: bool,
-        /// How a runtime of this revision misread the state that its instantiate stage gave, where that
-        /// was tried.
+        /// How a runtime of this revision misread the state of the instantiate stage, if this was tried.
         #[serde(skip_serializing_if = "Option::is_none")]
         misread: Option<String>,
     },
     /// A runtime of this revision refuses it.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It died, hung, or wrote where it must not.
+    /// It crashed, hung, or wrote to other memory.
     Broke {
-        /// Whether it wrote behind the metadata, and nothing else.
+        /// Whether it only wrote past the end of the metadata.
         #[serde(skip)]
         overran: bool,
-        /// How.
+        /// The failure.
         how: String,
     },
-    /// It was not asked.
+    /// No metadata call was made.
     Skipped {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// How a handler answers the question for its version.
+/// Which API version a handler answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// It answers what the runtime speaks.
+    /// The runtime's version.
     Negotiates,
-    /// It answers the version of the header that it was compiled with.
+    /// The version of its headers, on every runtime.
     Fixed(i32),
-    /// It cannot be told.
+    /// Unknown.
     Unknown,
 }
 
 impl Behaviour {
-    /// From what a handler answered.
+    /// Determines the behaviour from a handler's answers.
     #[must_use]
     pub fn of(answers: &[Answer]) -> Self {
         let mut minors: Vec<i32> = answers
@@ -80,7 +79,7 @@ impl Behaviour {
         match minors.as_slice() {
             [] => Self::Unknown,
             [only] => {
-                // One answer to runtimes of several versions, or taken by one and refused by others.
+                // One answer to several versions, or accepted by one and refused by others.
                 let asked = answers
                     .iter()
                     .filter(|answer| {
@@ -101,52 +100,52 @@ impl Behaviour {
     }
 }
 
-/// Whether a handler uses something, and how that is known.
+/// Whether a handler uses something, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It does.
+    /// The handler uses it.
     Yes(String),
-    /// A handler of the library does, perhaps this one.
+    /// A handler of the library uses it, possibly this one.
     Perhaps(String),
-    /// It does not.
+    /// The handler does not use it.
     No,
-    /// Nothing tells.
+    /// Not determined.
     Unknown,
 }
 
-/// Whether a refusal asks for the type of a state. The words are upstream's.
+/// Returns true if a refusal asks for the type of a state, in XLA's words.
 pub(crate) fn asks_for_type(why: &str) -> bool {
     why.contains("must be registered before the handler registration")
 }
 
-/// A handler to judge: from the manifest, or named by the user.
+/// A handler to judge, from the manifest or named by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name.
     pub name: String,
-    /// Stage and symbol.
+    /// Stages and symbols.
     pub stages: Vec<(String, String)>,
-    /// The oldest revision on which it can do all of its work, where a manifest says so.
+    /// The oldest supported revision, if the manifest declares it.
     pub floor: Option<Revision>,
-    /// Whether it keeps state.
+    /// Whether it has state.
     pub state: Use,
     /// Whether it completes after it returns.
     pub future: Use,
     /// Whether the types of its state were registered before it was asked.
     pub has_types: bool,
-    /// What it answered.
+    /// Its answers.
     pub answers: Vec<Answer>,
 }
 
 impl Candidate {
-    /// Whether anything was asked of it.
+    /// Returns true if a metadata call was made.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         let skipped = |answer: &Answer| matches!(answer.outcome, Outcome::Skipped { .. });
         !self.answers.iter().all(skipped)
     }
 
-    /// Whether it was asked, and no runtime that asks takes it.
+    /// Returns true if some metadata calls refused the handler and none accepted it.
     #[must_use]
     pub fn is_refused_by_all(&self) -> bool {
         let refused = |answer: &Answer| matches!(answer.outcome, Outcome::Refused { .. });
@@ -154,7 +153,7 @@ impl Candidate {
         self.answers.iter().any(refused) && !self.answers.iter().any(taken)
     }
 
-    /// Takes what the answers show of its state.
+    /// Updates `state` from the answers.
     pub fn learn_state(&mut self) {
         let accepted = |answer: &Answer| match &answer.outcome {
             Outcome::Accepted {
@@ -164,29 +163,27 @@ impl Candidate {
             } => (misread.clone(), *has_state_type),
             _ => (None, false),
         };
-        let told: Vec<_> = self.answers.iter().map(accepted).collect();
+        let learned: Vec<_> = self.answers.iter().map(accepted).collect();
         if matches!(self.state, Use::Yes(_)) {
             return;
         }
-        if let Some(how) = told.iter().find_map(|(misread, _)| misread.clone()) {
-            self.state = Use::Yes(format!("its instantiate stage sets one: {how}"));
-        } else if told.iter().any(|(_, named)| *named) {
-            self.state = Use::Yes("its metadata names the type of a state".to_owned());
+        if let Some(how) = learned.iter().find_map(|(misread, _)| misread.clone()) {
+            self.state = Use::Yes(format!("its instantiate stage sets a state: {how}"));
+        } else if learned.iter().any(|(_, named)| *named) {
+            self.state = Use::Yes("its metadata has a state type".to_owned());
         } else if self.wants_type() {
-            self.state = Use::Yes("it refuses to work before a type is registered".to_owned());
+            self.state = Use::Yes("it requires a registered state type".to_owned());
         }
     }
 
-    /// Whether it refused because no type of a state was registered: what upstream's headers of version 0.2
-    /// and later say then.
+    /// Returns true if it refused because the type of its state was not registered, as XLA's headers from version 0.2 on do.
     #[must_use]
     pub fn wants_type(&self) -> bool {
         let wants = |answer: &Answer| matches!(&answer.outcome, Outcome::Refused { why } if asks_for_type(why));
         self.answers.iter().any(wants)
     }
 
-    /// How it answers. One that states its floor and answers that floor's version negotiates: its
-    /// floor is the newest version, so there is nothing else to answer.
+    /// Returns how it answers. A handler whose floor is the newest version negotiates, although it has a single answer.
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         match (Behaviour::of(&self.answers), self.floor) {

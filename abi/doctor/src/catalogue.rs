@@ -1,17 +1,17 @@
-//! Every problem that can be found, under the number by which lists and other programs know it.
+//! The numbers, meanings and remedies of all problems.
 
 use crate::finding::Problem;
 
-/// What a number stands for.
+/// One problem in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What was found.
+    /// The problem.
     pub problem: Problem,
-    /// `XF105`. It never changes its meaning, and none is used again.
+    /// The number, for example `XF105`. Its meaning never changes, and numbers are not reused.
     pub id: &'static str,
-    /// What it means, in a sentence.
+    /// The meaning, in one sentence.
     pub meaning: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -34,211 +34,211 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::NotRun,
         "XF001",
-        "Nothing was run, so that neither loading nor answers were judged.",
-        "Leave `--no-run` away, or run the check on a machine where the library loads.",
+        "The library was not run, so loading and answers were not judged.",
+        "Run without `--no-run`, on a machine where the library loads.",
     ),
     entry(
         Problem::UnknownHandlers,
         "XF002",
-        "The library does not say which of its functions are handlers.",
-        "Name them with `--handler`.",
+        "The library does not declare which functions are handlers.",
+        "Pass their symbols with `--handler`.",
     ),
     entry(
         Problem::NotKnown,
         "XF003",
-        "It was not found out whether the handler works on a jaxlib.",
-        "The reason names what would tell, `--type` for instance.",
+        "It is unknown whether the handler works on a jaxlib.",
+        "Supply what the reason names, for example a user type with `--type`.",
     ),
     entry(
         Problem::Manifest,
         "XF101",
         "The manifest cannot be read.",
-        "Build the library again.",
+        "Rebuild the library with the current SDK.",
     ),
     entry(
         Problem::NotExported,
         "XF102",
-        "A symbol that the manifest or the command line names is not exported.",
-        "Check the spelling, the linker's version script and `strip`.",
+        "A symbol named by the manifest or the command line is not exported.",
+        "Correct the spelling, add the symbol to the linker's version script, and do not strip it.",
     ),
     entry(
         Problem::Header,
         "XF103",
-        "The header that the library was compiled with: told, unknown, or one that no jaxlib shipped.",
+        "The ABI header that the library was compiled with, or that this header is unknown.",
         "Check the header with `xla-ffi abi check --header`.",
     ),
     entry(
         Problem::MissingLibrary,
         "XF104",
-        "A library that it needs is not found.",
-        "Install it, link it statically, or ship it beside the library.",
+        "A required library is not found.",
+        "Install the library, link it statically, or bundle it next to yours.",
     ),
     entry(
         Problem::Undefined,
         "XF105",
-        "A symbol is undefined, and nobody provides it.",
-        "Link what has it, or do without it.",
+        "A symbol is undefined, and no known library provides it.",
+        "Link the library that defines the symbol, or remove its use.",
     ),
     entry(
         Problem::LinkedTo,
         "XF106",
-        "It is linked to Python's, XLA's or jaxlib's own library.",
-        "Keep handlers in a library that needs none of them.",
+        "The library is linked to libraries of Python, XLA or jaxlib.",
+        "Build handlers as a separate library without these dependencies.",
     ),
     entry(
         Problem::Glibc,
         "XF107",
-        "The glibc that it asks for, beside that of jaxlib's wheels.",
-        "Build it for an older system: the finding says with what (docs/shipping.md).",
+        "The required glibc, compared with that of jaxlib's wheels.",
+        "Build for an older system with cargo-zigbuild, zig or a manylinux image (docs/shipping.md).",
     ),
     entry(
         Problem::Libstdcxx,
         "XF108",
-        "The libstdc++ that it asks for.",
+        "The required libstdc++.",
         "Link with `-static-libstdc++ -static-libgcc`.",
     ),
     entry(
         Problem::SearchPath,
         "XF109",
-        "It looks for libraries where other machines have none.",
-        "Use `$ORIGIN`, on macOS `@loader_path`.",
+        "The library searches for dependencies in folders that other machines may not have.",
+        "Use `$ORIGIN`, or `@loader_path` on macOS.",
     ),
     entry(
         Problem::LoaderFlags,
         "XF111",
-        "It asks the loader for an executable stack, text relocations or static TLS.",
-        "Compile with `-fPIC`, link with `-Wl,-z,noexecstack`.",
+        "The library requires an executable stack, text relocations or static TLS.",
+        "Compile with `-fPIC` and link with `-Wl,-z,noexecstack`.",
     ),
     entry(
         Problem::DoesNotLoad,
         "XF112",
-        "It does not load on this machine.",
-        "The reason is the loader's own.",
+        "The library does not load on this machine.",
+        "Read the loader's message; install or bundle the library that it names.",
     ),
     entry(
         Problem::Breaks,
         "XF113",
-        "A handler breaks when it is asked for its metadata.",
-        "Answer the metadata extension before anything else is read.",
+        "A handler crashes or hangs in the metadata call.",
+        "Answer the metadata extension before reading anything else from the call frame.",
     ),
     entry(
         Problem::Threads,
         "XF114",
-        "It brings a pool of threads of its own: OpenMP, OpenBLAS, MKL, TBB, rayon.",
-        "Split the work over the host's pool, or limit the other one.",
+        "The library has its own thread pool: OpenMP, OpenBLAS, MKL, TBB or rayon.",
+        "Use the host's thread pool, or limit the library's own pool.",
     ),
     entry(
         Problem::Exported,
         "XF115",
-        "What it exports beside its handlers, and names that are one for the whole process.",
-        "Compile with `-fvisibility=hidden`, link with `-Wl,--exclude-libs,ALL`.",
+        "The library exports symbols other than handlers, or symbols that are unique per process.",
+        "Compile with `-fvisibility=hidden` and link with `-Wl,--exclude-libs,ALL`.",
     ),
     entry(
         Problem::OtherMachine,
         "XF116",
-        "It is built for another system or processor than this machine's, so that nothing of it was run.",
-        "Judge it where it runs, or its file alone with `--no-run`.",
+        "The library is built for another system or processor than this machine, so it was not run.",
+        "Run the doctor on that machine, or read only the file with `--no-run`.",
     ),
     entry(
         Problem::DeploymentTarget,
         "XF117",
-        "The macOS that it asks for, beside that of jaxlib's wheels.",
-        "Build it with an older `MACOSX_DEPLOYMENT_TARGET`.",
+        "The required macOS, compared with that of jaxlib's wheels.",
+        "Build with an older `MACOSX_DEPLOYMENT_TARGET`.",
     ),
     entry(
         Problem::CodeSignature,
         "XF118",
-        "Its code is not signed, or was changed after it was signed, so that macOS does not load it.",
-        "Sign it last of all: `codesign --force --sign - FILE`.",
+        "The code signature is missing or invalid, so macOS does not load the library.",
+        "Sign the library as the last build step: `codesign --force --sign - FILE`.",
     ),
     entry(
         Problem::Description,
         "XF119",
-        "The manifest says of a handler what cannot be: an element type that is none, a shape contract that cannot be read or is for other operands, another handler that is not there or does not fit; a trait that its answer does not have.",
-        "Mend what `XFFI_DESCRIBE` says.",
+        "The manifest's description of a handler is invalid: an unknown element type, a wrong shape contract, a related handler that is missing or does not fit, or a trait that the handler does not declare.",
+        "Correct the handler's description (`XFFI_DESCRIBE` in C).",
     ),
     entry(
         Problem::Answer,
         "XF201",
-        "How the handler answers the question for its version.",
-        "Build it with this SDK: it answers what the runtime speaks.",
+        "The API version that the handler answers with.",
+        "Rebuild with this SDK, which answers with the runtime's version.",
     ),
     entry(
         Problem::Refused,
         "XF202",
-        "A jaxlib does not take the handler, or the handler lacks there what it needs.",
-        "Build it with this SDK, or raise the oldest jaxlib that you support.",
+        "A jaxlib refuses the handler or lacks something that it needs.",
+        "Raise the oldest supported jaxlib, or rebuild with this SDK.",
     ),
     entry(
         Problem::OldestRuntime,
         "XF203",
-        "The handler may use what jaxlib 0.4.31 does not have.",
-        "Build it with this SDK, or do not support 0.4.31.",
+        "The handler may use functions that jaxlib 0.4.31 does not have.",
+        "Require jaxlib 0.4.33 or later, or rebuild with this SDK.",
     ),
     entry(
         Problem::StateLayout,
         "XF204",
-        "State arguments are laid out for another version than the runtime's.",
-        "Build it with this SDK, which lays them out as the runtime wants.",
+        "State arguments have the layout of another version than the runtime's.",
+        "Rebuild with this SDK, which uses the runtime's layout.",
     ),
     entry(
         Problem::StateType,
         "XF205",
-        "The type of the handler's state has to be registered before the handler.",
-        "Register it with `jax.ffi.register_ffi_type`, and give the doctor `--type`.",
+        "The type of the handler's state must be registered before the handler.",
+        "Register the type with `jax.ffi.register_ffi_type`, and pass it to the doctor with `--type`.",
     ),
     entry(
         Problem::FutureSlots,
         "XF206",
-        "The functions for futures stand elsewhere in the runtime's table.",
-        "Build it with this SDK, which finds them by the table's length.",
+        "The future functions have other positions in the runtime's table.",
+        "Rebuild with this SDK, which finds them by the table's length.",
     ),
     entry(
         Problem::MetadataOverrun,
         "XF207",
-        "The answer overwrites eight bytes of the runtime's stack.",
-        "Do not build with the headers of jaxlib 0.8.0, or do not support 0.4.32 to 0.7.2.",
+        "The handler's metadata overwrites eight bytes of the runtime's stack.",
+        "Rebuild with other headers than those of jaxlib 0.8.0, or require jaxlib 0.8.0 or later.",
     ),
     entry(
         Problem::UserData,
         "XF208",
-        "The handler takes user data, and a call in JAX ends the process on the jaxlibs that have no place for any.",
-        "Require jaxlib 0.5.1 or later, or do without user data.",
+        "The handler needs user data, and calls in JAX end the process on jaxlibs without support for it.",
+        "Require jaxlib 0.5.1 or later, or remove the user data.",
     ),
     entry(
         Problem::WheelPromise,
         "XF401",
-        "The wheel may be installed where a library of it does not load: an older system, another machine or Python.",
-        "Let `auditwheel repair` name the wheel, or build for an older system (docs/shipping.md).",
+        "The wheel's tags allow systems, machines or Pythons on which its libraries do not load.",
+        "Retag the wheel with `auditwheel repair`, or build for an older system (docs/shipping.md).",
     ),
     entry(
         Problem::WheelNarrow,
         "XF402",
-        "The wheel is installed in fewer places than its libraries load in, or no index takes it.",
-        "Tag it `py3-none`, and let `auditwheel repair` name its platform.",
+        "The wheel's tags exclude systems or Pythons on which its libraries load, or package indexes refuse them.",
+        "Tag the wheel `py3-none`, and set its platform with `auditwheel repair`.",
     ),
     entry(
         Problem::NoLibrary,
         "XF403",
         "The wheel has no shared library.",
-        "Have the build put it into the package.",
+        "Configure the build backend to include the library in the package.",
     ),
     entry(
         Problem::Foreign,
         "XF404",
-        "A library in the wheel is for another machine or system, or is none.",
-        "Build a wheel for each machine, each with its own tag.",
+        "A library in the wheel is for another machine or system, or is not a library.",
+        "Build one wheel per machine, each with its own tag.",
     ),
     entry(
         Problem::WheelMetadata,
         "XF405",
-        "The tags in the wheel's metadata differ from its name, or the metadata says that it has no libraries.",
-        "Build it again with a build backend; `wheel tags` changes tags.",
+        "The wheel's metadata has other tags than its name, or declares that the wheel has no libraries.",
+        "Rebuild the wheel with a build backend, or change tags with `wheel tags`.",
     ),
 ];
 
 impl Problem {
-    /// Its entry.
+    /// Returns the entry in the catalogue.
     #[must_use]
     pub fn entry(self) -> &'static Entry {
         CATALOGUE
@@ -247,7 +247,7 @@ impl Problem {
             .unwrap_or(&CATALOGUE[2])
     }
 
-    /// `XF105`.
+    /// Returns the number, for example `XF105`.
     #[must_use]
     pub fn id(self) -> &'static str {
         self.entry().id

@@ -1,5 +1,5 @@
-//! What a manifest says of a handler and cannot be: types that are none, a contract for other operands, other handlers
-//! that are not there or do not fit. Rust's and C++'s manifests are judged when they are compiled; C's text is its author's.
+//! Findings about invalid descriptions of handlers: unknown types, wrong shape contracts, related handlers that are missing
+//! or do not fit. The compiler checks descriptions in Rust and C++, but not those in C.
 
 use crate::finding::{Confidence, Finding, Problem, Severity};
 use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
@@ -19,7 +19,7 @@ pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
             defaults(handler, &mut report);
             ranges(&handler.attrs, &mut report);
             contract(handler, &mut report);
-            related_handlers::check(manifest, handler, &mut report);
+            related_handlers::judge(manifest, handler, &mut report);
         }
     }
 }
@@ -32,12 +32,11 @@ fn dtypes(handler: &Handler, report: &mut Report<'_>) {
             for dtype in named.filter(|name| !is_dtype(name)) {
                 report(
                     format!(
-                        "its {side} '{}' has the unknown dtype {dtype:?}",
+                        "{side} `{}` has the unknown element type {dtype:?}",
                         operand.name
                     ),
-                    "no revision has an element type of that name; the loader refuses the library"
-                        .to_owned(),
-                    "dtypes are spelled as in XLA_FFI_DataType, without the prefix: F32, BF16, S4, PRED; any is ANY",
+                    "no revision has this element type; the loader refuses the library".to_owned(),
+                    "use a name of XLA_FFI_DataType without the prefix: F32, BF16, S4, PRED, or ANY",
                 );
             }
         }
@@ -50,11 +49,11 @@ fn defaults(handler: &Handler, report: &mut Report<'_>) {
         if !default.is_null() && !is_of_type(ty, default) {
             report(
                 format!(
-                    "its attribute '{}' is of type {ty}, and its default is {default}",
+                    "attribute `{}`: expected a default of type {ty}, got {default}",
                     attribute.name
                 ),
-                "no call can have it; the loader refuses the library".to_owned(),
-                "write a default that is a value of the type",
+                "the loader refuses the library".to_owned(),
+                "correct the default or the type",
             );
         }
     }
@@ -71,11 +70,11 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
             if !is_number || !is_of_type(ty, bound) {
                 report(
                     format!(
-                        "the {key} {bound} of its attribute '{}' is no value of type {ty}",
+                        "attribute `{}`: expected {key} of type {ty}, got {bound}",
                         attribute.name
                     ),
-                    "no value can be compared with it".to_owned(),
-                    "write a bound that is a value of the type; only integers, f32 and f64 have bounds",
+                    "no value can be compared with the bound".to_owned(),
+                    "correct the bound, or remove it if the type is not an integer, f32 or f64",
                 );
             }
         }
@@ -83,10 +82,13 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
         let default = (!attribute.default.is_null()).then(|| attribute.default.clone());
         for (low, high) in [(min, max), (min, &default), (&default, max)] {
             if let (Some(low), Some(high)) = (low, high) {
-                if is_greater(low, high) {
+                if is_more(low, high) {
                     report(
-                        format!("its attribute '{}' has {low} where at most {high} fits", attribute.name),
-                        "no call can have a value within min and max, or the default is outside them".to_owned(),
+                        format!(
+                            "attribute `{}`: {low} is greater than {high}",
+                            attribute.name
+                        ),
+                        "min, default and max must be in ascending order".to_owned(),
                         "correct min, max or the default",
                     );
                 }
@@ -95,15 +97,15 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
     }
 }
 
-/// Whether a number is more than another one.
-fn is_greater(low: &Value, high: &Value) -> bool {
-    match (as_i128(low), as_i128(high)) {
+/// Returns true if a number is greater than another.
+fn is_more(low: &Value, high: &Value) -> bool {
+    match (whole(low), whole(high)) {
         (Some(low), Some(high)) => low > high,
         _ => low.as_f64() > high.as_f64() && high.is_number(),
     }
 }
 
-/// Whether a value of JSON is one of an attribute's type.
+/// Returns true if a JSON value has an attribute's type.
 fn is_of_type(ty: &str, value: &Value) -> bool {
     if let Some(element) = ty.strip_prefix('[') {
         let element = element.trim_end_matches(']');
@@ -139,8 +141,12 @@ fn contract(handler: &Handler, report: &mut Report<'_>) {
     let contract = match Contract::parse(text) {
         Ok(contract) => contract,
         Err(why) => {
-            let what = format!("its shape contract {text:?} cannot be read");
-            return report(what, why, "docs/manifest.md has what a contract may say");
+            let what = format!("has the invalid shape contract {text:?}");
+            return report(
+                what,
+                why,
+                "correct the contract (docs/manifest.md has the grammar)",
+            );
         }
     };
     if !handler.described {
@@ -154,12 +160,12 @@ fn contract(handler: &Handler, report: &mut Report<'_>) {
         if entries.len() != operands.len() {
             report(
                 format!(
-                    "its shape contract {text:?} has {}, and the handler {}",
+                    "the shape contract {text:?} has {}, but the handler has {}",
                     counted(entries.len(), side),
                     operands.len()
                 ),
-                "each operand has one entry, so that no call fits both".to_owned(),
-                "write one entry for each operand: `()` for a scalar, `token` for a token, `n*` for all that are left",
+                "no call fits both".to_owned(),
+                "write one entry per operand: `()` for a scalar, `token` for a token, `n*` for the remaining operands",
             );
             continue;
         }
@@ -167,19 +173,18 @@ fn contract(handler: &Handler, report: &mut Report<'_>) {
             if let Some(why) = misfit(entry, operand) {
                 report(
                     format!(
-                        "the entry `{}` of its shape contract {text:?} does not fit its {side} '{}'",
+                        "the entry `{}` of the shape contract {text:?} does not fit {side} `{}`",
                         entry.text, operand.name
                     ),
                     why,
-                    "write as many dimensions as the rank, `?` where the operand may be absent, `*` where it stands for \
-                     all that are left, `token` for a token",
+                    "write one name per dimension, `?` for an optional operand, `*` for the remaining operands, `token` for a token",
                 );
             }
         }
     }
 }
 
-/// Why no call, or not every call that the operand allows, fits the entry.
+/// Returns the reason if some calls that the operand allows do not fit the entry.
 fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
     let token = match (operand.kind, operand.dtypes.as_deref()) {
         (Kind::Token, _) => Some(true),
@@ -192,17 +197,17 @@ fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
         optional: operand.optional,
         token,
     };
-    let say = |optional: bool, repeats: bool| match (optional, repeats) {
+    let count = |optional: bool, repeats: bool| match (optional, repeats) {
         (_, true) => "any number of operands",
-        (true, false) => "one that may be absent",
+        (true, false) => "an optional operand",
         (false, false) => "one operand",
     };
     Some(match entry.form().clash(declared)? {
-        Clash::Token => "one of them alone is a token".to_owned(),
+        Clash::Token => "only one of them is a token".to_owned(),
         Clash::Presence => format!(
-            "the entry is for {}, the handler declares {}",
-            say(entry.optional, entry.repeats),
-            say(operand.optional, operand.variadic)
+            "the entry is for {}, but the handler declares {}",
+            count(entry.optional, entry.repeats),
+            count(operand.optional, operand.variadic)
         ),
         Clash::Rank => format!("its rank is {}", operand.rank.unwrap_or_default()),
     })

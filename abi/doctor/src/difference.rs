@@ -1,5 +1,5 @@
-//! What callers of a library notice when a newer build takes the place of an older one: handlers, targets
-//! of the original custom calls, their manifests and contracts, what they answer, what the library asks of a system.
+//! Differences between two builds of a library that callers notice: handlers, original custom calls, manifests, shape
+//! contracts, answers and system requirements.
 
 mod handler;
 mod legacy;
@@ -16,21 +16,21 @@ use std::collections::BTreeSet;
 use std::fmt;
 use xla_ffi_sys::Revision;
 
-/// What a difference asks of the version number, as semantic versions have it.
+/// The step of a semantic version that a difference requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// Calls that worked work as before.
+    /// Existing calls behave as before.
     Patch,
-    /// The same, and something new can be called.
+    /// As `Patch`, and something new can be called.
     Minor,
-    /// Calls that worked are refused, or give something else.
+    /// Existing calls fail or give different results.
     Major,
 }
 
 impl Step {
-    /// The version that follows `version`: before 1.0.0 what breaks raises the second number. `None` for what is
-    /// no `MAJOR.MINOR.PATCH`.
+    /// Returns the version after `version`, or `None` if it is not `MAJOR.MINOR.PATCH`. Before 1.0.0, a major step raises the
+    /// minor number.
     ///
     /// ```
     /// use xla_ffi_doctor::Step;
@@ -73,30 +73,30 @@ impl fmt::Display for Step {
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What it asks of the version number.
+    /// The required step of the version number.
     pub step: Step,
-    /// What it is about.
+    /// The subject.
     pub about: Subject,
-    /// What is another one: `argument x: element types`, `platforms`, `handler`.
+    /// The property that differs: `argument x: element types`, `platforms`, `handler`.
     pub what: String,
-    /// What it was; `None` where it was not there.
+    /// The old value, or `None` if it was added.
     pub was: Option<String>,
-    /// What it is; `None` where it is gone.
+    /// The new value, or `None` if it was removed.
     pub now: Option<String>,
-    /// What a caller notices.
+    /// The effect on callers.
     pub why: String,
 }
 
 /// One build of a library.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
-    /// What its file says.
+    /// The examination of its file.
     pub examination: &'a Examination,
     /// Its handlers, asked or not.
     pub candidates: &'a [Candidate],
 }
 
-/// The differences between two builds, by what they are about; what breaks comes first.
+/// Returns the differences between two builds by subject, the largest step first.
 #[must_use]
 pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     let mut list = List::default();
@@ -112,7 +112,7 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     found
 }
 
-/// The manifests of both that describe one library: by its name, or since there is only one.
+/// Pairs the manifests of both builds by the library's name, or because each build has one.
 fn pairs<'a>(
     old: &'a [Manifest],
     new: &'a [Manifest],
@@ -125,8 +125,7 @@ fn pairs<'a>(
                 "name of the library",
                 &was.library,
                 &now.library,
-                "targets are registered under the library's name: programs that were exported, and callers who \
-                 name a target, name the old one",
+                "the names of targets contain the library's name, so exported programs name targets that no longer exist",
             );
         }
         return vec![(Some(was), Some(now))];
@@ -139,7 +138,7 @@ fn pairs<'a>(
         .collect()
 }
 
-/// What handlers of both builds answer: which jaxlibs take them. What was not found out is no difference.
+/// Compares the jaxlibs that load the handlers of both builds. Unknown verdicts are not differences.
 fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     for was in old.candidates {
         let Some(now) = new.candidates.iter().find(|now| now.name == was.name) else {
@@ -156,20 +155,15 @@ fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             Revision::ALL.into_iter().filter(is).collect()
         };
         let mut about = list.about(Subject::Handler(was.name.clone()));
-        let what = "jaxlibs that take it";
+        let what = "supported jaxlibs";
         let lost = changed(Loads::Yes, Loads::No);
         if !lost.is_empty() {
-            let why = "these jaxlibs refuse it, or it lacks there what it needs";
+            let why = "calls on these jaxlibs fail";
             about.removed(Step::Major, what, &jaxlibs(&lost), why);
         }
         let won = changed(Loads::No, Loads::Yes);
         if !won.is_empty() {
-            about.added(
-                Step::Minor,
-                what,
-                &jaxlibs(&won),
-                "these jaxlibs take it too",
-            );
+            about.added(Step::Minor, what, &jaxlibs(&won), "it can be called there");
         }
     }
 }
@@ -181,7 +175,7 @@ fn loads(candidate: &Candidate, examination: &Examination, on: Revision) -> Load
 }
 
 fn jaxlibs(revisions: &[Revision]) -> String {
-    let told: Vec<String> = revisions
+    let ranges: Vec<String> = revisions
         .iter()
         .map(|revision| match revision.last_jaxlib() {
             Some(last) if last == revision.first_jaxlib() => last.to_owned(),
@@ -189,10 +183,10 @@ fn jaxlibs(revisions: &[Revision]) -> String {
             None => format!("{} or later", revision.first_jaxlib()),
         })
         .collect();
-    told.join(", ")
+    ranges.join(", ")
 }
 
-/// Differences while they are collected.
+/// The differences so far.
 #[derive(Default)]
 struct List {
     found: Vec<Difference>,
@@ -208,7 +202,7 @@ impl List {
     }
 }
 
-/// Collects what is about one subject, or one part of it.
+/// Collects differences of one subject, or of one part of it.
 struct About<'a> {
     list: &'a mut List,
     subject: Subject,
@@ -216,7 +210,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    /// The same about a part, which is named before what differs.
+    /// Returns a collector for a part, whose name precedes each property.
     fn part(&mut self, name: &str) -> About<'_> {
         About {
             list: self.list,
@@ -225,7 +219,7 @@ impl About<'_> {
         }
     }
 
-    fn push(&mut self, step: Step, what: &str, was: Option<&str>, now: Option<&str>, why: &str) {
+    fn add(&mut self, step: Step, what: &str, was: Option<&str>, now: Option<&str>, why: &str) {
         let difference = Difference {
             step,
             about: self.subject.clone(),
@@ -238,18 +232,18 @@ impl About<'_> {
     }
 
     fn changed(&mut self, step: Step, what: &str, was: &str, now: &str, why: &str) {
-        self.push(step, what, Some(was), Some(now), why);
+        self.add(step, what, Some(was), Some(now), why);
     }
 
     fn added(&mut self, step: Step, what: &str, now: &str, why: &str) {
-        self.push(step, what, None, Some(now), why);
+        self.add(step, what, None, Some(now), why);
     }
 
     fn removed(&mut self, step: Step, what: &str, was: &str, why: &str) {
-        self.push(step, what, Some(was), None, why);
+        self.add(step, what, Some(was), None, why);
     }
 
-    /// A property that narrows or widens what is taken.
+    /// Adds a property that restricts or extends accepted calls.
     fn toggled(&mut self, what: &str, (was, now): (bool, bool), (narrows, widens): (&str, &str)) {
         let word = |is: bool| if is { "yes" } else { "no" };
         match (was, now) {
@@ -259,12 +253,12 @@ impl About<'_> {
         }
     }
 
-    /// Things that a caller may use: what is gone breaks calls.
+    /// Compares sets that callers may use; removals break calls.
     fn offers(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
         self.sets(what, (was, now), (Step::Major, gone), (Step::Minor, came));
     }
 
-    /// Things that a caller or a system has to have: what came breaks calls.
+    /// Compares sets that callers or systems must have; additions break calls.
     fn demands(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
         self.sets(what, (was, now), (Step::Minor, gone), (Step::Major, came));
     }
@@ -294,7 +288,7 @@ impl About<'_> {
     }
 }
 
-/// The names of attributes that stand for sizes in a contract.
+/// Returns the names of attributes that are sizes in a contract.
 fn attribute_names(handler: &manifest::Handler) -> Vec<&str> {
     let integers = handler.attrs.iter();
     let integers = integers.filter(|attr| attr.from.is_none() && attr.ty.starts_with(['i', 'u']));

@@ -1,5 +1,5 @@
-//! What reading a library's file tells. Nothing is run: asking handlers for metadata runs them, so it
-//! is the caller's work, in a child process; [`Answer`](crate::Answer) brings the outcome here.
+//! Examines a library's file without running it. Metadata calls run handlers, so the caller makes them in a child process
+//! and adds the outcome as [`Answer`](crate::Answer).
 
 use crate::candidate::{Candidate, Use};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
@@ -15,7 +15,7 @@ use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
 
-/// What reading the file tells.
+/// The result of reading a library's file.
 #[derive(Debug)]
 pub struct Examination {
     /// The file.
@@ -24,9 +24,9 @@ pub struct Examination {
     pub facts: Facts,
     /// Its manifests.
     pub manifests: Vec<Manifest>,
-    /// The revisions whose header it was compiled with, as its debug information shows.
+    /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
@@ -34,12 +34,12 @@ impl Examination {
     /// Reads the library at `path` without running it.
     ///
     /// # Errors
-    /// [`library::Error`] when the file is no library.
+    /// [`library::Error`] if the file is not a library.
     pub fn of(path: &Path) -> Result<Self, library::Error> {
         Self::of_bytes(path, &library::bytes(path)?)
     }
 
-    /// The same for the bytes of a file that lies, or would, at `path`: what it needs is looked for from there.
+    /// As [`of`](Self::of), for the bytes of a file at `path`, from which required libraries are searched.
     ///
     /// # Errors
     /// As [`of`](Self::of).
@@ -50,7 +50,7 @@ impl Examination {
         machine(&facts, &mut findings);
         let surroundings = Surroundings::of(path, &facts);
         link::findings(path, &facts, &surroundings, &mut findings);
-        // `read_parts` has refused a file without one.
+        // `read_parts` refuses files without parts.
         let bytes = parts.first().map_or(whole, |part| part.bytes);
         let manifests = match manifest::read(bytes) {
             Ok(manifests) => manifests,
@@ -58,10 +58,10 @@ impl Examination {
                 findings.push(
                     Finding::failure(
                         Problem::Manifest,
-                        "its manifest cannot be read",
+                        "has an unreadable manifest",
                         error.to_string(),
                     )
-                    .fix("build the library again; a loader that reads manifests refuses this one"),
+                    .fix("rebuild the library, because loaders that read manifests refuse it"),
                 );
                 Vec::new()
             }
@@ -80,14 +80,14 @@ impl Examination {
         })
     }
 
-    /// Adds what its glibc means for the releases that it is to run with.
+    /// Adds a finding about the required glibc on these releases.
     pub fn judge_glibc(&mut self, versions: &[&str]) {
         let floor = self.facts.floor("GLIBC_");
         let finding = floor.and_then(|floor| release::about_glibc(&floor, versions));
         self.findings.extend(finding);
     }
 
-    /// Adds what user data that its handlers take means for the releases that they are to run with.
+    /// Adds findings about handlers that need user data on these releases.
     pub fn judge_user_data(&mut self, versions: &[&str]) {
         let takes =
             |handler: &&manifest::Handler| handler.context.iter().any(|what| what == "user_data");
@@ -99,8 +99,7 @@ impl Examination {
         self.findings.extend(found);
     }
 
-    /// The handlers that the manifest names, and those that the user names: each with the symbols
-    /// of its stages.
+    /// Returns the handlers of the manifest and those that the user names, with the symbols of their stages.
     #[must_use]
     pub fn candidates(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
@@ -119,7 +118,7 @@ impl Examination {
         candidates
     }
 
-    /// One handler, by its name in the manifest or by the symbols of its stages.
+    /// Returns one handler, by its name in the manifest or by the symbols of its stages.
     #[must_use]
     pub fn candidate(&self, name: &str, stages: &[(String, String)]) -> Candidate {
         match self.declared().find(|handler| handler.name == name) {
@@ -128,8 +127,7 @@ impl Examination {
         }
     }
 
-    /// A handler as its manifest describes it. Of one that it does not describe nothing but the stages is known: what
-    /// it does not say there it does not deny.
+    /// Returns a handler with its description in the manifest. If there is none, only the stages are known.
     fn described(&self, handler: &manifest::Handler) -> Candidate {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()));
@@ -140,21 +138,23 @@ impl Examination {
         Candidate {
             floor: handler.floor_revision(),
             state: match &handler.state {
-                Some(state) => Use::Yes(format!("the manifest names its type, {}", state.ty)),
+                Some(state) => {
+                    Use::Yes(format!("the manifest declares state of type {}", state.ty))
+                }
                 None => Use::No,
             },
             future: if handler.is_async {
-                Use::Yes("the manifest says async".to_owned())
+                Use::Yes("the manifest declares the handler async".to_owned())
             } else {
                 Use::No
             },
-            // Its own registration is part of what it answers.
+            // The handler registers its types itself.
             has_types: true,
             ..undescribed
         }
     }
 
-    /// A handler of which nothing but its symbols is known.
+    /// Returns a handler with known symbols only.
     fn undescribed(&self, name: &str, stages: Vec<(String, String)>) -> Candidate {
         Candidate {
             name: name.to_owned(),
@@ -173,8 +173,8 @@ impl Examination {
             .flat_map(|manifest| &manifest.handlers)
     }
 
-    /// Whether handlers made with the C++ headers use a type, told by the types of their
-    /// `xla::ffi::Handler<…>`, whose functions stay visible in a stripped library.
+    /// Returns whether C++ handlers use a type, from the template arguments of `xla::ffi::Handler<…>`, whose functions stay
+    /// visible in a stripped library.
     fn usage(&self, mangled: &str) -> Use {
         // Constructors and destructors of one type count once; other stages have no such context.
         let handlers: BTreeSet<&str> = self
@@ -209,7 +209,7 @@ impl Examination {
     }
 }
 
-/// That it is for another machine, which explains whatever else does not work here.
+/// Adds a finding if the library is for another machine, which explains other failures.
 fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.machine.is_current() {
         return;
@@ -222,23 +222,23 @@ fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
     findings.push(
         Finding::failure(
             Problem::OtherMachine,
-            format!("it is built for {}{others}", facts.machine),
+            format!("the library is built for {}{others}", facts.machine),
             format!(
-                "this machine is {}: nothing of it runs here",
+                "this machine is {}, so the library was not run",
                 library::here()
             ),
         )
         .about(Subject::Machine)
-        .fix("judge it where it runs; --no-run judges its file alone"),
+        .fix("run the doctor on that machine, or read only the file with --no-run"),
     );
 }
 
-/// Symbols that the manifest names and the library does not export; handlers without a manifest.
+/// Adds findings about symbols in the manifest that are not exported, and about missing manifests.
 fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     for manifest in manifests {
         let stages = manifest.handlers.iter().flat_map(|handler| {
             handler.stages.iter().map(|(stage, symbol)| {
-                let what = format!("stage {stage} names the symbol {symbol}, which");
+                let what = format!("the symbol {symbol} of its {stage} stage");
                 (Subject::Handler(handler.name.clone()), what, symbol)
             })
         });
@@ -256,10 +256,10 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                     Finding::failure(
                         Problem::NotExported,
                         format!("{what} is not exported"),
-                        "the manifest and the dynamic symbol table disagree",
+                        "the manifest names it, but the dynamic symbol table does not have it",
                     )
                     .about(subject)
-                    .fix("do not strip exported symbols; check the linker's version script"),
+                    .fix("export the symbol in the linker's version script, and do not strip it"),
                 );
             }
         }
@@ -269,8 +269,8 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                     Confidence::Proved,
                     Severity::Risk,
                     Problem::NotExported,
-                    format!("the registration entry point {register} is not exported"),
-                    "the manifest and the dynamic symbol table disagree",
+                    format!("the registration function {register} is not exported"),
+                    "the manifest names it, but the dynamic symbol table does not have it",
                 ));
             }
         }
@@ -278,8 +278,8 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     let is_empty = |manifest: &Manifest| manifest.handlers.is_empty() && manifest.legacy.is_empty();
     if manifests.iter().all(is_empty) {
         let has = match manifests {
-            [] => "it has no manifest",
-            _ => "its manifest lists none",
+            [] => "the library has no manifest",
+            _ => "its manifest lists no handlers",
         };
         let candidates: Vec<&str> = facts
             .functions
@@ -289,7 +289,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
             .take(12)
             .collect();
         let exported = if candidates.is_empty() {
-            "it exports no function that could be one".to_owned()
+            "it exports no functions".to_owned()
         } else {
             format!("it exports {}", candidates.join(", "))
         };
@@ -298,15 +298,15 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                 Confidence::Unknown,
                 Severity::Note,
                 Problem::UnknownHandlers,
-                "which of its functions are handlers",
+                "its handlers are unknown",
                 format!("{has}; {exported}"),
             )
-            .fix("name handlers with --handler SYMBOL; they are then asked for their metadata"),
+            .fix("pass the handlers' symbols with --handler"),
         );
     }
 }
 
-/// The revisions whose structs the debug information shows.
+/// Returns the revisions whose structs are in the debug information.
 fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     let units = match dwarf::read_library(bytes) {
         Ok(units) => units,
@@ -315,7 +315,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
                 Confidence::Unknown,
                 Severity::Note,
                 Problem::Header,
-                "which header it was compiled with",
+                "the header that it was compiled with is unknown",
                 error.to_string(),
             ));
             return Vec::new();
@@ -344,8 +344,8 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
                 Confidence::Proved,
                 Severity::Risk,
                 Problem::Header,
-                format!("{strange} of its compilation units know layouts that no jaxlib shipped"),
-                "its debug information, compared with every known revision",
+                format!("{strange} of its compilation units use layouts that no jaxlib shipped"),
+                "debug information, compared with every known revision",
             )
             .fix("check the header with `xla-ffi abi check --header`"),
         );
@@ -358,15 +358,14 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
         };
         findings.push(Finding::note(
             Problem::Header,
-            format!("compiled with layouts of {range}"),
-            "its debug information",
+            format!("is compiled with layouts of {range}"),
+            "debug information",
         ));
     }
     revisions
 }
 
-/// Whether every complete struct of the main header that a unit knows is as in the snapshot, and every one of an
-/// extension's header as in one of its editions.
+/// Returns true if every complete struct of a compilation unit matches the snapshot, or an edition of its extension.
 fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
     let is_extensions = |name: &str, layout: &Struct| {
         let mut others = snapshots
@@ -383,7 +382,7 @@ fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
             Some(known) if known.size == layout.size && known.fields == layout.fields => {
                 shared += 1;
             }
-            // A struct of a later revision, or another layout of this one.
+            // The struct has another layout.
             Some(_) => return false,
             None if is_extensions(name, layout) => {}
             None if name.ends_with("_Args") || name == "XLA_FFI_TypeInfo" => return false,

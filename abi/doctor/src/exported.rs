@@ -1,11 +1,11 @@
-//! What a library exports beside its handlers: other names of the process may stand in for it.
+//! Findings about exported symbols other than handlers, which may clash with other libraries of the process.
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use crate::manifest::{self, Manifest};
 use std::collections::BTreeSet;
 
-/// How names begin that other libraries of a process export, too, and whose they are.
+/// Prefixes of names that other libraries of a process also export, and their owners.
 const SHARED: [(&str, &str); 9] = [
     ("_ZN4absl", "absl"),
     ("_ZN6google8protobuf", "protobuf"),
@@ -23,8 +23,8 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
         findings.push(
             Finding::risk(Problem::Exported,
                 format!(
-                    "{} names are one for the whole process: another library with the same ones, of another \
-                     version perhaps, shares their memory",
+                    "exports {} names that are unique per process, so that other libraries with these names share \
+                     their memory",
                     facts.unique.len()
                 ),
                 format!("STB_GNU_UNIQUE: {}", first(&facts.unique)),
@@ -44,10 +44,10 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
             Finding::risk(
                 Problem::Exported,
                 format!(
-                    "it exports names of {}: its own calls may end in another library's copy",
+                    "exports names of {}, so that its calls may reach another library's copy",
                     owners.join(", ")
                 ),
-                format!("{} names beside its handlers: {}", more.len(), first(&more)),
+                format!("{} names other than handlers: {}", more.len(), first(&more)),
             )
             .fix("compile with -fvisibility=hidden and link with -Wl,--exclude-libs,ALL"),
         );
@@ -55,15 +55,15 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
         findings.push(
             Finding::note(
                 Problem::Exported,
-                format!("it exports {} names beside its handlers", more.len()),
+                format!("exports {} names other than handlers", more.len()),
                 first(&more),
             )
-            .fix("-fvisibility=hidden keeps what is not marked inside"),
+            .fix("compile with -fvisibility=hidden"),
         );
     }
 }
 
-/// The first few names.
+/// Lists the first few names.
 fn first(names: &BTreeSet<String>) -> String {
     let shown = |name: &String| -> String { name.chars().take(60).collect() };
     let mut list: Vec<String> = names.iter().take(4).map(shown).collect();
@@ -73,7 +73,7 @@ fn first(names: &BTreeSet<String>) -> String {
     list.join(", ")
 }
 
-/// What is exported and belongs to no handler, and neither to the loader nor to the linker.
+/// Returns exported names that are not of handlers, the loader or the linker.
 fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
     let mut own: BTreeSet<&str> = ["_init", "_fini", "_end", "_edata", "__bss_start"].into();
     for manifest in manifests {

@@ -1,17 +1,17 @@
-//! One finding: how sure, what it means, what it is about, what has been found; words come last.
+//! One finding: confidence, severity, subject, problem, and the text.
 
 use serde::Serialize;
 use std::fmt;
 
-/// How sure a finding is.
+/// The confidence in a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The file, or an answer, shows it.
+    /// The file or an answer proves it.
     Proved,
-    /// It happens where a condition holds that cannot be seen from here.
+    /// It depends on a condition that cannot be examined.
     Possible,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
 }
 
@@ -25,11 +25,11 @@ impl fmt::Display for Confidence {
     }
 }
 
-/// What a finding means.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// It does not load, is refused, or crashes.
+    /// The library or handler does not load, is refused, or crashes.
     Fails,
     /// It may go wrong.
     Risk,
@@ -47,14 +47,14 @@ impl fmt::Display for Severity {
     }
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The library as a whole.
     Library,
-    /// This machine: it need not hold on another one.
+    /// This machine; other machines may differ.
     Machine,
-    /// The wheel that it lies in.
+    /// The wheel that contains the library.
     Wheel,
     /// One handler, by its name.
     Handler(String),
@@ -80,77 +80,77 @@ impl Serialize for Subject {
     }
 }
 
-/// What a finding has found. Whoever decides looks here: the words of a [`Finding`] are for people.
+/// The problem of a finding. Programs use this and not the text of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Problem {
-    /// It was not found out whether a handler works on a jaxlib.
+    /// It is unknown whether a handler works on a jaxlib.
     NotKnown,
-    /// A jaxlib does not take a handler.
+    /// A jaxlib refuses a handler.
     Refused,
     /// The manifest cannot be read.
     Manifest,
-    /// The manifest says of a handler what cannot be.
+    /// The manifest's description of a handler is invalid.
     Description,
-    /// The manifest names a symbol that is not exported, or the command line does.
+    /// The manifest or the command line names a symbol that is not exported.
     NotExported,
-    /// The library does not say which of its functions are handlers.
+    /// The library does not declare its handlers.
     UnknownHandlers,
-    /// The header that it was compiled with: unknown, known to no jaxlib, or told.
+    /// The ABI header that the library was compiled with.
     Header,
-    /// A library that it needs is missing.
+    /// A required library is missing.
     MissingLibrary,
     /// A symbol is undefined.
     Undefined,
-    /// It is linked to somebody's library: Python's, XLA's, jaxlib's.
+    /// The library is linked to libraries of Python, XLA or jaxlib.
     LinkedTo,
-    /// The glibc that it asks for.
+    /// The required glibc.
     Glibc,
-    /// The libstdc++ that it asks for.
+    /// The required libstdc++.
     Libstdcxx,
-    /// Where it looks for libraries.
+    /// The search path for libraries.
     SearchPath,
-    /// What it asks of the loader: executable stack, text relocations, static TLS.
+    /// Requirements on the loader: executable stack, text relocations, static TLS.
     LoaderFlags,
-    /// It does not load.
+    /// The library does not load.
     DoesNotLoad,
-    /// Nothing was run.
+    /// The library was not run.
     NotRun,
-    /// A handler breaks when it is asked for its metadata.
+    /// A handler crashes or hangs in the metadata call.
     Breaks,
-    /// It is built for another machine than this one.
+    /// The library is built for another machine.
     OtherMachine,
-    /// The macOS that it asks for.
+    /// The required macOS.
     DeploymentTarget,
-    /// How its code is signed, for macOS.
+    /// The code signature for macOS.
     CodeSignature,
-    /// How a handler answers the question for its version.
+    /// The API version that a handler answers with.
     Answer,
-    /// A handler may use what r0 does not have.
+    /// A handler may use functions that r0 does not have.
     OldestRuntime,
-    /// State arguments laid out for another version.
+    /// State arguments have the layout of another version.
     StateLayout,
-    /// The type of a state has to be registered first.
+    /// The type of a state must be registered first.
     StateType,
-    /// Future slots that stand elsewhere.
+    /// The future functions have other positions in the runtime's table.
     FutureSlots,
-    /// The runtime's memory is overwritten by the metadata.
+    /// The handler's metadata overwrites the runtime's memory.
     MetadataOverrun,
-    /// What JAX has no user data for.
+    /// The handler needs user data, which JAX does not provide.
     UserData,
-    /// Pools of threads of its own.
+    /// The library has its own thread pool.
     Threads,
-    /// What it exports beside its handlers.
+    /// Exported symbols other than handlers.
     Exported,
-    /// A wheel may be installed where its libraries do not load.
+    /// A wheel's tags allow systems on which its libraries do not load.
     WheelPromise,
-    /// A wheel is installed in fewer places than its libraries would load in, or in none by an index.
+    /// A wheel's tags exclude systems on which its libraries load.
     WheelNarrow,
     /// A wheel has no library.
     NoLibrary,
-    /// A library of a wheel is for another machine or system, or is none.
+    /// A library of a wheel is for another machine or is not a library.
     Foreign,
-    /// The tags in a wheel's metadata.
+    /// A wheel's metadata is inconsistent.
     WheelMetadata,
 }
 
@@ -163,26 +163,26 @@ impl Serialize for Problem {
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How sure.
+    /// The confidence.
     pub confidence: Confidence,
-    /// What it means.
+    /// The severity.
     pub severity: Severity,
-    /// What it is about.
+    /// The subject.
     #[serde(rename = "about")]
     pub subject: Subject,
-    /// What has been found: its number.
+    /// The problem, written as its number.
     #[serde(rename = "id")]
     pub problem: Problem,
-    /// What, in words.
+    /// The problem, as text.
     pub what: String,
-    /// How it is known.
+    /// The evidence.
     pub why: String,
-    /// What to do about it.
+    /// The remedy.
     pub fix: Option<String>,
 }
 
 impl Finding {
-    /// A finding about the library as a whole.
+    /// Returns a finding about the library.
     #[must_use]
     pub fn new(
         confidence: Confidence,
@@ -202,52 +202,51 @@ impl Finding {
         }
     }
 
-    /// That something is proved to fail.
+    /// Returns a proved failure.
     #[must_use]
     pub fn failure(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Proved, Severity::Fails, problem, what, why)
     }
 
-    /// That something may go wrong.
+    /// Returns a possible risk.
     #[must_use]
     pub fn risk(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Possible, Severity::Risk, problem, what, why)
     }
 
-    /// A fact worth knowing.
+    /// Returns a proved note.
     #[must_use]
     pub fn note(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Proved, Severity::Note, problem, what, why)
     }
 
-    /// The same about something else.
+    /// Sets the subject.
     #[must_use]
     pub fn about(mut self, subject: Subject) -> Self {
         self.subject = subject;
         self
     }
 
-    /// The same about a handler.
+    /// Sets a handler as the subject.
     #[must_use]
     pub fn about_handler(self, name: &str) -> Self {
         self.about(Subject::Handler(name.to_owned()))
     }
 
-    /// The same with what to do about it.
+    /// Sets the remedy.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// Whether it is proved that something does not work.
+    /// Returns true for a proved failure.
     #[must_use]
     pub fn is_proved_failure(&self) -> bool {
         self.confidence == Confidence::Proved && self.severity == Severity::Fails
     }
 
-    /// Whether the library as a whole does not load: a loader that reads no manifest does not mind a
-    /// damaged one.
+    /// Returns true if the library does not load. A damaged manifest does not count, because not every loader reads it.
     #[must_use]
     pub fn keeps_library_from_loading(&self) -> bool {
         self.is_proved_failure()

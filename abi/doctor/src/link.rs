@@ -1,4 +1,4 @@
-//! Findings about how a library is linked.
+//! Findings about the linking of a library.
 
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System};
@@ -16,13 +16,13 @@ pub(crate) fn findings(
         findings.push(
             Finding::failure(
                 Problem::MissingLibrary,
-                format!("{name} is not found on this machine"),
+                format!("requires {name}, which is not on this machine"),
                 format!(
-                    "{by} needs it; searched its RPATH, LD_LIBRARY_PATH and the system's folders"
+                    "needed by {by}; searched its RPATH, LD_LIBRARY_PATH and the system's folders"
                 ),
             )
             .fix(
-                "install it, link it statically, or ship it beside the library with RPATH $ORIGIN",
+                "install it, link it statically, or bundle it next to the library with RPATH $ORIGIN",
             ),
         );
     }
@@ -37,7 +37,7 @@ pub(crate) fn findings(
     }
 }
 
-/// Whose symbol it is, where nobody around provides it.
+/// Returns the owner of a symbol that no required library provides.
 fn owner(name: &str) -> Option<&'static str> {
     let mangled = |space: &str| {
         ["_ZN", "_ZNK", "_ZTVN", "_ZTIN", "_ZTSN", "_ZGVN", "_ZZN"]
@@ -67,7 +67,7 @@ fn owner(name: &str) -> Option<&'static str> {
 fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
     let mut unresolved = surroundings.unresolved(facts);
     if !Surroundings::follows(facts) && facts.machine.system == System::Linux {
-        // Whether another machine has the others cannot be told; that nobody has these can.
+        // Other symbols may exist on the other machine; these never do.
         unresolved.retain(|needed| owner(&needed.name).is_some());
     }
     let mut by_owner: Vec<(Option<&'static str>, Vec<&Needed>)> = Vec::new();
@@ -93,49 +93,50 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
         let proved = |what: &str, why: String| Finding::failure(Problem::Undefined, what, why);
         findings.push(match owner {
             Some("XLA_FFI_GetApi") => proved(
-                "it links to XLA_FFI_GetApi, so no jaxlib loads it",
+                "uses the symbol XLA_FFI_GetApi, so no jaxlib loads it",
                 "the symbol is undefined, and no jaxlib exports it".to_owned(),
             )
-            .fix("take the table from the call frame (`call_frame->api`) instead"),
+            .fix("use the table in the call frame: `call_frame->api`"),
             Some("XlaCustomCallStatus") => proved(
-                "it links to XlaCustomCallStatusSetFailure, so no jaxlib loads it",
-                format!("{undefined}; no jaxlib exports them"),
+                "uses the symbol XlaCustomCallStatusSetFailure, so no jaxlib loads it",
+                format!("{undefined}; no jaxlib exports these symbols"),
             )
-            .fix("move the target to the FFI, where a handler returns an error"),
+            .fix("port the target to XLA FFI, where a handler returns errors"),
             Some("Python") => Finding::risk(
                 Problem::LinkedTo,
-                "it loads in a Python process alone, and perhaps in one version of Python",
-                format!("{undefined}, which an interpreter provides"),
+                "loads in a Python process only, and possibly only in one version of Python",
+                format!("{undefined}; the interpreter provides these symbols"),
             )
-            .fix("keep handlers in a library of their own that does not use Python's C API"),
+            .fix("build handlers as a separate library that does not use Python's C API"),
             Some(owner) => proved(
-                &format!("it links to {owner}'s C++, so no jaxlib loads it"),
-                format!("{undefined}; jaxlib keeps its copy of {owner} to itself"),
+                &format!("uses C++ symbols of {owner}, so no jaxlib loads it"),
+                format!("{undefined}; jaxlib does not export its copy of {owner}"),
             )
             .fix(format!(
-                "use the header-only API, or link your own {owner} statically and hide its symbols"
+                "use the header-only API, or link {owner} statically and hide its symbols"
             )),
             None if !Surroundings::follows(facts) => Finding::new(
                 Confidence::Unknown,
                 Severity::Risk,
                 Problem::Undefined,
-                "whether all symbols are found",
-                format!("{undefined}, which are looked up wherever they may be when it is loaded"),
+                "some symbols may be missing when it is loaded",
+                format!("{undefined}; the loader searches all loaded libraries for them"),
             )
-            .fix("link the library that has them, without -undefined dynamic_lookup"),
+            .fix("link the library that defines them, without -undefined dynamic_lookup"),
             None if surroundings.missing.is_empty() => proved(
-                "it does not load here: symbols are undefined",
-                format!("{undefined}; no library that it needs provides them"),
+                "the library does not load on this machine, because symbols are undefined",
+                format!("{undefined}; no required library provides them"),
             )
             .about(Subject::Machine)
-            .fix("link the library that has them (with -Wl,-z,defs the linker tells in time)"),
+            .fix("link the library that defines them; -Wl,-z,defs makes missing symbols a link error"),
             None => Finding::new(
                 Confidence::Unknown,
                 Severity::Risk,
                 Problem::Undefined,
-                "whether all symbols are found",
-                format!("{undefined}; a library that it needs is missing here"),
-            ),
+                "some symbols may be missing when it is loaded",
+                format!("{undefined}; a required library is missing on this machine"),
+            )
+            .fix("install the missing library and run the doctor again"),
         });
     }
     for needed in &facts.needs {
@@ -147,21 +148,24 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             findings.push(
                 Finding::risk(
                     Problem::LinkedTo,
-                    format!("it brings a Python of its own into the process: {name}"),
-                    "it is linked to it; another version of Python then has two interpreters",
+                    format!("loads a second Python interpreter, {name}"),
+                    "it is linked to this library; other versions of Python then run two interpreters",
                 )
-                .fix("do not link libpython: the interpreter provides its symbols"),
+                .fix("do not link libpython, because the interpreter provides its symbols"),
             );
         }
         if name.starts_with("libxla")
             || name.starts_with("libjax")
             || name.contains("xla_extension")
         {
-            findings.push(Finding::risk(
-                Problem::LinkedTo,
-                format!("it is linked to {name}, which other versions of jaxlib do not have"),
-                "it names that library among those it needs",
-            ));
+            findings.push(
+                Finding::risk(
+                    Problem::LinkedTo,
+                    format!("requires {name}, which other versions of jaxlib do not have"),
+                    "it is linked to this library",
+                )
+                .fix("do not link jaxlib's libraries: use the table in the call frame"),
+            );
         }
     }
 }
@@ -178,8 +182,8 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
     findings.push(
         Finding::risk(
             Problem::Libstdcxx,
-            format!("it needs a libstdc++ with GLIBCXX_{floor}, which the process may not have"),
-            "the libstdc++ that is loaded first counts, and a conda environment brings its own",
+            format!("requires a libstdc++ with GLIBCXX_{floor}, which the process may not have"),
+            "the process uses the libstdc++ that is loaded first, for example that of a conda environment",
         )
         .fix("link with -static-libstdc++ -static-libgcc"),
     );
@@ -195,25 +199,27 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
     for entry in &facts.search {
         let finding = if entry.is_empty() || (!entry.starts_with('/') && !entry.starts_with(begins))
         {
-            Finding::risk(Problem::SearchPath, format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
-                format!("a RPATH entry that is neither absolute nor begins with {own}"),
+            Finding::risk(
+                Problem::SearchPath,
+                format!("loads libraries from the current folder of the program ({entry:?})"),
+                format!("an RPATH entry that is not absolute and does not start with {own}"),
             )
-            .fix(format!("use {own}"))
+            .fix(format!("use {own} in RPATH"))
         } else if entry.starts_with('/') {
-            let here = if !facts.machine.is_current() {
-                "this machine is another"
+            let here = if !facts.machine.is_this() {
+                "this is another machine"
             } else if Path::new(entry).is_dir() {
-                "it is there on this machine"
+                "the folder exists on this machine"
             } else {
-                "it is not there even on this machine"
+                "the folder does not exist on this machine either"
             };
             Finding::risk(
                 Problem::SearchPath,
-                format!("it looks for libraries in {entry}, which other machines need not have"),
+                format!("searches for libraries in {entry}, which other machines may not have"),
                 format!("an absolute RPATH entry; {here}"),
             )
             .fix(format!(
-                "ship what it needs beside it and use {own}, or remove the entry"
+                "bundle the required libraries next to this one and use {own}, or remove the entry"
             ))
         } else {
             continue;
@@ -227,8 +233,8 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(
             Finding::risk(
                 Problem::LoaderFlags,
-                "it asks for an executable stack, which glibc 2.41 and hardened systems refuse",
-                "PT_GNU_STACK is executable: an object without .note.GNU-stack was linked in",
+                "requires an executable stack, which glibc 2.41 and hardened systems refuse",
+                "PT_GNU_STACK is executable, because an object without .note.GNU-stack is linked",
             )
             .fix("link with -Wl,-z,noexecstack"),
         );
@@ -237,18 +243,21 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(
             Finding::risk(
                 Problem::LoaderFlags,
-                "its code is patched when it is loaded, which hardened systems refuse",
-                "DT_TEXTREL: something was compiled without -fPIC",
+                "requires relocations in its code, which hardened systems refuse",
+                "DT_TEXTREL is set, because an object was compiled without -fPIC",
             )
             .fix("compile everything with -fPIC"),
         );
     }
     if facts.static_tls {
-        findings.push(Finding::risk(
-            Problem::LoaderFlags,
-            "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
-            "DF_STATIC_TLS: its thread-locals take part of the program's reserve",
-        ));
+        findings.push(
+            Finding::risk(
+                Problem::LoaderFlags,
+                "may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
+                "DF_STATIC_TLS is set, so its thread-local variables use the program's limited reserve",
+            )
+            .fix("compile with -fPIC and without -ftls-model=initial-exec"),
+        );
     }
 }
 
@@ -261,7 +270,7 @@ fn oldest_of_jaxlib(processor: Processor) -> [u32; 2] {
     }
 }
 
-/// What macOS asks of a library: where its libraries are looked for, how old a system may be, and a signature.
+/// Adds findings for macOS: search path, deployment target and code signature.
 fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
     macos_search(facts, findings);
     let Some(apple) = &facts.apple else { return };
@@ -272,14 +281,14 @@ fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::risk(
                 Problem::DeploymentTarget,
                 format!(
-                    "it asks for macOS {}, jaxlib's own wheels for {}",
+                    "requires macOS {}, but jaxlib's wheels require only {}",
                     dotted(oldest),
                     dotted(&of_jaxlib)
                 ),
-                "its deployment target; an older macOS may lack what it calls, and refuses it then",
+                "its deployment target; an older macOS may lack functions that it calls, and then refuses to load it",
             )
             .fix(format!(
-                "build it with MACOSX_DEPLOYMENT_TARGET={} or -mmacosx-version-min={0}",
+                "build with MACOSX_DEPLOYMENT_TARGET={} or -mmacosx-version-min={0}",
                 dotted(&of_jaxlib)
             )),
         ),
@@ -288,31 +297,31 @@ fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
             Confidence::Unknown,
             Severity::Note,
             Problem::DeploymentTarget,
-            "the oldest macOS that it runs on",
-            "it states no deployment target (LC_BUILD_VERSION, LC_VERSION_MIN_MACOSX)",
+            "has no deployment target, so the oldest macOS is unknown",
+            "LC_BUILD_VERSION and LC_VERSION_MIN_MACOSX are missing",
         )),
     }
     let needs_one = processor == Processor::Aarch64;
     let finding = match &apple.signature {
         Signature::Missing if needs_one => Some((
-            "its code is not signed, so no Mac with an Arm processor loads it",
-            "there is no LC_CODE_SIGNATURE".to_owned(),
+            "is not signed, so Macs with Arm processors do not load it",
+            "LC_CODE_SIGNATURE is missing".to_owned(),
         )),
         Signature::Broken(why) => Some((
-            "its code signature does not fit its code, so macOS ends the process that loads it",
-            format!("{why}: strip, install_name_tool or an editor changed it after it was signed"),
+            "has an invalid code signature, so macOS ends the process that loads it",
+            format!("{why}: strip, install_name_tool or another tool changed the signed file"),
         )),
         _ => None,
     };
     if let Some((what, why)) = finding {
         findings.push(
             Finding::failure(Problem::CodeSignature, what, why)
-                .fix("sign it last of all: codesign --force --sign - FILE"),
+                .fix("sign it as the last build step: codesign --force --sign - FILE"),
         );
     }
 }
 
-/// Libraries that are looked for where other machines need not have them.
+/// Adds findings for required libraries in folders that other machines may not have.
 fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
     for name in &facts.needs {
         let risk = |what: String, why: &str| Finding::risk(Problem::SearchPath, what, why);
@@ -320,26 +329,26 @@ fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
             continue; // the system's own
         } else if name.starts_with("@rpath/") && facts.search.is_empty() {
             risk(
-                format!("it looks for {name} and has no rpath of its own"),
-                "LC_LOAD_DYLIB and no LC_RPATH: the rpaths of the program and of who loads it count",
+                format!("requires {name} and has no rpath"),
+                "LC_LOAD_DYLIB without LC_RPATH, so only the rpaths of the program and of loading libraries are searched",
             )
-            .fix("link with -Wl,-rpath,@loader_path and ship the library beside it")
+            .fix("link with -Wl,-rpath,@loader_path and bundle the required library next to this one")
         } else if name.starts_with("@executable_path/") {
             risk(
                 format!(
-                    "it looks for {name}, which lies beside the Python interpreter if anywhere"
+                    "requires {name}, in the folder of the Python interpreter"
                 ),
                 "LC_LOAD_DYLIB",
             )
-            .fix("use @loader_path or @rpath: install_name_tool -change, then sign it again")
+            .fix("use @loader_path or @rpath: run install_name_tool -change, then sign the library again")
         } else if name.starts_with('/') {
             risk(
-                format!("it looks for {name}, which other machines need not have"),
-                "LC_LOAD_DYLIB with a folder that is not the system's",
+                format!("requires {name}, which other machines may not have"),
+                "LC_LOAD_DYLIB with a folder outside the system",
             )
             .fix(
-                "link it statically, or ship it beside the library and use @loader_path: \
-                 install_name_tool -change, then sign it again",
+                "link it statically, or bundle it next to the library and use @loader_path: \
+                 run install_name_tool -change, then sign the library again",
             )
         } else {
             continue; // @loader_path, or @rpath with an entry for it
@@ -348,7 +357,7 @@ fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// DLLs of MinGW's compilers, which no system has.
+/// DLLs of MinGW's compilers, which Windows does not include.
 const MINGW: &[&str] = &[
     "libatomic-",
     "libc++",
@@ -362,8 +371,7 @@ const MINGW: &[&str] = &[
     "libwinpthread-",
 ];
 
-/// Whether it belongs to the runtime of Visual C++ for development, which may not be handed on: `VCRUNTIME140D.dll`. The
-/// name in small letters.
+/// Returns true for DLLs of the Visual C++ debug runtime, which must not be redistributed. The name is in lower case.
 pub(crate) fn is_debug_runtime(name: &str) -> bool {
     name == "ucrtbased.dll"
         || ["vcruntime", "msvcp", "concrt", "vccorlib"]
@@ -372,7 +380,7 @@ pub(crate) fn is_debug_runtime(name: &str) -> bool {
             && name.ends_with("d.dll")
 }
 
-/// The files in the folder of the library, where the loader looks, in small letters: it asks for a name in any.
+/// Returns the files in the folder of the library in lower case, because the loader ignores case.
 fn beside(path: &Path) -> BTreeSet<String> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -383,7 +391,7 @@ fn beside(path: &Path) -> BTreeSet<String> {
     names.map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// The DLLs that a DLL needs beside those of Windows.
+/// Adds findings for DLLs that Windows does not include.
 fn windows(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
     let mut shipped = None;
     for needed in &facts.needs {
@@ -395,19 +403,19 @@ fn windows(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
             findings.push(
                 Finding::risk(
                     Problem::MissingLibrary,
-                    format!("it needs {needed}, which Windows does not have"),
-                    "its imports; it comes with the compiler",
+                    format!("requires {needed}, which Windows does not include"),
+                    "its imports; the DLL is part of the compiler",
                 )
-                .fix("link with -static, or ship it beside the library"),
+                .fix("link with -static, or bundle the DLL next to the library"),
             );
         } else if is_debug_runtime(&name) {
             findings.push(
                 Finding::risk(
                     Problem::MissingLibrary,
-                    format!("it needs {needed}, which only machines with Visual Studio have"),
-                    "its imports: it was built with the runtime for debugging",
+                    format!("requires {needed}, which only machines with Visual Studio have"),
+                    "its imports; the library was built with the debug runtime",
                 )
-                .fix("build it with /MD in place of /MDd"),
+                .fix("build with /MD instead of /MDd"),
             );
         }
     }

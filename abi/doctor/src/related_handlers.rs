@@ -1,28 +1,28 @@
-//! What a manifest says of other handlers of its library and cannot be: that they are there, and take and give what the
-//! derivatives and batches of the handler want. The loader judges the same (`python/xla_ffi/_related_handlers.py`).
+//! Findings about related handlers (derivatives and batches) that are missing or have wrong operands. The loader checks the
+//! same (`python/xla_ffi/_related_handlers.py`).
 
 use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
 
-/// What is wrong, why, and how it is mended.
+/// Receives the problem, the reason and the remedy.
 pub(crate) type Report<'a> = dyn FnMut(String, String, &str) + 'a;
 
-/// What is needed of the handler of another name.
+/// The operands that a related handler must have.
 struct Wanted<'a> {
     args: Vec<&'a Operand>,
     rets: Vec<&'a Operand>,
-    /// How many more dimensions its operands have.
+    /// Additional dimensions of its operands.
     deeper: u32,
 }
 
-pub(crate) fn check(manifest: &Manifest, handler: &Handler, report: &mut Report<'_>) {
+pub(crate) fn judge(manifest: &Manifest, handler: &Handler, report: &mut Report<'_>) {
     if let Some(Batch::Handler { handler: name }) = &handler.batch {
-        if let Some(other) = find_handler(manifest, "batch", name, report) {
+        if let Some(other) = named(manifest, "batch", name, report) {
             let wanted = Wanted {
                 args: handler.args.iter().collect(),
                 rets: handler.rets.iter().collect(),
                 deeper: 1,
             };
-            check_fit("batch", handler, other, &wanted, true, report);
+            fits("batch", handler, other, &wanted, true, report);
         }
     }
     if let Some(gradient) = &handler.gradient {
@@ -40,13 +40,13 @@ fn find_handler<'a>(
     if found.is_none() {
         let names: Vec<_> = manifest.handlers.iter().map(|h| h.name.as_str()).collect();
         report(
-            format!("its {key} is the handler '{name}', which its manifest does not have"),
+            format!("its {key} handler '{name}' is not in the manifest"),
             format!(
-                "the library {} has {}; the loader refuses it",
+                "library {} has the handlers {}; the loader refuses the library",
                 manifest.library,
                 names.join(", ")
             ),
-            "describe that handler in the same library, under the name that is called here",
+            "describe the handler in the same library, under this name",
         );
     }
     found
@@ -60,10 +60,10 @@ fn judge_gradient(
 ) {
     let found: Vec<_> = gradient
         .handlers()
-        .map(|(key, name)| (key, find_handler(manifest, key, name, report)))
+        .map(|(key, name)| (key, named(manifest, key, name, report)))
         .collect();
     let forward = found.iter().find(|(key, _)| *key == "forward");
-    // Which results a forward handler has that is not there is not known.
+    // The results of a missing forward handler are unknown.
     let forward = match forward {
         None => None,
         Some((_, None)) => return,
@@ -76,9 +76,9 @@ fn judge_gradient(
     for (side, operands) in [("argument", args), ("result", rets)] {
         if !operands.iter().any(may_vary) {
             return report(
-                format!("it has a gradient, but no {side} of a float or complex type"),
-                "nothing can be differentiated; the loader refuses the library".to_owned(),
-                "leave the gradient out, or declare the operands' element types",
+                format!("declares a gradient, but has no {side} of a float or complex type"),
+                "the loader refuses the library".to_owned(),
+                "remove the gradient, or declare the operands' element types",
             );
         }
     }
@@ -110,7 +110,7 @@ fn judge_gradient(
     }
 }
 
-/// The operands that the gradient's handlers get first; none where one is not there, which is told.
+/// Returns the first operands of the gradient's handlers, or reports missing ones and returns `None`.
 fn residuals<'a>(
     handler: &'a Handler,
     gradient: &Gradient,
@@ -122,7 +122,7 @@ fn residuals<'a>(
         let saved = args.filter(|arg| !gradient.linear || !may_vary(arg));
         return Some(saved.collect());
     };
-    // Of an argument and a result of one name, the argument.
+    // If an argument and a result have one name, the argument.
     let operands: Vec<_> = handler
         .args
         .iter()
@@ -137,12 +137,12 @@ fn residuals<'a>(
                 saved = None;
                 let known: Vec<_> = operands.iter().map(|o| o.name.as_str()).collect();
                 report(
-                    format!("its residual '{name}' is none of its operands"),
+                    format!("its residual '{name}' is not an operand"),
                     format!(
-                        "they are {}; the loader refuses the library",
+                        "its operands are {}; the loader refuses the library",
                         known.join(", ")
                     ),
-                    "residuals are arguments and results, by name",
+                    "list residuals by the names of arguments and results",
                 );
             }
         }
@@ -162,14 +162,14 @@ fn is_float(dtype: &str) -> bool {
     ["F", "BF", "C"].iter().any(|kind| dtype.starts_with(kind))
 }
 
-/// Whether an operand may be of a type that has tangents.
+/// Returns true if an operand may have a type with tangents.
 fn may_vary(operand: &Operand) -> bool {
     let dtypes = operand.dtypes.as_ref();
     operand.kind != Kind::Token
         && dtypes.is_none_or(|dtypes| dtypes.iter().any(|name| is_float(name)))
 }
 
-/// Whether the declaration alone says how many tangents belong to an operand.
+/// Returns true if the declaration determines the number of tangents of an operand.
 fn is_certain(operand: &Operand) -> bool {
     if operand.variadic || operand.optional {
         return false;
@@ -179,8 +179,8 @@ fn is_certain(operand: &Operand) -> bool {
     operand.kind == Kind::Token || first.is_some_and(|first| kinds.all(|other| other == first))
 }
 
-/// Tells why the handler that `key` names does not do what is wanted of it.
-fn check_fit(
+/// Reports why the handler of `key` does not have the required operands.
+fn fits(
     key: &str,
     handler: &Handler,
     other: &Handler,
@@ -197,15 +197,15 @@ fn check_fit(
     let problem = attribute.or_else(|| has_known_operands.then(operands).flatten());
     if let Some(problem) = problem {
         report(
-            format!("its {key} is the handler '{}', but {problem}", other.name),
+            format!("its {key} handler '{}' does not fit: {problem}", other.name),
             "the loader refuses the library".to_owned(),
-            "docs/gradients.md has what the handlers of a gradient take and give; one for batches has the same \
-             operands, with a dimension more",
+            "correct its operands as in docs/gradients.md; a handler for batches has the same operands with one more \
+             dimension",
         );
     }
 }
 
-/// Why operands do not fit; the names are the author's business.
+/// Returns the reason why operands do not fit. Their names are ignored.
 fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> Option<String> {
     let mut all = wanted.iter().copied().chain(given);
     if all.any(|operand| operand.variadic || operand.optional) {
@@ -219,32 +219,31 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
             names.join(", ")
         };
         return Some(format!(
-            "that has {} where {} {} due ({names})",
-            counted(given.len(), noun),
-            wanted.len(),
-            if wanted.len() == 1 { "is" } else { "are" }
+            "expected {} ({names}), got {}",
+            counted(wanted.len(), noun),
+            given.len()
         ));
     }
     wanted.iter().zip(given).find_map(|(want, have)| {
         let (name, due) = (&have.name, &want.name);
         if (want.kind == Kind::Token) != (have.kind == Kind::Token) {
             return Some(format!(
-                "its {noun} '{name}' is for '{due}', and only one of them is a token"
+                "{noun} `{name}` corresponds to `{due}`, but only one of them is a token"
             ));
         }
         if let (Some(wants), Some(has)) = (&want.dtypes, &have.dtypes) {
             if !wants.iter().any(|dtype| has.contains(dtype)) {
                 let (has, wants) = (has.join("|"), wants.join("|"));
                 return Some(format!(
-                    "its {noun} '{name}' ({has}) is for '{due}' ({wants})"
+                    "{noun} `{name}`: expected {wants}, as `{due}`, got {has}"
                 ));
             }
         }
-        // No batch makes a token deeper.
+        // Batches do not add dimensions to tokens.
         let deeper = if want.kind == Kind::Token { 0 } else { deeper };
         match (want.rank, have.rank) {
             (Some(wants), Some(has)) if wants.saturating_add(deeper) != has => Some(format!(
-                "its {noun} '{name}' of rank {has} is for '{due}', here of rank {}",
+                "{noun} `{name}`: expected rank {}, as `{due}`, got rank {has}",
                 wants.saturating_add(deeper)
             )),
             _ => None,
@@ -252,9 +251,9 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
     })
 }
 
-/// The attribute that the other handler needs and a call of this one does not have.
+/// Returns an error if the related handler needs an attribute that the call does not have.
 fn missing(handler: &Handler, other: &Handler) -> Option<String> {
-    // A dictionary that is not listed is declared by its fields.
+    // An unlisted dictionary is declared by its fields.
     let place = |attr: &Attribute| attr.from.clone().unwrap_or_else(|| attr.name.clone());
     let is_listed = |name: &str| {
         let mut attrs = other.attrs.iter();
@@ -269,7 +268,7 @@ fn missing(handler: &Handler, other: &Handler) -> Option<String> {
         .find(|name| !is_mine(name));
     let needed = needed.filter(|_| !handler.open_attrs)?;
     Some(format!(
-        "that needs the attribute '{needed}', which the call does not have"
+        "it needs the attribute `{needed}`, which the call does not have"
     ))
 }
 

@@ -1,10 +1,10 @@
-//! The published releases of jaxlib with this ABI, and what their wheels ask of a system.
+//! The published releases of jaxlib with this ABI, and the systems that their wheels require.
 
 use crate::finding::{Confidence, Finding, Problem, Severity};
 use xla_ffi_abi::declared::parse_version;
 
-/// Every release that the package index has had, oldest first; one was withdrawn. `cargo xtask verdicts`
-/// asks the index, and a test compares.
+/// Every published release, oldest first, including one that was withdrawn. A test compares the list with the table of
+/// `cargo xtask verdicts`.
 pub const RELEASES: [&str; 32] = [
     "0.4.31", "0.4.32", "0.4.33", "0.4.34", "0.4.35", "0.4.36", "0.4.38", "0.5.0", "0.5.1",
     "0.5.3", "0.6.0", "0.6.1", "0.6.2", "0.7.0", "0.7.1", "0.7.2", "0.8.0", "0.8.1", "0.8.2",
@@ -12,10 +12,10 @@ pub const RELEASES: [&str; 32] = [
     "0.11.1", "0.11.2", "0.12.0", "0.12.0.1",
 ];
 
-/// From which release on wheels for Linux ask for which glibc, by their tags (manylinux2014 is 2.17).
+/// The glibc that Linux wheels require from a release on, by their tags (manylinux2014 is 2.17).
 const GLIBC: [(&str, [u32; 2]); 2] = [("0.4.31", [2, 17]), ("0.7.1", [2, 27])];
 
-/// First systems with a glibc, for people.
+/// The first systems with a glibc.
 const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 28], "Debian 10, RHEL 8"),
     ([2, 31], "Ubuntu 20.04, Debian 11"),
@@ -25,7 +25,7 @@ const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 39], "Ubuntu 24.04, RHEL 10"),
 ];
 
-/// The oldest glibc on which the wheel of a release runs.
+/// Returns the oldest glibc that the wheel of a release supports.
 #[must_use]
 pub fn glibc(version: &str) -> [u32; 2] {
     let wanted = parse_version(version);
@@ -41,7 +41,7 @@ pub(crate) fn dotted(version: &[u32]) -> String {
     numbers.join(".")
 }
 
-/// What the glibc that a library asks for means beside that of the releases it is to run with.
+/// Compares the glibc that a library requires with that of jaxlib releases.
 pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
     let shown = dotted(floor);
     let runs = |version: &&&str| floor <= glibc(version).as_slice();
@@ -49,13 +49,13 @@ pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
     let systems = SYSTEMS
         .iter()
         .find(|(version, _)| version.as_slice() >= floor)
-        .map_or("newer systems only", |(_, systems)| *systems);
-    let asks = "the versions that its symbols ask for";
+        .map_or("none yet", |(_, systems)| *systems);
+    let asks = "the versions of its symbols";
     if without.is_empty() {
         let what = match with.as_slice() {
             [] => return None,
-            [only] => format!("it runs wherever jaxlib {only} does: glibc {shown} or later"),
-            _ => format!("it runs wherever these jaxlibs do: glibc {shown} or later"),
+            [only] => format!("requires glibc {shown}, no more than jaxlib {only}"),
+            _ => format!("requires glibc {shown}, no more than these jaxlibs"),
         };
         return Some(Finding::note(Problem::Glibc, what, asks));
     }
@@ -65,31 +65,30 @@ pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
         .collect();
     floors.dedup();
     let which = match (without.as_slice(), with.first()) {
-        ([only], _) => format!("jaxlib {only} does"),
-        (_, None) => "jaxlib does".to_owned(),
-        ([first, .., last], Some(_)) => format!("jaxlib {first} to {last} does"),
+        ([only], _) => format!("jaxlib {only}"),
+        (_, None) => "jaxlib".to_owned(),
+        ([first, .., last], Some(_)) => format!("jaxlib {first} to {last}"),
         ([], _) => return None,
     };
     let rest = with.first().map_or_else(String::new, |first| {
-        format!("; it runs wherever jaxlib {first} or later does")
+        format!("; jaxlib {first} or later requires no less")
     });
     Some(
         Finding::risk(Problem::Glibc,
             format!(
-                "it does not load on systems with a glibc older than {shown}, though {which} (from {}){rest}",
+                "requires glibc {shown}, but {which} only {}{rest}",
                 floors.join(" and ")
             ),
-            format!("its symbols ask for GLIBC_{shown}; first systems with it: {systems}"),
+            format!("its symbols require GLIBC_{shown}; the first systems with it: {systems}"),
         )
-        .fix("build it for an older system: with cargo-zigbuild or zig as the compiler, or in a manylinux image (docs/shipping.md)"),
+        .fix("build for an older system with cargo-zigbuild, zig or a manylinux image (docs/shipping.md)"),
     )
 }
 
-/// The first jaxlib whose CPU client answers the question for user data where it was given none; the ones before follow a
-/// null pointer.
+/// The first jaxlib whose CPU client supports calls without user data; earlier ones dereference a null pointer.
 const USER_DATA: &str = "0.5.1";
 
-/// What a handler's wish for user data means on the releases that it is to run with.
+/// Returns a finding about user data on jaxlib releases that do not support it.
 pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Finding> {
     let first = parse_version(USER_DATA);
     let without: Vec<&str> = versions
@@ -107,10 +106,10 @@ pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Findin
         Severity::Risk,
         Problem::UserData,
         format!(
-            "it asks for user data: in JAX with {which} a call ends the process, though the parameter be optional"
+            "uses user data, so that calls in JAX with {which} end the process, even if the parameter is optional"
         ),
-        "their runtime follows a null pointer where the program attached none, and JAX attaches none",
+        "their runtime dereferences a null pointer, because JAX attaches no user data",
     );
-    let fix = format!("require jaxlib {USER_DATA} or later, or leave user data to another handler");
+    let fix = format!("require jaxlib {USER_DATA} or later, or remove the user data");
     Some(finding.about_handler(handler).fix(fix))
 }

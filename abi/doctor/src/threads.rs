@@ -1,19 +1,19 @@
-//! Pools of threads that a library brings, beside the one that its host hands out.
+//! Thread pools of a library, in addition to the host's.
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use memchr::memmem;
 
-/// A pool, and how it is known.
+/// A thread pool and its signs in a library.
 struct Pool {
     name: &'static str,
-    /// What limits it.
+    /// The setting that limits its size.
     limit: &'static str,
-    /// How the files of the libraries begin that have it.
+    /// Prefixes of the files of its libraries.
     files: &'static [&'static str],
-    /// How symbols begin that a library defines which has it inside.
+    /// Prefixes of its symbols, if it is linked statically.
     symbols: &'static [&'static str],
-    /// What stands in a library that has it inside, stripped or not.
+    /// Texts in libraries that contain it, even if stripped.
     text: &'static [&'static str],
 }
 
@@ -62,7 +62,7 @@ const POOLS: [Pool; 6] = [
     },
 ];
 
-/// The pools of a library, each with how it is known.
+/// Adds findings for the thread pools of a library.
 pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =
@@ -77,23 +77,23 @@ pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>)
             format!("it is linked to {file}")
         } else if let Some(symbol) = symbol() {
             let symbol: String = symbol.chars().take(60).collect();
-            format!("it has the symbol {symbol} inside")
+            format!("it contains the symbol {symbol}")
         } else if let Some(text) = text() {
-            format!("it has the text {text:?} inside")
+            format!("it contains the text {text:?}")
         } else {
             continue;
         };
         findings.push(
             Finding::risk(Problem::Threads,
                 format!(
-                    "it brings threads of its own, {}: with the host's pool more run than there are cores",
+                    "has its own thread pool, {}, so that more threads than processors may run",
                     pool.name
                 ),
                 why,
             )
             .fix(format!(
-                "split the work over the host's pool (`ThreadPool` in Rust, `xffi_schedule` in C, `ffi::ThreadPool` \
-                 in C++), or limit the other one ({})",
+                "use the host's thread pool (`ThreadPool` in Rust, `xffi_schedule` in C, `ffi::ThreadPool` in C++), or \
+                 limit the library's own pool ({})",
                 pool.limit
             )),
         );

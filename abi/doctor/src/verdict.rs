@@ -1,4 +1,4 @@
-//! What becomes of a handler on one jaxlib.
+//! The verdict on a handler for one jaxlib.
 
 use crate::candidate::{Behaviour, Candidate, Outcome, Use, asks_for_type};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
@@ -7,12 +7,11 @@ use serde::Serialize;
 use xla_ffi_abi::declared::parse_version;
 use xla_ffi_sys::{Revision, Slot, StateReading};
 
-/// The revision of a jaxlib, and how sure that is.
+/// Returns the revision of a jaxlib, with confidence.
 #[must_use]
 pub fn jaxlib(version: &str) -> Option<(Revision, Confidence)> {
     let revision = Revision::of_jaxlib(version)?;
-    // A release that is not published yet may bring what is not known; one that never was between two that
-    // are known has the revision of one of them.
+    // Future releases may change the ABI, so their revision is only possible.
     let confidence = match RELEASES.contains(&version) {
         true => Confidence::Proved,
         false => Confidence::Possible,
@@ -20,41 +19,41 @@ pub fn jaxlib(version: &str) -> Option<(Revision, Confidence)> {
     Some((revision, confidence))
 }
 
-/// Whether a jaxlib takes a handler.
+/// Whether a jaxlib loads a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loads {
-    /// It registers and can do its work.
+    /// The handler can be registered and called.
     Yes,
-    /// It does not load, is refused, or lacks what it needs.
+    /// The handler does not load, is refused, or needs a missing function.
     No,
-    /// It was not found out.
+    /// Not determined.
     Unknown,
 }
 
-/// What becomes of a handler on one jaxlib.
+/// The verdict on a handler for one jaxlib.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The release.
     pub jaxlib: String,
-    /// Its revision.
+    /// The release's revision.
     pub revision: &'static str,
     /// The handler.
     pub handler: String,
-    /// Whether it is taken.
+    /// Whether the jaxlib loads the handler.
     pub loads: Loads,
-    /// How sure.
+    /// The confidence.
     pub confidence: Confidence,
-    /// Whether a refusal is what the library declares, not a mistake.
+    /// Whether the library declares the refusal in its manifest.
     pub declared: bool,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// What may still go wrong.
+    /// Risks of calls.
     pub risks: Vec<Finding>,
 }
 
-/// What becomes of `candidate` on jaxlib `version`; `broken` says why the library as a whole does
-/// not load, `compiled_with` the revisions that its debug information shows.
+/// Returns the verdict on `candidate` for jaxlib `version`. `broken` is the finding that prevents the library from loading,
+/// `compiled_with` the revisions in its debug information.
 #[must_use]
 pub fn verdict(
     version: &str,
@@ -87,7 +86,7 @@ pub fn verdict(
             verdict.loads = Loads::No;
             verdict.declared = true;
             verdict.why = format!(
-                "it needs {floor} (jaxlib {}) for all of its work, and says so",
+                "the manifest declares that it needs {floor} (jaxlib {})",
                 floor.first_jaxlib()
             );
             return verdict;
@@ -102,26 +101,27 @@ pub fn verdict(
                 Outcome::Skipped { why } => Some(why.as_str()),
                 _ => None,
             });
-        verdict.why = skipped.unwrap_or("it was not asked").to_owned();
+        verdict.why = skipped.unwrap_or("no metadata call was made").to_owned();
         return verdict;
     }
     if revision == Revision::R0 && candidate.is_refused_by_all() {
         verdict.loads = Loads::Unknown;
         verdict.confidence = Confidence::Possible;
-        verdict.why = "runtimes of r0 ask nothing, and all that ask refuse it".to_owned();
+        verdict.why =
+            "r0 makes no metadata call, and all other revisions refuse the handler".to_owned();
         return verdict;
     }
     if revision == Revision::R0 {
         verdict.loads = Loads::Yes;
-        verdict.why = "accepted: runtimes of r0 ask nothing".to_owned();
+        verdict.why = "r0 accepts every handler".to_owned();
         if behaviour != Behaviour::Negotiates {
             verdict.risks.push(r0_risk(candidate));
         } else if let Use::Yes(why) | Use::Perhaps(why) = &candidate.state {
             verdict.risks.push(
                 Finding::risk(
                     Problem::OldestRuntime,
-                    "a handler that keeps state answers with an error on r0",
-                    format!("{why}; runtimes of r0 run no instantiate stage"),
+                    "returns an error on r0, because it has state",
+                    format!("{why}; r0 does not run instantiate stages"),
                 )
                 .about_handler(&candidate.name),
             );
@@ -138,7 +138,7 @@ pub fn verdict(
             ..
         }) => {
             verdict.loads = Loads::Yes;
-            verdict.why = format!("it answers version {major}.{minor}, which is accepted");
+            verdict.why = format!("its API version {major}.{minor} is accepted");
             if let Behaviour::Fixed(minor) = behaviour {
                 hazards(
                     version,
@@ -150,40 +150,39 @@ pub fn verdict(
                 );
             }
         }
-        // Whatever was registered, it was another type.
+        // If a type was registered, it was a different one.
         Some(Outcome::Refused { why }) if asks_for_type(why) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
             let which = match candidate.has_types {
-                true => ", and what was registered is another",
+                true => "; a different type was registered",
                 false => "",
             };
             verdict.why = format!(
-                "the type of its state has to be registered before it{which}; --type NAME=ID,INFO registers it here, as \
-                 jax.ffi.register_ffi_type does there"
+                "the type of its state must be registered first{which}; pass it with --type NAME=ID,INFO"
             );
         }
         Some(Outcome::Refused { why }) => {
             verdict.loads = Loads::No;
             verdict.why.clone_from(why);
         }
-        // Its version is accepted, and jaxlib 0.4.34 and 0.5.1 were seen to survive the write: the
-        // memory that it hits decides.
+        // The version is accepted, and the effect of the write depends on the memory: jaxlib 0.4.34 and 0.5.1 survive it.
         Some(Outcome::Broke { overran: true, how }) if behaviour == Behaviour::Fixed(1) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
             verdict.why =
-                "it overwrites 8 bytes of the runtime's stack: what lies there decides".to_owned();
+                "it overwrites 8 bytes of the runtime's stack, with unknown effect".to_owned();
             verdict.risks.push(
-                // Proved is the write, not that it does harm.
+                // The write is proved, its effect is not.
                 Finding::new(
                     Confidence::Proved,
                     Severity::Risk,
                     Problem::MetadataOverrun,
-                    "it overwrites the runtime's memory when it is asked for its metadata",
+                    "overwrites the runtime's memory in the metadata call",
                     how.clone(),
                 )
-                .about_handler(&candidate.name),
+                .about_handler(&candidate.name)
+                .fix("rebuild with other headers than those of jaxlib 0.8.0, or with this SDK"),
             );
         }
         Some(Outcome::Broke { how, .. }) => {
@@ -196,7 +195,7 @@ pub fn verdict(
         }
         None => {
             verdict.confidence = Confidence::Unknown;
-            verdict.why = "it was not asked".to_owned();
+            verdict.why = "no metadata call was made".to_owned();
         }
     }
     verdict
@@ -205,14 +204,15 @@ pub fn verdict(
 fn r0_risk(candidate: &Candidate) -> Finding {
     Finding::risk(
         Problem::OldestRuntime,
-        "it may use what r0 does not have",
-        "nobody asks a handler on r0, so a newer one is accepted: a thread pool or a future is a \
-         call through memory that is not the table's, and State_Get crashes",
+        "may use functions that r0 does not have",
+        "r0 accepts every handler, but calls for thread pools and futures are past the end of its table, and State_Get \
+         crashes",
     )
     .about_handler(&candidate.name)
+    .fix("require jaxlib 0.4.33 or later, or rebuild with this SDK")
 }
 
-/// What threatens a handler that was built with upstream's header of version 0.`minor`.
+/// Adds the risks of a handler that was built with XLA's headers of API version 0.`minor`.
 fn hazards(
     version: &str,
     revision: Revision,
@@ -221,10 +221,10 @@ fn hazards(
     compiled_with: &[Revision],
     risks: &mut Vec<Finding>,
 ) {
-    // Within r8 the newer releases tell the form of 0.2 by its size, as r9 does.
-    let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.0");
+    // Newer releases of r8 recognise the layout of 0.2 by its size, as r9 does.
+    let recognised_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.0");
     let reading = match StateReading::of(revision, minor) {
-        StateReading::Refused if told_by_size => StateReading::Right,
+        StateReading::Refused if recognised_by_size => StateReading::Right,
         reading => reading,
     };
     match reading {
@@ -233,14 +233,13 @@ fn hazards(
         StateReading::Refused | StateReading::Misread => {
             let what = match reading {
                 StateReading::Refused => {
-                    "the runtime finds its State_Set too small: an error or a crash"
+                    "the runtime refuses the size of its State_Set arguments, with an error or a crash"
                 }
                 _ => {
-                    "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst"
+                    "the runtime misreads its State_Set and State_Get arguments, with an error or a crash"
                 }
             };
-            let (confidence, severity, known) =
-                weigh(&candidate.state, "nothing tells whether it keeps state");
+            let (confidence, severity, known) = weigh(&candidate.state, "it may have state");
             risks.push(
                 Finding::new(
                     confidence,
@@ -248,12 +247,12 @@ fn hazards(
                     Problem::StateLayout,
                     what,
                     format!(
-                        "{known}; its state arguments are laid out for version 0.{minor}, and 0.1, 0.2 and \
-                         0.3 each have their own layout"
+                        "{known}; its state arguments have the layout of version 0.{minor}, and 0.1, 0.2 and 0.3 have \
+                         different layouts"
                     ),
                 )
                 .about_handler(&candidate.name)
-                .fix("build it with this SDK, which lays the arguments out as the runtime wants them"),
+                .fix("rebuild with this SDK, which uses the runtime's layout"),
             );
         }
     }
@@ -262,10 +261,10 @@ fn hazards(
     }
 }
 
-/// The first release on which Python can register a type; before it the library has to do so itself.
+/// The first release on which Python can register a type; on older releases the library must do so itself.
 const FIRST_WITH_TYPES: &str = "0.4.38";
 
-/// What the type of a state that the runtime reads rightly still needs.
+/// Adds risks about the registration of the state's type.
 fn state_type(
     version: &str,
     revision: Revision,
@@ -278,24 +277,26 @@ fn state_type(
     };
     let (what, why, fix) = if parse_version(version) < parse_version(FIRST_WITH_TYPES) {
         (
-            "nobody can register the type of its state from Python",
-            format!("{known}; jaxlib {FIRST_WITH_TYPES} is the first that registers types"),
-            "register the type from the library, with the table of the call frame",
+            "cannot use its state, because Python cannot register the type",
+            format!(
+                "{known}; jaxlib {FIRST_WITH_TYPES} is the first that registers types from Python"
+            ),
+            "register the type in the library with the function table of the call frame",
         )
     } else if minor == 1 && revision >= Revision::R7 {
-        // Headers of 0.1 hand the deleter over with each state, which these runtimes do not read.
+        // Headers of 0.1 pass the deleter with each state, which these runtimes do not read.
         (
-            "it works only if the type of its state is registered with its deleter",
+            "works only if the type of its state is registered with a deleter",
             format!(
-                "{known}; headers of version 0.1 have no TypeInfo, and this runtime takes the deleter from there"
+                "{known}; headers of version 0.1 have no TypeInfo, from which this runtime reads the deleter"
             ),
-            "register the type with a TypeInfo whose deleter frees the state, or build it with this SDK",
+            "register the type with a TypeInfo whose deleter frees the state, or rebuild with this SDK",
         )
     } else if !candidate.has_types {
         (
-            "it works only if the type of its state is registered before it",
-            format!("{known}; headers of upstream leave that to Python"),
-            "call jax.ffi.register_ffi_type (register_ffi_type_id before jax 0.8.1) first, and give the doctor --type",
+            "works only if the type of its state is registered first",
+            format!("{known}; XLA's headers do not register types"),
+            "call jax.ffi.register_ffi_type (register_ffi_type_id before jax 0.8.1) first, and pass the type with --type",
         )
     } else {
         return;
@@ -307,7 +308,7 @@ fn state_type(
     );
 }
 
-/// Among the revisions of version 0.1 the future slots moved and were not always there.
+/// Adds risks about future slots, which moved between the revisions of API version 0.1.
 fn future_hazard(
     revision: Revision,
     candidate: &Candidate,
@@ -315,7 +316,7 @@ fn future_hazard(
     risks: &mut Vec<Finding>,
 ) {
     let slot = |revision: Revision| Slot::FutureCreate.index(revision);
-    // Headers of version 0.1 are those of r1 to r6; r0 and r1 know no futures.
+    // API version 0.1 is r1 to r6; r0 and r1 have no futures.
     let headers: Vec<Revision> = compiled_with
         .iter()
         .copied()
@@ -337,23 +338,23 @@ fn future_hazard(
     if candidate.future == Use::No {
         return;
     }
-    let (mut confidence, mut severity, known) =
-        weigh(&candidate.future, "nothing tells whether it makes futures");
+    let (mut confidence, mut severity, known) = weigh(&candidate.future, "it may create futures");
     if compiled_with.is_empty() || clash.len() < headers.len() {
         (confidence, severity) = (Confidence::Possible, Severity::Risk);
     }
     let what = match slot(revision) {
-        None => "making a future calls through memory that is not the runtime's table",
-        Some(_) => "making a future calls another function of the runtime",
+        None => "creating a future calls a function past the end of the runtime's table",
+        Some(_) => "creating a future calls another function of the runtime",
     };
     risks.push(
         Finding::new(
             confidence,
             severity,
-            Problem::FutureSlots, what,
+            Problem::FutureSlots,
+            what,
             format!(
-                "{known}; {} {}, where the future slots stand elsewhere: ThreadPool_NumThreads came \
-                 before them in r3 without a new version",
+                "{known}; {} {}, where the future slots have other positions, because r3 inserted \
+                 ThreadPool_NumThreads without a new version",
                 if compiled_with.is_empty() {
                     "it may be compiled with a header of"
                 } else {
@@ -363,11 +364,11 @@ fn future_hazard(
             ),
         )
         .about_handler(&candidate.name)
-        .fix("build it with this SDK, which finds the slots by the table's length"),
+        .fix("rebuild with this SDK, which finds the slots by the table's length"),
     );
 }
 
-/// How sure a hazard is that comes with using something.
+/// Returns confidence, severity and reason of a risk that depends on the use of something.
 fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Confidence, Severity, &'a str) {
     match used {
         Use::Yes(why) => (Confidence::Proved, Severity::Fails, why),

@@ -1,5 +1,4 @@
-//! A wheel: the archive in which Python's installers get a library. Its shared libraries are unpacked and judged beside
-//! what the wheel's tags promise.
+//! Wheels: their shared libraries are unpacked and compared with the wheel's tags.
 
 mod findings;
 mod member;
@@ -20,11 +19,11 @@ const LIBRARIES: u64 = 1 << 30;
 /// Bytes of the file `WHEEL` that are read.
 const METADATA: u64 = 1 << 20;
 
-/// Why a file is no wheel that can be judged.
+/// The reason why a file cannot be judged as a wheel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be read, or what it holds cannot be written.
+    /// The file cannot be read, or a member cannot be written.
     #[error("{path}: {source}", path = crate::library::shown(path))]
     Io {
         /// The file.
@@ -34,7 +33,7 @@ pub enum Error {
     },
     /// Its name is not that of a wheel.
     #[error(
-        "{path} is not named as a wheel is: {what}; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
+        "{path} is not a wheel's name: {what}; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
         path = crate::library::shown(path)
     )]
     Name {
@@ -43,23 +42,23 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
-    /// It is no archive, or a damaged one.
-    #[error("{path} is no zip archive that can be read: {what}", path = crate::library::shown(path))]
+    /// The file is not an archive, or is damaged.
+    #[error("{path} is not a readable zip archive: {what}", path = crate::library::shown(path))]
     Damaged {
         /// The file.
         path: PathBuf,
         /// Where, and what.
         what: String,
     },
-    /// The name of a library leads out of the folder that the wheel is unpacked into.
-    #[error("{path}: the member {member:?} leads out of the folder that it is unpacked into", path = crate::library::shown(path))]
+    /// A member would be unpacked outside of the folder.
+    #[error("{path}: the member {member:?} would be unpacked outside of the wheel's folder", path = crate::library::shown(path))]
     Hostile {
         /// The file.
         path: PathBuf,
         /// The member's name.
         member: String,
     },
-    /// It unpacks to more than is read.
+    /// The libraries are too large.
     #[error("{path}: {what}", path = crate::library::shown(path))]
     TooLarge {
         /// The file.
@@ -69,10 +68,10 @@ pub enum Error {
     },
 }
 
-/// A wheel, of which nothing but its tags has been read.
+/// A wheel whose name and metadata are read.
 #[derive(Debug)]
 pub struct Wheel {
-    /// What its file name says.
+    /// The parts of the file name.
     pub name: Name,
     /// Bytes of the file.
     pub bytes: u64,
@@ -80,9 +79,9 @@ pub struct Wheel {
     zip: ZipArchive<BufReader<File>>,
     /// The tags in its metadata.
     tags: Vec<String>,
-    /// Whether its metadata says that it has no libraries.
+    /// Whether the metadata marks it as pure Python.
     is_pure: bool,
-    /// Bytes that may still be unpacked.
+    /// Remaining bytes that may be unpacked.
     left: u64,
 }
 
@@ -91,14 +90,14 @@ pub struct Wheel {
 pub struct Inside {
     /// Its name in the wheel.
     pub member: String,
-    /// Where it lies now.
+    /// The path of the unpacked file.
     pub place: PathBuf,
-    /// Why it cannot be loaded on this machine, whatever it is.
+    /// The reason why it cannot be loaded on this machine.
     pub foreign: Option<String>,
 }
 
 impl Inside {
-    /// Whether it was put there for other libraries to find, as auditwheel does with what they need.
+    /// Returns true for dependencies that auditwheel or delocate added.
     #[must_use]
     pub fn is_bundled(&self) -> bool {
         self.member
@@ -120,7 +119,7 @@ impl Wheel {
             source,
         };
         let name = Name::of(path)?;
-        // Asked first: opening a pipe waits for whoever writes to it.
+        // First, because opening a pipe blocks.
         let metadata = fs::metadata(path).map_err(io)?;
         if !metadata.is_file() {
             return Err(Error::Damaged {
@@ -184,7 +183,7 @@ impl Wheel {
             };
             fs::create_dir_all(place.parent().unwrap_or(folder)).map_err(io)?;
             let mut to = File::create_new(&place).map_err(io)?;
-            // The size that the archive states is not believed.
+            // The size in the archive may be wrong.
             let unpacked = io::copy(&mut file.by_ref().take(self.left + 1), &mut to);
             let left = self.left.checked_sub(unpacked.map_err(io)?);
             self.left = left.ok_or_else(|| Error::TooLarge {
@@ -214,8 +213,7 @@ impl Wheel {
         Ok(all)
     }
 
-    /// What is wrong with it as a wheel; what is wrong with each library is an
-    /// [`Examination`](crate::Examination)'s to tell.
+    /// Returns findings about the wheel itself; [`Examination`](crate::Examination) has those about its libraries.
     #[must_use]
     pub fn findings(&self, inside: &[Inside]) -> Vec<Finding> {
         findings::findings(self, inside)
@@ -239,13 +237,13 @@ fn damaged(path: &Path, error: &ZipError) -> Error {
     }
 }
 
-/// Whether it is a text that tells linkers which library is meant: wheels have no links.
+/// Returns true for linker scripts, which replace links in wheels.
 fn is_for_linkers(bytes: &[u8]) -> bool {
     let starts: [&[u8]; 3] = [b"INPUT", b"GROUP", b"/* GNU ld script"];
     starts.iter().any(|start| bytes.starts_with(start))
 }
 
-/// What an error says beside the name of the file.
+/// Returns an error's text without the file name.
 fn reason(error: &library::Error) -> String {
     match error {
         library::Error::Kind { what, .. } => what.clone(),

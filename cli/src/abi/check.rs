@@ -20,7 +20,7 @@ use xla_ffi_abi::diff;
 use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
-/// Options that say how headers are read and judged: nothing else is by them.
+/// Options for headers, which conflict with other inputs.
 const OF_HEADERS: [&str; 6] = [
     "variant",
     "define",
@@ -29,39 +29,47 @@ const OF_HEADERS: [&str; 6] = [
     "namespace",
     "fail_on",
 ];
-/// Options about what is found in somebody's file.
+/// Options for findings in files, which conflict with `--snapshots`.
 const OF_FILES: [&str; 3] = ["allow", "baseline", "write_baseline"];
 
 /// Command line of `abi check`.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  xla-ffi abi check --header third_party/xla/ffi/api/c_api.h --revision r9
+  xla-ffi abi check --header c_api.h -I include --fail-on breaks --format github
+  xla-ffi abi check --layout layout.json --names names.json
+  xla-ffi abi check --dwarf libmine.so --revision 0.9.1")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
-    /// A c_api.h, record_c_api.h or collectives_c_api.h to identify; one or several.
-    #[arg(long, value_name = "FILE", group = "what", num_args = 1..)]
+    /// Check these headers (c_api.h, record_c_api.h or collectives_c_api.h), or identify them without --revision.
+    #[arg(long, help_heading = "Input", value_name = "FILE", group = "what", num_args = 1..)]
     header: Vec<PathBuf>,
-    /// A layout that a program printed as JSON: see docs/abi.md, Mirrors in any language.
-    #[arg(long, value_name = "FILE", group = "what", conflicts_with_all = OF_HEADERS)]
+    /// Check a mirror whose program printed its layout as JSON (docs/abi.md has the format).
+    #[arg(long, help_heading = "Input", value_name = "FILE", group = "what", conflicts_with_all = OF_HEADERS)]
     layout: Option<PathBuf>,
-    /// A library whose debug information has a mirror's types.
-    #[arg(long, value_name = "LIB", group = "what", conflicts_with_all = OF_HEADERS)]
+    /// Check a mirror by the debug information of its library.
+    #[arg(long, help_heading = "Input", value_name = "LIB", group = "what", conflicts_with_all = OF_HEADERS)]
     dwarf: Option<PathBuf>,
-    /// A naming map: what the mirror calls things.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "snapshots"])]
+    /// Map the mirror's names to those of XLA with this JSON file [default: the same names].
+    #[arg(long, help_heading = "Input", value_name = "FILE", conflicts_with_all = ["header", "snapshots"])]
     names: Option<PathBuf>,
-    /// Compare our own definitions with the committed snapshots.
-    #[arg(long, group = "what", conflicts_with_all = OF_HEADERS.into_iter().chain(OF_FILES))]
+    /// Check xla-ffi's own definitions against its snapshots of the jaxlib headers.
+    #[arg(long, help_heading = "Input", group = "what", conflicts_with_all = OF_HEADERS.into_iter().chain(OF_FILES))]
     snapshots: bool,
-    /// What it has to be: a revision (any of its headers), an edition or a jaxlib version; for a mirror the newest
-    /// revision where none is given.
-    #[arg(long, value_name = "REV", conflicts_with = "snapshots", value_parser = Wanted::parse)]
+    /// Require this revision (r9), edition (r2-0.4.34) or jaxlib version (0.9.1) [default: any for headers, the newest
+    /// for mirrors].
+    #[arg(long, help_heading = "Input", value_name = "REV", conflicts_with = "snapshots", value_parser = Wanted::parse)]
     revision: Option<Wanted>,
-    /// A build of the headers with definitions of its own; each is read.
-    #[arg(long, value_name = "NAME[:DEFINITION,…]", conflicts_with = "snapshots")]
+    /// Check the headers with these definitions, reported under NAME; may be repeated [default: none].
+    #[arg(long, help_heading = "Header parsing")]
+    #[arg(value_name = "NAME[:DEFINITION,…]")]
+    #[arg(conflicts_with = "snapshots")]
     variant: Vec<Variant>,
     #[command(flatten)]
     reading: Reading,
-    /// From which severity on a difference fails.
-    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = Threshold::Any)]
+    /// Fail if a difference has at least this severity.
+    #[arg(long, help_heading = "Exit status", value_enum, value_name = "SEVERITY", default_value_t = Threshold::Any)]
     fail_on: Threshold,
     #[command(flatten)]
     known: Files,
@@ -69,14 +77,14 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// The form of the JSON about headers.
+/// The `schema` of the JSON output for headers.
 const SCHEMA: &str = "xla-ffi-abi-check-1";
 
-/// The form of the JSON about the committed snapshots.
+/// The `schema` of the JSON output for snapshots.
 const SNAPSHOTS: &str = "xla-ffi-abi-snapshots-1";
 
 impl Args {
-    /// The form of the JSON that is wanted, if any.
+    /// Returns the `schema` of the JSON output, if JSON is requested.
     pub(super) fn schema(&self) -> Option<&'static str> {
         let form = match (self.snapshots, self.header.as_slice()) {
             (true, _) => SNAPSHOTS,
@@ -92,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut names = BTreeSet::new();
     if let Some(twice) = variants.find(|name| !names.insert(*name)) {
         crate::refuse(format!(
-            "two variants are called {twice}: their findings would be told alike"
+            "--variant {twice} is given twice: use a different NAME for each variant"
         ));
     }
     if args.snapshots {
@@ -100,7 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Format::Text => snapshots(false),
             Format::Json => snapshots(true),
             Format::Sarif | Format::Github => {
-                bail!("--snapshots answers as text or JSON: nobody's file is looked at")
+                bail!("--snapshots supports --format text and --format json only")
             }
         };
     }
@@ -116,7 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let edition = args.revision.as_ref().map_or_else(newest, Wanted::edition);
         match mirror::check(source, edition, args.names.as_deref()) {
             Ok(mirror) => checked.push(mirror),
-            // SARIF and annotations have no place for an error but a finding.
+            // SARIF and annotations report errors as findings only.
             Err(error) if matches!(args.form.format, Format::Sarif | Format::Github) => {
                 checked.push(header::unreadable(source.path(), None, &error));
             }
@@ -147,16 +155,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     });
     let code = u8::from(kind.is_some());
     let exit = json!({ "code": code, "kind": kind.unwrap_or("ok") });
-    let told = || checked.iter().flat_map(|checked| checked.told.clone());
+    let annotations = || checked.iter().flat_map(|one| one.annotations.clone());
     match (args.form.format, args.schema()) {
         (Format::Json, Some(form)) => {
             output::json(&answer(form, &exit, &checked, mirror.is_some()))?;
         }
         (Format::Sarif, _) => {
-            let told: Vec<Annotation> = told().collect();
-            output::json(&sarif("xla-ffi abi check", &gate::rules(), &told))?;
+            let annotations: Vec<Annotation> = annotations().collect();
+            output::json(&sarif("xla-ffi abi check", &gate::rules(), &annotations))?;
         }
-        (Format::Github, _) => output::commands(&github(&told().collect::<Vec<_>>()))?,
+        (Format::Github, _) => output::commands(&github(&annotations().collect::<Vec<_>>()))?,
         _ => {
             for checked in checked.iter().filter(|checked| !fails(checked)) {
                 output::text(&checked.text)?;
@@ -165,29 +173,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     for checked in &checked {
         for note in &checked.notes {
-            output::tell(format_args!("note: {note}"));
+            output::message(format_args!("note: {note}"));
         }
         if fails(checked) {
-            output::tell(format_args!("error: {}", checked.text.trim_end()));
+            output::message(format_args!("error: {}", checked.text.trim_end()));
         }
     }
     for key in lists.unused() {
-        output::tell(format_args!(
-            "note: nothing needs this line any more: {key}"
+        output::message(format_args!(
+            "note: --allow or --baseline lists {key}, which was not found: remove the line"
         ));
     }
     Ok(ExitCode::from(code))
 }
 
-/// The answer for programs: headers stand in a list, a mirror alone.
+/// Returns the JSON output: a list of headers, or one mirror.
 fn answer(form: &str, exit: &Value, checked: &[Checked], is_mirror: bool) -> Value {
     let mut values = checked.iter().map(Checked::to_json);
-    let told = match is_mirror {
+    let fields = match is_mirror {
         true => values.next().unwrap_or_default(),
         false => json!({ "headers": values.collect::<Vec<_>>() }),
     };
     let mut answer = json!({ "schema": form, "exit": exit });
-    for (key, value) in told.as_object().into_iter().flatten() {
+    for (key, value) in fields.as_object().into_iter().flatten() {
         answer[key] = value.clone();
     }
     answer
@@ -203,7 +211,7 @@ fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
         }
         for other in all {
             if other.edition != snapshot.edition && other.abi == snapshot.abi {
-                wrong.push(format!("{name}: the same as {}", other.edition.name()));
+                wrong.push(format!("{name}: equal to {}", other.edition.name()));
             }
         }
     }
@@ -218,14 +226,14 @@ fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
     }
     if !wrong.is_empty() {
         let wrong = wrong.join("\n  ");
-        output::tell(format_args!(
-            "error: our definitions and the committed snapshots differ:\n  {wrong}"
+        output::message(format_args!(
+            "error: xla-ffi's definitions differ from its snapshots:\n  {wrong}"
         ));
         return Ok(ExitCode::FAILURE);
     }
     if !as_json {
         output::text(&format!(
-            "{} snapshots, each equal to our definitions and to no other\n",
+            "{} snapshots match xla-ffi's definitions, and no two are equal\n",
             all.len()
         ))?;
     }

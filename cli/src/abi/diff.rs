@@ -15,22 +15,23 @@ use xla_ffi_abi::meaning::{self, Severity};
 /// Command line of `abi diff`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to compare with: a revision, an edition, a jaxlib version, a header or a snapshot file.
+    /// ABI before the change: a revision (r9), an edition (r2-0.4.34), a jaxlib version (0.9.1), a header or a snapshot file.
     #[arg(value_name = "OLD")]
     old: Input,
-    /// What to compare.
+    /// ABI after the change, in the same forms as OLD.
     #[arg(value_name = "NEW")]
     new: Input,
     #[command(flatten)]
     reading: Reading,
-    /// Fail where a change does this severity; without it every difference is only told.
-    #[arg(long, value_enum, value_name = "SEVERITY")]
+    /// Fail if a change has at least this severity [default: never fail].
+    #[arg(long, help_heading = "Exit status", value_enum)]
+    #[arg(value_name = "SEVERITY")]
     fail_on: Option<Threshold>,
     #[command(flatten)]
     pub(super) output: TextOrJson,
 }
 
-/// The form of its JSON.
+/// The `schema` of the JSON output.
 pub(super) const SCHEMA: &str = "xla-ffi-abi-diff-1";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -42,13 +43,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (old_name, new_name) = (args.old.name(), args.new.name());
     if old.header() != new.header() {
         bail!(
-            "{old_name} is {}, {new_name} is {}: two versions of one header can be compared",
+            "{old_name} is {}, but {new_name} is {}: compare two versions of the same header",
             old.header(),
             new.header()
         );
     }
     let changes = diff::changes(&old, &new);
-    // What was measured is known of revisions alone.
+    // Measured facts exist for revisions only.
     let facts = match (&args.old, &args.new) {
         (Input::Edition(old), Input::Edition(new)) => meaning::facts(old.revision, new.revision),
         _ => Vec::new(),
@@ -86,15 +87,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::text(&text)?;
     }
     if fails {
-        output::tell(format_args!(
-            "error: {} and {} differ by more than --fail-on allows",
+        output::message(format_args!(
+            "error: {} and {} have changes of the severity of --fail-on or higher",
             old_name, new_name
         ));
     }
     Ok(ExitCode::from(code))
 }
 
-/// Changes in words, grouped by what they are about.
+/// Returns the changes as text, grouped by struct.
 pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
     let mut text = String::new();
     let mut owners: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
@@ -103,7 +104,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
     }
     for (owner, changes) in owners {
         let _ = writeln!(text, "{owner}");
-        let mut told: Vec<String> = Vec::new();
+        let mut written: Vec<String> = Vec::new();
         for change in &changes {
             let what = change.member.as_deref().unwrap_or(owner);
             let number = match change.follows {
@@ -123,7 +124,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
                 }
                 (None, None) => {}
             }
-            text.push_str(if change.follows { " (follows)\n" } else { "\n" });
+            text.push_str(if change.follows { " (implied)\n" } else { "\n" });
             if change.follows {
                 continue;
             }
@@ -143,9 +144,9 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
             }
             for (which, meaning) in lines {
                 let line = format!("    {which}: {}: {}\n", meaning.severity, meaning.why);
-                if !told.contains(&line) {
+                if !written.contains(&line) {
                     text.push_str(&line);
-                    told.push(line);
+                    written.push(line);
                 }
             }
         }
@@ -165,13 +166,10 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
             .count()
     };
     let own = changes.iter().filter(|change| !change.follows).count();
-    let of_its_own = match own {
-        1 => "change of its own",
-        _ => "changes of their own",
-    };
+    let changes_noun = if own == 1 { "change" } else { "changes" };
     let _ = writeln!(
         text,
-        "{own} {of_its_own}: {} break, {} lack something, {} are harmless at run time; {} more follow from them",
+        "{own} {changes_noun}: {} break calls, {} make something unavailable, {} are harmless at run time; {} more are implied",
         count(Severity::Breaks),
         count(Severity::Lacks),
         count(Severity::None),

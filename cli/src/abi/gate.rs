@@ -1,4 +1,4 @@
-//! What `abi check` found about a file, and whether it stops a release: known findings do not.
+//! The findings of `abi check` about a file, and whether they fail the run.
 
 use super::Threshold;
 use crate::baseline::{self, Lists};
@@ -9,7 +9,7 @@ use xla_ffi_abi::catalogue::{CATALOGUE, Rule};
 use xla_ffi_abi::diff::Change;
 use xla_ffi_abi::meaning::Severity;
 
-/// Every number that `abi check` gives.
+/// Returns the descriptions of all findings of `abi check`.
 pub(super) fn rules() -> Vec<report_format::Rule> {
     let rules = CATALOGUE.iter().map(|rule| report_format::Rule {
         id: rule.id,
@@ -20,21 +20,21 @@ pub(super) fn rules() -> Vec<report_format::Rule> {
     rules.collect()
 }
 
-/// One thing that was found.
+/// One finding.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     rule: &'static Rule,
-    /// What it is about, as lists name it: `XLA_FFI_Buffer.rank`.
+    /// The subject's name in lists: `XLA_FFI_Buffer.rank`.
     subject: String,
     message: String,
-    /// Whether it fails where nobody knows it.
+    /// Whether the finding fails, unless it is allowed.
     fails: bool,
-    /// What CI calls it where it does not fail.
+    /// The level for CI, if the finding does not fail.
     level: &'static str,
 }
 
 impl Found {
-    /// Something that fails whatever the threshold.
+    /// Returns a finding that fails at every threshold.
     pub(super) fn failure(rule: &'static Rule, subject: &str, message: &str) -> Self {
         Self {
             rule,
@@ -45,7 +45,7 @@ impl Found {
         }
     }
 
-    /// A change of a header.
+    /// Returns the finding for a change of a header.
     pub(super) fn change(change: &Change, title: &str, edition: &str, fail_on: Threshold) -> Self {
         let effect = &change.effect;
         let worst = match effect.old_on_new.severity >= effect.new_on_old.severity {
@@ -69,18 +69,18 @@ impl Found {
     }
 }
 
-/// What became of one file.
+/// The result for one file.
 pub(super) struct Checked {
     path: PathBuf,
     found: Vec<Found>,
-    /// What it is where it fails: one word for programs.
+    /// The kind of failure: one word for programs.
     pub(super) kind: &'static str,
-    /// What is said of it.
+    /// The report.
     pub(super) text: String,
-    /// What is told beside it.
+    /// Additional notes.
     pub(super) notes: Vec<String>,
-    /// What CI is told.
-    pub(super) told: Vec<Annotation>,
+    /// The findings for CI.
+    pub(super) annotations: Vec<Annotation>,
     value: Value,
 }
 
@@ -92,7 +92,7 @@ impl Checked {
             kind: "findings",
             text,
             notes: Vec::new(),
-            told: Vec::new(),
+            annotations: Vec::new(),
             value,
         }
     }
@@ -102,7 +102,7 @@ impl Checked {
         self
     }
 
-    /// Looks up what is known.
+    /// Looks up which findings are allowed.
     pub(super) fn look_up(&mut self, lists: &mut Lists) {
         let name = self.path.file_name();
         let file = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -112,7 +112,7 @@ impl Checked {
                 true => lists.reason(id, &file, &found.subject),
                 false => None,
             };
-            let told = Annotation {
+            let annotation = Annotation {
                 id,
                 level: match found.fails && known.is_none() {
                     true => "error",
@@ -124,44 +124,49 @@ impl Checked {
                 known,
             };
             self.notes.extend(
-                told.known
+                annotation
+                    .known
                     .iter()
-                    .map(|reason| format!("known: {}: {reason}", told.key)),
+                    .map(|reason| format!("allowed: {}: {reason}", annotation.key)),
             );
-            self.told.push(told);
+            self.annotations.push(annotation);
         }
     }
 
-    /// Whether there is an answer: what was not judged cannot be known either.
+    /// Returns true if the file was judged.
     pub(super) fn is_judged(&self) -> bool {
         self.kind == "findings"
     }
 
-    /// Whether anything fails that is not known.
+    /// Returns true if a finding fails and is not allowed.
     pub(super) fn fails(&self) -> bool {
-        let told = self.found.iter().zip(&self.told);
-        told.into_iter()
-            .any(|(found, told)| found.fails && told.known.is_none())
+        let pairs = self.found.iter().zip(&self.annotations);
+        pairs
+            .into_iter()
+            .any(|(found, annotation)| found.fails && annotation.known.is_none())
     }
 
-    /// What fails now, known or not: the lines of a baseline.
+    /// Returns the lines of a baseline: all findings that fail, allowed or not.
     pub(super) fn keys(&self) -> impl Iterator<Item = String> {
-        let told = self.found.iter().zip(&self.told);
-        told.filter(|(found, _)| found.fails && self.is_judged())
-            .map(|(_, told)| told.key.clone())
+        let pairs = self.found.iter().zip(&self.annotations);
+        pairs
+            .filter(|(found, _)| found.fails && self.is_judged())
+            .map(|(_, annotation)| annotation.key.clone())
     }
 
-    /// For programs.
+    /// Returns the result as JSON.
     pub(super) fn to_json(&self) -> Value {
-        let known = self
-            .told
-            .iter()
-            .filter_map(|told| Some(json!({ "key": told.key, "reason": told.known.as_ref()? })));
-        let failing = self.found.iter().zip(&self.told);
-        let failing = failing.filter(|(found, told)| found.fails && told.known.is_none());
+        let known = self.annotations.iter().filter_map(|annotation| {
+            Some(json!({ "key": annotation.key, "reason": annotation.known.as_ref()? }))
+        });
+        let failing = self.found.iter().zip(&self.annotations);
+        let failing =
+            failing.filter(|(found, annotation)| found.fails && annotation.known.is_none());
         let mut value = self.value.clone();
         value["passed"] = (!self.fails()).into();
-        value["failing"] = failing.map(|(_, told)| json!(told.key)).collect();
+        value["failing"] = failing
+            .map(|(_, annotation)| json!(annotation.key))
+            .collect();
         value["known"] = known.collect();
         value
     }

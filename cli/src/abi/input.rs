@@ -1,4 +1,4 @@
-//! What the subcommands of `abi` read: a revision, a snapshot file, a header.
+//! The inputs of the subcommands of `abi`: revisions, snapshot files and headers.
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,25 @@ use xla_ffi_abi::header::Source;
 use xla_ffi_abi::model::Abi;
 use xla_ffi_abi::snapshot;
 
-/// How a header is read.
+/// Options for parsing headers.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Reading {
-    /// Define a macro first, as for a compiler.
+    /// Define a preprocessor macro before parsing; may be repeated [default: none].
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    #[arg(help_heading = "Header parsing")]
     define: Vec<String>,
-    /// A folder in which what the header includes is looked for.
-    #[arg(short = 'I', value_name = "DIR")]
+    /// Search this folder for included headers; may be repeated [default: none].
+    #[arg(short = 'I', value_name = "DIR", help_heading = "Header parsing")]
     include: Vec<PathBuf>,
-    /// What a copy's names begin with in place of XLA_FFI_; may be given several times.
-    #[arg(long, value_name = "PREFIX")]
+    /// Treat names with this prefix as names with XLA_FFI_; may be repeated [default: none].
+    #[arg(long, value_name = "PREFIX", help_heading = "Header parsing")]
     prefix: Vec<String>,
-    /// The C++ namespace in which a copy has the names without XLA_FFI_.
-    #[arg(long, value_name = "NAME")]
+    /// Treat names in this C++ namespace as names with XLA_FFI_; may be repeated [default: none].
+    #[arg(long, value_name = "NAME", help_heading = "Header parsing")]
     namespace: Vec<String>,
 }
 
-/// A build of the header: `NAME` or `NAME=DEFINITION,DEFINITION`.
+/// A build variant of a header: `NAME` or `NAME:DEFINITION,DEFINITION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) name: String,
@@ -50,7 +51,7 @@ impl std::str::FromStr for Variant {
 }
 
 impl Reading {
-    /// Refuses options about headers where none is read.
+    /// Refuses parsing options if no header is read.
     pub(crate) fn wants_a_header<'i>(&self, inputs: impl IntoIterator<Item = &'i Input>) {
         let given = [
             ("-D", !self.define.is_empty()),
@@ -61,13 +62,13 @@ impl Reading {
         if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             if !inputs.into_iter().any(Input::is_header) {
                 crate::refuse(format!(
-                    "{option} says how a header is read, and none is: a revision or a snapshot has its layouts"
+                    "{option} applies to headers, but no header is given: revisions and snapshots are not parsed"
                 ));
             }
         }
     }
 
-    /// Reads the header at `path`, in one variant.
+    /// Reads one variant of the header at `path`.
     pub(crate) fn read(&self, path: &Path, variant: Option<&Variant>) -> anyhow::Result<Abi> {
         let variant = variant.map_or(&[][..], |variant| &variant.defines);
         let mut source = Source::open(path, &self.include)?;
@@ -84,7 +85,7 @@ impl Reading {
     }
 }
 
-/// What `diff` and `show` take.
+/// An input of `diff` and `show`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     /// A revision, an edition or a jaxlib version.
@@ -106,7 +107,7 @@ impl std::str::FromStr for Input {
 }
 
 impl Input {
-    /// What people call it.
+    /// Returns the name for messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Edition(edition) => edition.name(),
@@ -122,7 +123,7 @@ impl Input {
         matches!(self, Self::File(path) if !Self::is_snapshot(path))
     }
 
-    /// Its layouts.
+    /// Returns the layouts.
     pub(crate) fn layouts(&self, reading: &Reading) -> anyhow::Result<Abi> {
         match self {
             Self::Edition(edition) => Ok(snapshot::of_edition(*edition)?.abi.clone()),

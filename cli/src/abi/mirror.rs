@@ -1,5 +1,4 @@
-//! `xla-ffi abi emit`, and `abi check` of what is no header: a layout that a program printed, the debug
-//! information of a library.
+//! `xla-ffi abi emit`, and `abi check` for mirrors: a layout that a program printed, or a library's debug information.
 
 use super::gate::{Checked, Found};
 use crate::output;
@@ -14,19 +13,19 @@ use xla_ffi_abi::mirror::{Layout, Names};
 use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_doctor::library;
 
-/// The form of the JSON about a mirror.
+/// The `schema` of the JSON output for a mirror.
 pub(super) const SCHEMA: &str = "xla-ffi-abi-mirror-1";
 
 /// Command line of `abi emit`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A revision, an edition or a jaxlib version.
-    #[arg(value_name = "REV", value_parser = super::edition)]
+    /// ABI to test for: a revision (r9), an edition (r2-0.4.34) or a jaxlib version (0.9.1).
+    #[arg(value_name = "ABI", value_parser = super::edition)]
     edition: Edition,
-    /// The language of the mirror.
+    /// Choose the language of the mirror.
     #[arg(long, value_enum)]
     lang: Lang,
-    /// A naming map: what the mirror calls things.
+    /// Map the mirror's names to those of XLA with this JSON file [default: the same names].
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
 }
@@ -66,7 +65,7 @@ pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// The naming map; one that names what the revision does not have is refused.
+/// Reads the naming map; names that the revision does not have are an error.
 fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     let Some(path) = path else {
         return Ok(Names::default());
@@ -78,7 +77,7 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     if !unknown.is_empty() {
         let unknown: Vec<&str> = unknown.into_iter().map(String::as_str).collect();
         bail!(
-            "{shown} names what {} does not have: {}",
+            "{shown} has names that are not in {}: {}",
             snapshot.edition.name(),
             unknown.join(", ")
         );
@@ -86,14 +85,14 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     let ambiguous = names.ambiguous(&snapshot.abi);
     if !ambiguous.is_empty() {
         bail!(
-            "{shown} has one name for things that are not alike: {}",
+            "{shown} uses one name for different types: {}",
             ambiguous.join(", ")
         );
     }
     Ok(names)
 }
 
-/// What is compared with a revision.
+/// The layout that is compared with a revision.
 pub(super) enum Source<'a> {
     /// JSON that a program printed.
     Layout(&'a Path),
@@ -128,7 +127,7 @@ pub(super) fn check(
         }
         Source::Library(path) => {
             let bytes = library::bytes(path)?;
-            // One layout holds on every machine, so that those for other machines are compared as well.
+            // Layouts are equal on all machines, so that parts for other machines are compared too.
             let expected = Layout::of(&snapshot.abi, &names);
             let mut found = Vec::new();
             for part in library::parts(path, &bytes)? {
@@ -142,9 +141,9 @@ pub(super) fn check(
     let mut mistakes = Vec::new();
     let mut absent: Option<Vec<String>> = None;
     for layout in &layouts {
-        let told = layout.compare(&snapshot.abi, &names);
-        judged = judged.max(told.judged);
-        for mistake in told.mistakes {
+        let found = layout.compare(&snapshot.abi, &names);
+        judged = judged.max(found.judged);
+        for mistake in found.mistakes {
             if !mistakes.contains(&mistake) {
                 mistakes.push(mistake);
             }
@@ -152,9 +151,9 @@ pub(super) fn check(
         absent = Some(match absent {
             Some(known) => known
                 .into_iter()
-                .filter(|name| told.absent.contains(name))
+                .filter(|name| found.absent.contains(name))
                 .collect(),
-            None => told.absent,
+            None => found.absent,
         });
     }
     let absent = absent.unwrap_or_default();
@@ -167,7 +166,7 @@ pub(super) fn check(
         "mistakes": mistakes,
         "absent": absent,
     });
-    // A mistake begins with the name of what it is about.
+    // A mistake starts with the name of its subject.
     let found: Vec<Found> = mistakes
         .iter()
         .map(|mistake| {
@@ -181,7 +180,7 @@ pub(super) fn check(
         .collect();
     if judged == 0 && found.is_empty() {
         let text = format!(
-            "{shown} states no struct, enumeration or function of {name}: was a naming map meant?"
+            "{shown} contains no struct, enumeration or function of {name}: pass a naming map with --names"
         );
         let found = vec![Found::failure(NOT_JUDGED, "file", &text)];
         let mut checked = Checked::new(path, found, text, value);
@@ -190,12 +189,12 @@ pub(super) fn check(
     }
     let text = match found.is_empty() {
         true => match source {
-            Source::Layout(_) => format!(
-                "{shown}: {judged} structs, enumerations and functions are those of {name}\n"
-            ),
+            Source::Layout(_) => {
+                format!("{shown}: {judged} structs, enumerations and functions match {name}\n")
+            }
             Source::Library(_) => format!(
-                "{shown}: {judged} structs and enumerations have the sizes, offsets and values of {name}; what functions \
-                 and slots take, and alignments, are not judged: a binary does not tell them\n"
+                "{shown}: {judged} structs and enumerations match {name} in sizes, offsets and values; function signatures \
+                 and alignments are not in debug information and were not checked\n"
             ),
         },
         false => {
@@ -205,7 +204,10 @@ pub(super) fn check(
     };
     let mut notes = Vec::new();
     if !absent.is_empty() {
-        notes.push(format!("not stated, so not judged: {}", absent.join(", ")));
+        notes.push(format!(
+            "not in the mirror, so not checked: {}",
+            absent.join(", ")
+        ));
     }
     Ok(Checked::new(path, found, text, value).notes(notes))
 }

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }));
     }
     let mut text = format!(
-        "{:<4} {:<18} {:>7} {:>5} {:>11} {:>6}  what it brought\n",
+        "{:<4} {:<18} {:>7} {:>5} {:>11} {:>6}  changes\n",
         "", "jaxlib", "version", "slots", "struct_size", "sizeof"
     );
     for revision in Revision::ALL {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
     }
-    text.push_str("The function table's struct_size and sizeof are in bytes.\n");
+    text.push_str("struct_size and sizeof are those of the function table, in bytes.\n");
     output::text(&text)
 }
 

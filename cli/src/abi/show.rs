@@ -14,25 +14,24 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 /// Command line of `abi show`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A revision (r9), an edition (r2-0.4.34, record-0.1), a jaxlib version, a header or a
-    /// snapshot file.
-    #[arg(value_name = "REV")]
+    /// ABI to show: a revision (r9), an edition (r2-0.4.34), a jaxlib version (0.9.1), a header or a snapshot file.
+    #[arg(value_name = "ABI")]
     input: Input,
-    /// One struct, with or without `XLA_FFI_`.
+    /// Struct to show, with or without `XLA_FFI_` [default: all structs].
     #[arg(value_name = "STRUCT")]
     name: Option<String>,
     #[command(flatten)]
     reading: Reading,
-    /// How to write it; `html` is one page that needs nothing else.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// Choose the output format; `html` is one self-contained page.
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
-/// The form of its JSON.
+/// The `schema` of the JSON output.
 const SCHEMA: &str = "xla-ffi-abi-show-1";
 
 impl Args {
-    /// The form of the JSON that is wanted, if any.
+    /// Returns the `schema` of the JSON output, if JSON is requested.
     pub(super) fn schema(&self) -> Option<&'static str> {
         (self.format == Format::Json).then_some(SCHEMA)
     }
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(wanted) => match draw::find_struct(&snapshot.abi, wanted) {
             Some(found) => Some(found),
             None => bail!(
-                "{name} has no struct {wanted:?}; it has {}",
+                "{name} has no struct {wanted:?}; its structs are {}",
                 snapshot
                     .abi
                     .structs
@@ -137,7 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// The layouts, every field as C declares it too.
+/// Returns the layouts, with each field's C declaration.
 fn abi(snapshot: &Snapshot) -> Value {
     let mut value = json!(snapshot.abi);
     for layout in value["structs"].as_object_mut().into_iter().flatten() {
@@ -146,7 +145,7 @@ fn abi(snapshot: &Snapshot) -> Value {
     value
 }
 
-/// A struct with every field as C declares it too.
+/// Returns a struct with each field's C declaration.
 fn with_c(mut layout: Value) -> Value {
     for field in layout["fields"].as_array_mut().into_iter().flatten() {
         if let (Some(ty), Some(name)) = (field["type"].as_str(), field["name"].as_str()) {
@@ -156,7 +155,7 @@ fn with_c(mut layout: Value) -> Value {
     layout
 }
 
-/// The snapshots of the same header that are older than `snapshot`, oldest first; all for a file.
+/// Returns the older snapshots of the same header, oldest first; for a file, all snapshots.
 fn older(snapshot: &Snapshot, is_file: bool) -> anyhow::Result<Vec<&'static Snapshot>> {
     Ok(snapshot::all()?
         .iter()

@@ -91,12 +91,16 @@ impl Subject {
             names,
             keep: keep.to_vec(),
         };
-        let declared = subject.manifest.iter().map(|manifest| manifest.args.len());
-        let count = declared.chain([shapes.len()]).max().unwrap_or_default();
-        let arguments: Vec<_> = (0..count).map(|i| subject.argument(i)).collect();
+        let declared = subject
+            .manifest
+            .as_ref()
+            .map_or(0, |manifest| manifest.args.len());
+        let arguments: Vec<_> = (0..declared.max(shapes.len()))
+            .map(|i| subject.argument(i))
+            .collect();
         if let Some(unknown) = keep.iter().find(|name| !arguments.contains(name)) {
             bail!(
-                "--keep: there is no argument `{unknown}`; the arguments are {}",
+                "--keep: expected one of {}, got {unknown}",
                 arguments.join(", ")
             );
         }
@@ -306,8 +310,8 @@ fn generated(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
             None => Some(DType::F32),
             Some(names) => names.iter().find_map(|name| DType::from_name(name)),
         };
-        let dtype = dtype
-            .ok_or_else(|| format!("the element types of argument `{}` are unknown", arg.name))?;
+        let dtype =
+            dtype.ok_or_else(|| format!("argument `{}` has no known element type", arg.name))?;
         let mut dims = vec![];
         match contract.as_ref().and_then(|contract| contract.get(index)) {
             Some(words) => {

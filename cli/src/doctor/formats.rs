@@ -1,4 +1,4 @@
-//! The doctor's answer for programs, and its findings in the formats that CI reads.
+//! The doctor's JSON output, and its findings in the formats for CI.
 
 use super::gate::{Decision, Item};
 use super::{Args, ExaminedLibrary, SCHEMA};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_doctor::{CATALOGUE, Severity};
 
-/// Every number that the doctor gives.
+/// Returns the descriptions of all findings of the doctor.
 pub(super) fn rules() -> Vec<Rule> {
     let rules = CATALOGUE.iter().map(|entry| Rule {
         id: entry.id,
@@ -26,7 +26,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules.chain([unreadable]).collect()
 }
 
-/// An error that ended it all: SARIF and annotations have no place for one but a finding.
+/// Returns an error as a finding, because SARIF and annotations report findings only.
 pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     let message = crate::output::error_text(error);
     let paths = args
@@ -51,9 +51,9 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     }
 }
 
-/// What CI is told.
-pub(super) fn annotations(items: &[Item], decision: &Decision) -> Vec<Annotation> {
-    let told = items.iter().map(|item| {
+/// Returns the findings for CI.
+pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
+    let annotations = items.iter().map(|item| {
         let is = |other: &Item| other.key() == item.key() && other.finding == item.finding;
         let known = decision.known.iter().find(|(known, _)| is(known));
         Annotation {
@@ -65,10 +65,10 @@ pub(super) fn annotations(items: &[Item], decision: &Decision) -> Vec<Annotation
             known: known.map(|(_, reason)| reason.clone()),
         }
     });
-    told.collect()
+    annotations.collect()
 }
 
-/// What fails is an error whatever its weight.
+/// Returns the level for CI; every failing finding is an error.
 fn level(item: &Item, fails: bool) -> &'static str {
     if fails {
         "error"
@@ -88,15 +88,15 @@ fn message(item: &Item) -> String {
     let fix = finding
         .fix
         .as_ref()
-        .map_or_else(String::new, |fix| format!(". To do: {fix}"));
+        .map_or_else(String::new, |fix| format!(". Fix: {fix}"));
     format!(
         "{}: {}{place}: {}{fix}",
         finding.subject, finding.what, finding.why
     )
 }
 
-/// The answer for programs.
-pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8) -> Value {
+/// Returns the JSON output.
+pub(super) fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
     let libraries: Vec<Value> = judged
         .iter()
         .map(|ExaminedLibrary { path, examination, candidates, verdicts, .. }| {
@@ -135,7 +135,7 @@ pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8)
         };
         items.iter().map(of).collect()
     };
-    // A baseline takes what fails, and the answer is the exit status's.
+    // With --write-baseline, failing findings still exit with 0.
     let kind = if code == 0 { "ok" } else { decision.kind() };
     json!({
         "schema": SCHEMA,

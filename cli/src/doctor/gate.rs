@@ -1,40 +1,39 @@
-//! The gate: which findings stop a release. Known ones stay quiet: those on the list of what is allowed, each
-//! with its reason, and those of the baseline.
+//! The gate: decides which findings fail the run. Findings in the allow-list or in the baseline do not.
 
 use super::ExaminedLibrary;
 use crate::baseline::{self, Lists};
 use xla_ffi_doctor::{Confidence, Finding, Loads, Problem, Severity, Subject};
 
-/// From which severity on a finding fails the gate.
+/// Lowest severity that fails the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Threshold {
-    /// What is proved to fail.
+    /// Only failures that are proved.
     Fails,
-    /// Every risk too.
+    /// Failures and risks, proved or possible.
     Risk,
 }
 
-/// One thing that the gate looks at: a finding, on all jaxlibs that were asked about or on some.
+/// A finding for the gate, and the jaxlibs on which it holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     /// The library's file name.
     pub(crate) library: String,
-    /// The library as it was given.
+    /// The library's path on the command line.
     pub(crate) path: String,
     pub(crate) finding: Finding,
     /// The jaxlibs on which it holds; empty for all.
     pub(crate) jaxlibs: Vec<String>,
-    /// Whether it says that something was not judged.
+    /// Whether the finding means that something was not judged.
     pub(crate) open: bool,
 }
 
 impl Item {
-    /// `XF204 libmine.so/my_op`, by which lists know it.
+    /// Returns the finding's line in lists: `XF204 libmine.so/my_op`.
     pub(crate) fn key(&self) -> String {
         baseline::key(self.finding.problem.id(), &self.library, self.subject())
     }
 
-    /// What it is about, as lists name it.
+    /// Returns the subject's name in lists.
     fn subject(&self) -> &str {
         match &self.finding.subject {
             Subject::Library => "library",
@@ -44,7 +43,7 @@ impl Item {
         }
     }
 
-    /// What it is about, for people.
+    /// Returns the subject as text.
     pub(crate) fn shown(&self) -> String {
         match &self.finding.subject {
             Subject::Wheel => "wheel".to_owned(),
@@ -53,7 +52,7 @@ impl Item {
         }
     }
 
-    /// Whether it fails at this threshold.
+    /// Returns true if the finding fails at this threshold.
     fn fails(&self, threshold: Threshold, strict: bool) -> bool {
         if self.open {
             return strict;
@@ -65,8 +64,8 @@ impl Item {
     }
 }
 
-/// Everything that the gate looks at in one library.
-pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
+/// Returns all findings of one library for the gate.
+pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
     let item = |finding: &Finding, jaxlibs: Vec<String>, open: bool| Item {
         library: judged.name(),
         path: judged.path.display().to_string(),
@@ -77,7 +76,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let findings = &judged.examination.findings;
     let mut items: Vec<Item> = findings
         .iter()
-        // A verdict says on which jaxlibs.
+        // The verdicts below give the jaxlibs.
         .filter(|finding| finding.problem != Problem::Breaks)
         .map(|finding| {
             let nothing_judged =
@@ -86,21 +85,21 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
             item(finding, Vec::new(), open)
         })
         .collect();
-    // What a refusal follows from is said once.
-    let is_told = |handler: &str| {
+    // The cause of a refusal is reported once.
+    let is_reported = |handler: &str| {
         let own = Subject::Handler(handler.to_owned());
         crate::probe::broken(findings).is_some()
             || findings
                 .iter()
                 .any(|found| found.problem == Problem::NotExported && found.subject == own)
     };
-    let mut told: Vec<Item> = Vec::new();
-    let mut tell = |finding: Finding, jaxlib: &str, open: bool| match told
+    let mut found: Vec<Item> = Vec::new();
+    let mut add = |finding: Finding, jaxlib: &str, open: bool| match found
         .iter_mut()
         .find(|known| known.finding == finding)
     {
         Some(known) => known.jaxlibs.push(jaxlib.to_owned()),
-        None => told.push(item(&finding, vec![jaxlib.to_owned()], open)),
+        None => found.push(item(&finding, vec![jaxlib.to_owned()], open)),
     };
     for verdict in &judged.verdicts {
         let about = |confidence, severity, problem, what: &str| {
@@ -110,37 +109,37 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
         match verdict.loads {
             Loads::Yes if verdict.confidence == Confidence::Proved => {}
             Loads::No if verdict.declared && !asked => {}
-            Loads::No if !verdict.declared && is_told(&verdict.handler) => continue,
+            Loads::No if !verdict.declared && is_reported(&verdict.handler) => continue,
             Loads::No => {
                 let (confidence, severity) = match verdict.confidence {
                     Confidence::Proved => (Confidence::Proved, Severity::Fails),
                     confidence => (confidence, Severity::Risk),
                 };
-                let refused = about(confidence, severity, Problem::Refused, "it does not work");
-                tell(refused, &verdict.jaxlib, false);
+                let refused = about(confidence, severity, Problem::Refused, "does not work");
+                add(refused, &verdict.jaxlib, false);
             }
             Loads::Yes | Loads::Unknown => {
-                let what = "it was not proved that it loads";
+                let what = "could not be proved to load";
                 let unknown = about(Confidence::Unknown, Severity::Note, Problem::NotKnown, what);
-                tell(unknown, &verdict.jaxlib, true);
+                add(unknown, &verdict.jaxlib, true);
             }
         }
         for risk in &verdict.risks {
-            tell(risk.clone(), &verdict.jaxlib, false);
+            add(risk.clone(), &verdict.jaxlib, false);
         }
     }
-    items.extend(told);
+    items.extend(found);
     items
 }
 
-/// What the gate says.
+/// The gate's decision.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
-    /// What fails.
+    /// The findings that fail.
     pub(crate) failing: Vec<Item>,
-    /// What would fail and is known: with the reason that the list gives.
+    /// Allowed findings, with the reason from the list.
     pub(crate) known: Vec<(Item, String)>,
-    /// What was not judged and does not fail, since nobody said `--strict`.
+    /// What was not judged and does not fail, because `--strict` is not given.
     pub(crate) open: Vec<Item>,
 }
 
@@ -160,7 +159,7 @@ impl Decision {
                 continue;
             }
             let id = item.finding.problem.id();
-            // What was not judged cannot be known either.
+            // A list cannot allow what was not judged.
             let known = match item.open {
                 true => None,
                 false => lists.reason(id, &item.library, item.subject()),
@@ -173,7 +172,7 @@ impl Decision {
         decision
     }
 
-    /// Why the exit status is what it is: one word for programs.
+    /// Returns the reason for the exit status: one word for programs.
     pub(crate) fn kind(&self) -> &'static str {
         match self.failing.as_slice() {
             [] => "ok",
@@ -182,14 +181,14 @@ impl Decision {
         }
     }
 
-    /// Everything that was judged and fails now: the lines of a baseline.
+    /// Returns the lines of a baseline: all judged findings that fail.
     pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
         let known = self.known.iter().map(|(item, _)| item);
         let judged = self.failing.iter().filter(|item| !item.open);
         judged.chain(known).map(Item::key)
     }
 
-    /// Whether something fails that no baseline takes either.
+    /// Returns true if something fails because it was not judged.
     pub(crate) fn lacks_judgement(&self) -> bool {
         self.failing.iter().any(|item| item.open)
     }

@@ -1,10 +1,10 @@
-//! The jaxlibs that are asked about: one release, a range, or several of either.
+//! The value of `--jaxlib`: a release or a range of releases.
 
 use std::str::FromStr;
 use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_doctor::{RELEASES, jaxlib};
 
-/// What one `--jaxlib` says: `0.9.1`, `0.5.0..`, `..0.9.2`, `0.5.0..0.9.2` (both ends included).
+/// One `--jaxlib`: `0.9.1`, `0.5.0..`, `..0.9.2`, `0.5.0..0.9.2` (both ends included).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Range {
     One(String),
@@ -18,7 +18,7 @@ impl FromStr for Range {
         let version = |text: &str| match parse_version(text) {
             Some(_) => Ok(text.to_owned()),
             None => Err(format!(
-                "{text:?} is no jaxlib version; expected one such as 0.12.0, or a range: 0.5.0.., ..0.9.2, 0.5.0..0.9.2"
+                "expected a jaxlib version (0.12.0) or a range (0.5.0.., ..0.9.2, 0.5.0..0.9.2), got {text:?}"
             )),
         };
         let Some((first, last)) = text.split_once("..") else {
@@ -31,7 +31,7 @@ impl FromStr for Range {
         let (first, last) = (end(first)?, end(last)?);
         if let (Some(first), Some(last)) = (&first, &last) {
             if parse_version(first) > parse_version(last) {
-                return Err(format!("{first} comes after {last}"));
+                return Err(format!("{first} is newer than {last}"));
             }
         }
         Ok(Self::Between(first, last))
@@ -39,17 +39,17 @@ impl FromStr for Range {
 }
 
 impl Range {
-    /// The releases that it means, oldest first.
+    /// Returns the releases, oldest first.
     fn releases(&self) -> anyhow::Result<Vec<String>> {
         match self {
             Self::One(version) => match jaxlib(version) {
                 Some(_) => Ok(vec![version.clone()]),
                 None if Edition::find(version) == Some(Edition::BEFORE_R0) => anyhow::bail!(
-                    "jaxlib {version} has the typed FFI from before its first revision: libraries of this SDK refuse it by \
-                     name, others do not fit it unless they were built for it; 0.4.31 is the first that is judged"
+                    "jaxlib {version} has the typed FFI from before r0, which is not supported: the first supported release is \
+                     0.4.31"
                 ),
                 None => anyhow::bail!(
-                    "jaxlib {version} has no FFI that is known: 0.4.31 is the first with these headers"
+                    "jaxlib {version} has no supported FFI: the first supported release is 0.4.31"
                 ),
             },
             Self::Between(first, last) => {
@@ -69,7 +69,7 @@ impl Range {
                     .collect();
                 if found.is_empty() {
                     anyhow::bail!(
-                        "no published jaxlib lies in the range {}..{}",
+                        "no published jaxlib is in the range {}..{}",
                         first.as_deref().unwrap_or_default(),
                         last.as_deref().unwrap_or_default()
                     );
@@ -80,7 +80,7 @@ impl Range {
     }
 }
 
-/// All releases that are asked about, each once, oldest first; empty where nothing was said.
+/// Returns all releases of the ranges, each once, oldest first.
 pub(crate) fn releases(ranges: &[Range]) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     for range in ranges {

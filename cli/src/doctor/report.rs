@@ -1,12 +1,12 @@
-//! The doctor's report in words: what is the same for several handlers or jaxlibs is said once.
+//! The doctor's report as text. Findings that are equal for several handlers or jaxlibs are combined.
 
 use super::ExaminedLibrary;
 use std::fmt::Write;
 use xla_ffi_doctor::{Finding, Loads, Problem, Severity, Subject};
 
-/// One library in words.
-pub(super) fn report(judged: &ExaminedLibrary) -> String {
-    let ExaminedLibrary {
+/// Returns the report of one library.
+pub(super) fn report(judged: &Judged) -> String {
+    let Judged {
         path,
         wheel,
         examination,
@@ -26,7 +26,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     }
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
-    // What is to be fixed in a wheel has been told, the worst first.
+    // The wheel's own report lists failures and risks.
     if wheel.is_some() {
         findings.retain(|finding| finding.severity == Severity::Note);
     }
@@ -35,13 +35,13 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
         let first = finding.problem != Problem::OtherMachine;
         (first, finding.severity, finding.confidence)
     });
-    // What is the same for several handlers is said once.
+    // Findings that are equal for several handlers are combined.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
         write_about(&mut text, same[0], &subjects);
     }
     if candidates.is_empty() {
-        text.push_str("\nno handler to judge\n");
+        text.push_str("\nno handlers found\n");
         return text;
     }
     text.push_str("\njaxlib     revision  handler: verdict\n");
@@ -56,9 +56,9 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
         let verdict = line[0];
         let loads = match verdict.loads {
             Loads::Yes if verdict.risks.is_empty() => "loads",
-            Loads::Yes => "loads, at a risk",
+            Loads::Yes => "loads, with risks",
             Loads::No => "does not work",
-            Loads::Unknown => "not known",
+            Loads::Unknown => "unknown",
         };
         let handlers: Vec<&str> = line.iter().map(|v| v.handler.as_str()).collect();
         let handlers = match handlers.as_slice() {
@@ -76,13 +76,13 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
             without_name(&verdict.why, &verdict.handler)
         );
     }
-    let told = verdicts.iter().flat_map(|verdict| {
+    let reported = verdicts.iter().flat_map(|verdict| {
         let risks = verdict.risks.iter();
         risks.map(|risk| (risk, verdict.jaxlib.as_str()))
     });
-    let told: Vec<(&Finding, &str)> = told.collect();
-    // Each risk with its jaxlibs; then what several handlers risk on the same ones.
-    let risks: Vec<(&Finding, Vec<&str>)> = grouped(&told, |one, other| one.0 == other.0)
+    let reported: Vec<(&Finding, &str)> = reported.collect();
+    // Combine each risk's jaxlibs, then equal risks of several handlers on the same jaxlibs.
+    let risks: Vec<(&Finding, Vec<&str>)> = grouped(&reported, |one, other| one.0 == other.0)
         .into_iter()
         .map(|same| (same[0].0, same.iter().map(|(_, jaxlib)| *jaxlib).collect()))
         .collect();
@@ -99,7 +99,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     text
 }
 
-/// Puts what is the same together, in the order in which each first came.
+/// Groups equal items, in the order of their first occurrence.
 pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T>> {
     let mut groups: Vec<Vec<&T>> = vec![];
     for one in all {
@@ -111,7 +111,7 @@ pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T
     groups
 }
 
-/// Whether two findings differ in nothing but the handler that they are about.
+/// Returns true if two findings differ only in their handler.
 pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
     let name = |finding: &Finding| match &finding.subject {
         Subject::Handler(name) => Some(name.clone()),
@@ -126,22 +126,22 @@ pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
         && same_words(&one.why, &name, &other.why, &others)
 }
 
-/// Whether two texts say the same of two handlers, each of which they name.
+/// Returns true if two texts differ only in the name of their handler.
 pub(super) fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
     let plain =
         |text: &str, name: &str| without_name(text, name).replace(&format!("'{name}'"), "''");
     plain(one, name) == plain(other, others)
 }
 
-/// A text about a handler that does not name it as one; a symbol of the same name stays.
-pub(super) fn without_name(text: &str, handler: &str) -> String {
+/// Returns a text about a handler without the handler's name; a symbol of the same name stays.
+pub(super) fn nameless(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("the handler {quoted}"), "the handler")
         .replace(&format!("handler {quoted}"), "the handler")
         .replace(&format!("metadata of {quoted}"), "its metadata")
 }
 
-/// The first few names, and how many there are.
+/// Lists the first few names and their count.
 pub(super) fn list(names: &[&str]) -> String {
     if names.len() > 6 {
         format!("{}, … ({} in all)", names[..4].join(", "), names.len())
@@ -156,7 +156,7 @@ fn write_about(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
     write_finding(text, "", finding, &about);
 }
 
-/// One finding about all of `about`.
+/// Writes one finding about all of `about`.
 pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, about: &[&str]) {
     let words = |words: &str| match &finding.subject {
         Subject::Handler(name) => without_name(words, name),

@@ -1,4 +1,4 @@
-//! Wheels for the doctor: their libraries are unpacked, judged as any library is, and told by their names in the wheel.
+//! Wheels for the doctor. Their libraries are unpacked, judged like any library, and reported by their names in the wheel.
 
 use super::ExaminedLibrary;
 use super::gate::Item;
@@ -14,7 +14,7 @@ use xla_ffi_doctor::{Confidence, Finding, Outcome, Problem, Severity, Subject};
 pub(super) struct Opened {
     pub(super) path: PathBuf,
     wheel: Wheel,
-    /// What is wrong with it as a wheel.
+    /// Findings about the wheel itself.
     findings: Vec<Finding>,
     inside: Vec<Inside>,
     folder: tempfile::TempDir,
@@ -24,7 +24,7 @@ impl Opened {
     pub(super) fn of(path: &Path) -> anyhow::Result<Self> {
         let mut wheel = Wheel::open(path)?;
         let folder = tempfile::Builder::new().prefix("xla-ffi-wheel-").tempdir();
-        let folder = folder.context("a folder for the libraries of a wheel")?;
+        let folder = folder.context("cannot create a folder for the libraries of a wheel")?;
         let inside = wheel.unpack(folder.path())?;
         let findings = wheel.findings(&inside);
         Ok(Self {
@@ -36,22 +36,22 @@ impl Opened {
         })
     }
 
-    /// The libraries that may have handlers: where they lie.
+    /// Returns the paths of the unpacked libraries that may have handlers.
     pub(super) fn libraries(&self) -> impl Iterator<Item = PathBuf> {
         let own = self.inside.iter();
         let own = own.filter(|inside| !inside.is_bundled());
         own.map(|inside| inside.place.clone())
     }
 
-    /// The name in the wheel of what was unpacked to `place`.
+    /// Returns the name in the wheel of an unpacked file.
     pub(super) fn member(&self, place: &Path) -> String {
         let member = place.strip_prefix(self.folder.path());
         member.unwrap_or(place).display().to_string()
     }
 
-    /// A library of it that is none after all.
+    /// Adds a finding about a file that is not a library.
     pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
-        // What can be seen of it as a member has been told.
+        // The wheel's own findings cover files for other machines.
         let mut inside = self.inside.iter();
         if inside.any(|inside| inside.place == place && inside.foreign.is_some()) {
             return;
@@ -61,22 +61,22 @@ impl Opened {
         self.findings.push(
             Finding::failure(
                 Problem::Foreign,
-                format!("{member} is no library that any loader takes"),
+                format!("{member} is not a loadable library"),
                 why,
             )
             .about(Subject::Wheel),
         );
     }
 
-    /// A text that names places in the wheel, not where they were unpacked.
+    /// Replaces unpacked paths in a text by paths in the wheel.
     fn named(&self, text: &str) -> String {
         let unpacked = self.folder.path().display().to_string();
         text.replace(&unpacked, &self.path.display().to_string())
     }
 
-    /// What was judged where it was unpacked, told as what it is.
-    pub(super) fn renamed(&self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
-        // For which machines it is the wheel tells, which says where it may be installed.
+    /// Replaces unpacked paths in a judged library by paths in the wheel.
+    pub(super) fn renamed(&self, mut judged: Judged) -> Judged {
+        // The wheel's own findings cover the machine.
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| finding.problem != Problem::OtherMachine);
         let rename = |finding: &mut Finding| {
@@ -104,7 +104,7 @@ impl Opened {
         judged
     }
 
-    /// What the gate looks at beside the libraries. Lists know a wheel by its project, which keeps its name.
+    /// Returns the wheel's own findings for the gate. Lists name a wheel by its project.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         self.findings.iter().map(|finding| Item {
             library: format!("{}.whl", self.wheel.name.project),
@@ -115,7 +115,7 @@ impl Opened {
         })
     }
 
-    /// What to do about it and its libraries, the worst first.
+    /// Returns the failures and risks of the wheel and its libraries, the most severe first.
     fn to_fix<'a>(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
         let start = self.path.display().to_string();
         let mine: Vec<&Item> = items
@@ -137,7 +137,7 @@ impl Opened {
         groups
     }
 
-    /// In words: what it is, what to do, what else is worth knowing.
+    /// Returns the report of the wheel.
     pub(super) fn report(&self, items: &[Item]) -> String {
         let name = &self.wheel.name;
         let platforms: Vec<String> = name.platforms.iter().map(ToString::to_string).collect();
@@ -151,9 +151,7 @@ impl Opened {
         );
         for inside in &self.inside {
             let how = match &inside.foreign {
-                _ if inside.is_bundled() => {
-                    " (for others to find; not judged as a library of handlers)"
-                }
+                _ if inside.is_bundled() => " (a dependency; not examined for handlers)",
                 Some(_) => " (not for this machine)",
                 None => "",
             };
@@ -162,7 +160,7 @@ impl Opened {
         let to_fix = self.to_fix(items);
         match to_fix.len() {
             0 => text.push_str("\nnothing to fix\n"),
-            _ => text.push_str("\nto fix, the worst first\n"),
+            _ => text.push_str("\nto fix, the most severe first\n"),
         }
         for (at, group) in to_fix.iter().enumerate() {
             let subjects: Vec<String> = group.iter().map(|item| item.shown()).collect();
@@ -183,7 +181,7 @@ impl Opened {
             .filter(|finding| finding.severity == Severity::Note);
         let notes: Vec<&Finding> = notes.collect();
         if !notes.is_empty() {
-            text.push_str("\nworth knowing\n");
+            text.push_str("\nnotes\n");
         }
         for note in notes {
             write_finding(&mut text, "", note, &["wheel"]);

@@ -1,9 +1,9 @@
-//! The name of a project's library: what Rust, C, CMake, Python and the linker all take as one, and nothing else has.
+//! The name of a project's library, which must be valid and unused in Rust, C, CMake, Python and the linker.
 
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Names that something else has, and what that is.
+/// Names in use, and by what.
 const TAKEN: &[(&str, &str)] = &[
     (
         "a crate that the project needs",
@@ -13,11 +13,8 @@ const TAKEN: &[(&str, &str)] = &[
         "a Python package that the project needs",
         "jax jaxlib numpy pytest",
     ),
-    ("a keyword of Python, where it is a module", KEYWORDS),
-    (
-        "a module of Python, which is imported in its place",
-        MODULES,
-    ),
+    ("a Python keyword", KEYWORDS),
+    ("a module of Python's standard library", MODULES),
     (
         "a target of CMake",
         "all clean depend edit_cache help install list_install_components package rebuild_cache",
@@ -52,7 +49,7 @@ const MODULES: &str = "\
     uuid venv warnings wave weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile \
     zipimport zlib zoneinfo";
 
-/// The library's name.
+/// Returns the library's name.
 pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = path
         .file_name()
@@ -61,19 +58,19 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = name.replace('-', "_");
     let mut bytes = name.bytes();
     let begins = bytes.next().is_some_and(|first| first.is_ascii_lowercase());
-    // Python packages do not end with it.
+    // Names of Python packages do not end with `_`.
     let ends = !name.ends_with('_');
     if !begins || !ends || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     {
         bail!(
-            "'{}' does not name a library: begin with a lower-case letter and go on with lower-case \
-             letters, digits, '_' or '-', a letter or digit last",
+            "'{}' is not a valid library name: use lower-case letters, digits, '_' and '-', starting with a letter and \
+             ending with a letter or digit",
             path.display()
         );
     }
     let mut taken = TAKEN.iter();
     if let Some((by, _)) = taken.find(|(_, names)| names.split(' ').any(|taken| taken == name)) {
-        bail!("'{name}' is {by}; choose another name");
+        bail!("'{name}' is already {by}; choose another name");
     }
     Ok(name)
 }
@@ -86,8 +83,11 @@ mod tests {
     fn names() {
         assert_eq!(library_name(Path::new("a/my-op2")).unwrap(), "my_op2");
         for bad in ["2op", "My", "a b", "", "..", "é", "my_", "my-", "_"] {
-            let told = library_name(Path::new(bad)).unwrap_err().to_string();
-            assert!(told.contains("does not name a library"), "{bad}: {told}");
+            let error = library_name(Path::new(bad)).unwrap_err().to_string();
+            assert!(
+                error.contains("is not a valid library name"),
+                "{bad}: {error}"
+            );
         }
         for (taken, by) in [
             ("test", "crate"),
@@ -98,8 +98,8 @@ mod tests {
             ("install", "CMake"),
             ("unix", "macro"),
         ] {
-            let told = library_name(Path::new(taken)).unwrap_err().to_string();
-            assert!(told.contains(by), "{taken}: {told}");
+            let error = library_name(Path::new(taken)).unwrap_err().to_string();
+            assert!(error.contains(by), "{taken}: {error}");
         }
         let words = TAKEN.iter().flat_map(|(_, names)| names.split(' '));
         assert!(words.into_iter().all(|word| !word.is_empty()));

@@ -1,16 +1,14 @@
-//! Whether a call came out as it was recorded, and in words how not.
+//! Compares a replayed call with its recording.
 
 use xla_ffi_record::{Outcome, Recorded};
 use xla_ffi_runtime::{Error, ErrorCode, Tensor};
 
-/// What a replayed call came to.
+/// The result of a comparison, with the reason.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// To the same.
     Equal(String),
-    /// To something else.
     Differs(String),
-    /// To something that nothing is recorded for.
+    /// The recording has nothing to compare with.
     NotCompared(String),
 }
 
@@ -22,21 +20,21 @@ impl Answer {
     }
 }
 
-/// Compares what came of a call with what was recorded of it, bit for bit.
-pub(super) fn compare(recorded: &Recorded, came: Result<&[Tensor], &Error>) -> Answer {
+/// Compares a call's outcome with the recorded outcome, bit for bit.
+pub(super) fn compare(recorded: &Recorded, outcome: Result<&[Tensor], &Error>) -> Answer {
     if let Some(why) = nothing_recorded(recorded) {
-        return Answer::NotCompared(match came {
-            Ok(_) => format!("{why}; here it went well"),
-            Err(error) => format!("{why}; here it failed: {error}"),
+        return Answer::NotCompared(match outcome {
+            Ok(_) => format!("{why}; the replayed call succeeded"),
+            Err(error) => format!("{why}; the replayed call failed: {error}"),
         });
     }
-    let outcome = recorded.end.as_ref().map(|end| &end.outcome);
-    match (outcome, came) {
+    let expected = recorded.end.as_ref().map(|end| &end.outcome);
+    match (expected, outcome) {
         (Some(Outcome::Error { code, message }), Err(error)) => same_error(*code, message, error),
         (Some(Outcome::Error { message, .. }), Ok(_)) => {
-            Answer::Differs(format!("it went well; recorded is the error: {message}"))
+            Answer::Differs(format!("expected the error {message}, got success"))
         }
-        (_, Err(error)) => Answer::Differs(format!("recorded is success, here it failed: {error}")),
+        (_, Err(error)) => Answer::Differs(format!("expected success, got the error {error}")),
         (_, Ok(rets)) => same_results(recorded, rets),
     }
 }
@@ -46,15 +44,15 @@ fn same_error(code: Option<u32>, message: &str, error: &Error) -> Answer {
         let known = ErrorCode::from_raw(xla_ffi_sys::XLA_FFI_Error_Code(code));
         known.map_or_else(|| code.to_string(), |code| code.name().to_owned())
     };
-    let same_code = code.is_none_or(|code| code == error.code().to_raw().0);
-    // Hosts before r9 do not tell the code, and put its name before the text; elsewhere such a text is the handler's own.
+    let same_code = code.is_none_or(|code| code == error.code().raw().0);
+    // Before r9, hosts put the code's name before the text instead of reporting the code.
     let prefixed = || format!("{}: {}", error.code().name(), error.message());
     let same_text = message == error.message() || (code.is_none() && message == prefixed());
     if same_code && same_text {
         return Answer::Equal("the same error".into());
     }
     Answer::Differs(format!(
-        "the errors are two: recorded {}{message}; here {}: {}",
+        "expected the error {}{message}, got {}: {}",
         code.map_or_else(String::new, |code| format!("{}: ", name(code))),
         error.code().name(),
         error.message()
@@ -77,7 +75,7 @@ fn same_results(recorded: &Recorded, rets: &[Tensor]) -> Answer {
     }
     if left_out > 0 {
         return Answer::NotCompared(format!(
-            "{left_out} results were left out of the recording at its limit"
+            "{left_out} results were not recorded, because the recording reached its size limit"
         ));
     }
     let count = rets.len();
@@ -85,8 +83,8 @@ fn same_results(recorded: &Recorded, rets: &[Tensor]) -> Answer {
     Answer::Equal(format!("{count} result{s}, {bytes} bytes"))
 }
 
-/// How a result differs from what was recorded; elements that share bytes are compared one by one, since
-/// what lies behind the last is nobody's.
+/// Describes how a result differs from its recording, if it does. Elements that share bytes are compared one by one,
+/// because the padding after the last one is undefined.
 fn difference(index: usize, ret: &Tensor, wanted: &[u8]) -> Option<String> {
     let shape = ret.shape();
     let wanted = match Tensor::from_bytes(shape.clone(), wanted) {
@@ -104,23 +102,22 @@ fn difference(index: usize, ret: &Tensor, wanted: &[u8]) -> Option<String> {
     let first = differ.next()?;
     let text = |tensor: &Tensor| tensor.text(first).unwrap_or_default();
     Some(format!(
-        "result {index} ({shape}): {} of {} elements, first element {first}, which is {} and was {}",
+        "result {index} ({shape}): {} of {} elements differ, the first at {first}: expected {}, got {}",
         differ.count() + 1,
         shape.elements(),
-        text(ret),
-        text(&wanted)
+        text(&wanted),
+        text(ret)
     ))
 }
 
-/// How the recorded call ended, where there is nothing to compare with.
+/// Returns the reason if the recorded call has no outcome to compare with.
 fn nothing_recorded(recorded: &Recorded) -> Option<&'static str> {
     match recorded.end.as_ref().map(|end| &end.outcome) {
         None => Some(
-            "the recorded call never ended: its process did, or it was under way when the recording ended, or the disk \
-             was full",
+            "the recording has no end of the call: its process ended, the recording stopped first, or the disk was full",
         ),
-        Some(Outcome::Unwound) => Some("an exception or a panic left the recorded call"),
-        Some(Outcome::Unwatched) => Some("how the recorded call ended could not be watched"),
+        Some(Outcome::Unwound) => Some("the recorded call ended with an exception or a panic"),
+        Some(Outcome::Unwatched) => Some("the end of the recorded call could not be observed"),
         Some(_) => None,
     }
 }

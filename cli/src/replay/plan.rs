@@ -1,12 +1,11 @@
-//! Which recorded calls are made again, and what is known of those around them.
+//! Chooses the recorded calls to repeat.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use xla_ffi_record::{Call, Recorded, file};
 
-/// A handler's name and the symbols of its stages: of several handlers that a program recorded under one name each has
-/// its own.
+/// A handler's name and the symbols of its stages, because a program may record several handlers under one name.
 pub(super) type Symbols = (String, BTreeMap<String, String>);
 
 /// A recorded call's file.
@@ -16,17 +15,17 @@ pub(super) struct Entry {
     pub(super) call: Call,
 }
 
-/// A call that is to be made again, and whether its outcome is told.
-pub(super) type PlannedCall = (Entry, bool);
+/// A call to repeat, and whether its outcome is reported.
+pub(super) type Due = (Entry, bool);
 
-/// What is to be replayed.
+/// The calls to replay.
 pub(super) struct Plan {
-    pub(super) due: Vec<PlannedCall>,
-    /// Why files of the folder cannot be read.
+    pub(super) due: Vec<Due>,
+    /// Errors of files that cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
-    /// Whether files could not be read that may be of calls which changed a state.
+    /// Whether unreadable files may belong to calls that changed a state.
     pub(super) incomplete: bool,
-    /// The handlers whose host ran the stages before execute.
+    /// The handlers whose prepare or initialize stage the recorded host ran.
     pub(super) staged: BTreeSet<Symbols>,
 }
 
@@ -34,7 +33,7 @@ fn read(path: &Path) -> Result<Recorded> {
     Recorded::read(path).with_context(|| path.display().to_string())
 }
 
-/// The recorded calls of a folder, in order, and why others cannot be read.
+/// Returns the recorded calls of a folder in order, and the errors of files that cannot be read.
 fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     let (mut entries, mut damaged) = (vec![], vec![]);
     let shown = || path.display().to_string();
@@ -55,12 +54,11 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     Ok((entries, damaged))
 }
 
-/// What is to be replayed, and of which calls the outcome is told: a single call needs those before it that
-/// changed its state.
+/// Returns the calls to replay. A single call also needs the earlier calls that changed its state, which are not reported.
 pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     if from.is_dir() {
         let (entries, damaged) = folder(from)?;
-        // Where none can be read, that is what to say.
+        // If no file can be read, report the first error.
         if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
             bail!("{}", crate::output::error_text(error));
         }
@@ -109,7 +107,7 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
         let is_it = |(entry, _): &PlannedCall| entry.call.number == instance;
         if !plan.due.iter().any(is_it) {
             bail!(
-                "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
+                "{}: the call uses the state of call {instance}, whose file is missing or damaged",
                 from.display()
             );
         }
@@ -118,7 +116,7 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The handlers of which a stage before execute is recorded: their host runs those, as XLA does not on CPU.
+/// Returns the handlers whose prepare or initialize stage is recorded; XLA does not run these stages on CPU.
 fn staged(entries: &[Entry]) -> BTreeSet<Symbols> {
     let of_stage = |entry: &&Entry| matches!(entry.call.stage.as_str(), "prepare" | "initialize");
     let staged = entries.iter().filter(of_stage);
@@ -129,12 +127,12 @@ pub(super) fn symbols(call: &Call) -> Symbols {
     (call.handler.clone(), call.stages.clone())
 }
 
-/// The calls of one library: those that were recorded of this very file, or else of one of its name, since what is replayed
-/// may be another build. Where a single library was recorded, its name says nothing.
+/// Returns the recorded calls of one library: of this file, else of a file with the same name, because the library may be a
+/// newer build. If a single library was recorded, its name does not matter.
 fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entry>> {
     let from = from.display();
     let processes: BTreeSet<u32> = entries.iter().map(|entry| entry.call.process).collect();
-    // A file may have been recorded under several names: links.
+    // Links give one file several names.
     let mut recorded: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for entry in &entries {
         let path = Path::new(&entry.call.library);
@@ -142,10 +140,12 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
     }
     match (recorded.len(), processes.len()) {
         (0, _) => bail!(
-            "{from} holds no recorded call, no file that ends in .{}; each process has a folder",
+            "{from} holds no recorded call (no .{} file): pass the folder of one process",
             file::EXTENSION
         ),
-        (_, 2..) => bail!("{from} holds the calls of several processes"),
+        (_, 2..) => {
+            bail!("{from} holds the calls of several processes: pass the folder of one process")
+        }
         (1, 1) => return Ok(entries),
         _ => {}
     }
@@ -160,8 +160,8 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
         _ if recorded.contains_key(&own) => own,
         [one] => canonical_path(one),
         _ => bail!(
-            "{from} holds calls of several libraries, {} of them called as {}: {recorded:?}; name the one that is meant \
-             by its path, or a single file to replay it all the same",
+            "{from} holds calls of several libraries, {} with the name of {}: {recorded:?}; pass the path of one of these \
+             libraries, or replay a single file",
             named.len(),
             library.display(),
             recorded = recorded.values()
@@ -171,7 +171,7 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
     Ok(entries.into_iter().filter(of_it).collect())
 }
 
-/// The same for all paths of one file; of a file that is not on this machine, its path.
-fn canonical_path(path: &Path) -> PathBuf {
+/// Returns one path for all names of a file, or the path itself if the file does not exist.
+fn same(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -41,10 +41,10 @@ pub(crate) fn edits() -> impl Iterator<Item = (&'static str, Value, &'static str
 }
 
 const EDITS: &str = r#"
-/handlers/0/args | [ { "name": "w", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": 2 }, { "name": "x", "kind": "buffer", "dtypes": null, "rank": null, "optional": true }] | major | argument x: place
+/handlers/0/args | [ { "name": "w", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": 2 }, { "name": "x", "kind": "buffer", "dtypes": null, "rank": null, "optional": true }] | major | argument x: position
 /handlers/0/attrs/1/default | 1.0000000001e-5 | - | -
 /library | "other" | major | name of the library
-/sdk | "0.2.0" | patch | made with xla-ffi
+/sdk | "0.2.0" | patch | SDK version
 /handlers/1 | null | major | handler
 /handlers/- | { "name": "h", "platforms": ["cpu"], "stages": { "execute": "one" }, "described": false, "floor": "r0" } | minor | handler
 /handlers/0/platforms | ["cuda"] | major | platforms
@@ -60,16 +60,16 @@ const EDITS: &str = r#"
 /handlers/0/args/1/dtypes | ["F32"] | major | argument w: element types
 /handlers/0/args/0/rank | 3 | major | argument x: rank
 /handlers/0/args/0/rank | null | minor | argument x: rank
-/handlers/0/args/0/optional | true | minor | argument x: may be missing
-/handlers/0/args/1/optional | false | major | argument w: may be missing
-/handlers/0/args/1/variadic | true | minor | argument w: stands for all that remain
+/handlers/0/args/0/optional | true | minor | argument x: optional
+/handlers/0/args/1/optional | false | major | argument w: optional
+/handlers/0/args/1/variadic | true | minor | argument w: variadic
 /handlers/0/args/0/layout | "row" | - | -
-/handlers/0/args/0/layout | "column" | major | argument x: order of its elements
+/handlers/0/args/0/layout | "column" | major | argument x: layout
 /handlers/0/args/1 | null | major | argument
 /handlers/0/args/- | {"name": "more", "kind": "buffer", "dtypes": null, "rank": null, "optional": true} | minor | argument
 /handlers/0/args/- | {"name": "more", "kind": "buffer", "dtypes": null, "rank": null, "optional": false} | major | argument
-/handlers/0/rets/0 | { "name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": null, "inout": true } | major | result y: shares memory with its argument
-/handlers/0/rets/0/dtypes/- | "F64" | major | result y: the type that follows by itself
+/handlers/0/rets/0 | { "name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": null, "inout": true } | major | result y: alias of its argument
+/handlers/0/rets/0/dtypes/- | "F64" | major | result y: inferred element type
 /handlers/0/rets/- | {"name": "z", "kind": "buffer", "dtypes": null, "rank": null, "optional": false} | major | result
 /handlers/0/attrs/0 | null | major | attribute
 /handlers/0/attrs/- | {"name": "more", "type": "i64", "optional": true} | minor | attribute
@@ -77,9 +77,9 @@ const EDITS: &str = r#"
 /handlers/0/attrs/1/type | "f64" | major | attribute eps: type
 /handlers/0/attrs/1/type | "any" | minor | attribute eps: type
 /handlers/0/attrs/1/default | 1e-6 | major | attribute eps: default
-/handlers/0/attrs/1/optional | false | major | attribute eps: may be missing
-/handlers/0/attrs/0/optional | true | minor | attribute k: may be missing
-/handlers/0/attrs/1/narrow | true | minor | attribute eps: wider types converted
+/handlers/0/attrs/1/optional | false | major | attribute eps: optional
+/handlers/0/attrs/0/optional | true | minor | attribute k: optional
+/handlers/0/attrs/1/narrow | true | minor | attribute eps: wider types accepted
 /handlers/0/attrs/1/from | "d" | major | attribute
 /handlers/0/open_attrs | true | minor | other attributes
 /handlers/0/shape | "rows k, m? -> rows" | - | -
@@ -92,8 +92,8 @@ const EDITS: &str = r#"
 /handlers/0/platforms | ["Host"] | - | -
 /handlers/0/platforms/- | "HOST" | - | -
 /legacy/0/platforms | ["cuda", "cpu"] | - | -
-/handlers/0/context | [] | minor | taken from its context
-/handlers/0/context/- | "scratch" | major | taken from its context
+/handlers/0/context | [] | minor | context
+/handlers/0/context/- | "scratch" | major | context
 /handlers/0/traits | [] | patch | trait
 /handlers/0/traits/- | "nondeterministic" | major | trait
 /handlers/0/gradient/residuals | ["x"] | patch | gradient, residuals
@@ -101,11 +101,11 @@ const EDITS: &str = r#"
 /handlers/1/gradient | { "linear": true, "transpose": "f" } | minor | gradient, jvp
 /handlers/0/batch | "none" | major | batching
 /handlers/0/batch | "sequential" | patch | batching
-/handlers/0/state/type | "T" | major | type of its state
-/handlers/0/async | true | patch | completes
+/handlers/0/state/type | "T" | major | state type
+/handlers/0/async | true | patch | completion
 /handlers/0/floor | "r6" | major | oldest revision
 /handlers/0/floor | "r2" | minor | oldest revision
-/handlers/1/described | true | minor | operands described
+/handlers/1/described | true | minor | described operands
 /legacy/0 | null | major | target
 /legacy/- | { "name": "new", "platforms": ["Host"], "signature": "cpu_unified", "api_version": 3, "symbol": "one" } | minor | target
 /legacy/0/platforms | ["Host"] | major | platforms
@@ -117,7 +117,7 @@ const EDITS: &str = r#"
 /legacy/0/rets/- | { "dtypes": ["S4"], "dims": [2, 3] } | major | result 1
 /legacy/1/tuples | "roots" | major | tuples
 /legacy/1/structure | "(_, _) -> _" | major | tuples
-/legacy/0/args | null | major | operands described
+/legacy/0/args | null | major | described operands
 "#;
 
 /// Sets, appends (`-`) or, for null in a list or map, takes away.

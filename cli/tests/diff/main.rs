@@ -130,15 +130,12 @@ fn the_version_number_and_the_exit_status_follow() {
     assert_eq!(run(&old, &["--fail-on", "patch"]).0, Some(0));
     assert_eq!(run(&minor, &["--old-version", "1.4"]).0, Some(2));
     let (_, text) = run(&minor, &["--old-version", "1.4.2"]);
+    assert!(text.contains("suggested version: 1.5.0"), "{text}");
     assert!(
-        text.contains("suggested: a minor step, 1.5.0 after 1.4.2"),
+        text.contains("handler f\n  minor: other attributes: no became yes"),
         "{text}"
     );
-    assert!(
-        text.contains("handler f\n  minor: other attributes: was no, is yes"),
-        "{text}"
-    );
-    assert!(run(&old, &[]).1.contains("callers notice nothing"));
+    assert!(run(&old, &[]).1.contains("no differences for callers"));
     let json = told(
         &old,
         &minor,
@@ -188,10 +185,10 @@ fn answers_and_symbols_count_without_a_manifest() {
         "{without:#}"
     );
     let note = without["not_judged"].to_string();
-    assert!(note.contains("--handler names them"), "{note}");
+    assert!(note.contains("with --handler"), "{note}");
     let asked = told(&["--handler", "one"]);
     assert!(
-        lists(&asked, "major", "jaxlibs that take it", "was", "0.8.1"),
+        lists(&asked, "major", "supported jaxlibs", "was", "0.8.1"),
         "{asked:#}"
     );
     assert!(
@@ -200,7 +197,7 @@ fn answers_and_symbols_count_without_a_manifest() {
     );
     let back = self::told(&new, &old, &["--handler", "one"]);
     assert!(
-        lists(&back, "minor", "jaxlibs that take it", "now", "0.8.1"),
+        lists(&back, "minor", "supported jaxlibs", "now", "0.8.1"),
         "{back:#}"
     );
     let nowhere = told(&["--handler", "nowhere"]);

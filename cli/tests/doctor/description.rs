@@ -35,16 +35,16 @@ fn what_cannot_be_is_told_by_its_number() {
     let optional =
         "XFFI_OPERAND_WITH(\"y\", XFFI_DTYPES(\"F32\", \"S4\"), XFFI_RANK(ANY), XFFI_OPTIONAL)";
     let cases = r#"
-"y", FLOAT, 1 | | result 'y' has the unknown dtype "FLOAT"
-"y", F32, 1 | , XFFI_SHAPE("n, n") | cannot be read
-"y", F32, 1 | , XFFI_SHAPE("n, n -> n") | has 2 arguments, and the handler 1
-"y", F32, 1 | , XFFI_SHAPE("n -> ") | has 0 results, and the handler 1
+"y", FLOAT, 1 | | result `y` has the unknown element type "FLOAT"
+"y", F32, 1 | , XFFI_SHAPE("n, n") | has the invalid shape contract
+"y", F32, 1 | , XFFI_SHAPE("n, n -> n") | has 2 arguments, but the handler has 1
+"y", F32, 1 | , XFFI_SHAPE("n -> ") | has 0 results, but the handler has 1
 "y", F32, 1 | , XFFI_SHAPE("n -> n m") | entry `n m`
 "y", F32, 1 | , XFFI_SHAPE("n? -> n") | entry `n?`
 "y", F32, 1 | , XFFI_SHAPE("n -> token") | entry `token`
-"y", F32, 1 | , XFFI_VJP("g") | its vjp is the handler 'g'
-"y", F32, 1 | , XFFI_GRADIENT(XFFI_BY(vjp, "h"), XFFI_BY(forward, "f")) | its forward is the handler 'f'
-"y", F32, 1 | , XFFI_BATCHED_BY("b") | its batch is the handler 'b'
+"y", F32, 1 | , XFFI_VJP("g") | its vjp handler 'g'
+"y", F32, 1 | , XFFI_GRADIENT(XFFI_BY(vjp, "h"), XFFI_BY(forward, "f")) | its forward handler 'f'
+"y", F32, 1 | , XFFI_BATCHED_BY("b") | its batch handler 'b'
 "y", F32, 1 | , XFFI_GRADIENT(XFFI_BY(vjp, "h"), XFFI_RESIDUALS("x", "z")) | residual 'z'
 "#;
     for (number, case) in cases.trim().lines().enumerate() {
@@ -122,16 +122,16 @@ fn handlers_that_do_not_fit_are_told() {
     let folder = tempfile::tempdir().unwrap();
     // What `h` gives and says of `g`; what `g` takes, gives and wants; what is told. V is a vector, M a matrix.
     let cases = r#"
-F32, 1 | XFFI_VJP("g") | V | V | | that has 1 argument where 2 are due (x, y)
-F32, 1 | XFFI_VJP("g") | V, V | V, V | | that has 2 results where 1 is due (x)
-F32, 1 | XFFI_VJP("g") | V, V | XFFI_OPERAND("a", S32, 1) | | its result 'a' (S32) is for 'x' (F32)
-F32, 1 | XFFI_JVP("g") | V, V | M | | its result 'a' of rank 2 is for 'y', here of rank 1
+F32, 1 | XFFI_VJP("g") | V | V | | expected 2 arguments (x, y), got 1
+F32, 1 | XFFI_VJP("g") | V, V | V, V | | expected 1 result (x), got 2
+F32, 1 | XFFI_VJP("g") | V, V | XFFI_OPERAND("a", S32, 1) | | result `a`: expected F32, as `x`, got S32
+F32, 1 | XFFI_JVP("g") | V, V | M | | result `a`: expected rank 1, as `y`, got rank 2
 F32, 1 | XFFI_JVP("g") | V, V | XFFI_TOKEN("a") | | only one of them is a token
-F32, 1 | XFFI_VJP("g") | V, V | V | XFFI_ATTR("eps", f32) | that needs the attribute 'eps'
-F32, 1 | FORWARD | V, V | V | | that has 2 arguments where 1 is due (x)
-F32, 1 | TRANSPOSE | V, V | V | | that has 2 arguments where 1 is due (y)
-F32, 1 | XFFI_BATCHED_BY("g") | V | M | | its argument 'a' of rank 1 is for 'x', here of rank 2
-S32, 1 | XFFI_VJP("g") | V, V | V | | it has a gradient, but no result of a float
+F32, 1 | XFFI_VJP("g") | V, V | V | XFFI_ATTR("eps", f32) | it needs the attribute `eps`
+F32, 1 | FORWARD | V, V | V | | expected 1 argument (x), got 2
+F32, 1 | TRANSPOSE | V, V | V | | expected 1 argument (y), got 2
+F32, 1 | XFFI_BATCHED_BY("g") | V | M | | argument `a`: expected rank 2, as `x`, got rank 1
+S32, 1 | XFFI_VJP("g") | V, V | V | | declares a gradient, but has no result of a float
 F32, 1 | XFFI_VJP("g") | V, V | V | XFFI_OPTIONAL_ATTR("eps", f32) |
 F32, 1 | XFFI_JVP("g") | V, V | V | |
 F32, 1 | TRANSPOSE | V | V | |
@@ -189,8 +189,8 @@ fn traits_are_those_of_the_answer() {
     let definition =
         "XFFI_HANDLER_WITH(h, scale_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 1, NULL)";
     for (at, (manifest, answers, says)) in [
-        (compatible, false, Some("its manifest says")),
-        ("", true, Some("its answer says")),
+        (compatible, false, Some("the manifest declares")),
+        ("", true, Some("the handler declares")),
         (compatible, true, None),
         ("", false, None),
     ]

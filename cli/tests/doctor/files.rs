@@ -18,7 +18,7 @@ fn headers_of_extensions_are_layouts_that_jaxlibs_shipped() {
              return kept.frame->struct_size == sizeof kept ? 0 : 0; }}\n"
         )
     };
-    let strange = "know layouts that no jaxlib shipped";
+    let strange = "use layouts that no jaxlib shipped";
     for (name, header, args) in [
         (
             "coll",
@@ -78,18 +78,18 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     // One that is not there is told once, and the others are judged.
     for nowhere in ["nowhere", "execute=silent,instantiate=nowhere"] {
         let told = doctor(&library, &["--handler", nowhere, "--handler", "silent"]);
-        told.proved_to_fail("exports no symbol 'nowhere'");
-        let times = told.stderr.matches("exports no symbol").count();
+        told.proved_to_fail("does not export the symbol 'nowhere'");
+        let times = told.stderr.matches("does not export").count();
         assert_eq!(times, 1, "{}", told.stderr);
         assert_eq!(told.loads("0.12.0", "silent"), "no");
     }
     let source = "__attribute__((constructor)) static void start(void) { *(volatile int*)0 = 1; }";
     let library = build(folder.path(), "start", "gcc", source, &[]).unwrap();
-    doctor(&library, &[]).proved_to_fail("does not load here");
+    doctor(&library, &[]).proved_to_fail("does not load on this machine");
     let source = "#include <unistd.h>\n\
         __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
     let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
-    doctor(&library, &["--time-limit", "1"]).proved_to_fail("does not load here");
+    doctor(&library, &["--time-limit", "1"]).proved_to_fail("does not load on this machine");
 }
 
 #[test]
@@ -105,12 +105,12 @@ fn what_nobody_provides_is_named() {
         (
             "absl",
             "void _ZN4absl12lts_202301257CordRep3RefEv(void); void f(void) { _ZN4absl12lts_202301257CordRep3RefEv(); }",
-            "absl's C++",
+            "symbols of absl",
         ),
         (
             "xla",
             "void _ZN3xla5Shape5ClearEv(void); void f(void) { _ZN3xla5Shape5ClearEv(); }",
-            "XLA's C++",
+            "symbols of XLA",
         ),
         (
             "status",
@@ -131,7 +131,7 @@ fn what_nobody_provides_is_named() {
     let library = build(folder.path(), "python", "gcc", source, &[]).unwrap();
     let told = doctor(&library, &["--no-run"]);
     let expected = ("possible".to_owned(), "risk".to_owned());
-    assert_eq!(told.finding("Python process alone"), Some(expected));
+    assert_eq!(told.finding("Python process only"), Some(expected));
     let source = "extern void* XLA_FFI_GetApi(void) __attribute__((weak)); \
         void* f(void) { return XLA_FFI_GetApi ? XLA_FFI_GetApi() : 0; }";
     let library = build(folder.path(), "weak", "gcc", source, &[]).unwrap();
@@ -155,7 +155,7 @@ fn paths_and_flags_are_looked_at() {
     assert_eq!(told.code, Some(0));
     for what in [
         "/nowhere/at/all",
-        "folder in which the program happens to run (\"relative\")",
+        "current folder of the program (\"relative\")",
         "executable stack",
     ] {
         assert!(told.finding(what).is_some(), "{what}: {:#}", told.value);
@@ -178,7 +178,7 @@ fn paths_and_flags_are_looked_at() {
     )
     .unwrap();
     std::fs::remove_file(&gone).unwrap();
-    doctor(&needs, &["--no-run"]).proved_to_fail("libgone.so is not found");
+    doctor(&needs, &["--no-run"]).proved_to_fail("requires libgone.so");
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn a_lying_manifest_is_told() {
     let Some(library) = with("lie", "\"XLAFFIMF\\1\\0\\0\\0\\377\\377\\377\\377{}\"") else {
         return skip("a_lying_manifest_is_told", "gcc is not there");
     };
-    doctor(&library, &["--no-run"]).proved_to_fail("manifest cannot be read");
+    doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
     let library = with("noise", "\"this is no manifest\"").unwrap();
-    doctor(&library, &["--no-run"]).proved_to_fail("manifest cannot be read");
+    doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
     // A manifest that names a symbol which is not there.
     let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
     let bytes = format!(
@@ -205,7 +205,7 @@ fn a_lying_manifest_is_told() {
     );
     let library = with("absent", &bytes).unwrap();
     let told = doctor(&library, &[]);
-    told.proved_to_fail("names the symbol nowhere");
+    told.proved_to_fail("the symbol nowhere of its execute stage");
     assert_eq!(told.value["handlers"][0]["floor"], "r2");
 }
 

@@ -22,7 +22,8 @@ fn nothing_is_green_that_was_not_judged() {
         let told = doctor(&library, &[arguments, &newest].concat());
         assert_eq!(told.code, Some(0), "{id}: {}", told.stderr);
         assert!(
-            told.stderr.contains(" not judged, which --strict"),
+            told.stderr
+                .contains(" not judged, which fails with --strict"),
             "{}",
             told.stderr
         );
@@ -43,7 +44,7 @@ fn nothing_is_green_that_was_not_judged() {
         for option in ["--allow", "--baseline"] {
             let output = run(&library, &[arguments, &newest, &[option, &list]].concat());
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let told = format!("line 2: {id} says that something was not judged");
+            let told = format!("line 2: {id} means that something was not judged");
             assert!(
                 output.status.code() == Some(1) && said.contains(&told),
                 "{said}"
@@ -111,7 +112,7 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
     assert!(
         quiet
             .stderr
-            .contains("nothing needs this line any more: XF104 a.so/x"),
+            .contains("lists XF104 a.so/x, which was not found"),
         "{}",
         quiet.stderr
     );
@@ -184,7 +185,7 @@ fn several_libraries_have_handlers_of_their_own() {
             &one,
             &[&[two, "--handler", "negotiating"], &wanted[..]].concat(),
         );
-        let words = "none of the libraries exports the symbol 'nowhere'";
+        let words = "no library exports the symbol 'nowhere'";
         assert!(
             told.code == Some(1) && told.finding(words).is_some(),
             "{}",

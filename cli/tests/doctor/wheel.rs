@@ -60,7 +60,7 @@ impl Report {
         keys.iter().map(|key| key.as_str().unwrap()).collect()
     }
 
-    /// Weight and words of the first finding of this number.
+    /// Returns the severity and the texts of the first finding with this number.
     fn of_wheel(&self, id: &str) -> (&str, String) {
         let findings = self.wheel["findings"].as_array().unwrap();
         let found = findings.iter().find(|finding| finding["id"] == id);
@@ -104,7 +104,7 @@ fn a_tag_that_promises_too_much_fails() {
             "glibc 2.5",
             "manylinux_2_17_x86_64",
         ),
-        ("py3-none-any", "every system", "not pure"),
+        ("py3-none-any", "every system", "platform wheel"),
         (
             "py3-none-manylinux_2_17_aarch64",
             "Linux on x86_64",
@@ -129,7 +129,7 @@ fn a_tag_that_promises_too_much_fails() {
         judge(python, &[])
             .of_wheel("XF401")
             .1
-            .contains("is for one alone")
+            .contains("is for one version")
     );
 }
 
@@ -139,17 +139,13 @@ fn a_tag_that_promises_too_little_is_told() {
         return skip("a_tag_that_promises_too_little_is_told", "gcc is not there");
     };
     for (tag, weight, words) in [
-        ("py3-none-linux_x86_64", "risk", "an index refuses it"),
+        ("py3-none-linux_x86_64", "risk", "package indexes refuse"),
         (
             "cp312-cp312-manylinux_2_17_x86_64",
             "risk",
-            "from other Pythons",
+            "work in every Python",
         ),
-        (
-            "py3-none-manylinux_2_34_x86_64",
-            "note",
-            "older than its tag says",
-        ),
+        ("py3-none-manylinux_2_34_x86_64", "note", "excludes systems"),
     ] {
         let wheel = Wheel::named(&format!("mine-1.0-{tag}")).member(MEMBER, &library);
         let told = judge(wheel, &[]);
@@ -217,7 +213,7 @@ fn the_worst_comes_first() {
         text.find(words)
             .unwrap_or_else(|| panic!("no {words}: {text}"))
     };
-    assert!(place("to fix, the worst first") < place("1. XF401 proved fails: wheel: "));
+    assert!(place("to fix, the most severe first") < place("1. XF401 proved fails: wheel: "));
     assert!(place("3. XF114 possible risk: libmine.so: ") < place("jaxlib     revision"));
     // What was told above is not told again.
     assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
@@ -235,7 +231,7 @@ fn what_is_no_wheel_is_an_error() {
         .member("../outside.so", b"")
         .pack(folder.path());
     for (path, words) in [
-        (write("mine.zip", b""), "does not end in .whl"),
+        (write("mine.zip", b""), "does not end with .whl"),
         (
             write("mine-2.0-py3-none-any.whl", b"PK\x05\x06 and no more"),
             "zip archive",
@@ -244,7 +240,7 @@ fn what_is_no_wheel_is_an_error() {
             folder.path().join("gone-1-py3-none-any.whl"),
             "No such file",
         ),
-        (hostile, "leads out of the folder"),
+        (hostile, "outside of the wheel's folder"),
     ] {
         let output = run(&path, &["--format=json"]);
         assert_eq!(output.status.code(), Some(1), "{words}");

@@ -88,8 +88,8 @@ fn calls_have_the_threads_of_the_recorded_host() {
         &replay(&folder, file, &["--threads", "5"]),
         &[
             "call 2, with_state (execute): equal",
-            "which is 5 and was 7",
-            "which is 5 and was 3",
+            "expected 7, got 5",
+            "expected 3, got 5",
         ],
     );
 }
@@ -114,10 +114,10 @@ fn a_host_without_a_pool_has_none() {
     says(
         1,
         &replay(&folder, file, &["--threads", "4"]),
-        &["which is 4 and was -1"],
+        &["expected -1, got 4"],
     );
     of(1, Some(2), 10).write(&folder);
-    says(1, &replay(&folder, file, &[]), &["which is 2 and was -1"]);
+    says(1, &replay(&folder, file, &[]), &["expected -1, got 2"]);
     all_equal(&replay(&folder, file, &["--threads", "0"]), 2);
 }
 
@@ -184,7 +184,7 @@ fn the_time_limit_is_of_each_call() {
     says(
         1,
         &replay(&folder, file, &["--time-limit", "1"]),
-        &["call 1, late (execute) did not return within 1s and was stopped"],
+        &["call 1, late (execute) did not return within the time limit of 1s and was stopped"],
     );
 }
 
@@ -217,7 +217,7 @@ fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     );
     call(1, "prepare").write(&folder);
     for calls in ["calls", "calls/000002-up.xlacall"] {
-        let said = ["call 2, up (execute): DIFFERS", "there is no device"];
+        let said = ["call 2, up (execute): differs", "there is no device"];
         says(1, &replay_of(&folder, file, calls, &[]), &said);
     }
 }
@@ -245,7 +245,7 @@ fn calls_behind_one_that_was_left_out_are_not_compared() {
     left_out.write(&folder);
     call(5, "execute", Some(1), 2).write(&folder);
     let file = library.to_str().unwrap();
-    let why = "but a call before it, which may have changed its state, was not made again";
+    let why = "but an earlier call that may have changed its state was not repeated";
     let counted = "4 calls: 2 equal, 0 differ, 2 not compared";
     let said = ["call 5, counts (execute): not compared", why, counted];
     says(0, &replay(&folder, file, &[]), &said);

@@ -97,10 +97,10 @@ fn calls_on_a_device_are_checked_as_on_the_host() {
     );
     fails(1, &["--handler", "crash", "--device", "cuda"], "SIGSEGV");
     for (option, said) in [
-        (&["--threads", "2"][..], "a CUDA device has no thread pool"),
-        (&["--scratch"], "for --device host"),
+        (&["--threads", "2"][..], "CUDA devices have no thread pool"),
+        (&["--scratch"], "requires --device host"),
         (&["--engine", "pjrt:x.so"], "--device"),
-        (&["--replay", "x"], "--device host alone"),
+        (&["--replay", "x"], "--device host only"),
     ] {
         let args = [&["--handler", "half", "--device", "cuda"], option].concat();
         fails(2, &args, said);
@@ -131,7 +131,7 @@ fn the_authors_platforms_are_kept_to() {
     let said = String::from_utf8(out.stderr).unwrap();
     assert_eq!(out.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("handler 'rms_norm' is declared for cpu, not for cuda"),
+        said.contains("rms_norm: expected a handler for cuda, got one for cpu"),
         "{said}"
     );
 }

@@ -1,4 +1,4 @@
-//! What the manifests of two builds say of a handler.
+//! Compares the manifests of two builds per handler.
 
 use super::{About, List, Step, attribute_names, operands};
 use crate::finding::Subject;
@@ -19,7 +19,7 @@ pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut Lis
         let mut about = list.about(Subject::Handler(name.clone()));
         match new.get(name) {
             Some(now) => compare(was, now, &mut about),
-            None => about.removed(Step::Major, "handler", name, "calls of it find no target"),
+            None => about.removed(Step::Major, "handler", name, "calls of it fail"),
         }
     }
     for name in new.keys().filter(|name| !old.contains_key(*name)) {
@@ -33,7 +33,7 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
         "platforms",
         &platforms(&was.platforms),
         &platforms(&now.platforms),
-        ("calls there find no target", "it can be called there"),
+        ("calls there fail", "it can be called there"),
     );
     stages(was, now, about);
     if was.described && now.described {
@@ -44,29 +44,29 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
             "other attributes",
             (was.open_attrs, now.open_attrs),
             (
-                "calls that give attributes beside the listed ones are refused",
-                "attributes that are not listed are ignored",
+                "calls with unlisted attributes are refused",
+                "unlisted attributes are ignored",
             ),
         );
         shape(was, now, about);
     } else {
         about.toggled(
-            "operands described",
+            "described operands",
             (was.described, now.described),
             (
-                "callers have to give the signature",
-                "callers need not give the signature; calls that do not fit it are refused before they are made",
+                "callers must pass the signature",
+                "callers need not pass the signature, and wrong calls are refused early",
             ),
         );
     }
     gradient(was.gradient.as_ref(), now.gradient.as_ref(), about);
     batch(was.batch.as_ref(), now.batch.as_ref(), about);
     about.demands(
-        "taken from its context",
+        "context",
         &was.context,
         &now.context,
         (
-            "hosts without it take calls",
+            "hosts without it accept calls",
             "hosts without it refuse calls",
         ),
     );
@@ -75,15 +75,15 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
     if was.is_async != now.is_async {
         let word = |is: bool| {
             if is {
-                "after it returned"
+                "after the function returns"
             } else {
-                "before it returns"
+                "before the function returns"
             }
         };
-        let why = "results are the same; hosts that wait otherwise notice it";
+        let why = "results are equal; hosts wait for the call differently";
         about.changed(
             Step::Patch,
-            "completes",
+            "completion",
             word(was.is_async),
             word(now.is_async),
             why,
@@ -92,7 +92,7 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
     floor(was, now, about);
 }
 
-/// The platforms of a list, each by one of its names: XLA takes `Host` for `cpu`, and does not ask for capitals.
+/// Returns platforms in one spelling: XLA accepts `Host` for `cpu`, and ignores case.
 pub(super) fn platforms(names: &[String]) -> Vec<String> {
     let mut names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
     for name in names.iter_mut().filter(|name| *name == "host") {
@@ -104,8 +104,7 @@ pub(super) fn platforms(names: &[String]) -> Vec<String> {
 fn stages(was: &Handler, now: &Handler, about: &mut About<'_>) {
     let old: BTreeMap<&str, &str> = was.stages.iter().collect();
     let new: BTreeMap<&str, &str> = now.stages.iter().collect();
-    let why = "who registers it by symbols registers too little or what is not there; loaders that read the \
-               manifest notice nothing";
+    let why = "registrations by symbol are incomplete or fail; loaders that read the manifest are not affected";
     for (stage, symbol) in &old {
         let what = format!("{stage} stage");
         match new.get(stage) {
@@ -124,19 +123,18 @@ fn shape(was: &Handler, now: &Handler, about: &mut About<'_>) {
     let (old, new) = match (&was.shape, &now.shape) {
         (None, None) => return,
         (Some(old), None) => {
-            let why =
-                "result shapes do not follow from the arguments any more: callers have to say them";
+            let why = "result shapes are no longer inferred, so callers must pass them";
             return about.removed(Step::Major, what, old, why);
         }
         (None, Some(new)) => {
-            let why = "calls whose shapes do not fit it are refused";
+            let why = "calls with other shapes are refused";
             return about.added(Step::Major, what, new, why);
         }
         (Some(old), Some(new)) => (old, new),
     };
     let (Ok(before), Ok(after)) = (Contract::parse(old), Contract::parse(new)) else {
         if old != new {
-            let why = "one of them does not parse, so that nothing is known of it";
+            let why = "one of the contracts is invalid";
             about.changed(Step::Major, what, old, new, why);
         }
         return;
@@ -149,9 +147,9 @@ fn shape(was: &Handler, now: &Handler, about: &mut About<'_>) {
         let mut sizes = after.names.iter().map(String::as_str);
         let is_one = |name: &&str| names.contains(name) != others.contains(name);
         let name = sizes.find(is_one).unwrap_or_default();
-        format!("the attribute '{name}' is the size of that name in one build and not in the other")
+        format!("the attribute `{name}` determines a size in one build only")
     } else {
-        "shapes that were taken may be refused, or results may have other shapes".to_owned()
+        "calls may be refused, or results may have other shapes".to_owned()
     };
     about.changed(Step::Major, what, old, new, &why);
 }
@@ -163,7 +161,7 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         };
         let linear = gradient.linear.then(|| ("jvp", "by itself".to_owned()));
         let named = gradient.handlers().map(|(rule, by)| (rule, by.to_owned()));
-        // One that is named counts for more.
+        // A named handler overrides.
         linear.into_iter().chain(named).collect()
     };
     if let (Some(was), Some(now)) = (was, now) {
@@ -173,7 +171,7 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
                 Some(names) => names.join(", "),
             };
             let (was, now) = (word(&was.residuals), word(&now.residuals));
-            let why = "who calls the handlers of the derivatives by hand gives them other operands";
+            let why = "direct calls of the derivatives' handlers need other operands";
             about.changed(Step::Patch, "gradient, residuals", &was, &now, why);
         }
     }
@@ -185,20 +183,15 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
             Some(other) => {
                 about.changed(Step::Patch, &what, by, other, "another handler computes it")
             }
-            // What is called in place of the handler is no rule that a caller asks for.
+            // Callers do not ask for the forward handler.
             None if *rule == "forward" => {
-                about.removed(
-                    Step::Patch,
-                    &what,
-                    by,
-                    "gradients start from the handler itself",
-                );
+                about.removed(Step::Patch, &what, by, "gradients call the handler itself");
             }
             None => about.removed(
                 Step::Major,
                 &what,
                 by,
-                "derivatives that used it are refused",
+                "derivatives that need it are refused",
             ),
         }
     }
@@ -218,7 +211,7 @@ fn batch(was: Option<&Batch>, now: Option<&Batch>, about: &mut About<'_>) {
         return;
     }
     let word = |batch: Option<&Batch>| match batch {
-        None => "as the contract says".to_owned(),
+        None => "from the shape contract".to_owned(),
         Some(Batch::Word(word)) => word.clone(),
         Some(Batch::Each(words)) => words.join(", "),
         Some(Batch::Handler { handler }) => format!("by {handler}"),
@@ -229,7 +222,7 @@ fn batch(was: Option<&Batch>, now: Option<&Batch>, about: &mut About<'_>) {
         (true, _) => (Step::Minor, "calls may be batched"),
         _ => (
             Step::Patch,
-            "batched calls are made otherwise, with the same results",
+            "batched calls are made differently, with equal results",
         ),
     };
     about.changed(step, "batching", &word(was), &word(now), why);
@@ -239,10 +232,10 @@ fn traits(was: &Handler, now: &Handler, about: &mut About<'_>) {
     let why = |name: &str, came: bool| match (name, came) {
         ("nondeterministic", true) => (Step::Major, "equal calls may give different results"),
         ("nondeterministic", false) => (Step::Minor, "equal calls give equal results"),
-        ("host_only", true) => (Step::Major, "it does not run on a device's stream any more"),
-        ("host_only", false) => (Step::Minor, "it may run on a device's stream"),
-        (_, true) => (Step::Minor, "hosts may use it"),
-        (_, false) => (Step::Patch, "hosts do without it"),
+        ("host_only", true) => (Step::Major, "it no longer runs on device streams"),
+        ("host_only", false) => (Step::Minor, "it can run on device streams"),
+        (_, true) => (Step::Minor, "hosts may use the trait"),
+        (_, false) => (Step::Patch, "hosts no longer use the trait"),
     };
     for name in was.traits.iter().filter(|name| !now.traits.contains(name)) {
         let (step, why) = why(name, false);
@@ -258,11 +251,10 @@ fn state(was: Option<&State>, now: Option<&State>, about: &mut About<'_>) {
     let name = |state: Option<&State>| state.map(|state| state.ty.clone());
     let (was, now) = (name(was), name(now));
     if was != now {
-        let why = "who registers it by symbols registers another type for its state; loaders that read the \
-                   manifest notice nothing";
-        about.push(
+        let why = "registrations by symbol need another state type; loaders that read the manifest are not affected";
+        about.add(
             Step::Major,
-            "type of its state",
+            "state type",
             was.as_deref(),
             now.as_deref(),
             why,
@@ -281,10 +273,7 @@ fn floor(was: &Handler, now: &Handler, about: &mut About<'_>) {
             .unwrap_or(u64::MAX)
     };
     let (step, why) = if number(&now.floor) > number(&was.floor) {
-        (
-            Step::Major,
-            "it does not do all of its work on older jaxlibs any more",
-        )
+        (Step::Major, "calls on older jaxlibs fail or lack features")
     } else {
         (Step::Minor, "it works on older jaxlibs")
     };

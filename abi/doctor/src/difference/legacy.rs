@@ -1,5 +1,4 @@
-//! What the manifests of two builds say of targets of the original custom calls. XLA hands these pointers alone:
-//! nobody checks what differs when a call is made.
+//! Compares the targets of original custom calls in two builds. XLA passes pointers to them without checks.
 
 use super::handler::platforms;
 use super::{About, List, Step};
@@ -20,7 +19,7 @@ pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut Lis
         let mut about = list.about(Subject::Legacy(name.clone()));
         match new.get(name) {
             Some(now) => compare(was, now, &mut about),
-            None => about.removed(Step::Major, "target", name, "calls of it find no target"),
+            None => about.removed(Step::Major, "target", name, "calls of it fail"),
         }
     }
     for name in new.keys().filter(|name| !old.contains_key(*name)) {
@@ -34,17 +33,16 @@ fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
         "platforms",
         &platforms(&was.platforms),
         &platforms(&now.platforms),
-        ("calls there find no target", "it can be called there"),
+        ("calls there fail", "it can be called there"),
     );
     if was.signature != now.signature {
         let word =
             |target: &Target| format!("{} (API version {})", target.signature, target.api_version);
-        let why = "a call says the API version under which it was compiled: the function gets other parameters than it \
-                   takes, and nobody checks that";
+        let why = "compiled calls pass the parameters of the old signature, without a check";
         about.changed(Step::Major, "signature", &word(was), &word(now), why);
     }
     if was.symbol != now.symbol {
-        let why = "who registers it by its symbol finds nothing; hosts that walk the library's list notice nothing";
+        let why = "registrations by symbol fail; hosts that read the library's list do not";
         about.changed(Step::Major, "symbol", &was.symbol, &now.symbol, why);
     }
     if (&was.tuples, &was.structure) != (&now.tuples, &now.structure) {
@@ -52,16 +50,16 @@ fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
             (Some(form), Some(structure)) => format!("{structure} by {form}"),
             _ => "none".to_owned(),
         };
-        let why = "calls hand over other pointers than it takes, which nobody checks";
+        let why = "calls pass pointers of the old structure, without a check";
         about.changed(Step::Major, "tuples", &word(was), &word(now), why);
     }
     let described = |target: &Target| target.args.is_some() && target.rets.is_some();
     about.toggled(
-        "operands described",
+        "described operands",
         (described(was), described(now)),
         (
-            "loaders cannot check sizes any more before they call it",
-            "calls of other sizes are refused before they are made",
+            "loaders no longer check sizes",
+            "loaders refuse calls with other sizes",
         ),
     );
     for (side, was, now) in [
@@ -75,7 +73,7 @@ fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
 }
 
 fn shapes(side: &str, was: &[Shape], now: &[Shape], about: &mut About<'_>) {
-    let beyond = "the function reads or writes as many bytes as it is made for: calls that fitted give it fewer or more";
+    let beyond = "the function reads or writes other sizes than existing calls pass";
     for (at, (was, now)) in was.iter().zip(now).enumerate() {
         if was != now {
             let what = format!("{side} {at}");
@@ -89,12 +87,11 @@ fn shapes(side: &str, was: &[Shape], now: &[Shape], about: &mut About<'_>) {
         }
     }
     for (at, was) in was.iter().enumerate().skip(now.len()) {
-        let why =
-            "calls that have it are refused by loaders, or hand over a pointer that nobody takes";
+        let why = "loaders refuse calls with it, or its pointer is ignored";
         about.removed(Step::Major, &format!("{side} {at}"), &was.to_string(), why);
     }
     for (at, now) in now.iter().enumerate().skip(was.len()) {
-        let why = "calls without it are refused by loaders, or make the function read a pointer that nobody gave";
+        let why = "loaders refuse calls without it, or the function reads a missing pointer";
         about.added(Step::Major, &format!("{side} {at}"), &now.to_string(), why);
     }
 }

@@ -1,5 +1,4 @@
-//! Operands, results and attributes of a handler in two builds. Operands are given in order, so that they are
-//! compared by place; attributes by name.
+//! Compares operands, results and attributes of two builds: operands by position, attributes by name.
 
 use super::{About, Step};
 use crate::manifest::{Attribute, Handler, Kind, Layout, Operand};
@@ -19,30 +18,30 @@ fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     }
     moved(side, old, new, about);
     for was in old.iter().skip(new.len()) {
-        let why = "calls that have it are refused";
+        let why = "calls with it are refused";
         about.removed(Step::Major, side, &was.name, why);
     }
     for now in new.iter().skip(old.len()) {
         let may_be_missing = now.optional || now.variadic;
         let (step, why) = match may_be_missing {
-            true => (Step::Minor, "calls may have it"),
+            true => (Step::Minor, "calls may pass it"),
             false => (Step::Major, "calls without it are refused"),
         };
         about.added(step, side, &now.name, why);
     }
 }
 
-/// Operands that are given in order and have changed places: each is taken for the other.
+/// Adds differences for operands at other positions.
 fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     let place = |all: &[Operand], name: &str| all.iter().position(|operand| operand.name == name);
     for (at, was) in old.iter().enumerate() {
         let now = place(new, &was.name).filter(|now| *now != at);
         let now = now.filter(|_| place(old, &was.name) == Some(at));
         if let Some(now) = now {
-            let why = "operands are given in order: what was given for it is taken for another";
+            let why = "operands are passed by position, so calls pass the wrong operands";
             about.part(&format!("{side} {}", was.name)).changed(
                 Step::Major,
-                "place",
+                "position",
                 &at.to_string(),
                 &now.to_string(),
                 why,
@@ -53,7 +52,7 @@ fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
 
 fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) {
     if was.name != now.name {
-        let why = "messages and stub files call it so; operands are given in order";
+        let why = "messages and stub files use the name; operands are passed by position";
         about.changed(Step::Patch, "name", &was.name, &now.name, why);
     }
     if was.kind != now.kind {
@@ -61,7 +60,7 @@ fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>)
             Kind::Buffer => "array",
             Kind::Token => "token",
         };
-        let why = "calls that fitted are refused";
+        let why = "existing calls are refused";
         return about.changed(Step::Major, "kind", word(was.kind), word(now.kind), why);
     }
     dtypes(is_result, was, now, about);
@@ -70,39 +69,35 @@ fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>)
         (was, now) => {
             let word = |rank: Option<u32>| rank.map_or("any".to_owned(), |rank| rank.to_string());
             let (step, why) = match now {
-                Some(_) => (Step::Major, "calls of another rank are refused"),
-                None => (Step::Minor, "calls of any rank are taken"),
+                Some(_) => (Step::Major, "calls with other ranks are refused"),
+                None => (Step::Minor, "calls with any rank are accepted"),
             };
             about.changed(step, "rank", &word(was), &word(now), why);
         }
     }
     let toggles = [
         (
-            "may be missing",
+            "optional",
             was.optional,
             now.optional,
             "calls without it are refused",
         ),
         (
-            "stands for all that remain",
+            "variadic",
             was.variadic,
             now.variadic,
-            "calls with several are refused",
+            "calls with several operands are refused",
         ),
     ];
     for (what, was, now, narrows) in toggles {
-        about.toggled(
-            what,
-            (was, now),
-            (narrows, "calls of either kind are taken"),
-        );
+        about.toggled(what, (was, now), (narrows, "more calls are accepted"));
     }
     if was.inout != now.inout {
         let word = |is: bool| if is { "yes" } else { "no" };
-        let why = "programs say which results alias arguments; those that were made for the old one do not fit";
+        let why = "programs state which results alias arguments, so compiled programs do not fit";
         about.changed(
             Step::Major,
-            "shares memory with its argument",
+            "alias of its argument",
             word(was.inout),
             word(now.inout),
             why,
@@ -114,15 +109,15 @@ fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>)
     };
     let (old, new) = (layout(&was.layout), layout(&now.layout));
     if old != new {
-        let why = "programs that were exported, and callers that state layouts, hand elements over in the old order";
-        about.changed(Step::Major, "order of its elements", &old, &new, why);
+        let why = "exported programs, and callers that state layouts, use the old order";
+        about.changed(Step::Major, "layout", &old, &new, why);
     }
 }
 
 fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) {
     let what = "element types";
     let narrows = "calls with these are refused";
-    let widens = "calls with these are taken";
+    let widens = "calls with these are accepted";
     match (&was.dtypes, &now.dtypes) {
         (None, None) => {}
         (None, Some(now)) => {
@@ -131,16 +126,16 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
                 what,
                 "any",
                 &lower(now),
-                "calls with others are refused",
+                "calls with other types are refused",
             );
         }
         (Some(was), None) => {
-            let why = "calls with any are taken";
+            let why = "calls with any type are accepted";
             about.changed(Step::Minor, what, &lower(was), "any", why);
         }
         (Some(old), Some(new)) => about.offers(what, &small(old), &small(new), (narrows, widens)),
     }
-    // Where only one type is taken, callers need not say a result's.
+    // A result with only one type is inferred.
     let is_sure = |operand: &Operand| {
         operand
             .dtypes
@@ -148,12 +143,12 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
             .is_some_and(|dtypes| dtypes.len() == 1)
     };
     if is_result && is_sure(was) && !is_sure(now) {
-        let why = "calls that did not say it may get another type, or are refused";
+        let why = "calls without explicit result types are refused or get other types";
         let (old, new) = (was.dtypes.as_deref(), now.dtypes.as_deref());
         let word = |dtypes: Option<&[String]>| dtypes.map_or("any".to_owned(), lower);
         about.changed(
             Step::Major,
-            "the type that follows by itself",
+            "inferred element type",
             &word(old),
             &word(new),
             why,
@@ -185,7 +180,7 @@ pub(super) fn attributes(was: &Handler, now: &Handler, about: &mut About<'_>) {
             None => {
                 let why = match now.open_attrs {
                     true => "it is ignored",
-                    false => "calls that give it are refused",
+                    false => "calls with it are refused",
                 };
                 about.removed(Step::Major, "attribute", &shown(old), why);
             }
@@ -197,7 +192,7 @@ pub(super) fn attributes(was: &Handler, now: &Handler, about: &mut About<'_>) {
         .filter(|new| find(&was.attrs, new).is_none())
     {
         let (step, why) = match new.optional {
-            true => (Step::Minor, "calls may give it"),
+            true => (Step::Minor, "calls may pass it"),
             false => (Step::Major, "calls without it are refused"),
         };
         about.added(step, "attribute", &shown(new), why);
@@ -211,7 +206,7 @@ fn shown(attribute: &Attribute) -> String {
     }
 }
 
-/// Whether two defaults are one value, bit for bit: `1` and `1.0` of a float are, `0.0` and `-0.0` are not.
+/// Returns true if two defaults are equal bit for bit: floats `1` and `1.0` are, `0.0` and `-0.0` are not.
 fn is_same_default(was: &Attribute, now: &Attribute) -> bool {
     let of_floats = |attribute: &Attribute| matches!(attribute.ty.as_str(), "f32" | "f64");
     match (was.default.as_f64(), now.default.as_f64()) {
@@ -229,22 +224,22 @@ fn is_same_default(was: &Attribute, now: &Attribute) -> bool {
 fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
     if was.ty != now.ty {
         let (step, why) = match now.ty.as_str() {
-            "any" => (Step::Minor, "values of any type are taken"),
+            "any" => (Step::Minor, "values of any type are accepted"),
             _ => (
                 Step::Major,
-                "calls that give the old type are refused, or their value is converted",
+                "calls with the old type are refused, or their value is converted",
             ),
         };
         about.changed(step, "type", &was.ty, &now.ty, why);
     }
     let narrows = "calls without it are refused";
     about.toggled(
-        "may be missing",
+        "optional",
         (was.optional, now.optional),
-        (narrows, "calls may leave it out"),
+        (narrows, "calls may omit it"),
     );
     if was.optional && now.optional && !is_same_default(was, now) {
-        let why = "calls that leave it out get another result";
+        let why = "calls that omit it give different results";
         about.changed(
             Step::Major,
             "default",
@@ -263,8 +258,8 @@ fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
             number.map_or(f64::NEG_INFINITY, |number| sign * number)
         };
         let (step, why) = match least(now) < least(was) {
-            true => (Step::Minor, "more values are taken"),
-            false => (Step::Major, "calls with values outside are refused"),
+            true => (Step::Minor, "more values are accepted"),
+            false => (Step::Major, "calls with other values are refused"),
         };
         let text = |bound: &Option<serde_json::Number>| {
             bound
@@ -274,11 +269,11 @@ fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
         about.changed(step, what, &text(was), &text(now), why);
     }
     about.toggled(
-        "wider types converted",
+        "wider types accepted",
         (was.narrow, now.narrow),
         (
-            "calls that give wider types are refused",
-            "calls may give wider types",
+            "calls with wider types are refused",
+            "calls may pass wider types",
         ),
     );
 }

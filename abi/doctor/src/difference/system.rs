@@ -1,4 +1,4 @@
-//! What two builds ask of a system, whether they load on this one, and what they export.
+//! Compares the system requirements, loading and exports of two builds.
 
 use super::{Build, List, Step};
 use crate::examination::Examination;
@@ -6,7 +6,7 @@ use crate::finding::{Finding, Problem, Subject};
 use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
-/// What systems with a glibc always have.
+/// Libraries of every system with a glibc.
 const SYSTEM: [&str; 8] = [
     "libc.so",
     "libm.so",
@@ -26,16 +26,19 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     for (name, prefix) in [("glibc", "GLIBC_"), ("libstdc++", "GLIBCXX_")] {
         let word = |floor: Option<Vec<u32>>| floor.map(|parts| crate::release::dotted(&parts));
         let (before, after) = (was.floor(prefix), now.floor(prefix));
-        let what = format!("oldest {name}");
+        let what = format!("required {name}");
         let (step, why) = match before.cmp(&after) {
             std::cmp::Ordering::Equal => continue,
             std::cmp::Ordering::Less => (
                 Step::Major,
-                "systems with an older one do not load it any more",
+                "systems with an older version no longer load the library",
             ),
-            std::cmp::Ordering::Greater => (Step::Minor, "systems with an older one load it"),
+            std::cmp::Ordering::Greater => (
+                Step::Minor,
+                "systems with an older version load the library",
+            ),
         };
-        about.push(
+        about.add(
             step,
             &what,
             word(before).as_deref(),
@@ -52,17 +55,17 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             .collect()
     };
     about.demands(
-        "needed libraries",
+        "required libraries",
         &others(&was.needs),
         &others(&now.needs),
         (
-            "systems without it load the library",
-            "systems without it do not load the library any more",
+            "systems without these load the library",
+            "systems without these no longer load the library",
         ),
     );
     if was.soname != now.soname {
-        let why = "programs that are linked to it look for the old name; loaders take a path";
-        about.push(
+        let why = "programs linked to the library search for the old name; loaders use a path";
+        about.add(
             Step::Patch,
             "SONAME",
             was.soname.as_deref(),
@@ -84,17 +87,17 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     if was != now {
         about.changed(
             Step::Patch,
-            "made with xla-ffi",
+            "SDK version",
             &was,
             &now,
-            "the SDK's own changes are in its changelog",
+            "see the SDK's changelog",
         );
     }
 }
 
-/// Exported functions that may be handlers: those with C names which no manifest speaks for.
+/// Compares exported functions with C names that are not in a manifest.
 fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
-    let told: BTreeSet<&str> = [old, new]
+    let listed: BTreeSet<&str> = [old, new]
         .into_iter()
         .flat_map(|build| &build.examination.manifests)
         .flat_map(|manifest| {
@@ -107,13 +110,13 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
                 .map(|(_, symbol)| symbol)
                 .chain(manifest.register.as_deref())
                 .chain(targets)
-                // What it lists is in the manifest, too.
+                // The manifest has the targets of this list.
                 .chain((!manifest.legacy.is_empty()).then_some(Manifest::LEGACY_LIST))
         })
         .collect();
     let functions = |build: &Build<'_>| -> Vec<String> {
         let functions = build.examination.facts.functions.iter();
-        let is_callers = |name: &&String| !name.starts_with('_') && !told.contains(name.as_str());
+        let is_callers = |name: &&String| !name.starts_with('_') && !listed.contains(name.as_str());
         functions.filter(is_callers).cloned().collect()
     };
     list.about(Subject::Library).offers(
@@ -121,14 +124,14 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
         &functions(old),
         &functions(new),
         (
-            "who registers or calls them finds nothing",
+            "registrations and calls fail",
             "they can be registered or called",
         ),
     );
 }
 
 impl Build<'_> {
-    /// What kept it from loading on this machine; `None` too where that was not tried.
+    /// Returns the finding that prevented loading on this machine, if loading was tried.
     #[must_use]
     pub fn does_not_load(&self) -> Option<&Finding> {
         let mut findings = self.examination.findings.iter();
@@ -136,18 +139,18 @@ impl Build<'_> {
     }
 }
 
-/// Whether the builds load on this machine, where that was tried.
+/// Compares whether the builds load on this machine.
 fn loading(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     let mut about = list.about(Subject::Library);
     let what = "loads on this machine";
     match (old.does_not_load(), new.does_not_load()) {
-        // Both were tried, or neither.
+        // Either both were tried or neither.
         (None, Some(finding)) => {
-            let why = format!("callers find none of its handlers: {}", finding.why);
+            let why = format!("its handlers cannot be called: {}", finding.why);
             about.changed(Step::Major, what, "yes", "no", &why);
         }
         (Some(_), None) => {
-            let why = "callers find its handlers; what they answered before is not known";
+            let why = "its handlers can be called; their previous answers are unknown";
             about.changed(Step::Minor, what, "no", "yes", why);
         }
         _ => {}

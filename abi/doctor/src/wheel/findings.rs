@@ -1,4 +1,4 @@
-//! Findings about a wheel as a wheel: what its tags promise beside what its libraries need.
+//! Findings about a wheel: its tags compared with the requirements of its libraries.
 
 use super::member::{Read, missing};
 use super::tag::Platform;
@@ -7,7 +7,7 @@ use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::release::{self, dotted};
 use std::collections::BTreeSet;
 
-/// The systems that auditwheel knows: their glibc, and the newest `GLIBCXX_3.4.N` of their libstdc++.
+/// The systems of auditwheel: glibc, and the newest `GLIBCXX_3.4.N` of libstdc++.
 const POLICIES: [([u32; 2], u32); 14] = [
     ([2, 5], 8),
     ([2, 12], 13),
@@ -31,10 +31,10 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     if libraries.is_empty() {
         found.push(
             Finding::failure(Problem::NoLibrary,
-                "it has no shared library",
+                "has no shared library",
                 "no member is named *.so, *.so.N, *.dylib, *.dll or *.pyd",
             )
-            .fix("have the build put the library into the package: `xla-ffi new` makes a project that does"),
+            .fix("configure the build backend to include the library, as projects of `xla-ffi new` do"),
         );
     }
     tags(wheel, inside, &mut found);
@@ -49,7 +49,7 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     found.map(|one| one.about(Subject::Wheel)).collect()
 }
 
-/// What its metadata says beside its name and its contents.
+/// Compares the metadata with the name and the contents.
 fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     let mut named = BTreeSet::new();
     for python in &wheel.name.pythons {
@@ -59,7 +59,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
             }
         }
     }
-    // manylinux2014 and manylinux_2_17 are two names of one thing.
+    // manylinux2014 and manylinux_2_17 are equal.
     let is_known = |tag: &&String| {
         let parts: Vec<&str> = tag.splitn(3, '-').collect();
         matches!(parts.as_slice(), [python, abi, platform]
@@ -71,10 +71,12 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
                 Confidence::Proved,
                 Severity::Risk,
                 Problem::WheelMetadata,
-                format!("its name does not have the tag {strange}, its metadata does"),
+                format!("has the tag {strange} in its metadata, but not in its name"),
                 "Tag in WHEEL",
             )
-            .fix("do not rename wheels: `wheel tags` or `auditwheel repair` change both"),
+            .fix(
+                "change tags with `wheel tags` or `auditwheel repair`, and do not rename the file",
+            ),
         );
     }
     if wheel.is_pure && !inside.is_empty() {
@@ -83,15 +85,15 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
                 Confidence::Proved,
                 Severity::Risk,
                 Problem::WheelMetadata,
-                "it says that it has no libraries, and has some",
-                "Root-Is-Purelib in WHEEL: some systems keep what is pure for several machines",
+                "is marked as pure Python, but has libraries",
+                "Root-Is-Purelib in WHEEL is true; some systems share pure wheels between machines",
             )
-            .fix("tell the build backend that the wheel is not pure"),
+            .fix("configure the build backend to build a platform wheel"),
         );
     }
 }
 
-/// A library for another machine than the tag names, or than this one.
+/// Adds findings for libraries for other machines than the tag names, or than this one.
 fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     let name = library.name();
     let targets = &library.targets;
@@ -100,10 +102,10 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
         found.push(
             Finding::failure(
                 Problem::Foreign,
-                format!("{name} is no library that any loader takes"),
-                why.unwrap_or_else(|| "its format is not known".to_owned()),
+                format!("{name} is not a loadable library"),
+                why.unwrap_or_else(|| "its format is unknown".to_owned()),
             )
-            .fix("look at how it got into the wheel"),
+            .fix("remove the file from the package, or build it as a shared library"),
         );
         return;
     };
@@ -125,18 +127,18 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
         found.push(
             Finding::failure(
                 Problem::WheelPromise,
-                format!("it may be installed on {tag}, where {name} does not load"),
+                format!("can be installed on {tag}, where {name} does not load"),
                 format!("the library is for {system} on {on}"),
             )
-            .fix("build the library on each machine, or for it, and give each wheel its own tag"),
+            .fix("build one wheel per machine, each with its own tag"),
         );
     } else if wheel.name.platforms.contains(&Platform::Any) {
         found.push(
             Finding::failure(Problem::WheelPromise,
-                format!("it may be installed on every system, and {name} is for {system} on {on}"),
+                format!("can be installed on every system, but {name} is for {system} on {on}"),
                 "its platform tag is `any`",
             )
-            .fix("tell the build backend that the wheel is not pure; on Linux let auditwheel name its platform"),
+            .fix("configure the build backend to build a platform wheel; on Linux, run `auditwheel repair`"),
         );
     }
     if let Some(why) = &library.inside.foreign {
@@ -144,13 +146,13 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
             Confidence::Unknown,
             Severity::Note,
             Problem::Foreign,
-            format!("whether {name} loads, and what its handlers answer"),
-            format!("{why}: it was read, nothing of it was run"),
+            format!("loading {name} and its handlers' answers were not examined"),
+            format!("{why}, so only the file was read"),
         ));
     }
 }
 
-/// What the symbols ask for beside the systems that the tag names.
+/// Compares the required symbol versions with the systems of the tag.
 fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     let floors = libraries.iter().filter_map(|library| {
         let facts = library.facts.as_ref()?;
@@ -181,10 +183,10 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         .map_or("x86_64", |(_, arch)| *arch);
     let right = least.map(|([major, minor], _)| format!("manylinux_{major}_{minor}_{arch}"));
     let repair = match &right {
-        Some(right) => format!("`auditwheel repair` names it {right}"),
-        None => "build it on an older system: no tag names so new a one".to_owned(),
+        Some(right) => format!("retag it as {right} with `auditwheel repair`"),
+        None => "build on an older system, because no tag exists for this one".to_owned(),
     };
-    let older = "or build for an older system, with cargo-zigbuild or zig as the compiler (docs/shipping.md)";
+    let older = "or build for an older system with cargo-zigbuild or zig (docs/shipping.md)";
     if let Some(tag @ Platform::Musllinux { .. }) = wheel
         .name
         .platforms
@@ -194,13 +196,13 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         found.push(
             Finding::failure(
                 Problem::WheelPromise,
-                format!("it may be installed on {tag}, where {highest} does not load"),
+                format!("can be installed on {tag}, where {highest} does not load"),
                 format!(
-                    "its symbols ask for GLIBC_{}, and musl has none",
+                    "its symbols require GLIBC_{}, which musl does not have",
                     dotted(&floor)
                 ),
             )
-            .fix("build it against musl, or leave that tag away: jaxlib has no wheel for musl"),
+            .fix("remove the tag, because jaxlib has no wheel for musl"),
         );
     }
     if let Some(promised) = wheel.name.glibc() {
@@ -209,10 +211,8 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             found.push(
                 Finding::failure(
                     Problem::WheelPromise,
-                    format!(
-                        "it may be installed beside glibc {shown}, where {highest} does not load"
-                    ),
-                    format!("its symbols ask for GLIBC_{}", dotted(&floor)),
+                    format!("can be installed with glibc {shown}, where {highest} does not load"),
+                    format!("its symbols require GLIBC_{}", dotted(&floor)),
                 )
                 .fix(format!("{repair}; {older}")),
             );
@@ -223,40 +223,44 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
                 found.push(
                     Finding::failure(Problem::WheelPromise,
                         format!(
-                            "it may be installed where the libstdc++ is older than {name} asks for (glibc {shown})"
+                            "can be installed on systems (glibc {shown}) whose libstdc++ is too old for {name}"
                         ),
-                        format!("its symbols ask for GLIBCXX_3.4.{minor}; systems of this tag have up to 3.4.{newest}"),
+                        format!("its symbols require GLIBCXX_3.4.{minor}; systems of this tag have up to 3.4.{newest}"),
                     )
                     .fix(format!("link with -static-libstdc++ -static-libgcc, or {repair}")),
                 );
             }
         }
-        // On still older systems there is no jaxlib either.
+        // There is no jaxlib for older systems.
         let oldest = release::glibc(release::RELEASES[0]);
         let narrow = least.is_some_and(|(glibc, _)| *glibc < promised) && promised > oldest;
         if narrow && libraries.iter().all(|library| library.facts.is_some()) {
             found.push(
                 Finding::note(
                     Problem::WheelNarrow,
-                    format!("it could be installed on systems older than its tag says ({shown})"),
-                    format!("its symbols ask for no more than GLIBC_{}", dotted(&floor)),
+                    format!("excludes systems with glibc older than {shown}, on which its libraries load"),
+                    format!("its symbols require only GLIBC_{}", dotted(&floor)),
                 )
                 .fix(repair),
             );
         }
     } else if let Some(tag @ Platform::Linux { .. }) = wheel.name.platforms.first() {
         found.push(
-            Finding::new(Confidence::Proved, Severity::Risk,
+            Finding::new(
+                Confidence::Proved,
+                Severity::Risk,
                 Problem::WheelNarrow,
-                format!("its tag {tag} names no oldest system: an index refuses it, and pip installs it on any"),
-                format!("{highest} asks for GLIBC_{}", dotted(&floor)),
+                format!(
+                    "has the tag {tag}, which package indexes refuse and pip installs on any Linux"
+                ),
+                format!("{highest} requires GLIBC_{}", dotted(&floor)),
             )
             .fix(repair),
         );
     }
 }
 
-/// What libraries ask of macOS beside what the tag of their wheel promises.
+/// Compares the required macOS with the tag.
 fn macos(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     let tags = wheel.name.platforms.iter().filter_map(|tag| match tag {
         Platform::Macos { oldest, .. } => Some((*oldest, tag)),
@@ -275,18 +279,18 @@ fn macos(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     if asked.as_slice() > promised.as_slice() {
         found.push(
             Finding::risk(Problem::WheelPromise,
-                format!("it may be installed on {tag}, and {name} is built for macOS {}", dotted(asked)),
-                "its deployment target; an older macOS may lack what it calls, and refuses it then",
+                format!("can be installed on {tag}, but {name} requires macOS {}", dotted(asked)),
+                "its deployment target; an older macOS may lack functions that it calls, and then refuses to load it",
             )
             .fix(format!(
-                "build with MACOSX_DEPLOYMENT_TARGET={}, or name the newer macOS in the tag: `delocate-wheel` does",
+                "build with MACOSX_DEPLOYMENT_TARGET={}, or retag the wheel with `delocate-wheel`",
                 dotted(&promised)
             )),
         );
     }
 }
 
-/// Which Pythons may have it.
+/// Compares the Python tag with the libraries.
 fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     let uses_python = |library: &&Read<'_>| {
         let facts = library.facts.as_ref();
@@ -307,10 +311,10 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         if let Some(library) = libraries.iter().find(for_one) {
             found.push(
                 Finding::failure(Problem::WheelPromise,
-                    format!("any Python may have it, and {} is for one alone", library.name()),
+                    format!("can be installed in any Python, but {} is for one version", library.name()),
                     format!("its tag {python}, and the library's name"),
                 )
-                .fix("tag it for that Python, or keep handlers in a library that does not use Python's C API"),
+                .fix("tag the wheel for that Python, or build handlers as a library without Python's C API"),
             );
         }
     } else if !libraries.is_empty()
@@ -322,10 +326,10 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         found.push(
             Finding::new(Confidence::Proved, Severity::Risk,
                 Problem::WheelNarrow,
-                format!("its tag {python} keeps it from other Pythons, though it knows nothing of the interpreter"),
+                format!("has the tag {python}, but its libraries work in every Python"),
                 "none of its libraries uses Python's C API",
             )
-            .fix("tag it py3-none: wheel.py-api = \"py3\" for scikit-build-core, build_data[\"tag\"] for hatchling"),
+            .fix("tag it py3-none: set wheel.py-api = \"py3\" for scikit-build-core, build_data[\"tag\"] for hatchling"),
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A library in a wheel: what it is built for, and what it needs that systems of the wheel's tag need not have.
+//! A library in a wheel: its machine, and required libraries that systems of the wheel's tag may not have.
 
 use super::{Inside, Wheel};
 use crate::finding::{Finding, Problem};
@@ -11,9 +11,9 @@ use std::path::Path;
 /// A library of the wheel, read.
 pub(super) struct Read<'a> {
     pub(super) inside: &'a Inside,
-    /// System and machine of it and of its parts, as tags spell them; none where no loader takes it.
+    /// System and machine of each part, spelled as in tags; empty if the file is not loadable.
     pub(super) targets: Vec<(&'static str, &'static str)>,
-    /// None where it is no library that can be read.
+    /// `None` if the file is not a readable library.
     pub(super) facts: Option<Facts>,
 }
 
@@ -47,7 +47,7 @@ impl Read<'_> {
     }
 }
 
-/// System and machine of an object file; none that no tag names.
+/// Returns system and machine of an object file, if a tag exists for them.
 fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
     let system = match object.format() {
         BinaryFormat::Elf => "Linux",
@@ -109,7 +109,7 @@ const WINDOWS: [&str; 19] = [
     "ws2_32.dll",
 ];
 
-/// Libraries of CUDA, which jax brings in wheels of their own.
+/// Libraries of CUDA, which JAX installs as separate wheels.
 const CUDA: [&str; 7] = [
     "libcudart",
     "libcublas",
@@ -120,7 +120,7 @@ const CUDA: [&str; 7] = [
     "libnvrtc",
 ];
 
-/// Whether every system of a tag has it. What lies at a place of its own on macOS is XF109's to tell.
+/// Returns true if every system of a tag has the library. XF109 covers absolute paths on macOS.
 fn is_everywhere(system: System, need: &str) -> bool {
     match system {
         System::Linux => {
@@ -135,7 +135,7 @@ fn is_everywhere(system: System, need: &str) -> bool {
     }
 }
 
-/// The file's name, as the system compares it.
+/// Returns the file's name, as the system compares it.
 fn file(system: System, name: &str) -> String {
     let name = name.rsplit('/').next().unwrap_or_default();
     match system {
@@ -144,7 +144,7 @@ fn file(system: System, name: &str) -> String {
     }
 }
 
-/// Libraries that systems of the tag need not have, and that the wheel does not bring.
+/// Adds findings for required libraries that are not in the wheel.
 pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
     for library in libraries {
         let Some(facts) = &library.facts else {
@@ -165,25 +165,22 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
                 System::Windows => ("its imports", "`delvewheel repair`"),
             };
             let fix = if need == "libcuda.so.1" {
-                "load the driver when the first call needs it: the library then loads without a GPU"
+                "load the driver in the first call that needs it, so that the library loads without a GPU"
                     .to_owned()
             } else if CUDA.iter().any(|known| need.starts_with(known)) {
-                "link it statically, or load it when the first call needs it, from the nvidia packages that jax brings"
+                "link it statically, or load it in the first call from the nvidia packages that JAX installs"
                     .to_owned()
             } else {
-                format!("{bring} puts it into the wheel; or link it statically")
+                format!("add it to the wheel with {bring}, or link it statically")
             };
             let asked = match wheel.name.glibc() {
-                Some(_) => "systems of its tag need not have it",
-                None => "other machines need not have it",
+                Some(_) => "systems of its tag may not have it",
+                None => "other machines may not have it",
             };
             found.push(
                 Finding::risk(
                     Problem::MissingLibrary,
-                    format!(
-                        "{} needs {need}, which the wheel does not bring",
-                        library.name()
-                    ),
+                    format!("lacks {need}, which {} requires", library.name()),
                     format!("{why}; {asked}"),
                 )
                 .fix(fix),

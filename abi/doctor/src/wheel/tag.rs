@@ -134,13 +134,13 @@ impl Name {
             what: what.to_owned(),
         };
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| wrong("it has no name in UTF-8"))?;
+        let name = name.ok_or_else(|| wrong("the name is not UTF-8"))?;
         let stem = name
             .strip_suffix(".whl")
-            .ok_or_else(|| wrong("it does not end in .whl"))?;
+            .ok_or_else(|| wrong("it does not end with .whl"))?;
         let parts: Vec<&str> = stem.split('-').collect();
         if parts.iter().any(|part| part.is_empty()) {
-            return Err(wrong("a part of it is empty"));
+            return Err(wrong("a part is empty"));
         }
         // A build number may stand behind the version.
         let (project, version, [python, abi, platform]) = match parts.as_slice() {

@@ -1,4 +1,4 @@
-//! One header: which revision it is, or how it differs from the nearest.
+//! Checks one header: finds its revision, or its differences from the nearest revision.
 
 use super::super::diff::report;
 use super::super::gate::{Checked, Found};
@@ -21,7 +21,7 @@ fn title(path: &Path, variant: Option<&Variant>) -> String {
     }
 }
 
-/// A header that cannot be read.
+/// Returns the result for a header that cannot be read.
 pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow::Error) -> Checked {
     let error = crate::output::error_text(error);
     let value = json!({
@@ -35,7 +35,7 @@ pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow:
     checked
 }
 
-/// Reads a header and compares it with a revision, or with all of them.
+/// Reads a header and compares it with one revision, or with all.
 pub(super) fn check(
     path: &Path,
     variant: Option<&Variant>,
@@ -47,8 +47,7 @@ pub(super) fn check(
     let abi = reading.read(path, variant)?;
     if abi.header() == Header::Other {
         bail!(
-            "{title} is the header of an extension that no known jaxlib ships: there is nothing to compare it with; \
-             `xla-ffi abi diff` compares two of its versions"
+            "{title} is a header that no supported jaxlib ships: compare two of its versions with `xla-ffi abi diff`"
         );
     }
     let verdict = match revision {
@@ -72,8 +71,7 @@ pub(super) fn check(
     let edition = nearest.edition;
     let text = if known.is_some() && edition == Edition::BEFORE_R0 {
         format!(
-            "{title}: {} from before the first revision ({}, {}, TensorFlow 2.17), which calls handlers in another way: \
-             libraries of this SDK refuse its hosts\n",
+            "{title}: {} from before r0 ({}, {}, TensorFlow 2.17); libraries of this SDK do not support its hosts\n",
             edition.header,
             edition.name(),
             edition.jaxlibs()
@@ -90,26 +88,26 @@ pub(super) fn check(
         let name = edition.name();
         let own = changes.iter().filter(|change| !change.follows).count();
         let own = match own {
-            1 => "1 difference of its own".to_owned(),
-            own => format!("{own} differences of their own"),
+            1 => "1 difference".to_owned(),
+            own => format!("{own} differences"),
         };
-        let told = report(changes, &name, "this header");
+        let text = report(changes, &name, "this header");
         let what = match revision {
             Some(_) => format!("{title} is not {name} ({}): {own}", edition.jaxlibs()),
             None => format!(
-                "{title} is not a revision that a jaxlib shipped, from {} on; the nearest is {name} ({}), with {own}",
+                "{title} matches no header of jaxlib {} or later; the nearest is {name} ({}), with {own}",
                 Revision::ALL[0].first_jaxlib(),
                 edition.jaxlibs()
             ),
         };
-        format!("{what}\n{told}")
+        format!("{what}\n{text}")
     };
     let own = changes.iter().filter(|change| !change.follows);
     let found = own.map(|change| Found::change(change, &title, &edition.name(), fail_on));
     Ok(Checked::new(path, found.collect(), text, value))
 }
 
-/// The edition of a snapshot, for programs.
+/// Returns the edition of a snapshot as JSON.
 pub(super) fn described(snapshot: &Snapshot) -> Value {
     json!({
         "edition": snapshot.edition.name(),
@@ -119,7 +117,7 @@ pub(super) fn described(snapshot: &Snapshot) -> Value {
     })
 }
 
-/// Compares with what is wanted: of a revision any header will do.
+/// Compares with the required ABI; for a revision, any of its headers is accepted.
 fn against(wanted: &Wanted, abi: &Abi) -> anyhow::Result<Verdict> {
     let header = abi.header();
     let known = EDITIONS.into_iter().chain([Edition::BEFORE_R0]);
