@@ -65,7 +65,7 @@ pub(crate) fn rerun_for_answer(limit: Duration, options: &[String]) -> Result<Op
 }
 
 /// Returns this command line with more options.
-fn again_with(options: &[String]) -> Vec<OsString> {
+fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let at = 1.min(arguments.len());
     arguments.splice(at..at, options.iter().map(OsString::from));

@@ -84,7 +84,7 @@ struct ExaminedLibrary {
     verdicts: Vec<Verdict>,
 }
 
-impl Judged {
+impl ExaminedLibrary {
     /// Returns the library's file name.
     fn name(&self) -> String {
         let name = self.path.file_name();
@@ -193,7 +193,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Adds findings to the first library for symbols on the command line that no library exports.
-fn nowhere(args: &Args, judged: &mut [Judged]) {
+fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
     let exported = |symbol: &str| {
         let mut all = judged.iter();
         all.any(|judged| judged.examination.facts.exports.contains(symbol))
@@ -229,17 +229,17 @@ fn nowhere(args: &Args, judged: &mut [Judged]) {
 }
 
 /// The settings for judging libraries.
-struct Judging<'a> {
+struct Examiner<'a> {
     args: &'a Args,
     versions: &'a [&'a str],
     /// Whether `versions` is the whole default list.
     all: bool,
 }
 
-impl Judging<'_> {
+impl Examiner<'_> {
     /// Examines one library, asks its handlers, and judges them.
-    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<Judged> {
-        let Judging {
+    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<ExaminedLibrary> {
+        let Examiner {
             args,
             versions,
             all,
@@ -282,7 +282,7 @@ impl Judging<'_> {
                 "loading and the handlers' answers were not examined",
                 "--no-run was given",
             ));
-        } else if !examination.facts.machine.is_this() {
+        } else if !examination.facts.machine.is_current() {
             let why = format!(
                 "the library is built for {}, not for this machine",
                 examination.facts.machine

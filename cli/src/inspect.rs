@@ -154,7 +154,7 @@ fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe:
 }
 
 /// Returns the reason if a library is built for another machine.
-fn elsewhere(examination: &Examination) -> Option<String> {
+fn wrong_machine(examination: &Examination) -> Option<String> {
     let facts = &examination.facts;
     let here = library::here();
     let machines: Vec<_> = std::iter::once(&facts.machine)
@@ -162,7 +162,7 @@ fn elsewhere(examination: &Examination) -> Option<String> {
         .collect();
     let machines: Vec<_> = machines.iter().map(ToString::to_string).collect();
     let machines = machines.join(" and ");
-    (!facts.machine.is_this())
+    (!facts.machine.is_current())
         .then(|| format!("it is built for {machines}, but this machine is {here}"))
 }
 

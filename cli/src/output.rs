@@ -8,17 +8,17 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Standard output at the call of [`keep_apart`]; only this program writes to it.
-static OWN: OnceLock<File> = OnceLock::new();
+/// Standard output at the call of [`redirect_stdout`]; only this program writes to it.
+static STDOUT: OnceLock<File> = OnceLock::new();
 
 /// Whether the JSON output is written.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// Redirects what foreign code prints to standard output, in this process and its children, to standard error, so that the
 /// JSON output is one document. Call it before any foreign code runs, and only if no child writes the output.
-pub(crate) fn keep_apart() -> Result<()> {
+pub(crate) fn redirect_stdout() -> Result<()> {
     let why = "cannot redirect the output of libraries";
-    if OWN.get().is_none() {
+    if STDOUT.get().is_none() {
         // A duplicate that children do not inherit.
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let own = File::from(own.context(why)?);

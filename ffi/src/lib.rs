@@ -407,7 +407,7 @@ pub mod __private {
     pub use crate::declare::register::{Entries, Missing, Registrable, register};
     pub use crate::declare::stage_params::{check_param, operands};
     pub use crate::entry::entry;
-    pub use crate::entry::operands::{has_no_overlap, counts};
+    pub use crate::entry::operands::{counts, has_no_overlap};
     pub use crate::entry::outcome::{completed, finish, finish_stage, finish_state};
     pub use crate::entry::{Handler, Stage};
     pub use crate::frame::element::Wide;

@@ -99,7 +99,7 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
 
 /// Returns true if a number is greater than another.
 fn is_more(low: &Value, high: &Value) -> bool {
-    match (whole(low), whole(high)) {
+    match (as_i128(low), as_i128(high)) {
         (Some(low), Some(high)) => low > high,
         _ => low.as_f64() > high.as_f64() && high.is_number(),
     }

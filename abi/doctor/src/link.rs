@@ -206,7 +206,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
             )
             .fix(format!("use {own} in RPATH"))
         } else if entry.starts_with('/') {
-            let here = if !facts.machine.is_this() {
+            let here = if !facts.machine.is_current() {
                 "this is another machine"
             } else if Path::new(entry).is_dir() {
                 "the folder exists on this machine"

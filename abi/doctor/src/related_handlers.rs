@@ -16,13 +16,13 @@ struct Wanted<'a> {
 
 pub(crate) fn judge(manifest: &Manifest, handler: &Handler, report: &mut Report<'_>) {
     if let Some(Batch::Handler { handler: name }) = &handler.batch {
-        if let Some(other) = named(manifest, "batch", name, report) {
+        if let Some(other) = find_handler(manifest, "batch", name, report) {
             let wanted = Wanted {
                 args: handler.args.iter().collect(),
                 rets: handler.rets.iter().collect(),
                 deeper: 1,
             };
-            fits("batch", handler, other, &wanted, true, report);
+            check_fit("batch", handler, other, &wanted, true, report);
         }
     }
     if let Some(gradient) = &handler.gradient {
@@ -60,7 +60,7 @@ fn judge_gradient(
 ) {
     let found: Vec<_> = gradient
         .handlers()
-        .map(|(key, name)| (key, named(manifest, key, name, report)))
+        .map(|(key, name)| (key, find_handler(manifest, key, name, report)))
         .collect();
     let forward = found.iter().find(|(key, _)| *key == "forward");
     // The results of a missing forward handler are unknown.
@@ -180,7 +180,7 @@ fn is_certain(operand: &Operand) -> bool {
 }
 
 /// Reports why the handler of `key` does not have the required operands.
-fn fits(
+fn check_fit(
     key: &str,
     handler: &Handler,
     other: &Handler,

@@ -96,7 +96,7 @@ fn message(item: &Item) -> String {
 }
 
 /// Returns the JSON output.
-pub(super) fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
+pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8) -> Value {
     let libraries: Vec<Value> = judged
         .iter()
         .map(|ExaminedLibrary { path, examination, candidates, verdicts, .. }| {

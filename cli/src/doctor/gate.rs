@@ -65,7 +65,7 @@ impl Item {
 }
 
 /// Returns all findings of one library for the gate.
-pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
+pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let item = |finding: &Finding, jaxlibs: Vec<String>, open: bool| Item {
         library: judged.name(),
         path: judged.path.display().to_string(),

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use xla_ffi_doctor::{Finding, Loads, Problem, Severity, Subject};
 
 /// Returns the report of one library.
-pub(super) fn report(judged: &Judged) -> String {
-    let Judged {
+pub(super) fn report(judged: &ExaminedLibrary) -> String {
+    let ExaminedLibrary {
         path,
         wheel,
         examination,
@@ -134,7 +134,7 @@ pub(super) fn same_words(one: &str, name: &str, other: &str, others: &str) -> bo
 }
 
 /// Returns a text about a handler without the handler's name; a symbol of the same name stays.
-pub(super) fn nameless(text: &str, handler: &str) -> String {
+pub(super) fn without_name(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("the handler {quoted}"), "the handler")
         .replace(&format!("handler {quoted}"), "the handler")

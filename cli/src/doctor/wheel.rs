@@ -75,7 +75,7 @@ impl Opened {
     }
 
     /// Replaces unpacked paths in a judged library by paths in the wheel.
-    pub(super) fn renamed(&self, mut judged: Judged) -> Judged {
+    pub(super) fn renamed(&self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
         // The wheel's own findings cover the machine.
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| finding.problem != Problem::OtherMachine);

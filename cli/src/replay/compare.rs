@@ -44,7 +44,7 @@ fn same_error(code: Option<u32>, message: &str, error: &Error) -> Answer {
         let known = ErrorCode::from_raw(xla_ffi_sys::XLA_FFI_Error_Code(code));
         known.map_or_else(|| code.to_string(), |code| code.name().to_owned())
     };
-    let same_code = code.is_none_or(|code| code == error.code().raw().0);
+    let same_code = code.is_none_or(|code| code == error.code().to_raw().0);
     // Before r9, hosts put the code's name before the text instead of reporting the code.
     let prefixed = || format!("{}: {}", error.code().name(), error.message());
     let same_text = message == error.message() || (code.is_none() && message == prefixed());

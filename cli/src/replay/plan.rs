@@ -16,11 +16,11 @@ pub(super) struct Entry {
 }
 
 /// A call to repeat, and whether its outcome is reported.
-pub(super) type Due = (Entry, bool);
+pub(super) type PlannedCall = (Entry, bool);
 
 /// The calls to replay.
 pub(super) struct Plan {
-    pub(super) due: Vec<Due>,
+    pub(super) due: Vec<PlannedCall>,
     /// Errors of files that cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
     /// Whether unreadable files may belong to calls that changed a state.
@@ -172,6 +172,6 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
 }
 
 /// Returns one path for all names of a file, or the path itself if the file does not exist.
-fn same(path: &Path) -> PathBuf {
+fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
