@@ -240,14 +240,15 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
 #[test]
 fn the_commands_of_the_readme() {
     let readme = std::fs::read_to_string(xla_ffi_testing::root().join("README.md")).unwrap();
-    let examples = rust_examples().display().to_string();
+    let library = rust_examples().join("librms_norm.so");
     let text = readme
         .replace("\\\n", " ")
-        .replace("target/release/examples", &examples);
+        .replace("target/release/libmy_calls.so", &library.display().to_string());
     let tool = Path::new(env!("CARGO_BIN_EXE_xla-ffi")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", tool.display());
     let commands = text.lines().filter(|line| line.starts_with("xla-ffi "));
+    let commands = commands.filter(|line| !line.starts_with("xla-ffi new"));
     let told: Vec<String> = commands
         .map(|command| {
             let mut shell = Command::new("sh");
