@@ -1,50 +1,54 @@
-//! What a change means for a handler that was built on one side of it and is loaded on the other.
+//! The effect of a change on a handler that is built on one side and loaded on the other.
 //!
-//! The answer depends on who fills a struct and who reads it, so every struct has a role.
+//! The effect depends on who fills a struct and who reads it, so every struct has a role.
 
 pub use crate::change::{Effect, Meaning, Severity};
 
 use crate::change::{Change, Class, Subject};
 use xla_ffi_sys::Revision;
 
-/// A field in bytes that were padding before: nothing else moves.
+/// Returns the effect of a field in former padding, which moves no other field.
 pub(crate) fn in_padding(owner: &str) -> Effect {
     use Severity::{Breaks, Lacks, None};
-    const LEAVES: &str = "it does not touch bytes that it takes for padding";
+    const LEAVES: &str = "the handler does not access padding";
     match role(owner) {
         Role::Table | Role::Frame | Role::Part => Effect::new(
             (None, LEAVES),
             (
                 Breaks,
-                "it reads padding: nothing else moved, but the older runtime never filled these bytes",
+                "the handler reads padding, which the older runtime does not fill",
             ),
         ),
         Role::Request => Effect::new(
             (
                 Breaks,
-                "the newer runtime reads padding: nothing else moved, but the handler never filled \
-                 these bytes",
+                "the newer runtime reads padding, which the handler does not fill",
             ),
             (None, "the older runtime does not read padding"),
         ),
         Role::Answer => Effect::new(
-            (Lacks, "the runtime reads an answer that was never given"),
-            (None, "it writes padding, which nobody reads"),
+            (
+                Lacks,
+                "the runtime reads a field that the handler does not write",
+            ),
+            (
+                None,
+                "the handler writes padding, which the runtime does not read",
+            ),
         ),
     }
 }
 
-/// A struct grew that `holder` has by value, before the field `next`.
+/// Returns the effect of growth of a struct that `holder` contains by value, before the field `next`.
 pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
     use Severity::{Breaks, Lacks};
-    let place = format!("it lies by value in {holder}, before `{next}`");
+    let place = format!("the struct is by value in {holder}, before `{next}`");
     match role(holder) {
         Role::Request => Effect::new(
             (
                 Lacks,
                 &format!(
-                    "{place}: the newer runtime refuses the smaller struct_size, or has to tell the \
-                     forms apart by it; one that does not reads other bytes as `{next}`"
+                    "{place}: the newer runtime refuses the smaller struct_size, or reads other bytes as `{next}`"
                 ),
             ),
             (
@@ -54,16 +58,16 @@ pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
         ),
         _ => Effect::both(
             Breaks,
-            &format!("{place}: the two sides look for `{next}` at different bytes"),
+            &format!("{place}: the two sides read `{next}` at different offsets"),
         ),
     }
 }
 
-/// A struct grew that stands last in `holder`, which grows with it.
+/// Returns the effect of growth of the last struct in `holder`, which also grows.
 pub(crate) fn grown(holder: &str) -> Effect {
     let mut effect = added_at_end(role(holder));
     for meaning in [&mut effect.old_on_new, &mut effect.new_on_old] {
-        meaning.why = format!("it stands last in {holder}: {}", meaning.why);
+        meaning.why = format!("the struct is last in {holder}: {}", meaning.why);
     }
     effect
 }
@@ -75,11 +79,11 @@ enum Role {
     Table,
     /// The runtime fills it, the handler reads it.
     Frame,
-    /// The handler fills it and hands it to a function of the table.
+    /// The handler fills it and passes it to a function of the table.
     Request,
-    /// The runtime makes room, the handler writes.
+    /// The runtime allocates it, the handler fills it.
     Answer,
-    /// A part of others.
+    /// A part of other structs.
     Part,
 }
 
@@ -99,111 +103,113 @@ fn role(name: &str) -> Role {
         | "XLA_FFI_RecordFrame" => Role::Frame,
         "XLA_FFI_TypeInfo" | "XLA_FFI_Handler_Bundle" => Role::Request,
         _ if name.ends_with("_Args") => Role::Request,
-        // That of another extension: its functions stand in it.
+        // Structs of extensions contain function pointers.
         _ if name.ends_with("_Extension") => Role::Table,
         _ => Role::Part,
     }
 }
 
-/// What `change` means.
+/// Returns the effect of a change.
 pub(crate) fn effect_of(change: &Change) -> Effect {
     use Severity::{Breaks, Lacks, None};
     let role = role(&change.owner);
     match (change.class, change.subject) {
         (Class::Renamed, Subject::Prototype | Subject::Variable) => Effect::both(
             Lacks,
-            "a library that is linked to the one symbol does not load where there is only the other",
+            "a library linked to one name does not load if only the other exists",
         ),
         (Class::Renamed | Class::EnumValueRenamed, _) => Effect::both(
             None,
-            "names do not exist at run time; sources have to be edited before they compile again",
+            "names are not used at run time; sources must be edited to compile",
         ),
         (Class::AddedAtEnd, _) => added_at_end(role),
-        (Class::Inserted, _) => shifted(role, "every later field stands elsewhere"),
-        (Class::Moved, _) => shifted(role, "the two sides look for it at different bytes"),
+        (Class::Inserted, _) => shifted(role, "every later field has another offset"),
+        (Class::Moved, _) => shifted(role, "the two sides use different offsets"),
         (Class::Resized, Subject::Field | Subject::Slot) => shifted(
             role,
-            "one side reads or writes more bytes than the other, and later fields may stand elsewhere",
+            "one side accesses more bytes than the other, and later fields may have other offsets",
         ),
-        (Class::Resized, _) => Effect::both(
-            Breaks,
-            "whoever holds it by value, or in an array, finds the next thing at another byte",
-        ),
+        (Class::Resized, _) => {
+            Effect::both(Breaks, "fields and elements after it have other offsets")
+        }
         (Class::Retyped, subject) => retyped(change, subject),
         (Class::Removed, Subject::Field | Subject::Slot) => removed(role),
         (Class::Removed, Subject::Struct) => Effect::new(
             (
                 Lacks,
-                "what it was passed to is gone or takes another struct",
+                "the function that takes the struct is missing or takes another struct",
             ),
-            (None, "it does not use the struct"),
+            (None, "the handler does not use the struct"),
         ),
         (Class::Added, Subject::Prototype | Subject::Variable) => Effect::new(
-            (None, "it is linked to what it knows"),
+            (None, "the handler does not use the new symbol"),
             (
                 Lacks,
-                "where it is linked to it, the library does not load into a runtime that has none; look it up by name instead",
+                "a library linked to the symbol does not load in runtimes without it; look the symbol up by name",
             ),
         ),
         (Class::Removed, Subject::Prototype | Subject::Variable) => Effect::new(
             (
                 Lacks,
-                "where it is linked to it, the library does not load into a runtime that has none",
+                "a library linked to the symbol does not load in runtimes without it",
             ),
-            (None, "it is not linked to it"),
+            (None, "the handler does not use the symbol"),
         ),
         (Class::Removed, Subject::Constant) if change.owner.contains("STRUCT_SIZE") => {
-            Effect::both(
-                None,
-                "a number that is gone matters only when sources are compiled",
-            )
+            Effect::both(None, "a missing number matters only to compile sources")
         }
         (Class::Removed, _) => Effect::both(
             None,
-            "a declaration that is gone matters only when sources are compiled",
+            "a missing declaration matters only to compile sources",
         ),
         (Class::Added, _) => Effect::new(
-            (None, "it does not use it"),
-            (Lacks, "what takes it is not there in the older runtime"),
+            (None, "the handler does not use the declaration"),
+            (
+                Lacks,
+                "the older runtime does not have the functions for it",
+            ),
         ),
         (Class::EnumValueAdded, _) => Effect::new(
             (
                 Lacks,
-                "it may be sent a value that it does not know and has to refuse it, not guess",
+                "the handler may receive an unknown value, which it must refuse",
             ),
-            (Lacks, "a value that it sends is unknown to the runtime"),
-        ),
-        (Class::EnumValueChanged, _) => Effect::both(
-            Breaks,
-            "the two sides mean different things by the same number",
-        ),
-        (Class::EnumValueRemoved, _) => Effect::new(
-            (Lacks, "a value that it sends is no longer known"),
             (
                 Lacks,
-                "it may be sent a value that it does not know and has to refuse it, not guess",
+                "the runtime does not know a value that the handler sends",
+            ),
+        ),
+        (Class::EnumValueChanged, _) => {
+            Effect::both(Breaks, "the number has different meanings on the two sides")
+        }
+        (Class::EnumValueRemoved, _) => Effect::new(
+            (
+                Lacks,
+                "the runtime no longer knows a value that the handler sends",
+            ),
+            (
+                Lacks,
+                "the handler may receive an unknown value, which it must refuse",
             ),
         ),
         (Class::SizeMacroChanged, _) => size_macro(role),
         (Class::ConstantChanged, _) if change.owner.starts_with("XLA_FFI_API_M") => version(change),
-        (Class::ConstantChanged, _) => Effect::both(
-            Breaks,
-            "the two sides disagree about a number that is compiled into both",
-        ),
+        (Class::ConstantChanged, _) => {
+            Effect::both(Breaks, "a number that is compiled into both sides differs")
+        }
     }
 }
 
-/// Another version of the main header; it may be the lower one.
+/// Returns the effect of another version of the main header.
 fn version(change: &Change) -> Effect {
     let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
     let lower = (
         Severity::None,
-        "runtimes accept older versions down to their minimum, which rises about a year behind",
+        "runtimes accept older versions for about a year",
     );
     let higher = (
         Severity::Lacks,
-        "a handler that answers the newer version is refused when it is registered; answer the \
-         runtime's version instead",
+        "runtimes refuse handlers with newer versions; answer with the runtime's version",
     );
     match number(&change.now) < number(&change.was) {
         true => Effect::new(higher, lower),
@@ -215,64 +221,52 @@ fn added_at_end(role: Role) -> Effect {
     use Severity::{Breaks, Lacks, None};
     match role {
         Role::Table => Effect::new(
-            (
-                None,
-                "it calls the functions that it knows, which stand where they stood",
-            ),
+            (None, "the known functions keep their positions"),
             (
                 Breaks,
-                "the function is not there: calling it jumps to whatever lies behind the table; ask \
-                 for the table's length first",
+                "a call to the function reads past the end of the table; check the table's length first",
             ),
         ),
         Role::Frame => Effect::new(
-            (None, "it does not read so far"),
+            (None, "the handler does not read the field"),
             (
                 Breaks,
-                "it reads behind what the runtime filled; ask struct_size first, or the revision \
-                 where struct_size does not count the field",
+                "the handler reads past the end of the runtime's struct; check struct_size or the revision first",
             ),
         ),
         Role::Request => Effect::new(
             (
                 Lacks,
-                "it hands over fewer bytes: a runtime that asks for the larger struct_size refuses \
-                 the call, one that does not check reads behind them",
+                "the runtime refuses the smaller struct_size, or reads past the end of the handler's struct",
             ),
             (
                 None,
-                "runtimes accept a larger struct_size and leave the field alone",
+                "runtimes accept a larger struct_size and ignore the field",
             ),
         ),
         Role::Answer => Effect::new(
-            (None, "the field keeps what the runtime put there"),
+            (None, "the field keeps the runtime's value"),
             (
                 Breaks,
-                "it writes behind the runtime's struct and overwrites the runtime's memory",
+                "the handler writes past the end of the runtime's struct",
             ),
         ),
         Role::Part => Effect::both(
             Breaks,
-            "what holds the struct by value has its later fields elsewhere",
+            "fields after it in other structs have other offsets",
         ),
     }
 }
 
 fn shifted(role: Role, why: &str) -> Effect {
-    let told = match role {
-        Role::Table => {
-            "a call through the old position runs another function with the wrong arguments"
-        }
-        Role::Frame => "the handler takes other bytes for the field",
-        Role::Request => {
-            "the runtime takes other bytes for the argument, or refuses the call for its size"
-        }
-        Role::Answer => {
-            "the runtime takes other bytes for the answer, or its memory is overwritten"
-        }
-        Role::Part => "whoever reads it takes other bytes for the field",
+    let result = match role {
+        Role::Table => "calls run another function with wrong arguments",
+        Role::Frame => "the handler reads other bytes as the field",
+        Role::Request => "the runtime reads other bytes as the argument, or refuses the size",
+        Role::Answer => "the runtime reads other bytes as the answer, or its memory is overwritten",
+        Role::Part => "readers use other bytes as the field",
     };
-    Effect::both(Severity::Breaks, &format!("{why}: {told}"))
+    Effect::both(Severity::Breaks, &format!("{why}: {result}"))
 }
 
 fn removed(role: Role) -> Effect {
@@ -280,30 +274,36 @@ fn removed(role: Role) -> Effect {
     match role {
         Role::Table => Effect::both(
             Breaks,
-            "a call to the function runs whatever stands there on the other side",
+            "calls run another function or jump to an invalid address",
         ),
         Role::Request => Effect::new(
             (
                 Lacks,
-                "what it puts there is taken for another field or not read",
+                "the runtime ignores the value or reads it as another field",
             ),
             (
                 Breaks,
-                "the runtime reads an argument that was never written",
+                "the runtime reads an argument that the handler does not write",
             ),
         ),
         Role::Frame | Role::Part => Effect::new(
-            (Breaks, "it reads a field that nobody fills"),
-            (Lacks, "it does not read the field"),
+            (
+                Breaks,
+                "the handler reads a field that the runtime does not fill",
+            ),
+            (Lacks, "the handler does not read the field"),
         ),
         Role::Answer => Effect::new(
-            (Breaks, "it writes where the runtime keeps other things"),
-            (Lacks, "the runtime reads an answer that was never given"),
+            (Breaks, "the handler overwrites other memory of the runtime"),
+            (
+                Lacks,
+                "the runtime reads a field that the handler does not write",
+            ),
         ),
     }
 }
 
-/// A type by what lies in memory alone.
+/// Returns a type without qualifiers that do not affect its bytes.
 fn plain(ty: &Option<String>) -> String {
     let mut ty = ty.as_deref().unwrap_or_default().to_owned();
     for (word, instead) in [
@@ -328,34 +328,33 @@ fn retyped(change: &Change, subject: Subject) -> Effect {
     if plain(&change.was) == plain(&change.now) {
         return Effect::both(
             Severity::None,
-            "the same bytes: const and volatile are promises to the compiler, which bind those who keep them, and an \
-             array of one is its element",
+            "the bytes are equal: const, volatile and arrays of one element do not affect layouts",
         );
     }
     match subject {
         Subject::Slot | Subject::Function | Subject::Prototype => Effect::both(
             Severity::Breaks,
-            "the function is called with arguments, or for a result, that it does not have",
+            "the function is called with other arguments or another return type",
         ),
         Subject::Variable => Effect::both(
             Severity::Breaks,
-            "the two sides read and write other bytes of the variable, or take them for something else",
+            "the two sides access the variable as different types",
         ),
         Subject::Struct => Effect::both(
             Severity::Breaks,
-            "a union is passed and returned otherwise than a struct, and what a base has lies before the fields",
+            "unions and structs are passed differently, and base classes precede the fields",
         ),
         Subject::Enum => Effect::both(
             Severity::Lacks,
-            "its values are the same bytes; a number that is none of them is taken with another sign",
+            "unknown values have another sign; known values are equal",
         ),
         Subject::Alias => Effect::both(
             Severity::Breaks,
-            "every field and argument of this type is meant differently",
+            "fields and arguments of this type have another meaning",
         ),
         _ => Effect::both(
             Severity::Breaks,
-            "the same bytes are taken for something else: a sign, a scale or a pointer's target",
+            "the same bytes have another meaning: sign, scale or pointer target",
         ),
     }
 }
@@ -366,94 +365,88 @@ fn size_macro(role: Role) -> Effect {
         Role::Request => Effect::new(
             (
                 Lacks,
-                "where the number rose, the runtime refuses the smaller struct_size that the handler \
-                 states; where it fell, nothing happens",
+                "if the number increased, the runtime refuses the handler's smaller struct_size",
             ),
             (None, "runtimes accept a larger struct_size"),
         ),
         Role::Table | Role::Frame | Role::Answer => Effect::both(
             Lacks,
-            "struct_size tells the two sides different lengths: a handler that asks it may refuse \
-             what is there, or read what is not",
+            "struct_size has different meanings: a handler may refuse present fields or read missing ones",
         ),
-        Role::Part => Effect::both(
-            Lacks,
-            "the two sides state different lengths for the same struct",
-        ),
+        Role::Part => Effect::both(Lacks, "the two sides use different lengths of the struct"),
     }
 }
 
-/// What running handlers against real runtimes has shown beyond what layouts tell, between two
-/// revisions: the struct that it is about, the revision that brought it, the fact.
+/// Facts that were measured with real runtimes and that layouts do not show: struct, first revision, fact.
 const FACTS: &[(&str, Revision, &str)] = &[
     (
         "XLA_FFI_Metadata_Extension",
         Revision::R1,
-        "runtimes of r0 make no metadata call; those of version 0.1 make it with api NULL, and only to the execute handler",
+        "r0 makes no metadata call; version 0.1 makes it with a NULL api, and only to the execute handler",
     ),
     (
         "XLA_FFI_CallFrame",
         Revision::R2,
-        "`future` lies behind struct_size: on r0 and r1 those bytes are not the handler's",
+        "struct_size does not include `future`; on r0 and r1, these bytes belong to the runtime",
     ),
     (
         "XLA_FFI_Future_Create_Args",
         Revision::R2,
-        "the runtime checks for 16 bytes and writes `future` behind them: hand over 24",
+        "the runtime checks for 16 bytes and writes `future` after them: pass 24",
     ),
     (
         "XLA_FFI_Api",
         Revision::R3,
-        "ThreadPool_NumThreads came before the future slots without a new version: a handler built on r2 that makes a future calls NumThreads on r3",
+        "ThreadPool_NumThreads was inserted before the future slots without a new version: a handler built on r2 calls NumThreads on r3 to create a future",
     ),
     (
         "XLA_FFI_Api",
         Revision::R5,
-        "before r5 struct_size says 88 whatever the table's length",
+        "before r5, struct_size is always 88",
     ),
     (
         "XLA_FFI_Metadata",
         Revision::R6,
-        "writing `state_type_id` on r1 to r5 overwrites the runtime's stack; struct_size says 36 everywhere",
+        "writing `state_type_id` on r1 to r5 overwrites the runtime's stack; struct_size is always 36",
     ),
     (
         "XLA_FFI_Type_Register_Args",
         Revision::R7,
-        "runtimes from 0.2 read `type_info` whatever struct_size says: always pass a real one",
+        "from 0.2 on, runtimes read `type_info` regardless of struct_size: always pass one",
     ),
     (
         "XLA_FFI_State_Set_Args",
         Revision::R7,
-        "version 0.1 wants the form with deleter, 0.2 the plain one of 40 bytes; the wrong one ranges from an error to a crash",
+        "version 0.1 requires the layout with a deleter, 0.2 that of 40 bytes; the wrong one leads to an error or a crash",
     ),
     (
         "XLA_FFI_State_Set_Args",
         Revision::R8,
-        "version 0.3 and later want `stage` before `type_id`; handlers built with upstream's headers for 0.1 are accepted by jaxlib 0.10.2 to 0.12.0 and crash them",
+        "from 0.3 on, `stage` precedes `type_id`; jaxlib 0.10.2 to 0.12.0 accept handlers built with XLA's headers for 0.1, which crash",
     ),
     (
         "XLA_FFI_State_Get_Args",
         Revision::R8,
-        "version 0.3 and later want `stage` before `type_id`",
+        "from 0.3 on, `stage` precedes `type_id`",
     ),
     (
         "XLA_FFI_Handler_Register_Args",
         Revision::R9,
-        "pass the 84-byte form unless a record stage is given: 0.9.1 takes the longer one and silently loses `traits`",
+        "pass the 84-byte layout unless there is a record stage: 0.9.1 accepts the longer one but ignores `traits`",
     ),
     (
         "XLA_FFI_Error_GetDetails_Args",
         Revision::R9,
-        "runtimes from 0.4 accept the 32-byte form too; older ones fill only `message` of the longer one",
+        "from 0.4 on, runtimes also accept the 32-byte layout; older ones fill only `message` of the longer one",
     ),
     (
         "XLA_FFI_Api",
         Revision::R10,
-        "CustomOptions_Get is there when struct_size is at least 208",
+        "CustomOptions_Get exists if struct_size is at least 208",
     ),
 ];
 
-/// The facts that hold between two revisions, oldest first.
+/// Returns the facts between two revisions, oldest first.
 #[must_use]
 pub fn facts(from: Revision, to: Revision) -> Vec<(&'static str, Revision, &'static str)> {
     let (first, last) = (from.min(to), from.max(to));

@@ -47,7 +47,7 @@ impl Names {
         match all
             .find(|name| name.trim() != *name || name.is_empty() || name.contains(char::is_control))
         {
-            Some(name) => Err(format!("the naming map has what is no name: {name:?}")),
+            Some(name) => Err(format!("the naming map has an invalid name: {name:?}")),
             None => Ok(names),
         }
     }
@@ -338,7 +338,7 @@ impl Layout {
         others.extend(functions.filter(|name| !expected.functions.contains_key(*name)));
         for name in others {
             told.mistakes.push(format!(
-                "{name} is nothing of this revision; a naming map says what it mirrors"
+                "{name} is not in this revision; map its name with --names"
             ));
         }
         told
@@ -388,7 +388,7 @@ impl StatedFunction {
         }
         if self.result != known.result {
             let (stated, wanted) = (self.result, known.result);
-            mistakes.push(format!("{name} gives {stated} bytes, expected {wanted}"));
+            mistakes.push(format!("{name} returns {stated} bytes, expected {wanted}"));
         }
     }
 }
@@ -439,7 +439,7 @@ impl StatedStruct {
             let numbers = stated.number.as_ref().zip(wanted.number.as_ref());
             if let Some((size, wanted)) = sizes.filter(|(size, wanted)| size != wanted) {
                 mistakes.push(format!(
-                    "{name}.{field} takes {size} bytes, expected {wanted}"
+                    "{name}.{field} has {size} bytes, expected {wanted}"
                 ));
             } else if let Some((number, wanted)) =
                 numbers.filter(|(stated, wanted)| stated != wanted)
@@ -452,7 +452,7 @@ impl StatedStruct {
             .keys()
             .filter(|field| !known.fields.contains_key(*field))
         {
-            mistakes.push(format!("{name}.{field} is no field of this revision"));
+            mistakes.push(format!("{name}.{field} is not a field of this revision"));
         }
     }
 }
@@ -471,6 +471,6 @@ fn compare_numbers(
         }
     }
     for name in stated.keys().filter(|name| !known.contains_key(*name)) {
-        mistakes.push(format!("{owner}{name} is no value of this revision"));
+        mistakes.push(format!("{owner}{name} is not a value of this revision"));
     }
 }

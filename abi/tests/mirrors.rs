@@ -144,7 +144,7 @@ fn two_types_of_one_name_are_both_judged() {
     let (right, wrong) = (buffer("int64_t", ""), buffer("int32_t", ""));
     let text =
         |a: &str, b: &str| format!("namespace a {{ {a} }} namespace b {{ namespace c {{ {b} }} }}");
-    let mistake = vec!["Buffer.rank takes 4 bytes, expected 8".to_owned()];
+    let mistake = vec!["Buffer.rank has 4 bytes, expected 8".to_owned()];
     for compiler in cpp_compilers("two_types_of_one_name_are_both_judged") {
         let told = |text: &str, name: &str| told(text, compiler, &["-g"], name).unwrap().unwrap();
         assert_eq!(told(&text(&wrong, &right), "Buffer"), mistake);

@@ -93,7 +93,7 @@ fn headers_maps_and_layouts_that_do_not_fit() {
         (
             "ByteSpan",
             "ByteSpam",
-            "XLA_FFI_ByteSpam is nothing of this revision",
+            "XLA_FFI_ByteSpam is not in this revision",
         ),
     ] {
         let lie = file("lie.json", &span.replacen(from, to, 1));

@@ -255,11 +255,11 @@ fn a_layout_that_a_program_printed() {
     let cases = r#"
 "offset": 32 | "offset": 28 | Buffer.rank is at byte 28, expected 32
 "size": 48 | "size": 40 | Buffer is 40 bytes, expected 48
-"size": 4} | "size": 8} | Buffer.kind takes 8 bytes, expected 4
+"size": 4} | "size": 8} | Buffer.kind has 8 bytes, expected 4
 "STAGE_RECORD": 4 | "STAGE_RECORD": 5 | Stage.STAGE_RECORD is 5, expected 4
 , "STAGE_RECORD": 4 |  | Stage.STAGE_RECORD is missing
 , "dims": {"offset": 40} |  | Buffer.dims is missing
-"Buffer" | "Bufer" | Bufer is nothing of this revision
+"Buffer" | "Bufer" | Bufer is not in this revision
 "offset": 32 | "offset": -1 | does not parse
 "offset": 32 | "offset": 18446744073709551615 | expected 32
 "#;

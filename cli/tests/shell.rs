@@ -31,6 +31,29 @@ fn every_shell_completes_every_command() {
 }
 
 #[test]
+fn the_examples_of_the_help_are_valid_command_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for command in ["run", "doctor", "abi check", "new"] {
+        let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = String::from_utf8(xla_ffi(&arguments).stdout).unwrap();
+        let (_, examples) = help.split_once("Examples:\n").unwrap();
+        for example in examples.lines() {
+            let program = env!("CARGO_BIN_EXE_xla-ffi");
+            let line = example.replace("  xla-ffi", program);
+            let shell = Command::new("sh")
+                .args(["-c", &line])
+                .current_dir(&folder)
+                .status();
+            // Most examples name files that are not there.
+            assert!(matches!(shell.unwrap().code(), Some(0 | 1)), "{example}");
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
+}
+
+#[test]
 fn the_version_names_the_newest_revision() {
     let text = String::from_utf8(xla_ffi(&["--version"]).stdout).unwrap();
     let newest = xla_ffi_sys::Revision::NEWEST;

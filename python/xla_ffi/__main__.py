@@ -1,4 +1,4 @@
-"""``python -m xla_ffi``: what can be asked of libraries without writing a program."""
+"""``python -m xla_ffi``: the command line of the package."""
 
 import argparse
 import os
@@ -10,26 +10,26 @@ from ._errors import LibraryError
 
 def main(arguments=None):
     """Runs the command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m xla_ffi", description="Asks libraries made with the SDK.")
+    parser = argparse.ArgumentParser(prog="python -m xla_ffi", description="Print folders of the package, write stub files, and list the handlers of models.")
     places = parser.add_mutually_exclusive_group()
     for option, place, what in (
-        ("--include-dir", _installation.include, "the C and C++ headers, for a compiler's -I"),
-        ("--cmake-dir", _installation.cmake, "what find_package(xla_ffi) reads, for xla_ffi_DIR"),
-        ("--lib-dir", _installation.lib, "the embedded runtime, for a linker's -L"),
+        ("--include-dir", _installation.include, "the C and C++ headers, for the compiler option -I"),
+        ("--cmake-dir", _installation.cmake, "the CMake package, for xla_ffi_DIR"),
+        ("--lib-dir", _installation.lib, "the embedded runtime, for the linker option -L"),
     ):
         places.add_argument(option, dest="place", action="store_const", const=place, help=f"print the folder of {what}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    stubs = commands.add_parser("stubs", help="write a stub file (.pyi) of a library, from its manifest")
-    stubs.add_argument("library", metavar="LIB")
-    stubs.add_argument("-o", "--output", metavar="FILE", help="where to; to standard output unless given")
+    stubs = commands.add_parser("stubs", help="write a stub file (.pyi) of a library")
+    stubs.add_argument("library", metavar="LIB", help="path of the library")
+    stubs.add_argument("-o", "--output", metavar="FILE", help="write to this file [default: standard output]")
     stubs.set_defaults(run=_run_stubs)
-    needs = commands.add_parser("needs", help="tell which handlers a model calls (jax.export's, or StableHLO)")
-    needs.add_argument("model", metavar="MODEL")
-    needs.add_argument("--lib", metavar="LIB", action="append", default=[], help="a library that may have them")
+    needs = commands.add_parser("needs", help="list the handlers that a model calls")
+    needs.add_argument("model", metavar="MODEL", help="file of jax.export, or StableHLO")
+    needs.add_argument("--lib", metavar="LIB", action="append", default=[], help="look for the handlers in this library; may be repeated [default: none]")
     needs.set_defaults(run=_run_needs)
     given = parser.parse_args(arguments)
     if (given.place is None) == (given.command is None):
-        parser.error("name one command, or one of --include-dir, --cmake-dir and --lib-dir")
+        parser.error("expected one command, or one of --include-dir, --cmake-dir and --lib-dir")
     return _guarded(lambda: print(given.place()) if given.place is not None else given.run(given))
 
 
@@ -38,7 +38,7 @@ def _run_stubs(given):
 
     text = _stubs.of(os.fspath(given.library))
     if given.output is None:
-        _say(text)
+        _write(text)
         return
     with open(given.output, "w", encoding="utf-8") as file:
         file.write(text)
@@ -48,12 +48,12 @@ def _run_needs(given):
     from . import _export
 
     text, good = _export.report(given.model, given.lib)
-    _say(text)
+    _write(text)
     return 0 if good else 1
 
 
 def _guarded(work):
-    """What ``work`` gives, or 1 and its error on standard error."""
+    """Returns the exit status of ``work``; prints errors to standard error and returns 1."""
     try:
         return work() or 0
     except (LibraryError, ImportError, OSError) as error:
@@ -61,8 +61,8 @@ def _guarded(work):
         return 1
 
 
-def _say(text):
-    """Writes to standard output, in UTF-8 whatever the locale: it is what a stub file is in."""
+def _write(text):
+    """Writes to standard output in UTF-8, the encoding of stub files, in any locale."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")
     sys.stdout.write(text)

@@ -103,7 +103,7 @@ mod tests {
         let effect = &change.effect;
         let words = format!("{} {}", effect.old_on_new.why, effect.new_on_old.why);
         assert!(
-            !words.contains("elsewhere") && !words.contains("behind"),
+            !words.contains("other offset") && !words.contains("past the end"),
             "{words}"
         );
         (
