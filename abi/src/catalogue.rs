@@ -52,25 +52,25 @@ pub const CATALOGUE: [Rule; 17] = [
     rule(
         "XF304",
         "Moved",
-        "A field or slot at another offset.",
+        "A field or slot at a different offset.",
         "Restore the order and the sizes of the fields before it.",
     ),
     rule(
         "XF305",
         "Resized",
-        "A type or field of another size.",
+        "A type or field of a different size.",
         "Restore the integer width, array length or packing of the type.",
     ),
     rule(
         "XF306",
         "Retyped",
-        "A field or function of the same size and another type.",
+        "A field of the same size and a different type, or a function with a different signature.",
         "Restore the type, parameters or return type of the revision.",
     ),
     rule(
         "XF307",
         "Renamed",
-        "A declaration under another name.",
+        "A declaration with a different name.",
         "Restore the name, or pass `--prefix` or `--namespace` for a renamed copy.",
     ),
     rule(
@@ -88,13 +88,13 @@ pub const CATALOGUE: [Rule; 17] = [
     rule(
         "XF310",
         "EnumValueChanged",
-        "An enumerator with another value.",
+        "An enumerator with a different value.",
         "Restore the value of the enumerator.",
     ),
     rule(
         "XF311",
         "EnumValueRenamed",
-        "An enumerator under another name.",
+        "An enumerator with a different name.",
         "Restore the name of the enumerator.",
     ),
     rule(
@@ -106,13 +106,13 @@ pub const CATALOGUE: [Rule; 17] = [
     rule(
         "XF313",
         "SizeMacroChanged",
-        "`NAME_STRUCT_SIZE` ends at another field.",
+        "`NAME_STRUCT_SIZE` ends at a different field.",
         "Define the macro with the field at which the revision ends.",
     ),
     rule(
         "XF314",
         "ConstantChanged",
-        "A version macro or an extension's number has another value.",
+        "A version macro or an extension's number has a different value.",
         "Restore the value, or require the revision of that version with `--revision`.",
     ),
     rule(

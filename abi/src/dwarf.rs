@@ -52,8 +52,7 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
     let object = object::File::parse(library).map_err(|error| Error::Dwarf(error.to_string()))?;
     if object.format() == BinaryFormat::Elf && object.kind() == ObjectKind::Relocatable {
         return Err(Error::Dwarf(
-            "it is that of an object file, in which a linker has yet to put names in their places: link it with -shared"
-                .to_owned(),
+            "it is from an object file: link the file with -shared".to_owned(),
         ));
     }
     let mut found: Vec<Layout> = Vec::new();
@@ -76,12 +75,12 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
     })?;
     if apart {
         return Err(Error::Dwarf(
-            "its types lie in units of their own; build without -fdebug-types-section".to_owned(),
+            "its types are in separate units: build without -fdebug-types-section".to_owned(),
         ));
     }
     if split {
         return Err(Error::Dwarf(
-            "it is split: types lie in .dwo files; build with -gno-split-dwarf".to_owned(),
+            "its types are in .dwo files: build with -gno-split-dwarf".to_owned(),
         ));
     }
     if found.is_empty() {
@@ -92,12 +91,12 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         return Err(Error::Dwarf(
             match units {
                 0 if apple => {
-                    "there is none, as linkers for macOS leave it in the object files: compile with -g, and name such \
-                     a file, or that in the .dSYM which dsymutil makes of them"
+                    "there is none, because linkers for macOS keep it in object files: compile with -g and pass an object \
+                     file, or the file in the .dSYM of dsymutil"
                 }
-                0 => "there is none: it was stripped, or built without -g",
+                0 => "there is none: build with -g and do not strip the library",
                 _ => {
-                    "it has none of the mirror's types; a naming map says what they are called"
+                    "it has none of the mirror's types: map their names with --names"
                 }
             }
             .to_owned(),
@@ -153,7 +152,7 @@ fn for_each_unit<'a>(
                     .map_err(|error| Error::Dwarf(error.to_string()))?;
                 if range.format != CompressionFormat::None {
                     return Err(Error::Dwarf(
-                        "it is compressed: link without -gz, or undo it with objcopy --decompress-debug-sections"
+                        "it is compressed: link without -gz, or run objcopy --decompress-debug-sections"
                             .to_owned(),
                     ));
                 }

@@ -34,12 +34,10 @@ impl Language {
         match self {
             Self::C => "cc -std=c11 -fsyntax-only -include MIRROR.h FILE",
             Self::Cpp => "c++ -std=c++17 -fsyntax-only -include MIRROR.h FILE",
-            Self::Rust => {
-                "include!(\"FILE\"); behind the mirror; it does not compile where something differs"
-            }
-            Self::Python => "python FILE, beside mirror.py",
-            Self::Zig => "zig build-obj -fno-emit-bin FILE, beside mirror.zig",
-            Self::Go => "go build, beside the mirror, with its package's name for PACKAGE",
+            Self::Rust => "include!(\"FILE\"); after the mirror; differences are compile errors",
+            Self::Python => "python FILE, next to mirror.py",
+            Self::Zig => "zig build-obj -fno-emit-bin FILE, next to mirror.zig",
+            Self::Go => "go build, next to the mirror, with its package's name as PACKAGE",
         }
     }
 }

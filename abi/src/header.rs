@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// The header declares other things.
     #[error(
-        "{path} declares nothing of XLA's FFI: expected structs named XLA_FFI_…, as in xla/ffi/api/c_api.h; --prefix and \
-         --namespace say what a copy calls them",
+        "{path} declares no XLA_FFI_… structs, as in xla/ffi/api/c_api.h; pass the names of a copy with --prefix or \
+         --namespace",
         path = path.display()
     )]
     Foreign {
@@ -58,7 +58,7 @@ pub enum Error {
     },
     /// The header's types hold or take one another too often to be told.
     #[error(
-        "{path} has types that hold or take one another so often that they cannot be told one by one",
+        "{path} has recursive types that expand without limit",
         path = path.display()
     )]
     Endless {
@@ -66,13 +66,11 @@ pub enum Error {
         path: PathBuf,
     },
     /// The header's types are nested too deep to be told.
-    #[error(
-        "a type is nested more than 32 levels deep (pointers, arrays, structs in one another): what lies below cannot be told"
-    )]
+    #[error("a type is nested more than 32 levels deep (pointers, arrays, structs)")]
     Deep,
     /// A name stands for two things.
     #[error(
-        "{path} declares {name} twice, and not the same: one in a namespace or a struct of its own needs another name",
+        "{path} has two different declarations of {name}: rename one of them",
         path = path.display()
     )]
     Twice {

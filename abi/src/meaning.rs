@@ -123,7 +123,7 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
             "names are not used at run time; sources must be edited to compile",
         ),
         (Class::AddedAtEnd, _) => added_at_end(role),
-        (Class::Inserted, _) => shifted(role, "every later field has another offset"),
+        (Class::Inserted, _) => shifted(role, "every later field has a different offset"),
         (Class::Moved, _) => shifted(role, "the two sides use different offsets"),
         (Class::Resized, Subject::Field | Subject::Slot) => shifted(
             role,
@@ -137,7 +137,7 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
         (Class::Removed, Subject::Struct) => Effect::new(
             (
                 Lacks,
-                "the function that takes the struct is missing or takes another struct",
+                "the function that takes the struct is missing or takes a different struct",
             ),
             (None, "the handler does not use the struct"),
         ),
@@ -260,7 +260,7 @@ fn added_at_end(role: Role) -> Effect {
 
 fn shifted(role: Role, why: &str) -> Effect {
     let result = match role {
-        Role::Table => "calls run another function with wrong arguments",
+        Role::Table => "calls run a wrong function",
         Role::Frame => "the handler reads other bytes as the field",
         Role::Request => "the runtime reads other bytes as the argument, or refuses the size",
         Role::Answer => "the runtime reads other bytes as the answer, or its memory is overwritten",
@@ -274,12 +274,12 @@ fn removed(role: Role) -> Effect {
     match role {
         Role::Table => Effect::both(
             Breaks,
-            "calls run another function or jump to an invalid address",
+            "calls run a wrong function or jump to an invalid address",
         ),
         Role::Request => Effect::new(
             (
                 Lacks,
-                "the runtime ignores the value or reads it as another field",
+                "the runtime ignores the value or reads it as a different field",
             ),
             (
                 Breaks,
@@ -334,7 +334,7 @@ fn retyped(change: &Change, subject: Subject) -> Effect {
     match subject {
         Subject::Slot | Subject::Function | Subject::Prototype => Effect::both(
             Severity::Breaks,
-            "the function is called with other arguments or another return type",
+            "the function is called with different arguments or a different return type",
         ),
         Subject::Variable => Effect::both(
             Severity::Breaks,
@@ -346,15 +346,15 @@ fn retyped(change: &Change, subject: Subject) -> Effect {
         ),
         Subject::Enum => Effect::both(
             Severity::Lacks,
-            "unknown values have another sign; known values are equal",
+            "known values are equal; unknown values have a different sign",
         ),
         Subject::Alias => Effect::both(
             Severity::Breaks,
-            "fields and arguments of this type have another meaning",
+            "fields and arguments of this type have a different meaning",
         ),
         _ => Effect::both(
             Severity::Breaks,
-            "the same bytes have another meaning: sign, scale or pointer target",
+            "the same bytes have a different meaning: sign, scale or pointer target",
         ),
     }
 }

@@ -99,7 +99,7 @@ fn load(edition: Edition) -> Result<Snapshot, Broken> {
     let (_, text) = FILES
         .iter()
         .find(|(file, _)| *file == name)
-        .ok_or_else(|| broken("there is no file abi/snapshots/NAME.json".to_owned()))?;
+        .ok_or_else(|| broken("the file is missing in abi/snapshots".to_owned()))?;
     let document: Document = serde_json::from_str(text).map_err(|e| broken(e.to_string()))?;
     let is_right = document.name == name
         && document.header == edition.header

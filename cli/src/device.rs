@@ -66,7 +66,7 @@ impl Device {
                 "{name}: expected a handler for cpu, got one for {declared}; pass --device cuda on a machine with a GPU"
             ),
             _ => bail!(
-                "{name}: expected a handler for {}, got one for {declared}; choose another --device or --handler",
+                "{name}: expected a handler for {}, got one for {declared}; choose a different --device or --handler",
                 self.platform()
             ),
         }

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         files.push((".cargo/config.toml".to_owned(), replacement(sdk)));
         let ignored = files.iter_mut().find(|(path, _)| path == ".gitignore");
         let (_, ignored) = ignored.context("a project has a .gitignore")?;
-        ignored.push_str("# The SDK's crates from a checkout of this machine alone.\n/.cargo\n");
+        ignored.push_str("# The SDK's crates from a checkout on this machine.\n/.cargo\n");
     }
     write(&args.name, &files)?;
     let mut text: String = files

@@ -268,7 +268,7 @@ fn copies_with_names_of_their_own_are_read() {
     });
     let check = |arguments: &[&str]| abi(&[&["check", "--header"], arguments].concat());
     let plain = check(&[&mine]);
-    assert!(err(&plain).contains("nothing of XLA"), "{}", err(&plain));
+    assert!(err(&plain).contains("no XLA_FFI_"), "{}", err(&plain));
     let mapped = check(&[&mine, "--prefix", "MY_FFI_"]);
     assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
     // What is added under the copy's prefix is told by upstream's name.

@@ -362,7 +362,7 @@ fn a_mirror_in_a_librarys_debug_information() {
     let include = format!("-I{}", fixtures().display());
     for (flags, told) in [
         (&["-g"][..], "alignments are not in debug information"),
-        (&["-g", "-gsplit-dwarf"], "it is split"),
+        (&["-g", "-gsplit-dwarf"], "types are in .dwo files"),
     ] {
         let flags = [&[include.as_str()], flags].concat();
         let Some(out) = library_of_text(folder.path(), "c_mirror", "gcc", source, &flags) else {

@@ -47,7 +47,7 @@ pub const CATALOGUE: [Entry; 34] = [
         Problem::NotKnown,
         "XF003",
         "It is unknown whether the handler works on a jaxlib.",
-        "Supply what the reason names, for example a user type with `--type`.",
+        "Follow the reason in the finding, for example register a user type with `--type`.",
     ),
     entry(
         Problem::Manifest,
@@ -64,7 +64,7 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::Header,
         "XF103",
-        "The ABI header that the library was compiled with, or that this header is unknown.",
+        "The library was compiled with this ABI header, or with an unknown one.",
         "Check the header with `xla-ffi abi check --header`.",
     ),
     entry(
@@ -88,13 +88,13 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::Glibc,
         "XF107",
-        "The required glibc, compared with that of jaxlib's wheels.",
+        "The library may require a newer glibc than jaxlib's wheels.",
         "Build for an older system with cargo-zigbuild, zig or a manylinux image (docs/shipping.md).",
     ),
     entry(
         Problem::Libstdcxx,
         "XF108",
-        "The required libstdc++.",
+        "The library may require a newer libstdc++ than the process has.",
         "Link with `-static-libstdc++ -static-libgcc`.",
     ),
     entry(
@@ -142,7 +142,7 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::DeploymentTarget,
         "XF117",
-        "The required macOS, compared with that of jaxlib's wheels.",
+        "The library may require a newer macOS than jaxlib's wheels.",
         "Build with an older `MACOSX_DEPLOYMENT_TARGET`.",
     ),
     entry(
@@ -160,8 +160,8 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::Answer,
         "XF201",
-        "The API version that the handler answers with.",
-        "Rebuild with this SDK, which answers with the runtime's version.",
+        "The handler answers metadata calls with this API version.",
+        "Rebuild with this SDK, which answers with the runtime's API version.",
     ),
     entry(
         Problem::Refused,
@@ -178,7 +178,7 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::StateLayout,
         "XF204",
-        "State arguments have the layout of another version than the runtime's.",
+        "State arguments have a different layout than the runtime expects.",
         "Rebuild with this SDK, which uses the runtime's layout.",
     ),
     entry(
@@ -190,14 +190,14 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::FutureSlots,
         "XF206",
-        "The future functions have other positions in the runtime's table.",
+        "The runtime's table has the future functions at different positions.",
         "Rebuild with this SDK, which finds them by the table's length.",
     ),
     entry(
         Problem::MetadataOverrun,
         "XF207",
         "The handler's metadata overwrites eight bytes of the runtime's stack.",
-        "Rebuild with other headers than those of jaxlib 0.8.0, or require jaxlib 0.8.0 or later.",
+        "Rebuild with this SDK, or require jaxlib 0.8.0 or later.",
     ),
     entry(
         Problem::UserData,
@@ -232,7 +232,7 @@ pub const CATALOGUE: [Entry; 34] = [
     entry(
         Problem::WheelMetadata,
         "XF405",
-        "The wheel's metadata has other tags than its name, or declares that the wheel has no libraries.",
+        "The tags in the wheel's metadata differ from its name, or the metadata declares a wheel without libraries.",
         "Rebuild the wheel with a build backend, or change tags with `wheel tags`.",
     ),
 ];

@@ -175,7 +175,7 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
         }
         Ok(other) => return kind(&format!("it is a {other:?} file")),
         Err(_) if bytes.is_empty() => return kind("it is empty"),
-        Err(_) => return kind("it begins like no object file that is known"),
+        Err(_) => return kind("it is not an ELF, Mach-O or PE file"),
     };
     let machine = Machine { system, processor };
     Ok(vec![Part { machine, bytes }])
@@ -276,7 +276,7 @@ mod tests {
     fn other_files_are_named() {
         let told = |bytes: &[u8]| read(Path::new("f"), bytes).unwrap_err().to_string();
         assert!(told(b"").contains("empty"));
-        assert!(told(b"hello, world, this is text").contains("no object file"));
+        assert!(told(b"hello, world, this is text").contains("not an ELF"));
         assert!(told(b"!<arch>\nxxxxxxxxxxxxxxxxxxxx").contains("static archive"));
         let mut small = b"\x7fELF\x01\x01\x01".to_vec();
         small.resize(64, 0);

@@ -28,10 +28,10 @@ pub const SYMBOL: &str = "xla_ffi_manifest";
 #[non_exhaustive]
 pub enum Error {
     /// The file is no object file that can be read.
-    #[error("not a shared library that can be read: {0}")]
+    #[error("not a readable shared library: {0}")]
     Object(#[from] object::Error),
     /// The addresses of a DLL's symbols begin where none is left for them.
-    #[error("its image begins at {0:#x}, behind which there are too few addresses")]
+    #[error("its image base {0:#x} is too high")]
     ImageBase(u64),
     /// The parts of a fat file cannot be told.
     #[error(transparent)]
@@ -51,14 +51,14 @@ pub enum Error {
     },
     /// A format version that this reader does not know.
     #[error(
-        "manifest format {found} is not known; this tool reads the formats 1 to {VERSION}, so update it"
+        "manifest format {found} is newer than this tool, which reads formats 1 to {VERSION}: update the tool"
     )]
     Version {
         /// The version that the manifest states.
         found: u32,
     },
     /// The stated length reaches past the end.
-    #[error("manifest at byte {at} states {stated} bytes of payload, {there} are there")]
+    #[error("manifest at byte {at}: expected {stated} bytes of payload, got {there}")]
     Length {
         /// Byte in the section.
         at: usize,
@@ -338,7 +338,7 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
         if let Some(key) = missing {
             let name = &handler["name"];
             return Err(fail(format!(
-                "handler {name} is described, but has no \"{key}\"; in C, write XFFI_{}() where it has none",
+                "handler {name} has no \"{key}\"; in C, add XFFI_{}()",
                 key.to_uppercase()
             )));
         }
@@ -348,8 +348,7 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
         if let Some(key) = outside {
             let name = &handler["name"];
             return Err(fail(format!(
-                "handler {name} has \"{key}\" outside its gradient, where nobody reads it; in C it stands in \
-                 XFFI_GRADIENT(…)"
+                "handler {name} has \"{key}\" outside of its gradient; in C, write it in XFFI_GRADIENT(…)"
             )));
         }
         let mut stages = handler["stages"].as_object().into_iter().flatten();
@@ -359,7 +358,7 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
             let name = &handler["name"];
             let known: Vec<_> = Stages::names().collect();
             return Err(fail(format!(
-                "handler {name} has the unknown stage {stage:?}; there are {}",
+                "handler {name} has the unknown stage {stage:?}; expected one of {}",
                 known.join(", ")
             )));
         }

@@ -182,7 +182,7 @@ pub fn verdict(
                     how.clone(),
                 )
                 .about_handler(&candidate.name)
-                .fix("rebuild with other headers than those of jaxlib 0.8.0, or with this SDK"),
+                .fix("rebuild with this SDK, or require jaxlib 0.8.0 or later"),
             );
         }
         Some(Outcome::Broke { how, .. }) => {
@@ -344,7 +344,7 @@ fn future_hazard(
     }
     let what = match slot(revision) {
         None => "creating a future calls a function past the end of the runtime's table",
-        Some(_) => "creating a future calls another function of the runtime",
+        Some(_) => "creating a future calls a wrong function of the runtime",
     };
     risks.push(
         Finding::new(

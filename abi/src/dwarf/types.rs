@@ -495,7 +495,7 @@ impl Budget {
     pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
         let left = self.0.get().checked_sub(cost).ok_or_else(|| {
             Error::Dwarf(format!(
-                "its types refer to one another so often that they take more than {A_BYTE} times the file to tell"
+                "its types expand to more than {A_BYTE} times the size of the file"
             ))
         })?;
         self.0.set(left);
@@ -513,6 +513,6 @@ mod tests {
         budget.spend(10 * A_BYTE).unwrap();
         budget.spend(0).unwrap();
         let error = budget.spend(1).unwrap_err().to_string();
-        assert!(error.contains("more than 64 times the file"), "{error}");
+        assert!(error.contains("more than 64 times the size"), "{error}");
     }
 }

@@ -170,7 +170,7 @@ impl Subject {
             Some(Batch::Word(word)) => {
                 return Err(format!("the manifest declares batch = \"{word}\""));
             }
-            Some(_) => return Err("another handler computes its batches".into()),
+            Some(_) => return Err("a different handler computes its batches".into()),
         };
         let tokens = self
             .args

@@ -70,7 +70,7 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
     }
     let mut taken = TAKEN.iter();
     if let Some((by, _)) = taken.find(|(_, names)| names.split(' ').any(|taken| taken == name)) {
-        bail!("'{name}' is already {by}; choose another name");
+        bail!("'{name}' is already {by}; choose a different name");
     }
     Ok(name)
 }

@@ -223,7 +223,7 @@ fn what_is_no_library_is_told() {
         (file("empty.so", b""), "empty"),
         (
             file("text.so", b"#!/bin/sh\necho this is a script\n"),
-            "no object file",
+            "not an ELF",
         ),
         (file("archive.a", b"!<arch>\n"), "static archive"),
         (

@@ -180,9 +180,13 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         let what = format!("gradient, {rule}");
         match new.get(rule) {
             Some(other) if other == by => {}
-            Some(other) => {
-                about.changed(Step::Patch, &what, by, other, "another handler computes it")
-            }
+            Some(other) => about.changed(
+                Step::Patch,
+                &what,
+                by,
+                other,
+                "a different handler computes it",
+            ),
             // Callers do not ask for the forward handler.
             None if *rule == "forward" => {
                 about.removed(Step::Patch, &what, by, "gradients call the handler itself");
@@ -251,7 +255,7 @@ fn state(was: Option<&State>, now: Option<&State>, about: &mut About<'_>) {
     let name = |state: Option<&State>| state.map(|state| state.ty.clone());
     let (was, now) = (name(was), name(now));
     if was != now {
-        let why = "registrations by symbol need another state type; loaders that read the manifest are not affected";
+        let why = "registrations by symbol need a different state type; loaders that read the manifest are not affected";
         about.add(
             Step::Major,
             "state type",

@@ -181,7 +181,7 @@ fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<P
     let mut found = Vec::new();
     if arches.len() > PARTS {
         return Err(Fault::Kind(format!(
-            "it is a fat file of {} parts, and there are not so many processors",
+            "it is a damaged fat file with {} parts",
             arches.len()
         )));
     }
@@ -193,7 +193,7 @@ fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<P
         // A fat archive has archives for parts.
         if !matches!(FileKind::parse(bytes), Ok(FileKind::MachO64)) {
             return Err(Fault::Kind(
-                "it is a fat file, a part of which is no library; link it with -dynamiclib"
+                "it is a fat file with a part that is not a library; link it with -dynamiclib"
                     .to_owned(),
             ));
         }

@@ -43,9 +43,9 @@ fn word(bytes: &[u8], at: usize) -> Result<u32, String> {
 fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
     let end = at.checked_add(size);
     let blob = end.and_then(|end| file.get(at..end));
-    let blob = blob.ok_or("it lies outside the file")?;
+    let blob = blob.ok_or("it is outside the file")?;
     if word(blob, 0)? != SUPER_BLOB {
-        return Err("it does not begin as one".to_owned());
+        return Err("it has an unknown format".to_owned());
     }
     let count = word(blob, 8)? as usize;
     let mut directory = None;
@@ -56,7 +56,7 @@ fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
     }
     let directory = directory.ok_or("it has no code directory")?;
     if word(directory, 0)? != CODE_DIRECTORY {
-        return Err("its code directory does not begin as one".to_owned());
+        return Err("its code directory has an unknown format".to_owned());
     }
     let signature = match word(directory, 12)? & AD_HOC {
         0 => Signature::Certified,
@@ -74,7 +74,7 @@ fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
     let code = code.filter(|_| limit <= at);
     let code = code.ok_or("it covers more than the code before it")?;
     let page = 1_usize.checked_shl(shift.into()).filter(|page| *page > 1);
-    let page = page.ok_or("its pages have no size")?;
+    let page = page.ok_or("its page size is invalid")?;
     if slots != code.len().div_ceil(page) {
         return Err(format!("it has {slots} digests for {} bytes", code.len()));
     }
@@ -82,7 +82,7 @@ fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
         let from = hashes.saturating_add(index * DIGEST);
         let stated = directory.get(from..from.saturating_add(DIGEST));
         if stated != Some(&Sha256::digest(page)[..]) {
-            return Err(format!("page {index} of the code has another digest"));
+            return Err(format!("the digest of code page {index} differs"));
         }
     }
     Ok(signature)

@@ -34,7 +34,7 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
         let before = side.split_last().map_or(&side[..0], |(_, before)| before);
         if let Some(operand) = before.iter().find(|operand| operand.variadic) {
             return Err(format!(
-                "operand {:?} is variadic and takes all that are left, but one stands behind it",
+                "operand {:?} is variadic, but is not the last",
                 operand.name
             ));
         }

@@ -62,7 +62,7 @@ fn records_of_one_library_are_joined() {
     old[8] = 1;
     assert!(error(&old).contains("version 1"));
     let bare = PAYLOAD.replacen(r#""attrs""#, r#""atrs""#, 1);
-    assert!(error(&bytes(&bare)).contains("no \"attrs\"; in C, write XFFI_ATTRS() where"));
+    assert!(error(&bytes(&bare)).contains("no \"attrs\"; in C, add XFFI_ATTRS()"));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn transformations_are_read_and_judged() {
         ("gradient", "{}", "one of"),
         ("gradient", r#"{"vjp": "b", "transpose": "c"}"#, "transpose"),
         ("gradient", r#"{"linear": true, "forward": "c"}"#, "forward"),
-        ("residuals", r#"["x"]"#, "outside its gradient"),
+        ("residuals", r#"["x"]"#, "outside of its gradient"),
         ("batch", r#""sometimes""#, "sometimes"),
         ("batch", r#"["leading", "shared"]"#, "each argument"),
     ] {
@@ -162,7 +162,7 @@ fn lies_are_told() {
         (
             r#""execute": "l__h""#,
             r#""execute": "l__h", "initialise": "l__h""#,
-            "the unknown stage \"initialise\"; there are instantiate,",
+            "the unknown stage \"initialise\"; expected one of instantiate,",
         ),
         (r#""r1""#, r#""new""#, "floor"),
         (r#""r1""#, r#""r1234""#, "floor"),
