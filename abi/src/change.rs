@@ -167,7 +167,7 @@ impl fmt::Display for Change {
         match (&self.was, &self.now) {
             (Some(was), Some(now)) => write!(f, ", was {was}, is {now}"),
             (Some(was), None) => write!(f, ", was {was}"),
-            (None, Some(now)) => write!(f, ", is {now}"),
+            (None, Some(now)) => write!(f, ": {now}"),
             (None, None) => Ok(()),
         }
     }

@@ -372,10 +372,9 @@ fn conclusion(decision: &Decision) -> String {
         .iter()
         .filter(|item| item.finding.is_proved_failure())
         .count();
-    let head = if proved == decision.failing.len() {
-        format!("{proved} proved failures")
-    } else {
-        format!("{} findings fail", decision.failing.len())
+    let head = match proved == decision.failing.len() {
+        true => "proved failures",
+        false => "failing findings",
     };
     format!("{head}:\n  {}", lines.join("\n  "))
 }

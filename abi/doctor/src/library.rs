@@ -1,5 +1,4 @@
-//! What a built library tells without running: symbols, the libraries and versions that it needs,
-//! search paths, flags of the dynamic linker.
+//! The facts of a library's file: symbols, required libraries and versions, search paths, flags of the dynamic linker.
 
 mod dependencies;
 mod format;
@@ -15,10 +14,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
-/// A library this large is not read.
+/// Larger libraries are not read.
 const LIMIT: u64 = 4 << 30;
 
-/// Why a file is no library that can be read.
+/// The reason why a file is not a readable library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -30,7 +29,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// The file is something else.
+    /// The file is not a usable library.
     #[error("{path} is not a usable shared library: {what}", path = crate::library::shown(path))]
     Kind {
         /// The file.
@@ -48,14 +47,14 @@ pub enum Error {
     },
 }
 
-/// A symbol that somebody else has to provide.
+/// An imported symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Needed {
     /// Its name.
     pub name: String,
-    /// Its version, `GLIBC_2.34` for instance.
+    /// Its version, for example `GLIBC_2.34`.
     pub version: Option<String>,
-    /// The library that it is looked for in, where the file names it (Mach-O, PE).
+    /// The library that provides it, if the file names one (Mach-O, PE).
     pub library: Option<String>,
     /// Whether the library loads without it.
     pub weak: bool,
@@ -64,48 +63,48 @@ pub struct Needed {
 /// The facts of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// What it is built for.
+    /// The system and processor.
     pub machine: Machine,
-    /// What the other parts of a fat file are built for.
+    /// The systems and processors of the other parts of a fat file.
     pub others: Vec<Machine>,
     /// Its own name: `DT_SONAME`, the install name of Mach-O, the name in a DLL's exports.
     pub soname: Option<String>,
-    /// The libraries that it needs: `DT_NEEDED`, `LC_LOAD_DYLIB`, a DLL's imports.
+    /// The required libraries: `DT_NEEDED`, `LC_LOAD_DYLIB`, a DLL's imports.
     pub needs: Vec<String>,
     /// `DT_RPATH` and `DT_RUNPATH`, `LC_RPATH`, entry by entry.
     pub search: Vec<String>,
-    /// Functions that it exports.
+    /// The exported functions.
     pub functions: BTreeSet<String>,
-    /// Everything that it exports.
+    /// All exported symbols.
     pub exports: BTreeSet<String>,
-    /// What it exports that is one for the whole process, whoever else has it (`STB_GNU_UNIQUE`).
+    /// Exported symbols that are unique per process (`STB_GNU_UNIQUE`).
     pub unique: BTreeSet<String>,
-    /// What it imports.
+    /// The imported symbols.
     pub imports: BTreeSet<Needed>,
-    /// Names of its own, exported or not; empty of most in a stripped library.
+    /// The defined symbols, exported or not; most are missing in a stripped library.
     pub names: BTreeSet<String>,
-    /// Versions that it asks of other libraries.
+    /// The versions that it requires of other libraries.
     pub versions: BTreeSet<String>,
-    /// Whether it asks for a stack that may be executed.
+    /// Whether it requires an executable stack.
     pub executable_stack: bool,
-    /// Whether its code is patched when it is loaded.
+    /// Whether it has relocations in its code.
     pub text_relocations: bool,
-    /// Whether it takes its thread-local memory from the program's reserve.
+    /// Whether its thread-local variables use the program's static reserve.
     pub static_tls: bool,
-    /// What Mach-O files alone say.
+    /// Facts of Mach-O files only.
     pub apple: Option<Apple>,
 }
 
-/// What Mach-O files say of themselves.
+/// Facts of Mach-O files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apple {
-    /// The oldest macOS that it says it runs on, as numbers: its deployment target.
+    /// The deployment target: the oldest supported macOS.
     pub oldest: Option<Vec<u32>>,
-    /// How its code is signed.
+    /// The code signature.
     pub signature: Signature,
 }
 
-/// Reads the bytes of a file that should be a library.
+/// Reads the bytes of a library's file.
 ///
 /// # Errors
 /// [`Error::Read`] or [`Error::Kind`].
@@ -125,28 +124,27 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
     if metadata.len() > LIMIT {
         return Err(kind("it is larger than 4 GiB"));
     }
-    // Files of the kernel's say so too, and some never end.
+    // Kernel files also have size 0, and some never end.
     if metadata.len() == 0 {
         return Ok(Vec::new());
     }
     std::fs::read(path).map_err(read)
 }
 
-/// A library, or the part of a fat file that holds one.
+/// A library, or the part of a fat file that contains one.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// What it is built for.
+    /// The system and processor.
     pub machine: Machine,
-    /// The library alone.
+    /// The bytes of the library.
     pub bytes: &'a [u8],
 }
 
-/// The libraries in `bytes`: one, or those of a fat Mach-O file, that for this machine first. `path` names the file in
-/// messages.
+/// Returns the libraries in `bytes`: one, or those of a fat Mach-O file, with that for this machine first. `path` names the
+/// file in messages.
 ///
 /// # Errors
-/// [`Error::Kind`] for what is no 64-bit object file of a system that has jaxlib, [`Error::Damaged`] where its head does
-/// not parse.
+/// [`Error::Kind`] if this is not a 64-bit library for a system with jaxlib, [`Error::Damaged`] if the header is invalid.
 pub fn parts<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<Part<'a>>, Error> {
     split(bytes).map_err(|fault| fault.of(path))
 }
@@ -181,16 +179,16 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
     Ok(vec![Part { machine, bytes }])
 }
 
-/// Reads the facts of the library in `bytes`, for whichever machine it is; of a fat file those of its first part.
-/// `path` names it in messages.
+/// Reads the facts of the library in `bytes`, for any machine; for a fat file, those of its first part. `path` names the
+/// file in messages.
 ///
 /// # Errors
-/// [`Error::Kind`] for what is no library of a system that has jaxlib, [`Error::Damaged`].
+/// [`Error::Kind`] if this is not a library for a system with jaxlib, or [`Error::Damaged`].
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
     read_parts(path, &parts(path, bytes)?)
 }
 
-/// The same, for the parts of a file.
+/// As [`read`], for the parts of a file.
 pub(crate) fn read_parts(path: &Path, parts: &[Part<'_>]) -> Result<Facts, Error> {
     let Some((first, others)) = parts.split_first() else {
         return Err(Fault::Kind("it is a fat file without a part".to_owned()).of(path));
@@ -232,7 +230,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Facts {
-    /// The highest version that begins with `prefix`, as numbers: `GLIBC_`, `GLIBCXX_`.
+    /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {
         self.versions
@@ -242,7 +240,7 @@ impl Facts {
     }
 }
 
-/// A path for people: whatever it holds, it is one line.
+/// Returns a path on one line, with control characters escaped.
 pub(crate) fn shown(path: &Path) -> String {
     let mut shown = String::new();
     for letter in path.display().to_string().chars() {

@@ -23,33 +23,33 @@ use xla_ffi_sys::manifest::{NoRecord, Record as RawRecord};
 /// The symbol of the manifest in a `cdylib`; the end of the symbol's name elsewhere.
 pub const SYMBOL: &str = "xla_ffi_manifest";
 
-/// Why bytes that should hold a manifest hold none.
+/// The reason why a manifest cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file is no object file that can be read.
+    /// The file is not a readable object file.
     #[error("not a readable shared library: {0}")]
     Object(#[from] object::Error),
-    /// The addresses of a DLL's symbols begin where none is left for them.
+    /// The image base of a DLL is too high.
     #[error("its image base {0:#x} is too high")]
     ImageBase(u64),
-    /// The parts of a fat file cannot be told.
+    /// The parts of a fat file cannot be read.
     #[error(transparent)]
     Parts(#[from] library::Error),
-    /// The section is there and holds nothing.
+    /// The section is empty.
     #[error("section {SECTION} holds no manifest; expected the magic XLAFFIMF")]
     Empty,
-    /// Something else stands where a manifest should start.
+    /// The bytes are not the start of a manifest.
     #[error("no manifest at byte {at} of {place}: expected the magic XLAFFIMF, found {found:?}")]
     Magic {
         /// Byte in the section.
         at: usize,
         /// Section or symbol.
         place: String,
-        /// What stands there.
+        /// The bytes.
         found: String,
     },
-    /// A format version that this reader does not know.
+    /// The format version is unknown.
     #[error(
         "manifest format {found} is newer than this tool, which reads formats 1 to {VERSION}: update the tool"
     )]
@@ -57,20 +57,20 @@ pub enum Error {
         /// The version that the manifest states.
         found: u32,
     },
-    /// The stated length reaches past the end.
+    /// The stated length exceeds the section.
     #[error("manifest at byte {at}: expected {stated} bytes of payload, got {there}")]
     Length {
         /// Byte in the section.
         at: usize,
-        /// What the manifest states.
+        /// The stated length.
         stated: usize,
-        /// What is there.
+        /// The available length.
         there: usize,
     },
-    /// The payload is not the JSON of the format.
+    /// The payload is not valid JSON of the format.
     #[error("manifest payload does not parse: {0}")]
     Json(#[from] serde_json::Error),
-    /// The payload parses but says something that cannot be.
+    /// The content is invalid.
     #[error("manifest of library {library:?}: {what}")]
     Content {
         /// The library's name.

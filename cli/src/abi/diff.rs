@@ -120,7 +120,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
                     let _ = write!(text, ", was {was}");
                 }
                 (None, Some(now)) => {
-                    let _ = write!(text, ", is {now}");
+                    let _ = write!(text, ": {now}");
                 }
                 (None, None) => {}
             }

@@ -439,7 +439,10 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Status> {
     }
     Ok(match calls {
         0 => Status::Skipped("the shape contract fixes every dimension".into()),
-        _ => Status::Passed(format!("{calls} calls, {refused} refused")),
+        _ => Status::Passed(format!(
+            "{calls} calls: {} with results, {refused} refused",
+            calls - refused
+        )),
     })
 }
 

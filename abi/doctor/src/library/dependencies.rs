@@ -1,25 +1,25 @@
-//! Finds the libraries that one needs, as the dynamic linker does.
+//! Finds the required libraries of a library, as the dynamic linker does.
 
 use super::{Facts, Needed, System, bytes, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Libraries followed through the libraries that they need.
+/// Maximum number of libraries that are followed.
 const DEPTH: usize = 256;
 
-/// What the libraries that one needs provide, found as the dynamic linker finds them.
+/// The required libraries and their exports, found as the dynamic linker does.
 #[derive(Debug, Default)]
 pub struct Surroundings {
-    /// Where each needed library lies.
+    /// The path of each required library.
     pub found: BTreeMap<String, PathBuf>,
-    /// Libraries that are nowhere, and who needs them.
+    /// Missing libraries, and the library that requires each.
     pub missing: BTreeMap<String, String>,
     exports: BTreeSet<String>,
 }
 
 impl Surroundings {
-    /// Follows what the library at `path` needs. Of a library for another machine nothing is found and nothing missing,
-    /// and neither of one for macOS or Windows, whose own libraries are no files or tell no exports.
+    /// Finds the required libraries of the library at `path`. The result is empty for other machines, and for macOS and
+    /// Windows, whose system libraries cannot be read.
     #[must_use]
     pub fn of(path: &Path, facts: &Facts) -> Self {
         let mut surroundings = Self::default();
@@ -55,7 +55,7 @@ impl Surroundings {
                     .map(|folder| folder.join(&name))
                     .collect()
             };
-            // A file of another machine is passed over, as the dynamic linker does.
+            // The dynamic linker skips files for other machines.
             let hit = candidates.into_iter().find_map(|candidate| {
                 let found = read(&candidate, &bytes(&candidate).ok()?).ok()?;
                 (found.machine == facts.machine).then_some((candidate, found))
@@ -81,14 +81,13 @@ impl Surroundings {
         surroundings
     }
 
-    /// Whether what a library needs can be followed here.
+    /// Returns true if required libraries can be found on this machine.
     #[must_use]
     pub fn follows(facts: &Facts) -> bool {
         facts.machine.is_current() && facts.machine.system == System::Linux
     }
 
-    /// What nobody provides and the library does not load without. A symbol whose library the file names is that
-    /// library's affair.
+    /// Returns the required symbols that no library provides, except those for which the file names a library.
     #[must_use]
     pub fn unresolved<'a>(&self, facts: &'a Facts) -> Vec<&'a Needed> {
         facts
@@ -119,7 +118,7 @@ fn search_folders(entries: &[String], origin: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// `LD_LIBRARY_PATH`, then what the system is set up to search.
+/// Returns `LD_LIBRARY_PATH` and the system's search path.
 fn system_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| std::env::split_paths(&paths).collect())
@@ -133,7 +132,7 @@ fn system_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folders that a configuration file of the dynamic linker names.
+/// Adds the folders of a configuration file of the dynamic linker.
 fn configured(file: &Path, depth: usize, folders: &mut Vec<PathBuf>) {
     let Ok(text) = std::fs::read_to_string(file) else {
         return;
