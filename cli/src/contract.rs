@@ -10,7 +10,7 @@ pub(crate) fn infer(
     args: &[Shape],
     attrs: &Attributes,
 ) -> Result<Vec<Shape>, String> {
-    if let Some(why) = miscounted(&handler.args, args.len()) {
+    if let Some(why) = count_mismatch(&handler.args, args.len()) {
         return Err(format!("{} (execute): {why}", handler.name));
     }
     let wrong = wrong_argument(&handler.args, args);
@@ -35,7 +35,7 @@ pub(crate) fn infer(
 }
 
 /// Returns an error if there are too few or too many arguments.
-fn miscounted(declared: &[Operand], given: usize) -> Option<String> {
+fn count_mismatch(declared: &[Operand], given: usize) -> Option<String> {
     let variadic = declared.iter().any(|arg| arg.variadic);
     let required = declared.iter().filter(|arg| !arg.optional && !arg.variadic);
     let required = required.count();

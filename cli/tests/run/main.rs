@@ -241,9 +241,10 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
 fn the_commands_of_the_readme() {
     let readme = std::fs::read_to_string(xla_ffi_testing::root().join("README.md")).unwrap();
     let library = rust_examples().join("librms_norm.so");
-    let text = readme
-        .replace("\\\n", " ")
-        .replace("target/release/libmy_calls.so", &library.display().to_string());
+    let text = readme.replace("\\\n", " ").replace(
+        "target/release/libmy_calls.so",
+        &library.display().to_string(),
+    );
     let tool = Path::new(env!("CARGO_BIN_EXE_xla-ffi")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{path}", tool.display());
