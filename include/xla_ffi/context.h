@@ -43,7 +43,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
   *data = NULL;
   if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) {
     return xffi_error_format_(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                             "%s: the alignment of scratch memory is %zu, which is no power of two up to 256",
+                             "%s: the alignment of scratch memory is %zu, which is not a power of two up to 256",
                              call->handler, alignment);
   }
   memset(&args, 0, sizeof(args));
@@ -57,7 +57,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
     error = xffi_scratch_free(call, args.data, size);
     if (error != NULL) return error;
     return xffi_error_format_(call->api, XLA_FFI_Error_Code_INTERNAL,
-                             "%s: the host's scratch memory is no multiple of %zu", call->handler, alignment);
+                             "%s: the host's scratch memory is not aligned to %zu", call->handler, alignment);
   }
   *data = args.data;
   return NULL;

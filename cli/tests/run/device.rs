@@ -93,7 +93,7 @@ fn calls_on_a_device_are_checked_as_on_the_host() {
     fails(
         1,
         &overrun,
-        "the bytes behind result 0 (f32[1]) were written",
+        "the bytes after result 0 (f32[1]) were written",
     );
     fails(1, &["--handler", "crash", "--device", "cuda"], "SIGSEGV");
     for (option, said) in [

@@ -287,7 +287,7 @@ impl Pointers<'_> {
         if !is_cpu && !self.stream.is_null() {
             let copy = self.adapter.copy.ok_or_else(|| {
                 Error::unimplemented(
-                    "tuples on a device lie in device memory: give the adapter a `copy` function",
+                    "tuples on a device are in device memory: give the adapter a `copy` function",
                 )
             })?;
             let scratch = scratch

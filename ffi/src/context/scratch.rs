@@ -71,7 +71,7 @@ impl<'f> Scratch<'f> {
     pub fn allocate(&self, size: usize, alignment: usize) -> Result<NonNull<c_void>> {
         if !alignment.is_power_of_two() || alignment > GIVEN {
             return Err(Error::invalid_argument(format!(
-                "alignment {alignment} is no power of two up to {GIVEN}"
+                "alignment {alignment} is not a power of two up to {GIVEN}"
             )));
         }
         crate::context::stream::refuse_in_replay(
@@ -95,7 +95,7 @@ impl<'f> Scratch<'f> {
             // SAFETY: allocated above, with this size, and never used.
             unsafe { self.free(data, size) }?;
             return Err(Error::internal(format!(
-                "the host's scratch memory is no multiple of {alignment}"
+                "the host's scratch memory is not aligned to {alignment}"
             )));
         }
         Ok(data)
@@ -126,7 +126,7 @@ impl<'f> Scratch<'f> {
         const {
             assert!(
                 align_of::<T>() <= GIVEN,
-                "scratch memory lies at multiples of 256: no element may ask for more"
+                "scratch memory is aligned to 256 bytes; an element type cannot need more"
             );
         }
         let size = len.checked_mul(size_of::<T>()).ok_or_else(|| {

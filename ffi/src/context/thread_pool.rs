@@ -79,7 +79,7 @@ impl ThreadPool<'_> {
         // SAFETY: the call's own context, which 'f keeps alive.
         let threads = unsafe { self.host.num_threads(self.ctx) }?;
         usize::try_from(threads)
-            .map_err(|_| Error::internal(format!("the host says its pool has {threads} threads")))
+            .map_err(|_| Error::internal(format!("the host reports a pool of {threads} threads")))
     }
 
     /// Runs `task` on the pool, some time, on any thread. A panic in it is printed, and no more.

@@ -263,7 +263,7 @@ fn tasks_of_their_own() {
 fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
     for odd in [0, 3, 512] {
         let told = scratch.allocate(16, odd).unwrap_err();
-        let wanted = format!("alignment {odd} is no power of two up to 256");
+        let wanted = format!("alignment {odd} is not a power of two up to 256");
         assert_eq!(told.message(), wanted);
     }
     let first = scratch.allocate(64, 64)?;

@@ -48,7 +48,7 @@ pub(crate) unsafe fn tensor(
     };
     if !array.is_row_major() {
         return Err(Error::invalid_argument(format!(
-            "values are row-major, {array} says otherwise"
+            "{array} is not row-major; values must be"
         )));
     }
     // Before as many are read: the shape's size is one that memory can have.

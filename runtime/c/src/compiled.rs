@@ -210,7 +210,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         ] {
             if came != expected {
                 return Err(Error::invalid_argument(format!(
-                    "the program has {expected} arrays as {what}, {came} pointers came"
+                    "the program has {expected} arrays as {what}, got {came} pointers"
                 )));
             }
             if pointer && came > 0 {

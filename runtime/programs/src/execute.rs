@@ -271,7 +271,7 @@ impl Compiled {
         let parameters = self.program.parameters();
         if parameters.len() != arguments.len() {
             return Err(Error::invalid_argument(format!(
-                "program '{}' has {} parameters, {} arguments came",
+                "program '{}' has {} parameters, got {} arguments",
                 self.program.name(),
                 parameters.len(),
                 arguments.len()
@@ -281,7 +281,7 @@ impl Compiled {
             let came = argument.map(|tensor| super::ArrayShape::new(tensor.shape().clone()));
             if !came.is_compatible(shape) {
                 return Err(Error::invalid_argument(format!(
-                    "parameter '{name}' of program '{}' is {}, {} came",
+                    "parameter '{name}' of program '{}': expected {}, got {}",
                     self.program.name(),
                     shape.without_layouts(),
                     came.without_layouts()

@@ -29,11 +29,11 @@ impl<'t> Cursor<'t> {
 
     #[cold]
     fn expected(&self, what: &str) -> Error {
-        let came: String = self.rest().chars().take(20).collect();
-        let came = came.lines().next().unwrap_or_default();
-        self.wrong(match came {
-            "" => format!("{what} is expected, the line ends"),
-            came => format!("{what} is expected, {came:?} came"),
+        let rest: String = self.rest().chars().take(20).collect();
+        let rest = rest.lines().next().unwrap_or_default();
+        self.wrong(match rest {
+            "" => format!("expected {what}, got the end of the line"),
+            rest => format!("expected {what}, got {rest:?}"),
         })
     }
 
@@ -215,11 +215,11 @@ impl<'t> Cursor<'t> {
                         value = 8 * value + u32::from(digit - b'0');
                         let _ = rest.next();
                     }
-                    u8::try_from(value).map_err(|_| self.wrong("an octal escape is no byte"))?
+                    u8::try_from(value).map_err(|_| self.wrong("an octal escape does not fit in a byte"))?
                 }
                 Some(other) => {
                     let other = char::from(other);
-                    return Err(self.wrong(format!("'\\{}' is no escape", other.escape_default())));
+                    return Err(self.wrong(format!("'\\{}' is not an escape", other.escape_default())));
                 }
                 None => return Err(self.wrong("the string has no end")),
             });

@@ -61,7 +61,7 @@ fn element(cursor: &mut Cursor<'_>, dtype: DType) -> Result<u128> {
 
 fn number(cursor: &mut Cursor<'_>, dtype: DType) -> Result<u128> {
     let word = cursor.element()?;
-    let refuse = || cursor.wrong(format!("'{word}' is no value of {dtype}"));
+    let refuse = || cursor.wrong(format!("'{word}' is not a value of {dtype}"));
     let value = match dtype.class() {
         Class::Bool => match word {
             "true" | "1" => Number::Bool(true),
@@ -81,7 +81,7 @@ fn number(cursor: &mut Cursor<'_>, dtype: DType) -> Result<u128> {
 
 /// The bits of the word `nan`, and of the mantissa that may stand behind it: `nan(0x1)`.
 fn not_a_number(cursor: &mut Cursor<'_>, dtype: DType, negative: bool) -> Result<u128> {
-    let refuse = |cursor: &Cursor<'_>| cursor.wrong(format!("this is no NaN of {dtype}"));
+    let refuse = |cursor: &Cursor<'_>| cursor.wrong(format!("this is not a NaN of {dtype}"));
     let sign = u128::from(negative) << (dtype.bits() - 1);
     let Some(mantissa_bits) = super::literal::mantissa_bits(dtype) else {
         let usual = scalar_codec::encode(dtype, Number::Float(f64::NAN));

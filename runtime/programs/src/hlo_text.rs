@@ -59,7 +59,7 @@ impl Program {
             }
             computations.insert(own, program);
         }
-        entry.ok_or_else(|| cursor.wrong("there is no ENTRY computation"))
+        entry.ok_or_else(|| cursor.wrong("the module has no ENTRY computation"))
     }
 }
 
@@ -228,7 +228,7 @@ impl Instruction<'_> {
                     for name in names {
                         let called = computations.get(&name).ok_or_else(|| {
                             cursor.wrong(format!(
-                                "no computation '{name}' stands before this one, which calls it"
+                                "computation '{name}' is not defined before this one, which calls it"
                             ))
                         })?;
                         call = call.called_computation(called.clone());
@@ -256,13 +256,13 @@ impl Instruction<'_> {
                     let mut all = (0..=2).filter_map(Schedule::from_raw);
                     let schedule = all.find(|schedule| schedule.name() == name);
                     call = call.schedule(
-                        schedule.ok_or_else(|| cursor.wrong(format!("'{name}' is no schedule")))?,
+                        schedule.ok_or_else(|| cursor.wrong(format!("'{name}' is not a schedule")))?,
                     );
                 }
                 "api_version" => {
                     let name = cursor.word("an API version")?;
                     call.api_version = ApiVersion::from_name(name)
-                        .ok_or_else(|| cursor.wrong(format!("'{name}' is no API version")))?;
+                        .ok_or_else(|| cursor.wrong(format!("'{name}' is not an API version")))?;
                 }
                 "backend_config" if cursor.peek("{") => {
                     let dictionary = cursor.balanced()?;
@@ -341,7 +341,7 @@ fn operands(cursor: &mut Cursor<'_>, ops: &BTreeMap<String, Op>) -> Result<Vec<O
         }
         let name = cursor.name("an operand")?;
         let op = ops.get(name).ok_or_else(|| {
-            cursor.wrong(format!("no instruction '{name}' stands before this one"))
+            cursor.wrong(format!("instruction '{name}' is not defined before this one"))
         })?;
         found.push(*op);
         if cursor.eat(")") {

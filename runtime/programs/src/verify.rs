@@ -22,7 +22,7 @@ pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) ->
     if let Config::Attributes(_) = call.config {
         if call.api_version != ApiVersion::TypedFfi {
             let message = format!(
-                "{} has an opaque, and attributes came; use API_VERSION_TYPED_FFI for a typed handler",
+                "{} takes an opaque, got attributes; use API_VERSION_TYPED_FFI for a typed handler",
                 call.api_version
             );
             broken.push((Rule::AttributesWithLegacy, message));
@@ -53,7 +53,7 @@ fn layouts(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
     };
     if layouts.len() != operands.len() {
         let message = format!(
-            "layouts of {} operands came, there are {}",
+            "got layouts of {} operands, expected {}",
             layouts.len(),
             operands.len()
         );

@@ -204,7 +204,7 @@ impl Recorded {
             .flatten()
         {
             if recorded.end.is_some() {
-                return Err(damaged(at, "something stands behind the end of the call"));
+                return Err(damaged(at, "there is data after the end of the call"));
             }
             recorded.take(&section)?;
             at += 16 + section.content.len();
@@ -230,7 +230,7 @@ impl Recorded {
             }
         }
         if at != bytes.len() {
-            return Err(damaged(at, "something stands behind the end of the call"));
+            return Err(damaged(at, "there is data after the end of the call"));
         }
         Ok(recorded)
     }
@@ -251,7 +251,7 @@ impl Recorded {
             kind => {
                 return Err(damaged(
                     at,
-                    format!("section {} stands here again", name(kind)),
+                    format!("section {} is repeated", name(kind)),
                 ));
             }
         };

@@ -364,7 +364,7 @@ unsafe extern "C" fn get_window(
         let region = region.ok_or_else(|| {
             Error::new(
                 ErrorCode::NotFound,
-                format!("{address:#x} lies in no window that was requested"),
+                format!("{address:#x} is not in a requested window"),
             )
         })?;
         // SAFETY: the struct is there, it has been read.

@@ -145,7 +145,7 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
         }
         let error = errors::take_error(args.error).ok_or_else(|| {
             Error::invalid_argument(
-                "the error says OK: to complete without an error call Future_SetAvailable",
+                "the error's code is OK; to complete without an error, call Future_SetAvailable",
             )
         })?;
         futures::find(args.future)?.complete(Err(error))

@@ -33,7 +33,7 @@ pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *m
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|payload| {
             let panic = crate::process::guard::panic_text(payload);
             let message = format!(
-                "{panic} in the host, or in what the program has given it (an allocator, say)"
+                "{panic} in the host, or in an object that the program provides, such as an allocator"
             );
             Err(Error::new(ErrorCode::Internal, message))
         });

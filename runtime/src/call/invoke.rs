@@ -112,7 +112,7 @@ fn outcome_of(
     if !whole {
         findings.push(Finding::new(
             Hazard::FrameOverrun,
-            format!("bytes behind the call frame of {revision} were written"),
+            format!("bytes after the call frame of {revision} were written"),
         ));
     }
     let error = match outcome {

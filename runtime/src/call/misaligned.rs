@@ -73,7 +73,7 @@ impl Call {
             rets.push(Place::new(shape, displaced == Displaced::Result(index))?);
         }
         if args.iter().chain(&rets).all(|place| place.offset == 0) {
-            let why = "an operand is displaced that there is not";
+            let why = "a displaced operand does not exist";
             return Err(Error::new(ErrorCode::OutOfRange, why));
         }
         let operands = |places: &[Place]| places.iter().map(Place::operand).collect::<Vec<_>>();

@@ -58,7 +58,7 @@ impl Array {
         if guard.iter().any(|byte| *byte != self.pattern) {
             return Err(Error::hazard(
                 Hazard::BufferOverrun,
-                format!("the bytes behind {what} ({}) were written", self.shape),
+                format!("the bytes after {what} ({}) were written", self.shape),
             ));
         }
         Ok(bytes)

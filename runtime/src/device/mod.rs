@@ -91,7 +91,7 @@ impl Stream {
         let device = self.device.as_ref().ok_or_else(|| {
             Error::new(
                 ErrorCode::FailedPrecondition,
-                "work goes on a stream that the program lends by its own platform's functions",
+                "use the platform's functions to put work on a stream that the program provides",
             )
         })?;
         device.try_enqueue(Box::new(work))

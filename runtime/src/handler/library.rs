@@ -142,7 +142,7 @@ impl Library {
                 ]);
                 if size != 24 {
                     return Err(Error::invalid_argument(format!(
-                        "type info of '{name}' says to be {size} bytes long, 24 are expected"
+                        "the type info of '{name}' has struct_size {size}, expected 24"
                     )));
                 }
                 // SAFETY: 24 readable bytes that say to be a type info.

@@ -148,7 +148,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     if !frame.is_whole(shared.revision) {
         return Err(Error::hazard(
             Hazard::FrameOverrun,
-            "bytes behind the call frame were written in the metadata call",
+            "bytes after the call frame were written in the metadata call",
         ));
     }
     // SAFETY: `answer` is alive; the handler wrote through the same pointer.

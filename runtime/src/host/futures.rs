@@ -62,7 +62,7 @@ impl Completion {
         if std::mem::replace(&mut progress.is_returned, true) {
             return Err(Error::hazard(
                 Hazard::FutureMisuse,
-                "the future was returned by another call before; each makes one of its own",
+                "the future was returned by an earlier call; each call needs its own",
             ));
         }
         Ok(())

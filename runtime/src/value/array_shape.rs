@@ -170,7 +170,7 @@ fn list(
         let start = cursor.at;
         let digits = cursor.take_while(|c| c.is_ascii_digit());
         let number = digits.parse().map_err(|_| match digits {
-            "" => cursor.unexpected(&format!("{what}, which is no bound")),
+            "" => cursor.unexpected(&format!("{what}, which is not a bound")),
             _ => cursor.error(start..cursor.at, format!("{digits} is too large")),
         })?;
         numbers.push(number);

@@ -38,7 +38,7 @@ impl AttributeArray {
     pub fn new(dtype: DType, len: usize, bytes: Vec<u8>) -> Result<Self> {
         if dtype.bits() == 0 || dtype.bytes_for(len) != Some(bytes.len()) {
             return Err(Error::invalid_argument(format!(
-                "{} bytes are no array of {len} {dtype}",
+                "{} bytes are not an array of {len} {dtype}",
                 bytes.len()
             )));
         }

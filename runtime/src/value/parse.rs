@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
         };
         self.error(
             self.at..self.at + 1,
-            format!("expected {expected}, came {came}"),
+            format!("expected {expected}, got {came}"),
         )
     }
 

@@ -284,7 +284,7 @@ impl Tensor {
         (!self.memory.guard_is_whole()).then(|| {
             Finding::new(
                 Hazard::BufferOverrun,
-                format!("the bytes behind {what} ({}) were written", self.shape),
+                format!("the bytes after {what} ({}) were written", self.shape),
             )
         })
     }

@@ -195,7 +195,7 @@ impl Api {
                 };
                 String::from_utf8_lossy(bytes).into_owned()
             }
-            Err(_) => format!("{name} failed; the plugin has no function that says why"),
+            Err(_) => format!("{name} failed; the plugin has no function that reports the reason"),
         };
         let mut freed = ErrorDestroy::new();
         freed.error = error;

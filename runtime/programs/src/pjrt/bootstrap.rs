@@ -205,7 +205,7 @@ pub(super) fn inside<R: Send + 'static>(
     answer.try_recv().map_err(|_| {
         Error::new(
             ErrorCode::Internal,
-            "the plugin says that it called a handler of this program, but it did not",
+            "the plugin reports success, but did not call the handler of this program",
         )
     })?
 }

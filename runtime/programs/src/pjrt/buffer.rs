@@ -47,7 +47,7 @@ fn number_of(dtype: DType) -> Result<c_int> {
     found.map(|(_, number)| *number).ok_or_else(|| {
         Error::new(
             ErrorCode::Unimplemented,
-            format!("PJRT hands over no arrays of {dtype}"),
+            format!("PJRT cannot transfer arrays of {dtype}"),
         )
     })
 }

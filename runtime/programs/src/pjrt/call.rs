@@ -118,12 +118,12 @@ impl Call {
                     .arguments
                     .get(*argument)
                     .ok_or_else(|| {
-                        Error::invalid_argument(format!("there is no argument {argument}"))
+                        Error::invalid_argument(format!("the call has no argument {argument}"))
                     })
                     .and_then(|argument| value(argument.shape())),
                 _ => Err(Error::new(
                     ErrorCode::Unimplemented,
-                    "a plugin's results have memory of its own or of an argument",
+                    "a plugin's results are in its own memory or in that of an argument",
                 )),
             })
             .collect::<Result<Vec<_>>>()?;

@@ -150,7 +150,7 @@ fn a_typed_program_runs_on_a_real_xla() {
     assert!(
         error
             .message()
-            .contains("parameter 'x' of program 'typed' is s32[3], s32[2] came"),
+            .contains("parameter 'x' of program 'typed': expected s32[3], got s32[2]"),
         "{error}"
     );
     let error = compiled.run_with([x()], |call| call.run_id(3)).unwrap_err();

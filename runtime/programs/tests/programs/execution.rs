@@ -393,19 +393,19 @@ fn what_does_not_fit_is_told_by_name() {
     let error = compiled.run([]).unwrap_err();
     assert_eq!(
         error.message(),
-        "program 'p' has 1 parameters, 0 arguments came"
+        "program 'p' has 1 parameters, got 0 arguments"
     );
     let error = compiled.run([leaf(&[1.0])]).unwrap_err();
     assert_eq!(
         error.message(),
-        "parameter 'x' of program 'p' is f32[2], f32[1] came"
+        "parameter 'x' of program 'p': expected f32[2], got f32[1]"
     );
     let error = compiled
         .run([Tree::tuple([leaf(&[1.0, 2.0])])])
         .unwrap_err();
     assert_eq!(
         error.message(),
-        "parameter 'x' of program 'p' is f32[2], (f32[2]) came"
+        "parameter 'x' of program 'p': expected f32[2], got (f32[2])"
     );
     assert!(compiled.run([leaf(&[1.0, 2.0])]).is_ok());
 }

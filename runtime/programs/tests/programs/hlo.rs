@@ -50,18 +50,18 @@ fn what_is_no_hlo_is_told_with_its_line() {
     let (line, x) = ("HLO text, line 4: ", "  x = f32[2] parameter(0)\n");
     let cases = r#"
 x = f33[2] parameter(0) | 'f33' is not an element type
-x = f32[2] parameter(one) | the parameter's number is expected
-x = f32[2] constant({1}) | "," is expected
-x = f32[2] constant({1, b}) | 'b' is no value of f32
-x = s8[] constant(128) | '128' is no value of s8
+x = f32[2] parameter(one) | expected the parameter's number
+x = f32[2] constant({1}) | expected ","
+x = f32[2] constant({1, b}) | 'b' is not a value of f32
+x = s8[] constant(128) | '128' is not a value of s8
 x = f32[4] constant({...}) | left out where the text was printed
 x = f32[2] add(y, z) | 'x' is an 'add'
 x = f32[] parameter(0), sharding={replicated} | one with 'sharding'
-x = f32[] custom-call(y) | no instruction 'y' stands before
-x = f32[] custom-call(), called_computations={c} | no computation 'c'
+x = f32[] custom-call(y) | instruction 'y' is not defined
+x = f32[] custom-call(), called_computations={c} | computation 'c' is not defined
 x = f32[] custom-call(), custom_call_target="a | the string has no end
-x = f32[] custom-call(), custom_call_target="\q" | '\q' is no escape
-x = f32[] custom-call(), api_version=NEW | 'NEW' is no API version
+x = f32[] custom-call(), custom_call_target="\q" | '\q' is not an escape
+x = f32[] custom-call(), api_version=NEW | 'NEW' is not an API version
 "#;
     for case in cases.trim().lines() {
         let (text, why) = case.split_once(" | ").unwrap();
@@ -79,7 +79,7 @@ x = f32[] custom-call(), api_version=NEW | 'NEW' is no API version
         (format!("{head}{x}}}"), "'m' has no ROOT"),
         (
             String::new(),
-            "line 1: \"HloModule\" is expected, the line ends",
+            "line 1: expected \"HloModule\", got the end of the line",
         ),
         ("HloModule m".to_owned(), "no ENTRY"),
         (
@@ -92,7 +92,7 @@ x = f32[] custom-call(), api_version=NEW | 'NEW' is no API version
         ),
         (
             format!("{head}  ROOT{x}"),
-            "an instruction's name is expected, the line ends",
+            "expected an instruction's name, got the end of the line",
         ),
     ] {
         let error = Program::from_hlo(&text).expect_err(&text);

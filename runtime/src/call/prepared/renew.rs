@@ -105,7 +105,7 @@ impl PreparedCall {
         if body.request.args.iter().any(aliases) {
             return Err(Error::new(
                 ErrorCode::FailedPrecondition,
-                "a result lies in an argument's memory: renew the call",
+                "a result is in an argument's memory: renew the call",
             ));
         }
         if flips(body.revision()) {

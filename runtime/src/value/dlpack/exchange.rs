@@ -212,7 +212,7 @@ impl Tensor {
     pub fn into_dlpack(mut self) -> Result<*mut DLManagedTensor> {
         if self.bytes_mut().is_none() {
             return Err(Error::invalid_argument(
-                "the array has clones or is read-only, which DLManagedTensor cannot say: use into_dlpack_versioned",
+                "the array has clones or is read-only, which DLManagedTensor cannot express: use into_dlpack_versioned",
             ));
         }
         export(self, false)
