@@ -258,11 +258,11 @@ mod tests {
             by_contract(&contract, &args, &[("k", -1)]).unwrap_err()
         };
         let wanted =
-            "argument 1 has shape [3], but the contract 'n, n -> n' has n = 2 from argument 0";
+            "argument 1: expected [n] with n = 2 from argument 0, got [3]; the contract is `n, n -> n`";
         assert_eq!(why("n, n -> n", &[&[2], &[3]]), wanted);
-        assert!(why("n -> n", &[&[2], &[2]]).contains("1 argument, got 2"));
-        assert!(why("n, m -> n", &[&[2]]).contains("2 arguments, got 1"));
-        assert!(why("n -> k", &[&[2]]).contains("the attribute k is -1"));
+        assert!(why("n -> n", &[&[2], &[2]]).contains("1 argument, the call has 2"));
+        assert!(why("n, m -> n", &[&[2]]).contains("2 arguments, the call has 1"));
+        assert!(why("n -> k", &[&[2]]).contains("attribute `k`: expected a size, got -1"));
     }
 
     #[test]

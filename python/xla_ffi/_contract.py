@@ -57,14 +57,14 @@ class Computed:
     def _symbolic(self, size, product):
         """The same for a size of ``jax.export``, which has no limit, and of which only its constraints are known."""
         if product % self.over:
-            raise ValueError(f"may leave a remainder (say constraints=['mod({product}, {self.over}) == 0'] to jax.export.symbolic_shape)")
+            raise ValueError(f"may leave a remainder (pass constraints=['mod({product}, {self.over}) == 0'] to jax.export.symbolic_shape)")
         result = product // self.over + self.plus
         try:
             if result >= 0:
                 return result
         except Exception:  # an error of jax's own, wherever this jax has it
             pass
-        raise ValueError(f"may be negative (say constraints=['{size} >= {-(self.plus * self.over // self.times)}'] to jax.export.symbolic_shape)")
+        raise ValueError(f"may be negative (pass constraints=['{size} >= {-(self.plus * self.over // self.times)}'] to jax.export.symbolic_shape)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,21 +98,21 @@ class Contract:
         """Whether every operand starts with ``...``, so that further leading dimensions are welcome."""
         return all(entry.dims[:1] == ("...",) for entry in self.args + self.rets)
 
-    def infer(self, names, shapes, attrs=None):
+    def infer(self, names, shapes, attrs=None, dtypes=None):
         """Result shapes for argument ``shapes`` and the integer attributes ``attrs``, a dict with the
-        defaults filled in; ``names`` are for the error text.
+        defaults filled in; ``names`` and ``dtypes`` are for the error text.
 
-        Tokens are left away on both sides. A result whose shape does not follow is None.
+        Tokens are omitted on both sides. A result whose shape does not follow is None.
         """
-        known, given = self._attributes(attrs or {}), list(zip(names, shapes))
+        known, given = self._attributes(attrs or {}), list(zip(names, shapes, dtypes or [""] * len(names)))
         arrays = [entry for entry in self.args if not entry.token]
-        miscounted = f"the contract '{self.text}' has {len(arrays)} argument{'s' if len(arrays) != 1 else ''}, got {len(shapes)}"
+        miscounted = f"the contract `{self.text}` has {len(arrays)} argument{'s' if len(arrays) != 1 else ''}, the call has {len(shapes)}"
         for entry in arrays:
             if not given and not (entry.optional or entry.repeats):
                 raise ValueError(miscounted)
             while given:
-                name, shape = given.pop(0)
-                self._match(name, entry.dims, tuple(shape), known)
+                name, shape, dtype = given.pop(0)
+                self._match(name, dtype, entry.dims, tuple(shape), known)
                 if not entry.repeats:
                     break
         if given:
@@ -121,26 +121,27 @@ class Contract:
         return [self._build(index, entry.dims, known) for index, entry in enumerate(rets)]
 
     def _attributes(self, attrs):
-        """What names stand for by attributes, and who says so."""
+        """The sizes that attributes give to names, and where each is from."""
         known = {}
         for name in self.names:
             if name in attrs:
                 value = int(attrs[name])
                 if not 0 <= value <= _MAX_SIZE:
                     raise ValueError(
-                        f"the attribute {name} is {value}, which is no size; the contract '{self.text}' takes it for one"
+                        f"attribute `{name}`: expected a size, got {value}; the contract is `{self.text}`"
                     )
-                known[name] = value, f"the attribute {name}"
+                known[name] = value, f"attribute `{name}`"
         return known
 
-    def _match(self, name, dims, shape, known):
-        def wrong(why):
-            return ValueError(f"{name} has shape {list(shape)}, but the contract '{self.text}' {why}")
+    def _match(self, name, dtype, dims, shape, known):
+        def wrong(why=""):
+            wanted = ", ".join("?" if dim == "_" else str(dim) for dim in dims)
+            return ValueError(f"{name}: expected {dtype}[{wanted}]{why}, got {dtype}{list(shape)}; the contract is `{self.text}`")
 
         ellipsis = "..." in dims
         fixed = len(dims) - ellipsis
         if len(shape) < fixed or (len(shape) > fixed and not ellipsis):
-            raise wrong(f"wants {'at least ' if ellipsis else ''}{fixed} dimension{'s' if fixed != 1 else ''} there")
+            raise wrong()
         rest = list(shape)
         for dim in dims:
             if dim == "...":
@@ -151,11 +152,11 @@ class Contract:
                 continue
             if isinstance(dim, int):
                 if dim != here:
-                    raise wrong(f"wants {dim} where {here} is")
+                    raise wrong()
                 continue
             size, origin = known.setdefault(dim, (here, name))
             if size != here:
-                raise wrong(f"has {dim} = {size} from {origin}")
+                raise wrong(f" with {dim} = {size} from {origin}")
 
     def _build(self, index, dims, known):
         shape = []
@@ -176,7 +177,7 @@ class Contract:
                 except ValueError as why:
                     raise ValueError(
                         f"result {index}: {dim.text} {why} for {word} = {size} from {origin}; "
-                        f"the contract is '{self.text}'"
+                        f"the contract is `{self.text}`"
                     ) from None
             shape.append(size)
         return tuple(shape)
@@ -194,7 +195,7 @@ class Contract:
         if text.endswith("?"):
             text, optional = text[:-1].rstrip(_BLANKS), True
         if optional and repeats:
-            raise self._wrong(f"`{whole}`: any number of operands (`*`) includes none, so `?` says nothing")
+            raise self._wrong(f"`{whole}`: `*` already includes no operands; remove the `?`")
         options = {"optional": optional, "repeats": repeats}
         if not text:
             raise self._wrong("an entry is empty; a scalar is `()`")
@@ -230,7 +231,7 @@ class Contract:
             raise self._wrong(f"`{word}` multiplies or divides by 0")
         plus = part("plus", 0)
         if not computes:
-            raise self._wrong(f"`{word}` stands in an argument; only results are computed")
+            raise self._wrong(f"`{word}` is in an argument, but only results can compute a size")
         return Computed(word, name, times, over, -plus if parts["sign"] == "-" else plus)
 
     def _number(self, word):
@@ -239,7 +240,7 @@ class Contract:
         digits = word.lstrip("0") or "0"
         # Python reads no number of very many digits.
         if len(digits) > len(str(_MAX_NUMBER)) or int(digits) > _MAX_NUMBER:
-            raise self._wrong(f"`{word}` is no size")
+            raise self._wrong(f"`{word}` is too large for a size")
         return int(digits)
 
     def _name(self, name, word):
@@ -253,8 +254,8 @@ class Contract:
 
     def _no_dimension(self, word):
         return self._wrong(
-            f"`{word}` is no dimension; write a name, a number, `_` or `...`, in results also `2*n`, `n/2`, `n+1`, `n-1`"
+            f"`{word}` is not a dimension; write a name, a number, `_` or `...`, in results also `2*n`, `n/2`, `n+1`, `n-1`"
         )
 
     def _wrong(self, why):
-        return ValueError(f"shape contract {self.text!r}: {why}")
+        return ValueError(f"contract `{self.text}`: {why}")

@@ -284,7 +284,7 @@ fn sizes_from_attributes() {
         "y: f32[2,2] [[1, 2], [1, 3]]\n"
     );
     let said = fails(1, &lib, &with(&["--attrs", "{degree = -1 : i64}"]));
-    let wanted = "the attribute degree is -1, which is no size; the contract 'n -> n degree+1'";
+    let wanted = "attribute `degree`: expected a size, got -1; the contract is `n -> n degree+1`";
     assert!(said.contains(wanted), "{said}");
     // No --ret would help: the call itself is wrong.
     assert!(said.contains("powers (execute): "), "{said}");

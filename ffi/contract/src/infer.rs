@@ -43,7 +43,7 @@ impl Contract {
     /// let misfit = matmul.infer(&[("x", &[1, 2, 3]), ("y", &[1, 5, 4])], &[]).unwrap_err();
     /// assert_eq!(
     ///     misfit.to_string(),
-    ///     "y has shape [1, 5, 4], but the contract 'b n k, b k m -> b n m' has k = 3 from x"
+    ///     "y: expected [b, k, m] with k = 3 from x, got [1, 5, 4]; the contract is `b n k, b k m -> b n m`"
     /// );
     ///
     /// let windows = Contract::parse("n -> n/2 k").unwrap();
@@ -82,7 +82,7 @@ impl Contract {
 
     fn miscounted(&self, given: usize) -> Misfit {
         Misfit(format!(
-            "the contract '{}' has {} argument{}, got {given}",
+            "the contract `{}` has {} argument{}, the call has {given}",
             self.text,
             self.args.len(),
             if self.args.len() == 1 { "" } else { "s" }
@@ -100,13 +100,12 @@ impl Contract {
                     let value = i64::try_from(*value).ok().filter(|size| *size >= 0);
                     let value = value.ok_or_else(|| {
                         Misfit(format!(
-                            "the attribute {name} is {}, which is no size; the contract '{}' takes it \
-                             for one",
+                            "attribute `{name}`: expected a size, got {}; the contract is `{}`",
                             given.map_or(0, |(_, value)| *value),
                             self.text
                         ))
                     })?;
-                    let from = format!("the attribute {name}");
+                    let from = format!("attribute `{name}`");
                     Some(Known { value, from })
                 }
             });
@@ -133,7 +132,7 @@ impl Contract {
                     None => None,
                     Some(known) => Some(computed.of(known.value).map_err(|why| {
                         Misfit(format!(
-                            "result {index}: {} {why} for {} = {} from {}; the contract is '{}'",
+                            "result {index}: {} {why} for {} = {} from {}; the contract is `{}`",
                             computed.text,
                             self.names[computed.name],
                             known.value,
@@ -171,20 +170,23 @@ impl Sizes {
         if entry.token {
             return Ok(());
         }
-        let wrong = |why: String| {
-            let contract = &contract.text;
+        let wrong = |why: &str| {
+            let wanted = entry.dims.iter().map(|dim| match dim {
+                Dim::Name(name) => contract.names[*name].clone(),
+                Dim::Size(size) => size.to_string(),
+                Dim::Any => "?".to_owned(),
+                Dim::Ellipsis => "...".to_owned(),
+                Dim::Computed(computed) => computed.text.clone(),
+            });
+            let (wanted, contract) = (wanted.collect::<Vec<_>>().join(", "), &contract.text);
             Misfit(format!(
-                "{name} has shape {dims:?}, but the contract '{contract}' {why}"
+                "{name}: expected [{wanted}]{why}, got {dims:?}; the contract is `{contract}`"
             ))
         };
         let ellipsis = entry.has_ellipsis();
         let fixed = entry.dims.len() - usize::from(ellipsis);
         if dims.len() < fixed || (dims.len() > fixed && !ellipsis) {
-            let least = if ellipsis { "at least " } else { "" };
-            let plural = if fixed == 1 { "" } else { "s" };
-            return Err(wrong(format!(
-                "wants {least}{fixed} dimension{plural} there"
-            )));
+            return Err(wrong(""));
         }
         let from = || name.to_owned();
         let mut rest = dims;
@@ -198,7 +200,7 @@ impl Sizes {
             match dim {
                 Dim::Any => {}
                 Dim::Size(size) if here == [i64::from(*size)] => {}
-                Dim::Size(size) => return Err(wrong(format!("wants {size} where {} is", here[0]))),
+                Dim::Size(_) => return Err(wrong("")),
                 Dim::Name(index) => {
                     let known = self.named[*index].get_or_insert_with(|| Known {
                         value: here[0],
@@ -206,7 +208,7 @@ impl Sizes {
                     });
                     if known.value != here[0] {
                         let (word, Known { value, from }) = (&contract.names[*index], known);
-                        return Err(wrong(format!("has {word} = {value} from {from}")));
+                        return Err(wrong(&format!(" with {word} = {value} from {from}")));
                     }
                 }
                 Dim::Ellipsis => {
@@ -216,13 +218,11 @@ impl Sizes {
                     });
                     if known.value != here {
                         let Known { value, from } = known;
-                        return Err(wrong(format!("has ... = {value:?} from {from}")));
+                        return Err(wrong(&format!(" with ... = {value:?} from {from}")));
                     }
                 }
                 // The grammar has none in arguments.
-                Dim::Computed(computed) => {
-                    return Err(wrong(format!("computes {} there", computed.text)));
-                }
+                Dim::Computed(_) => return Err(wrong("")),
             }
         }
         Ok(())

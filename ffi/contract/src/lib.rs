@@ -205,7 +205,7 @@ impl Contract {
         };
         if optional && repeats {
             return Err(format!(
-                "`{whole}`: any number of operands (`*`) includes none, so `?` says nothing"
+                "`{whole}`: `*` already includes no operands; remove the `?`"
             ));
         }
         let mut entry = Entry {
@@ -260,7 +260,7 @@ impl Contract {
         let minus = matches!(parts.plus, Some(('-', _)));
         if !computes {
             return Err(format!(
-                "`{text}` stands in an argument; only results are computed"
+                "`{text}` is in an argument, but only results can compute a size"
             ));
         }
         Ok(Dim::Computed(Computed {
@@ -296,7 +296,7 @@ impl Contract {
 
 fn no_dimension(text: &str) -> String {
     format!(
-        "`{text}` is no dimension; write a name, a number, `_` or `...`, in results also `2*n`, `n/2`, \
+        "`{text}` is not a dimension; write a name, a number, `_` or `...`, in results also `2*n`, `n/2`, \
          `n+1`, `n-1`"
     )
 }
@@ -306,7 +306,9 @@ fn number(text: &str) -> Result<Option<u32>, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(None);
     }
-    let number = text.parse().map_err(|_| format!("`{text}` is no size"))?;
+    let number = text
+        .parse()
+        .map_err(|_| format!("`{text}` is too large for a size"))?;
     Ok(Some(number))
 }
 
@@ -320,25 +322,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nonsense_is_told() {
+    fn nonsense_is_refused() {
         let error = |text: &str| Contract::parse(text).unwrap_err();
         assert!(error("n -> n -> n").contains("this one has 2"));
         assert!(error("n,, m -> n").contains("empty"));
         assert!(error("n* , m -> n").contains("last entry"));
-        assert!(error("n?* -> n").contains("says nothing"));
+        assert!(error("n?* -> n").contains("remove the `?`"));
         assert!(error("... n ... -> n").contains("more than one"));
         assert!(error("n-1 -> n").contains("only results"));
         for word in [
             "n+", "n*2", "2* n", "2*3", "n+m", "n/2/2", "n+1*2", "-1", "+", "_+1", "3n", "é",
         ] {
             assert!(
-                error(&format!("n -> {word}")).contains("no dimension"),
+                error(&format!("n -> {word}")).contains("not a dimension"),
                 "{word}"
             );
         }
         assert!(error("n -> 0*n").contains("by 0") && error("n -> n/0").contains("by 0"));
-        assert!(error("n -> n+99999999999").contains("no size"));
-        assert!(error("99999999999 -> n").contains("no size"));
+        assert!(error("n -> n+99999999999").contains("too large"));
+        assert!(error("99999999999 -> n").contains("too large"));
         let many: Vec<String> = (0..27).map(|i| format!("n{i}")).collect();
         assert!(error(&format!("{} -> n0", many.join(" "))).contains("more than 26"));
     }

@@ -76,7 +76,7 @@ def answer(case):
     try:
         contract = module.Contract(text)
     except ValueError as error:
-        return {"wrong": str(error).removeprefix(f"shape contract {text!r}: ")}
+        return {"wrong": str(error).removeprefix(f"contract `{text}`: ")}
     try:
         shapes = contract.infer([f"argument {i}" for i in range(len(args))], args, case["attrs"])
     except ValueError as error:
@@ -317,15 +317,15 @@ fn random_contracts() {
     for (key, words, least) in [
         ("rets", "[[", 100),
         ("rets", "null", 100),
-        ("wrong", "no dimension", 100),
+        ("wrong", "not a dimension", 100),
         ("wrong", "only results", 50),
         ("error", "remainder", 20),
         ("error", "negative", 5),
         ("error", "too large", 3),
-        ("error", "no size", 30),
-        ("error", "from the attribute", 15),
+        ("error", "expected a size", 30),
+        ("error", "from attribute", 15),
         ("error", "from argument", 20),
-        ("error", ", got", 20),
+        ("error", "the call has", 20),
     ] {
         let says = |answer: &&Value| {
             let said = answer.get(key);
