@@ -72,7 +72,7 @@ def __getattr__(name):
     except ModuleNotFoundError as error:
         if error.name != "jax":
             raise
-        raise ImportError(f"xla_ffi.{name} needs jax, which this Python does not have; for TensorFlow there is xla_ffi.tensorflow.load") from error
+        raise ImportError(f"xla_ffi.{name} needs jax; install it, or use xla_ffi.tensorflow.load for TensorFlow") from error
     globals()[name] = value
     return value
 

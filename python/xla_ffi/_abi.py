@@ -40,6 +40,22 @@ def dtype_name(dtype):
     return _BY_NUMPY.get(name, name)
 
 
+def type_text(name, dims=None):
+    """An element type of the ABI or of NumPy, with dimensions unless they are None, as errors show it: "float32[2, 3]"."""
+    name = DTYPE_NAMES.get(name) or name
+    return name if dims is None else f"{name}[{', '.join(map(str, dims))}]"
+
+
+def widens(have, want):
+    """Returns true if a cast from one element type of the ABI to another keeps what every value means."""
+    kinds = ("bool", "uint", "int", "float", "complex")
+    (a, has), (b, gets) = ELEMENT_TYPES.get(have, ("token", 0)), ELEMENT_TYPES[want]
+    has, gets = has // (1 + (a == "complex")), gets // (1 + (b == "complex"))
+    if a == b or (a, b) == ("uint", "int"):
+        return gets > has
+    return a in kinds[: kinds.index(b)] and (a == "bool" or gets >= has)
+
+
 def numpy_dtype(name):
     """The NumPy dtype of an ABI name."""
     plain = DTYPE_NAMES[name]

@@ -15,38 +15,43 @@ from . import _abi, _values
 _UNTYPED = [np.dtype(kind).name for name, kind in _abi.ATTRIBUTE_DTYPES.items() if name != "bool"]
 
 
+def refuse(handler, problems):
+    """Raises a TypeError if there are problems: one on the handler's line, several one per line."""
+    if problems:
+        lines = problems if len(problems) == 1 else [f"{len(problems)} problems", *problems]
+        raise TypeError(f"{handler}: " + "\n  ".join(lines))
+
+
 def cast_all(spec, given):
     """Attributes as ``ffi_call`` takes them, from the keyword arguments of a call."""
     declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
     given = _stated(spec, declared, {name: value for name, value in given.items() if value is not None})
-    cast, problems = {}, []
+    cast, problems, unknown = {}, [], []
     for name, value in given.items():
         if name not in declared and not spec.open_attrs:
             if name in (arg.name for arg in spec.args):
-                problems.append(f"{name!r} is an operand: operands are given by position, attributes by keyword")
+                unknown.append(f"argument `{name}`: passed by keyword; pass arguments by position")
                 continue
             near = difflib.get_close_matches(name, declared, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(declared) or 'none'}"
-            problems.append(f"no attribute {name!r}: {hint}")
+            unknown.append(f"unknown attribute `{name}`; {f'did you mean `{near[0]}`?' if near else 'remove it'}")
         elif name not in declared:
             try:
                 cast[name] = _untyped(value)
             except TypeError as error:
-                problems.append(f"attribute {name!r}: {error}")
+                unknown.append(f"attribute `{name}`: {error}")
     for name, attr in declared.items():
         if name not in given:
             if not attr.optional:
-                problems.append(f"attribute {name!r} ({attr.type}) is missing")
+                problems.append(f"missing attribute `{name}`")
             continue
         try:
             if attr.type == "dict":
                 cast[name] = _dictionary(spec, name, given[name])
             else:
-                cast[name] = _in_range(attr, _value(attr.type, given[name]))
+                cast[name] = _in_range(attr, _value(attr.type, given[name], name))
         except (TypeError, ValueError) as error:
-            problems.append(f"attribute {name!r}: {error}")
-    if problems:
-        raise TypeError(f"{spec.library}.{spec.name}: " + "\n".join(problems))
+            problems.append(f"attribute `{name}`: {error}")
+    refuse(f"{spec.library}.{spec.name}", problems + unknown)
     return cast
 
 
@@ -84,23 +89,30 @@ def _dictionary(spec, name, value):
     for key, item in value.items():
         if key not in inner:
             if inner and not spec.open_attrs:
-                raise TypeError(f"it has no {key!r}, but {', '.join(inner)}")
+                raise TypeError(f"unknown entry `{key}`; remove it")
             result[key] = _untyped(item)
             continue
         try:
             kind = inner[key].type
             if kind == "dict" and not isinstance(item, Mapping):
                 raise TypeError(f"expected a dict, got {_values.shown(item)}")
-            result[key] = _untyped(item) if kind == "dict" else _in_range(inner[key], _value(kind, item))
+            result[key] = _untyped(item) if kind == "dict" else _in_range(inner[key], _value(kind, item, f"{name}[{key!r}]"))
         except (TypeError, ValueError) as error:
-            raise TypeError(f"its {key!r}: {error}") from error
+            raise TypeError(f"entry `{key}`: {error}") from error
     missing = [key for key, attr in inner.items() if key not in value and not attr.optional]
     if missing:
-        raise TypeError(f"it lacks {', '.join(missing)}")
+        raise TypeError(f"missing entry `{missing[0]}`")
     return result
 
 
-def _value(kind, value):
+def _text(kind):
+    """An attribute's type in an error's text."""
+    if kind.startswith("["):
+        return f"{_text(kind[1:-1])}[?]"
+    return np.dtype(_abi.ATTRIBUTE_DTYPES[kind]).name if kind in _abi.ATTRIBUTE_DTYPES else kind
+
+
+def _value(kind, value, name):
     if kind == "any":
         return _untyped(value)
     if kind == "str":
@@ -108,13 +120,13 @@ def _value(kind, value):
             raise TypeError(f"expected a str, got {_values.shown(value)}")
         return value
     if kind in ("c64", "c128", "[bool]", "[c64]", "[c128]"):
-        raise TypeError(f"it is of type {kind}, which XLA does not pass as an attribute")
+        raise TypeError(f"XLA passes no attributes of type {kind}")
     if kind.startswith("["):
-        return np.ascontiguousarray(_elements(kind[1:-1], value)).reshape(-1)
-    value = _elements(kind, value)
-    if value.ndim != 0:
-        raise TypeError(f"expected one {kind}, got an array of shape {list(value.shape)}")
-    return bool(value[()]) if kind == "bool" else value[()]
+        return np.ascontiguousarray(_elements(kind, value, name)).reshape(-1)
+    element = _elements(kind, value, name)
+    if element.ndim != 0:
+        raise TypeError(f"expected {_text(kind)}, got {_values.shown(value)}")
+    return bool(element[()]) if kind == "bool" else element[()]
 
 
 def _in_range(attr, value):
@@ -126,19 +138,19 @@ def _in_range(attr, value):
             limit = numbers.dtype.type(bound) if numbers.dtype.kind == "f" else bound
             wrong = numbers[~(numbers >= limit if word == "min" else numbers <= limit)]
             if wrong.size:
-                raise ValueError(f"{wrong[0].item()} is {'less' if word == 'min' else 'greater'} than its {word}, {bound}")
+                raise ValueError(f"expected at {'least' if word == 'min' else 'most'} {bound}, got {wrong[0].item()}")
     return value
 
 
-def _elements(kind, value):
-    """``value`` as the NumPy type of ``kind``, if that changes nothing but the digits of floats."""
-    to = _abi.ATTRIBUTE_DTYPES[kind]
+def _elements(kind, value, name):
+    """``value`` with elements of the NumPy type of ``kind``, if that changes nothing but the digits of floats."""
+    to = _abi.ATTRIBUTE_DTYPES[kind.strip("[]")]
     value = _constant(value)
-    _values.check(value, to, kind, strict=True)
+    _values.check(value, to, _text(kind), True, name)
     try:
         return _values.convert(value, to)
     except ValueError as error:
-        raise TypeError(f"expected {kind}, got no array: {error}") from error
+        raise TypeError(f"expected {_text(kind)}, got {_values.shown(value)}, which is not rectangular") from error
 
 
 def _constant(value):
@@ -156,15 +168,15 @@ def _untyped(value):
     if isinstance(value, Mapping):
         return {key: _untyped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
-        raise TypeError(f"no list is passed, got {_values.shown(value)}: write numpy.array(..., dtype)")
+        raise TypeError(f"expected a value with an element type, got {_values.shown(value)}; pass np.asarray(value, dtype)")
     if isinstance(value, str):
         return value
     if hasattr(value, "__array__"):
         return _array_of_its_own(value)
     if not isinstance(value, (bool, int, float)):
-        raise TypeError(f"a handler takes bools, numbers, texts, arrays and dicts of such, got {_values.shown(value)}")
+        raise TypeError(f"expected a bool, number, str, array or dict, got {_values.shown(value)}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise TypeError(f"{value} does not fit i64, which an int becomes")
+        raise TypeError(f"expected int64, got {value}, which is out of range")
     return value
 
 
@@ -172,7 +184,7 @@ def _array_of_its_own(value):
     """An array, or a scalar of NumPy, as one that nobody else changes."""
     value = _constant(value) if isinstance(value, (np.ndarray, np.generic)) else _known(value)[()]
     if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
-        raise TypeError(f"XLA passes no {value.dtype.name} as an attribute, got {_values.shown(value)}: write float(x), or x.astype(…)")
+        raise TypeError(f"XLA passes no attributes of type {value.dtype.name}, got {_values.shown(value)}")
     return value if isinstance(value, np.generic) else np.array(value, dtype=value.dtype.newbyteorder("="))
 
 
@@ -182,5 +194,6 @@ def _known(value):
         return np.asarray(value)
     except Exception as error:
         if _values.is_traced(value):
-            raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)") from error
-        raise TypeError(f"NumPy takes no {type(value).__name__}: {_values.first_line(error)}") from error
+            hint = ", or use jit with static_argnames" if _values.is_jax(value) else ""
+            raise TypeError(f"expected a constant, got a traced value; pass a Python value{hint}") from error
+        raise TypeError(f"expected an array, got {type(value).__name__}, which NumPy cannot convert: {_values.first_line(error)}") from error

@@ -34,11 +34,11 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     batched = [dim is not None for dim in dims]
     parts = _sharding.of_batch(args, batched)
     if any(map(_jax.is_token, args)) or None in results:
-        raise NotImplementedError(f"{target}: a call with tokens cannot be batched")
+        raise NotImplementedError(f"{target}: vmap does not support tokens; loop over the batch in Python")
     if batch is None:
         raise NotImplementedError(
-            f"{target} cannot be batched: its author declared `batch = \"none\"`, or the call says vmap_method=None; "
-            f"write vmap_method='sequential' for one call after the other, or one of {', '.join(METHODS)}"
+            f"{target}: vmap is disabled by vmap_method=None or the handler's `batch = \"none\"`; pass vmap_method='sequential', "
+            "which makes one call per element"
         )
     method = batch
     if isinstance(batch, tuple):
@@ -88,7 +88,7 @@ def _one_by_one(primitive, args, batched, method, **params):
     size = next(arg.shape[0] for arg, is_batched in zip(args, batched) if is_batched)
     if method == "sequential_unrolled" and not isinstance(size, int):
         raise NotImplementedError(
-            f"{params['target']}: one call an element is written out, and the batch has the symbolic size {size}: write vmap_method='sequential'"
+            f"{params['target']}: vmap_method='sequential_unrolled' needs a fixed batch size, got {size}; pass vmap_method='sequential'"
         )
     return _loop(args, primitive, tuple(batched), method, tuple(params.items()))
 

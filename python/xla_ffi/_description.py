@@ -65,7 +65,7 @@ class Described(Single):
         try:
             self._contract = None if spec.shape is None else Contract(spec.shape)
         except ValueError as error:
-            raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
+            raise ManifestError(f"{path}: handler `{spec.name}`: {error}") from error
 
     def __repr__(self):
         return f"<handler {self.__qualname__} of {_signature.printable(self._path)}>"
@@ -73,38 +73,28 @@ class Described(Single):
     def _attributes(self, given, more, args=()):
         """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
         if given is not None and not isinstance(given, Mapping):
-            raise TypeError(f"{self.__qualname__}: attrs= is to be a dict, got {_values.shown(given)}")
+            raise TypeError(f"{self.__qualname__}: attrs=: expected a dict, got {_values.shown(given)}")
         both = sorted(set(given or {}) & set(more))
         if both:
-            raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
-        # An attribute that is missing may stand among the operands.
-        miscounted = self._miscounted(args)
-        if miscounted and len(args) > len(self.spec.args):
-            raise TypeError(miscounted)
+            raise TypeError(f"{self.__qualname__}: attribute `{both[0]}`: passed as a keyword and in attrs=; pass it once")
+        # A missing attribute may be among the arguments.
+        self._refuse_excess(args)
         return _attributes.cast_all(self.spec, {**(given or {}), **more})
 
-    def _miscounted(self, args):
-        """What is wrong with the number of operands, or None."""
+    def _refuse_excess(self, args):
+        """Raises a TypeError if a call has more arguments than the handler takes."""
         declared = self.spec.args
-        required = sum(not (arg.optional or arg.variadic) for arg in declared)
-        most = None if any(arg.variadic for arg in declared) else len(declared)
-        if required <= len(args) and (most is None or len(args) <= most):
-            return None
-        names = ", ".join(map(_signature.operand, declared))
-        wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
-        count = "1 operand" if wants == "1" else f"{wants} operands"
-        given = {attr.name for attr in self.spec.attrs if attr.inside is None}
-        hint = f"; attributes are keywords: {', '.join(f'{name}=' for name in sorted(given))}" if given and len(args) > required else ""
-        return f"{self.__qualname__}({names}) takes {count}, got {len(args)}{hint}"
+        if len(args) > len(declared) and not any(arg.variadic for arg in declared):
+            attrs = sorted(attr.name for attr in self.spec.attrs if attr.inside is None)
+            hint = f"; pass attributes by keyword: {', '.join(f'{name}=' for name in attrs)}" if attrs else ""
+            raise TypeError(f"{self.__qualname__}: expected {_counted(declared, 'argument')}, got {len(args)}{hint}")
 
     def _operands(self, args):
         """The operands as arrays, and ``[(declared operand, index of ours)]``."""
         declared = self.spec.args
         while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
             args = args[:-1]
-        miscounted = self._miscounted(args)
-        if miscounted:
-            raise TypeError(miscounted)
+        self._refuse_excess(args)
         bound, values, problems = [], [], []
         for index, value in enumerate(args):
             arg = declared[min(index, len(declared) - 1)]
@@ -113,9 +103,9 @@ class Described(Single):
             try:
                 values.append(self._operand(arg, name, value))
             except TypeError as error:
-                problems.append(str(error))
-        if problems:
-            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
+                problems.append(f"argument `{name}`: {error}")
+        problems += [f"missing argument `{arg.name}`" for arg in declared[len(args) :] if not (arg.optional or arg.variadic)]
+        _attributes.refuse(self.__qualname__, problems)
         return values, bound
 
     def _results(self, args, bound, given, own_shapes, cast):
@@ -123,11 +113,11 @@ class Described(Single):
         variadic = any(ret.variadic or ret.optional for ret in rets)
         if given is not None:
             if own_shapes is not None:
-                raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shapes, give no shapes=")
+                raise TypeError(f"{self.__qualname__}: expected shapes= or result_shape_dtypes=, got both; remove shapes=")
             single = not isinstance(given, (list, tuple))
             types = [each if each is None else self._said(each) for each in ([given] if single else given)]
             if not variadic and len(types) != len(rets):
-                raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
+                raise TypeError(f"{self.__qualname__}: result_shape_dtypes=: expected {_counted(rets, 'result')}, got {len(types)}")
             if any(each is None for each in types):
                 types = self._inferred(args, bound, None, cast, types)
             return types, single
@@ -145,7 +135,7 @@ class Described(Single):
             except TypeError as error:
                 raise TypeError(f"{self.__qualname__}: {error}") from error
         elif variadic:
-            self._undecided("it has a variable number of results")
+            self._undecided("the number of results")
         buffers = sum(not ret.token for ret, _ in rets)
         shapes = iter([None] * buffers) if variadic else self._shapes(args, bound, buffers, cast)
         types = []
@@ -160,29 +150,32 @@ class Described(Single):
             source = next((i for i, (arg, _) in enumerate(bound) if ret.inout and arg.name == ret.name), None)
             shape = next(shapes)
             if own is not None and shape is not None and own != shape:
-                says = f"shapes= gives {list(own)} for {ret.name}, the contract {self._contract.text!r} {list(shape)}"
-                raise TypeError(f"{self.__qualname__}: {says}")
+                why = f"expected {list(shape)}, got {list(own)} in shapes=; the contract is `{self._contract.text}`"
+                raise TypeError(f"{self.__qualname__}: result `{ret.name}`: {why}")
             shape = own if shape is None else shape
             if shape is None and source is not None:
                 shape = args[source].shape
             if shape is None and ret.rank == 0:
                 shape = ()
             if shape is None:
-                self._undecided(f"it declares no shape for {ret.name}")
+                self._undecided(f"result `{ret.name}`: the shape")
             types.append(self._array_type(shape, self._dtype(ret, source, args, bound)))
         return types
 
     def _shapes(self, args, bound, count, cast):
         if self._contract is None:
             return iter([None] * count)
-        buffers = [(name, arg.shape) for arg, (spec, name) in zip(args, bound) if not spec.token]
+        buffers = [(f"argument `{name}`", arg) for arg, (spec, name) in zip(args, bound) if not spec.token]
         try:
-            names, shapes = [name for name, _ in buffers], [shape for _, shape in buffers]
-            shapes = self._contract.infer(names, shapes, _attributes.integers(self.spec, cast))
+            names, shapes = [name for name, _ in buffers], [arg.shape for _, arg in buffers]
+            dtypes = [_abi.type_text(_abi.dtype_name(arg.dtype)) for _, arg in buffers]
+            shapes = self._contract.infer(names, shapes, _attributes.integers(self.spec, cast), dtypes)
         except ValueError as error:
             raise TypeError(f"{self.__qualname__}: {error}") from error
         if len(shapes) != count:
-            raise TypeError(f"{self.__qualname__}: its contract has {len(shapes)} results, its signature {count}")
+            rets = _counted([ret for ret in self.spec.rets if not ret.token], "result")
+            own = f"the contract `{self._contract.text}` has {len(shapes)} result{'' if len(shapes) == 1 else 's'}"
+            raise TypeError(f"{self.__qualname__}: {own}, the handler has {rets}")
         return iter(shapes)
 
     def _dtype(self, ret, source, args, bound):
@@ -194,10 +187,10 @@ class Described(Single):
         for value, (arg, _name) in zip(args, bound):
             if not arg.token and arg.dtypes == ret.dtypes:
                 return value.dtype
-        return self._undecided(f"{ret.name} may have several element types", "result_shape_dtypes=")
+        return self._undecided(f"result `{ret.name}`: the element type", "result_shape_dtypes=")
 
-    def _undecided(self, why, how="shapes= or result_shape_dtypes="):
-        raise TypeError(f"{self.__qualname__}: the result types cannot be inferred, since {why}: give {how}")
+    def _undecided(self, what, how="shapes= or result_shape_dtypes="):
+        raise TypeError(f"{self.__qualname__}: {what} cannot be determined from the arguments; pass {how}")
 
     def _own_aliases(self, given, bound):
         """The aliases that the caller wrote, without those that the handler declares anyway: what holds for the handlers
@@ -218,26 +211,42 @@ class Described(Single):
 
 
 def one_to_one(name, pairs):
-    """Aliases as a dict. XLA takes two operands for one place, and both would have what lies there."""
+    """Aliases as a dict. XLA accepts two operands in the same memory, and both would then have the same elements."""
     for side in zip(*pairs):
         if len(set(side)) < len(side):
-            raise ValueError(f"{name}: by input_output_aliases and what the handler declares, {sorted(pairs)}, two have one place: only one can have it")
+            raise ValueError(f"{name}: expected each argument and each result in one alias, got {sorted(pairs)} from input_output_aliases= and the handler")
     return dict(pairs)
 
 
-def checked(arg, name, shape, have, convert, more_dims):
-    """Refuses an array that the handler would refuse; ``convert`` and ``more_dims`` say how it would be taken."""
-    if arg.dtypes is not None and have not in arg.dtypes:
-        raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(shape)}: {convert}")
+def _counted(operands, noun):
+    """How many operands a handler has, in an error's text, and their names."""
+    names = ", ".join(f"`{operand.name}`" for operand in operands)
+    return f"{len(operands)} {noun}{'' if len(operands) == 1 else 's'}{f' ({names})' if names else ''}"
+
+
+def _rank(arg):
+    return len(arg.layout) if arg.rank is None and isinstance(arg.layout, tuple) else arg.rank
+
+
+def expected(arg):
+    """The type of a declared operand in an error's text."""
+    rank = _rank(arg)
+    dims = None if rank is None else "?" * rank
+    return " or ".join(_abi.type_text(dtype, dims) for dtype in arg.dtypes or ["an array" if rank is None else "any"])
+
+
+def checked(arg, name, given, shape, have, cast, more_dims):
+    """Refuses an array, made of ``given``, that the handler would refuse; ``cast`` and ``more_dims`` say what to write instead,
+    ``cast`` of the type to cast it to."""
     if arg.dtypes is None and have not in _abi.DTYPE_NAMES:
-        raise TypeError(f"{name} is an array of {have}, which XLA passes to no handler")
-    if arg.rank is not None and len(shape) != arg.rank:
-        how = more_dims
-        if len(shape) < arg.rank:
-            how = f"write {name}[{', '.join(['None'] * (arg.rank - len(shape)) + ['...'])}] to put dimensions of size 1 first"
-        raise TypeError(f"{name} is to have {arg.rank} dimension{'s' if arg.rank != 1 else ''}, got shape {list(shape)}: {how}")
-    if isinstance(arg.layout, tuple) and len(shape) != len(arg.layout):
-        raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(shape)}")
+        raise TypeError(f"XLA has no arrays of {have}")
+    problem, rank = f"expected {expected(arg)}, got {_abi.type_text(have, shape)}", _rank(arg)
+    if arg.dtypes is not None and have not in arg.dtypes:
+        wider = [dtype for dtype in arg.dtypes if _abi.widens(have, dtype)]
+        raise TypeError(f"{problem}; {cast(wider[0])}" if wider else problem)
+    if rank is not None and len(shape) != rank:
+        more = f"{name if hasattr(given, 'shape') else f'np.asarray({name})'}[{'None, ' * (rank - len(shape))}...]"
+        raise TypeError(f"{problem}; {f'add dimensions of size 1: {more}' if len(shape) < rank else more_dims}")
 
 
 def _given_shapes(shapes, operands, attrs, rets):
@@ -250,7 +259,7 @@ def _given_shapes(shapes, operands, attrs, rets):
     if callable(shapes):
         shapes = shapes(tuple(operands), dict(attrs))
     if not isinstance(shapes, (list, tuple)):
-        raise TypeError(f"shapes= is to give a shape or a list of shapes, not {_values.plain(shapes)}")
+        raise TypeError(f"shapes=: expected a shape or a list of shapes, got {_values.shown(shapes)}")
     buffers = [ret for ret in rets if not ret.token]
     variadic = any(ret.variadic for ret in buffers)
     if len(buffers) == 1 and not variadic and not _nested(shapes):
@@ -258,7 +267,7 @@ def _given_shapes(shapes, operands, attrs, rets):
     shapes = [None if shape is None else _checked_shape(shape) for shape in shapes]
     required = sum(not (ret.optional or ret.variadic) for ret in buffers)
     if len(shapes) < required or (len(shapes) > len(buffers) and not variadic):
-        raise TypeError(f"shapes= gives {len(shapes)} shapes, the handler has {', '.join(ret.name for ret in buffers) or 'no results'}")
+        raise TypeError(f"shapes=: expected {_counted(buffers, 'shape')}, got {len(shapes)}")
     left, results = list(shapes), []
     for ret in rets:
         if ret.token:
@@ -276,7 +285,7 @@ def _nested(shapes):
 
 def _checked_shape(shape):
     if not isinstance(shape, (list, tuple)):
-        raise TypeError(f"shapes= gives {_values.plain(shape)} where a shape is to be")
+        raise TypeError(f"shapes=: expected a shape such as (2, 3), got {_values.shown(shape)}")
     return tuple(_dim(dim, shape) for dim in shape)
 
 
@@ -286,4 +295,4 @@ def _dim(dim, shape):
         return dim
     if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim >= 0:
         return int(dim)
-    raise TypeError(f"shapes= gives {_values.plain(shape)}, and {_values.plain(dim)} is no size")
+    raise TypeError(f"shapes=: expected sizes, got {_values.plain(dim)} in {_values.plain(shape)}")

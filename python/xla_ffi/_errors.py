@@ -4,19 +4,19 @@ import difflib
 
 
 class LibraryError(Exception):
-    """A library cannot be used; the text says which, why, and what helps."""
+    """A library cannot be used; the text names it, the reason and the fix."""
 
 
 class ManifestError(LibraryError):
-    """A file holds no manifest, or one that cannot be understood."""
+    """A file has no manifest, or an unreadable one."""
 
 
 class FileMissingError(ManifestError, FileNotFoundError):
-    """There is no such file; ``except FileNotFoundError`` finds it, too."""
+    """There is no such file; also a ``FileNotFoundError``."""
 
 
 class CompileError(LibraryError):
-    """A source text does not compile; the text is what the compiler says."""
+    """Source text does not compile; the text contains the compiler's output."""
 
 
 class UnsupportedRuntimeError(LibraryError):
@@ -24,7 +24,7 @@ class UnsupportedRuntimeError(LibraryError):
 
 
 def no_handler(path, name, known, shown):
-    """What to raise where a library is asked for a handler that it lacks: the nearest of ``known``, else those of ``shown``."""
+    """Returns the error for a handler that a library lacks: it names the nearest of ``known``, otherwise those of ``shown``."""
     near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(shown)}"
-    return AttributeError(f"{path} has no handler {name!r}: {hint}")
+    hint = f"did you mean `{near[0]}`?" if near else f"the library has {', '.join(f'`{each}`' for each in shown) or 'none'}"
+    return AttributeError(f"{path}: unknown handler `{name}`; {hint}")

@@ -85,7 +85,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     the platform that it would run on, before anything is called.
     """
     if isinstance(libraries, (str, bytes, os.PathLike)):
-        raise LibraryError(f"libraries={libraries!r} is one path: give a list of them")
+        raise LibraryError(f"libraries=: expected a list of paths, got {libraries!r}; pass [{libraries!r}]")
     given = [_elsewhere(each) for each in ([libraries] if isinstance(libraries, _library.Library) else libraries)]
     data, where = _needs.read_model(model)
     head, body = _needs.model_parts(data, where)
@@ -108,15 +108,15 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
     missing = [target for target in targets if target not in have]
     if missing:
         files = ", ".join(entry["file"] for entry in listed)
-        hint = f"it was exported with {files}" if files else "say which libraries have them with libraries="
-        raise LibraryError(f"{where} calls {', '.join(missing)}, which no loaded library has: {hint}")
+        hint = f"pass the libraries that have them with libraries={f' (exported with {files})' if files else ''}"
+        raise LibraryError(f"{where}: no loaded library has {', '.join(f'`{each}`' for each in missing)}; {hint}")
     for target in targets:
         if platforms and _lacks(target, platforms, have) == list(platforms):
-            raise LibraryError(f"{where} calls {target} for {' or '.join(platforms)}, and the loaded library does not have it for that")
+            raise LibraryError(f"{where}: the model calls `{target}` on {' or '.join(platforms)}, which the loaded library does not support")
     digests = {entry["digest"] for entry in listed}
     others = sorted({each.path for entry in listed for target in entry["targets"] for each in have.get(target, ()) if each.digest not in digests})
     if others:
-        warnings.warn(f"{where} was exported with another build of {' and '.join(others)}: its results may differ", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{where}: exported with a different build of {' and '.join(others)}; results may differ", RuntimeWarning, stacklevel=2)
     return Model(exported[0], found, _used(targets, given), len(exported) - 1)
 
 

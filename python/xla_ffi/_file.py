@@ -72,7 +72,7 @@ def _dlopen(file, path):
     try:
         return ctypes.CDLL(file)
     except OSError as error:
-        raise LibraryError(f"{path} cannot be loaded: {str(error).replace(file, path)}") from error
+        raise LibraryError(f"{path}: cannot be loaded: {str(error).replace(file, path)}") from error
 
 
 def address(image, path, symbol):
@@ -80,4 +80,4 @@ def address(image, path, symbol):
     try:
         return ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
     except (AttributeError, ValueError) as error:
-        raise LibraryError(f"{path} does not export {symbol!r}, which its manifest or its caller names") from error
+        raise LibraryError(f"{path}: symbol `{symbol}` is not exported; check the manifest, or the names passed to load") from error

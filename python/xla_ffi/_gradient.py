@@ -139,8 +139,8 @@ class Linear:
             return [value for value, has in zip(out, have) if has]
         if handlers.jvp is None:
             raise TypeError(
-                f"{handlers.name} has no derivative in forward mode (jvp, jacfwd, linearize, hessian), for its author declared "
-                f"`vjp = \"{handlers.vjp.spec.name}\"` alone: `jvp = …` and `transpose = …` in its place are for both modes"
+                f"{handlers.name}: no derivative in forward mode (jvp, jacfwd, linearize, hessian), because the handler declares only "
+                f"`vjp = \"{handlers.vjp.spec.name}\"`; use reverse mode (jax.grad), or declare `jvp = …` and `transpose = …`"
             )
         return handlers.call("jvp", self.attributes, [*residuals, *tangents], results, **self.whole)
 
@@ -152,8 +152,8 @@ class Linear:
         if handlers.vjp is None and handlers.transpose is None:
             have = "linear" if handlers.linear else f"jvp = \"{handlers.jvp.spec.name}\""
             raise TypeError(
-                f"{handlers.name} has no derivative in reverse mode (grad, vjp, jacrev), for its author declared "
-                f"`{have}` without `transpose = …`, the handler that computes the transpose of that map"
+                f"{handlers.name}: no derivative in reverse mode (grad, vjp, jacrev), because the handler declares `{have}` without "
+                "`transpose = …`; use forward mode (jax.jvp), or declare the handler of the transposed map"
             )
         which = "vjp" if handlers.vjp is not None else "transpose"
         return handlers.call(which, self.attributes, [*residuals, *cotangents], results, **self.whole)
@@ -235,8 +235,8 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
         return primitive.bind(*args, gradient=gradient, **params), []
     if gradient is None:
         raise ValueError(
-            f"{params['target']} cannot be differentiated: its author declared no gradient (`vjp = …`, `jvp = …` or "
-            "`linear`), and the call has none: write handler.with_vjp(fwd, bwd), or a function with jax.custom_vjp"
+            f"{params['target']}: cannot be differentiated, because the handler declares no gradient (`vjp = …`, `jvp = …` or "
+            "`linear`); define one with handler.with_vjp(fwd, bwd) or jax.custom_vjp"
         )
     bind = functools.partial(primitive.bind, gradient=gradient, **params)
     out = list(gradient.augmented(args, bind, params["results"], params["has_side_effect"]))
@@ -258,13 +258,13 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
 def _transpose_call(cotangents, *args, gradient, **params):
     """Of a call that is itself a linear map."""
     if gradient is None or not gradient.handlers.linear:
-        raise TypeError(f"{params['target']} is not declared `linear`: it cannot be transposed")
+        raise TypeError(f"{params['target']}: cannot be transposed, because the handler does not declare `linear`")
     undefined = [ad.is_undefined_primal(arg) for arg in args]
     avals = [arg.aval if is_undefined else arg for arg, is_undefined in zip(args, undefined)]
     saved = gradient.saved(avals)
     residuals = [args[index] for index in saved]
     if any(map(ad.is_undefined_primal, residuals)):
-        raise TypeError(f"{params['target']}: its transpose needs operands that are not known")
+        raise TypeError(f"{params['target']}: cannot be transposed, because the values of its nonlinear operands are unknown")
     linear = gradient.linear(avals, saved, params["results"])
     # The map is of what each element of a batch has: what they share gets the sum of theirs.
     lift, like = lambda like: tuple(gradient.lifted(avals, like)), _like(avals)
@@ -309,7 +309,7 @@ def _abstract(*avals, results, parts, **_):
 def _transpose(cotangents, *args, count, linear, which, types, **_):
     residuals, tangents = args[:count], args[count:]
     if any(map(ad.is_undefined_primal, residuals)):
-        raise TypeError(f"{linear.handlers.name}: its tangent is linear in tangents alone")
+        raise TypeError(f"{linear.handlers.name}: cannot be transposed, because its tangent is linear only in the tangents")
     if all(type(cotangent) is ad.Zero for cotangent in cotangents):
         return [None] * len(args)
     found = linear.cotangents(residuals, [ad.instantiate_zeros(value) for value in cotangents], types)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import jax
 
 from . import _abi, _batch, _gradient, _jax, _primitive, _related_handlers, _sharding, _signature, _values
-from ._description import Described, checked
+from ._description import Described, checked, expected
 from ._errors import UnsupportedRuntimeError
 
 #: How many compiled calls with different keywords each handler keeps for callers outside of ``jax.jit``.
@@ -98,7 +98,7 @@ class Handler(Described):
             raise UnsupportedRuntimeError(self._refusal)
         if not self.spec.described:
             raise TypeError(
-                f"{self.__qualname__}: its library does not say what it takes: say it when it is loaded, as in "
+                f"{self.__qualname__}: its library does not describe its arguments; describe them when you load it, as in "
                 f"xla_ffi.load(path, handlers={{{self.spec.name!r}: '(x: f32[n], *, a: i64) -> y: f32[n]'}})"
             )
         _values.flag(f"{self.__qualname__}: has_side_effect", has_side_effect)
@@ -178,13 +178,13 @@ class Handler(Described):
                 return self.batch
             return tuple(self.batch[self.spec.args.index(arg)] for arg, _name in bound)
         if method is not None and method not in _batch.METHODS:
-            raise ValueError(f"{self.__qualname__}: vmap_method is one of {', '.join(_batch.METHODS)}, or None, got {method!r}")
+            raise ValueError(f"{self.__qualname__}: vmap_method=: expected {', '.join(_batch.METHODS)} or None, got {method!r}")
         return method
 
     def _split(self, args, bound, wanted, batch, has_side_effect):
         """How a call may be split over devices, or None."""
         if wanted and not (self._contract and self._contract.batchable and args):
-            raise TypeError(f"{self.__qualname__}: partition_batch needs a contract whose operands all begin with '...'")
+            raise TypeError(f"{self.__qualname__}: partition_batch=True needs a contract whose operands all start with `...`; remove it")
         if not (self._contract and args) or has_side_effect or wanted is False:
             return None
         # What is of one rank takes no further dimension, and parts of those that it has.
@@ -206,7 +206,7 @@ class Handler(Described):
         if each is self._token_type():
             return each
         if not (hasattr(each, "shape") and hasattr(each, "dtype")):
-            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes what has 'shape' and 'dtype', as jax.ShapeDtypeStruct, got {each!r}")
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes=: expected jax.ShapeDtypeStruct(shape, dtype), got {_values.shown(each)}")
         return each
 
     _array_type = staticmethod(jax.ShapeDtypeStruct)
@@ -216,25 +216,26 @@ class Handler(Described):
     def _operand(arg, name, value):
         if arg.token:
             if not _jax.is_token(value):
-                raise TypeError(f"{name} is to be a token, got {type(value).__name__}")
+                raise TypeError(f"expected a token, got {_values.shown(value)}")
             return value
         if _jax.is_token(value):
-            raise TypeError(f"{name} is to be an array, got a token")
+            raise TypeError(f"expected {expected(arg)}, got a token")
         # A Python number or list has no type of its own: it takes the only one that is accepted.
         only = _abi.numpy_dtype(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
-        wanted = " or ".join(arg.dtypes) if arg.dtypes else "an array"
-        try:
-            value = _values.operand(value, only, wanted)
-        except TypeError as error:
-            raise TypeError(f"{name} is to be {wanted}: {error}") from error
-        if _jax.is_key(value):
-            value = jax.random.key_data(value)
-        wide = arg.dtypes is not None and arg.dtypes[0] in _abi.WIDE_DTYPES
-        how = f"convert it with {name}.astype({_abi.DTYPE_NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
-        if wide and not _jax.has_x64():
-            how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"
-        checked(arg, name, value.shape, _abi.dtype_name(value.dtype), how, "jax.vmap maps over leading dimensions")
-        return value
+        array = _values.operand(value, only, expected(arg), name)
+        if _jax.is_key(array):
+            value = array = jax.random.key_data(array)
+            name = f"jax.random.key_data({name})"
+
+        def cast(dtype):
+            wide = _abi.numpy_dtype(dtype)
+            if getattr(value, "dtype", None) == wide:
+                return f"jax converts {wide.name} arrays; {_values.ENABLE_X64}"
+            how = f"cast it: {_values.converted(name, value, wide)}"
+            return f"{_values.ENABLE_X64}, then {how}" if dtype in _abi.WIDE_DTYPES and not _jax.has_x64() else how
+
+        checked(arg, name, value, array.shape, _abi.dtype_name(array.dtype), cast, "map over leading dimensions with jax.vmap")
+        return array
 
 
 class _Keywords:
@@ -261,14 +262,14 @@ def options():
 
 
 def refusal(spec):
-    """Why this jaxlib cannot take the handler, or None.
+    """Returns why this jaxlib does not support the handler, or None.
 
-    Up to version 0.1 of the ABI a lack shows when the missing part is used; later runtimes refuse at
-    registration, which jaxlib may swallow. So those are refused here, in words.
+    Up to version 0.1 of the ABI, a missing part is reported when it is used. Later runtimes refuse the registration, and
+    jaxlib may ignore that, so those handlers are refused here.
     """
     have = _jax.REVISION
     if _abi.minor_version(spec.floor) <= max(1, _abi.minor_version(max(have, 0))):
         return None
     first = _abi.first_jaxlib(spec.floor)
     needs = f"jaxlib {first} or newer" if first else "a newer jaxlib than this xla_ffi knows"
-    return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); this process has {_jax.JAXLIB} (r{have})"
+    return f"{spec.library}.{spec.name}: needs {needs} (r{spec.floor}), got {_jax.JAXLIB} (r{have}); upgrade jaxlib"

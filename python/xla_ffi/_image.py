@@ -26,11 +26,11 @@ def read(data, path):
     formats = {b"\x7fELF": Elf, b"\xcf\xfa\xed\xfe": MachO, b"\xca\xfe\xba\xbe": MachO, b"\xca\xfe\xba\xbf": MachO}
     kind = formats.get(bytes(data[:4]), Pe if data[:2] == b"MZ" else None)
     if kind is None:
-        raise ManifestError(f"{path}: it is no ELF, Mach-O or PE library")
+        raise ManifestError(f"{path}: not an ELF, Mach-O or PE library")
     try:
         return kind(data)
     except (struct.error, ValueError, IndexError) as error:
-        raise ManifestError(f"{path}: it is no 64-bit little-endian library, or a damaged one: {error}") from error
+        raise ManifestError(f"{path}: not a 64-bit little-endian library, or damaged: {error}") from error
 
 
 def refuse_foreign(data, path):
@@ -39,7 +39,7 @@ def refuse_foreign(data, path):
     system = _SYSTEMS.get(sys.platform, sys.platform)
     if image.system != system or processor() not in image.processors:
         built = " and ".join(image.processors)
-        raise LibraryError(f"{path} is built for {image.system} on {built}; this is {system} on {processor()}: nothing of it runs here")
+        raise LibraryError(f"{path}: expected a library for {system} on {processor()}, got one for {image.system} on {built}")
 
 
 class _File:
@@ -51,7 +51,7 @@ class _File:
     def bytes(self, offset, size):
         """So many bytes; a ValueError if the file ends before."""
         if offset + size > len(self.data):
-            raise ValueError("it ends too early")
+            raise ValueError("the file is truncated")
         return self.data[offset : offset + size]
 
     def structs(self, kind, offset, count):
@@ -81,7 +81,7 @@ class Elf(_File):
     def __init__(self, data):
         super().__init__(data)
         if data[4:6] != b"\2\1":
-            raise ValueError("its head says so")
+            raise ValueError("wrong class or byte order in the header")
         (machine,) = struct.unpack_from("<H", data, 18)
         self.processors = [{62: "x86_64", 183: "arm64"}.get(machine, f"ELF machine {machine}")]
         (table,) = struct.unpack_from("<Q", data, 40)
@@ -132,7 +132,7 @@ class MachO(_File):
         self.processors = self._choose_part()
         magic, _cpu, _subtype, _kind, count, _size = struct.unpack_from("<IIIIII", self.data)
         if magic != 0xFEEDFACF:
-            raise ValueError("its head says so")
+            raise ValueError("wrong class or byte order in the header")
         self._sections, self._symbols, at = [], [], 32
         for _ in range(count):
             command, length = struct.unpack_from("<II", self.data, at)
@@ -157,7 +157,7 @@ class MachO(_File):
         (count,) = struct.unpack_from(">I", self.data, 4)
         parts = {name(fields[0]): self.bytes(fields[2], fields[3]) for fields in self.structs(entry, 8, count)}
         if not parts:
-            raise ValueError("it is a fat file without a part")
+            raise ValueError("a fat file without parts")
         self.data = parts.get(processor(), next(iter(parts.values())))
         return list(parts)
 
@@ -186,7 +186,7 @@ class Pe(_File):
         machine, count = struct.unpack_from("<HH", data, at + 4)
         (size,) = struct.unpack_from("<H", data, at + 20)
         if data[at : at + 4] != b"PE\0\0" or data[at + 24 : at + 26] != b"\x0b\x02":
-            raise ValueError("its head says so")
+            raise ValueError("wrong class or byte order in the header")
         self.processors = [{0x8664: "x86_64", 0xAA64: "arm64"}.get(machine, f"processor {machine:#x}")]
         (self._exports,) = struct.unpack_from("<I", data, at + 24 + 112) if size >= 120 else (0,)
         self._sections = self.structs(self._SECTION, at + 24 + size, count)

@@ -64,12 +64,12 @@ def load_inline(
     """
     sources = {language: text for language, text in (("c", c), ("cpp", cpp), ("rust", rust)) if text is not None}
     if len(sources) != 1:
-        raise TypeError(f"load_inline takes one of c=, cpp= and rust=, got {', '.join(sources) or 'none'}")
+        raise TypeError(f"load_inline: expected one of c=, cpp= and rust=, got {', '.join(sources) or 'none'}")
     if not (name.isidentifier() and name.isascii()):
-        raise ValueError(f"{name!r} is no name for a library: letters, digits and _")
+        raise ValueError(f"load_inline: name=: expected letters, digits and _, got {name!r}")
     ((language, text),) = sources.items()
     if isinstance(flags, str):
-        raise TypeError(f"flags= is to be a list of str, as in ['-DN=3'], got {flags!r}")
+        raise TypeError(f"load_inline: flags=: expected a list of str, as in ['-DN=3'], got {flags!r}")
     build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
     digest = build.digest(text)
     path = _cache() / digest / _image.file_name(name)
@@ -89,7 +89,7 @@ def _build(build, text, folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
     except OSError as error:
-        raise LibraryError(f"{folder.parent} cannot be written: {error.strerror}; XLA_FFI_CACHE names another folder") from error
+        raise LibraryError(f"{folder.parent}: cannot be written: {error.strerror}; set XLA_FFI_CACHE to a different folder") from error
     try:
         build.run(text, made)
         # Another process may have been faster.
@@ -127,7 +127,7 @@ def _program(text, what):
     words = shlex.split(text)
     path = shutil.which(words[0])
     if path is None:
-        raise CompileError(f"{what}: there is no {words[0]} on PATH")
+        raise CompileError(f"{what}: {words[0]} is not on PATH; install it")
     real = os.path.realpath(path)
     status = os.stat(real)
     return words, (words, real, status.st_size, status.st_mtime_ns)
@@ -163,7 +163,7 @@ class _Rust:
         self._name, self._flags = name, flags
         self._sdk = checkout()
         if self._sdk is None:
-            raise LibraryError("rust= needs a checkout of the SDK: name it with XLA_FFI_SDK")
+            raise LibraryError("load_inline: rust= needs a checkout of the SDK; set XLA_FFI_SDK to its folder")
         self._words, self._compiler = _program(os.environ.get("CARGO") or "cargo", f"{name}.rs")
 
     def digest(self, text):

@@ -22,7 +22,7 @@ def include() -> str:
         if (folder / "xla_ffi/handler.h").is_file():
             return str(folder)
     raise LibraryError(
-        f"the SDK's headers are neither in {_OWN / 'include'} nor in a checkout: name one with XLA_FFI_SDK"
+        f"the SDK's headers are neither in {_OWN / 'include'} nor in a checkout; set XLA_FFI_SDK to a checkout"
     )
 
 
@@ -40,7 +40,7 @@ def _installed(folder, file):
     found = _OWN / folder
     if not (found / file).is_file():
         raise LibraryError(
-            f"{found} has no {file}: the package was not installed from a wheel that has it; "
-            "in a checkout, `cargo xtask install --prefix DIR --runtime` makes such a folder"
+            f"{found}: {file} is missing; install the package from a wheel that contains it, or run "
+            "`cargo xtask install --prefix DIR --runtime` in a checkout"
         )
     return str(found)

@@ -33,7 +33,7 @@ def refuse_before_first():
     """Refuses a jaxlib from before the first revision: nothing of it is touched."""
     if REVISION < 0:
         raise UnsupportedRuntimeError(
-            f"jaxlib {JAXLIB} is from before its first revision of XLA FFI: the oldest that is supported is jaxlib {_abi.first_jaxlib(0)}"
+            f"expected jaxlib {_abi.first_jaxlib(0)} or newer, got {JAXLIB}; upgrade jaxlib"
         )
 
 

@@ -38,11 +38,10 @@ class LegacyTarget(Single):
         _values.flag(f"{self.target}: has_side_effect", has_side_effect)
         version = self.api_version if api_version is None else api_version
         if version not in (1, 2, 3):
-            raise TypeError(f"{self.target}: api_version is 1, 2 or 3, got {version!r}")
+            raise TypeError(f"{self.target}: api_version=: expected 1, 2 or 3, got {version!r}")
         if self.api_version not in (None, version) and (self.signature, version) != ("gpu_status", 3):
             raise TypeError(
-                f"{self.target} is a target of the signature {self.signature}, API version {self.api_version}; "
-                f"api_version={version} would call it another way"
+                f"{self.target}: api_version=: expected API version {self.api_version}, that of the signature {self.signature}, got {version}; remove it"
             )
         spec = self._spec
         # As arrays of jax before they are compared: jax may make 32-bit elements of an array of 64-bit ones.
@@ -51,7 +50,7 @@ class LegacyTarget(Single):
             _check(self.target, spec.args, args)
         if result_shape_dtypes is None:
             if spec is None or spec.rets is None:
-                raise TypeError(f"{self.target}: nothing says what its results are: give result_shape_dtypes=")
+                raise TypeError(f"{self.target}: its results are not declared; pass result_shape_dtypes=")
             result_shape_dtypes = [jax.ShapeDtypeStruct(dims, _abi.numpy_dtype(dtype)) for dtype, dims in spec.rets]
             if len(result_shape_dtypes) == 1:
                 result_shape_dtypes = result_shape_dtypes[0]
@@ -60,7 +59,7 @@ class LegacyTarget(Single):
             _check_tuples(self.target, spec, 1 if single else len(result_shape_dtypes))
         results = [result_shape_dtypes] if single else list(result_shape_dtypes)
         if spec is not None and spec.rets is not None:
-            _check(f"the result of {self.target}", spec.rets, results)
+            _check(self.target, spec.rets, results, "result")
         out = _primitive.call(
             self.target,
             results,
@@ -76,15 +75,15 @@ class LegacyTarget(Single):
         declared = self._spec.args if self._spec is not None else None
         only = _abi.numpy_dtype(declared[index][0]) if declared is not None and index < len(declared) else None
         try:
-            return value if _jax.is_token(value) else _values.operand(value, only, str(only))
+            return value if _jax.is_token(value) else _values.operand(value, only, str(only or "an array"), f"args[{index}]")
         except TypeError as error:
-            raise TypeError(f"{self.target}, operand {index}: {error}") from error
+            raise TypeError(f"{self.target}: argument {index}: {error}") from error
 
 
 def _check_tuples(target, spec, results):
-    """Refuses to call a target that takes other pointers than XLA hands over for operands that are arrays.
+    """Refuses to call a target that expects different pointers from those that XLA passes for arrays.
 
-    Those are one pointer an operand; one result is its data, several are one array of pointers.
+    XLA passes one pointer per operand. A single result is a pointer to its data; several are an array of pointers.
     """
     operands, result = (part.replace(" ", "") for part in spec.structure.split("->"))
     inner = result[1:-1]
@@ -93,14 +92,16 @@ def _check_tuples(target, spec, results):
         fits = fits and "(" not in operands + inner
     if not fits:
         raise TypeError(
-            f"{target} takes tuples, {spec.structure} by {spec.tuples}: jax hands over arrays, one pointer each, and "
-            f"{results} of them come back, so that no such call reaches it; a StableHLO program may call it"
+            f"{target}: expected tuples ({spec.structure} by {spec.tuples}), which jax cannot pass, got arrays and {results} results; "
+            "call it from a StableHLO program"
         )
 
 
-def _check(target, declared, args):
-    """Refuses operands of other sizes than the target was made for: it would read past them."""
-    got = [(_abi.dtype_name(arg.dtype), tuple(arg.shape)) if hasattr(arg, "dtype") else (type(arg).__name__, ()) for arg in args]
-    if got != [(dtype, tuple(dims)) for dtype, dims in declared]:
-        text = lambda shapes: ", ".join(f"{dtype}{list(dims)}" for dtype, dims in shapes)
-        raise TypeError(f"{target} is made for ({text(declared)}), got ({text(got)})")
+def _check(target, declared, args, noun="argument"):
+    """Refuses operands whose types or sizes differ from the target's declaration: the target would read out of bounds."""
+    if len(args) != len(declared):
+        raise TypeError(f"{target}: expected {len(declared)} {noun}{'' if len(declared) == 1 else 's'}, got {len(args)}")
+    for index, (arg, (dtype, dims)) in enumerate(zip(args, declared)):
+        got = (_abi.dtype_name(arg.dtype), tuple(arg.shape)) if hasattr(arg, "dtype") else ("a token", ())
+        if got != (dtype, tuple(dims)):
+            raise TypeError(f"{target}: {noun} {index}: expected {_abi.type_text(dtype, dims)}, got {_abi.type_text(*got)}")

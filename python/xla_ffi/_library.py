@@ -144,7 +144,7 @@ class Library(Handlers):
             owners = [_targets.get((name, platform), own) for (name, platform, _), own in zip(names, mine)]
             for (name, *_), (path, *_) in zip(names, owners):
                 if path != self.path:
-                    raise LibraryError(f"{self.path}: {name} is registered by {path} already: load one of them with prefix=")
+                    raise LibraryError(f"{self.path}: `{name}` is already registered by {path}; load one of the two with prefix=")
             if owners == mine:
                 return self._generation
 
@@ -211,8 +211,7 @@ def _parse_types(path, types):
         symbols = _TYPE_SYMBOLS.fullmatch(text) if isinstance(text, str) else None
         if symbols is None:
             raise LibraryError(
-                f"{path}: types[{name!r}] is to be the symbols of its id and of its info, as in 'State::id, state_info', "
-                f"objects or functions that return their address; got {text!r}"
+                f"{path}: types[{name!r}]: expected the symbols of its id and its info, as in 'State::id, state_info', got {text!r}"
             )
         found[name] = symbols.groups()
     return found
@@ -225,13 +224,13 @@ def _register_types(path, contents, image, types, platforms, prefix):
         return
     if not _jax.registers_types():
         raise UnsupportedRuntimeError(
-            f"{path}: jaxlib {_jax.JAXLIB} has no function to register the type {next(iter(types))!r}: it takes 0.4.38 or newer"
+            f"{path}: registering the type {next(iter(types))!r} needs jaxlib 0.4.38 or newer, got {_jax.JAXLIB}; upgrade jaxlib"
         )
     functions = _image.read(contents.data, path).functions()
     for name, (id_symbol, info_symbol) in types.items():
         if info_symbol is None and _jax.TYPES_HAVE_INFO:
             raise LibraryError(
-                f"{path}: jaxlib {_jax.JAXLIB} wants the info of the type {name!r}, by which it deletes states: "
+                f"{path}: jaxlib {_jax.JAXLIB} needs the info of the type {name!r}, to delete states; pass "
                 f"types={{{name!r}: '{id_symbol}, INFO_SYMBOL'}}"
             )
         number = _symbol_address(path, image, functions, id_symbol)

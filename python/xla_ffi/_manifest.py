@@ -107,8 +107,8 @@ def read_all(path, data=None, required=True):
     if not required or LEGACY_LIST.encode() in data:
         return {}  # it has targets of the original custom calls alone, or the caller says what it has
     raise ManifestError(
-        f"{path} has no manifest: was it made with this SDK, then `xla_ffi::library! {{ … }}` is missing "
-        "(XFFI_LIBRARY in C, XLA_FFI_LIBRARY in C++); of another library say what it has, as in "
+        f"{path}: missing manifest; if the library uses this SDK, add `xla_ffi::library! {{ … }}` (XFFI_LIBRARY in C, "
+        "XLA_FFI_LIBRARY in C++); otherwise describe its handlers, as in "
         "xla_ffi.load(path, handlers={'SYMBOL': '(x: f32[n]) -> y: f32[n]'})"
     )
 
@@ -118,7 +118,7 @@ def parsed(section, path):
     try:
         return _libraries([json.loads(payload.decode("utf-8")) for payload in _payloads(section, path)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ManifestError(f"{path}: its manifest cannot be read ({error!r}): `xla-ffi doctor {path}` says what is wrong with it") from error
+        raise ManifestError(f"{path}: the manifest cannot be read ({error!r}); run `xla-ffi doctor {path}` for details") from error
 
 
 def _payloads(data, path):
@@ -130,10 +130,10 @@ def _payloads(data, path):
             continue
         magic, version, length = struct.unpack("<8sII", data[at : at + 16].ljust(16, b"\0"))
         if magic != _MAGIC or at + 16 + length > len(data):
-            raise ManifestError(f"{path}: byte {at} of the manifest section is no whole manifest")
+            raise ManifestError(f"{path}: the manifest at byte {at} of its section is truncated or damaged")
         if version not in _FORMATS:
             known = " and ".join(map(str, _FORMATS))
-            raise ManifestError(f"{path}: manifest format {version}; this xla_ffi reads the formats {known}: update it")
+            raise ManifestError(f"{path}: manifest format: expected {known}, got {version}; upgrade xla_ffi")
         payloads.append(data[at + 16 : at + 16 + length])
         at = (at + 16 + length + 15) // 16 * 16
     return payloads
@@ -143,7 +143,7 @@ def _libraries(records):
     """The records of a file, by library. One that names no library belongs to the only one that others name."""
     names = list(dict.fromkeys(record["library"] for record in records if record.get("library") is not None))
     if len(names) != 1 and any(record.get("library") is None for record in records):
-        raise ValueError(f"a record names no library, and the others name {names}")
+        raise ValueError(f"a record without a library name, and the other records name {names}")
     libraries = {name: ({}, []) for name in names}
     for record in records:
         library = record.get("library") or names[0]
@@ -164,7 +164,7 @@ def _legacy_target(data):
 def _handler(library, data):
     described = data.get("described") is not False
     if described and data.get("rets") is None:
-        raise ValueError(f"handler {data['name']!r} has no 'rets'; in C, write XFFI_RETS() where it has none")
+        raise ValueError(f"handler `{data['name']}`: missing 'rets'; in C, write XFFI_RETS() if there are no results")
     args = tuple(map(_operand, data.get("args") or ()))
     gradient = data.get("gradient")
     return HandlerSpec(
@@ -191,7 +191,7 @@ def gradient_of(data):
     names = {key: data.get(key) for key in ("vjp", "forward", "jvp", "transpose")}
     linear, residuals = bool(data.get("linear")), data.get("residuals")
     if sum([names["vjp"] is not None, names["jvp"] is not None, linear]) != 1:
-        raise ValueError("a gradient has one of 'vjp', 'jvp' and 'linear'")
+        raise ValueError("gradient: expected one of 'vjp', 'jvp' and 'linear'")
     return Gradient(**names, linear=linear, residuals=None if residuals is None else tuple(residuals))
 
 
@@ -201,10 +201,10 @@ def batch_of(batch, args):
         return {"handler": batch["handler"]}
     if isinstance(batch, (list, tuple)):
         if len(batch) != len(args) or not set(batch) <= {"leading", "shared"}:
-            raise ValueError(f"the batching {batch!r} has no 'leading' or 'shared' for each of {len(args)} arguments")
+            raise ValueError(f"batch: expected 'leading' or 'shared' for each of {len(args)} arguments, got {batch!r}")
         return tuple(batch)
     if batch not in (None, "leading", "sequential", "none"):
-        raise ValueError(f"the batching {batch!r} is unknown")
+        raise ValueError(f"batch: expected 'leading', 'sequential' or 'none', got {batch!r}")
     return batch
 
 

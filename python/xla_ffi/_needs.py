@@ -72,7 +72,7 @@ def opened(data, where):
             return _merged(_calls(text, where)), None
     except UnicodeDecodeError:
         pass
-    return of_exported(with_derivatives(deserialized(body, where, f"{where} is neither StableHLO nor a model"), where), where)
+    return of_exported(with_derivatives(deserialized(body, where, f"{where}: neither StableHLO nor a model"), where), where)
 
 
 def of_exported(exported, where="the model"):
@@ -85,7 +85,7 @@ def deserialized(body, where, what=None):
     """The ``jax.export.Exported`` of these bytes; ``what`` they are not, in an error."""
     from jax import export as jax_export
 
-    with _damage(f"{what or f'{where} is no model'} that jax.export serialised"):
+    with _damage(f"{what or f'{where}: not a model'} that jax.export serialised"):
         return jax_export.deserialize(bytearray(body))
 
 
@@ -100,13 +100,13 @@ def with_derivatives(exported, where):
 
 def _stablehlo(exported, where):
     """The text of a module that jax exported."""
-    with _damage(f"{where} is no StableHLO that jaxlib {_jax.JAXLIB} reads"):
+    with _damage(f"{where}: not StableHLO that jaxlib {_jax.JAXLIB} can read"):
         return exported.mlir_module()
 
 
 @contextlib.contextmanager
 def _damage(what):
-    """What jax's readers raise as an error of this package: they have every kind of error for a damaged file."""
+    """Raises errors of jax's readers as errors of this package: damaged files cause errors of every kind."""
     try:
         yield
     except (ImportError, LibraryError):
@@ -117,7 +117,7 @@ def _damage(what):
 
 def _calls(text, where):
     """The calls of a module, without what the compiler replaces."""
-    with mlir.make_ir_context(), _damage(f"{where} is no StableHLO that jaxlib {_jax.JAXLIB} reads"):
+    with mlir.make_ir_context(), _damage(f"{where}: not StableHLO that jaxlib {_jax.JAXLIB} can read"):
         operations = _operations(ir.Module.parse(text).operation)
         found = [_need(each) for each in operations if each.name in ("stablehlo.custom_call", "mhlo.custom_call")]
     return [need for need in found if need.target not in _COMPILERS]
@@ -204,4 +204,4 @@ def model_parts(data, where):
             return head, body
     except (struct.error, ValueError, TypeError, KeyError):
         pass
-    raise LibraryError(f"{where} is cut off or damaged: it is not byte for byte what was written")
+    raise LibraryError(f"{where}: truncated or damaged; write it again")

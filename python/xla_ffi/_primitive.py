@@ -48,10 +48,10 @@ def call(
     token = _jax.abstract_token()
     if _jax.REVISION < 4 and (token in results or any(map(_jax.is_token, args))):
         # Those runtimes end the process when they meet a token.
-        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer; this process has {_jax.JAXLIB}")
+        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer, got {_jax.JAXLIB}; upgrade jaxlib")
     for result in results:
         if result is not token and not (hasattr(result, "shape") and hasattr(result, "dtype")):
-            raise ValueError(f"{target}: result_shape_dtypes are to have 'shape' and 'dtype', got {result!r}")
+            raise ValueError(f"{target}: result_shape_dtypes=: expected jax.ShapeDtypeStruct(shape, dtype), got {result!r}")
     types = tuple(None if result is token else (tuple(result.shape), np.dtype(result.dtype).newbyteorder("=")) for result in results)
     _check_wide(target, types)
     _check_aliases(target, aliases or {}, args, types)
@@ -72,30 +72,30 @@ def call(
 
 
 def _check_wide(target, types):
-    """Refuses results that jax would take for arrays of 32 bits in whatever is computed of them."""
+    """Refuses results that jax would treat as arrays of 32-bit elements."""
     if _jax.has_x64():
         return
     for index, kind in enumerate(types):
         if kind is not None and _abi.dtype_name(kind[1]) in _abi.WIDE_DTYPES:
             raise TypeError(
-                f"{target}: the result {index} is {_abi.dtype_name(kind[1])}: jax has such arrays after jax.config.update('jax_enable_x64', True)"
+                f"{target}: result {index}: {_abi.type_text(kind[1].name, kind[0])} needs jax_enable_x64; call jax.config.update('jax_enable_x64', True) first"
             )
 
 
 def _check_aliases(target, aliases, args, types):
     one_to_one(target, sorted(aliases.items()))
     for argument, result in aliases.items():
-        pair = f"{target}: input_output_aliases has {argument}: {result}"
+        pair = f"{target}: input_output_aliases={{{argument}: {result}}}"
         if not (0 <= argument < len(args) and 0 <= result < len(types)):
-            raise ValueError(f"{pair}, but there are {len(args)} operands and {len(types)} results")
+            raise ValueError(f"{pair}: expected indices of {len(args)} arguments and {len(types)} results")
         given, taken = args[argument], types[result]
         own = None if _jax.is_token(given) else (tuple(given.shape), np.dtype(given.dtype))
         if own != taken:
-            raise ValueError(f"{pair}, but their abstract values differ: {_type_text(own)} and {_type_text(taken)}")
+            raise ValueError(f"{pair}: expected equal types, got {_type_text(own)} and {_type_text(taken)}")
 
 
 def _type_text(kind):
-    return "a token" if kind is None else f"{kind[1]}{list(kind[0])}"
+    return "a token" if kind is None else _abi.type_text(str(kind[1]), kind[0])
 
 
 def _abstract(*avals, results, varying, has_side_effect, split, **_):
@@ -157,7 +157,7 @@ def _impl(primitive, *args, **params):
         # Under jax_debug_nans or jax_debug_infs. jax names the primitive, which is the same for all handlers.
         found = re.search(r"\((nan|inf)\)", str(error))
         what = found[1] if found else "nan or inf"
-        raise FloatingPointError(f"invalid value ({what}) encountered in a result of {params['target']}") from None
+        raise FloatingPointError(f"{params['target']}: invalid value ({what}) encountered in a result") from None
 
 
 for _primitive in PRIMITIVES:
@@ -204,4 +204,4 @@ def key(value):
         return kind, tuple(map(key, value))
     if isinstance(value, dict):
         return dict, tuple(sorted((name, key(item)) for name, item in value.items()))
-    raise TypeError(f"{kind.__name__} is not a constant")
+    raise TypeError(f"expected a constant, got {kind.__name__}")

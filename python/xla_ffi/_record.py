@@ -94,14 +94,14 @@ class Recording:
         folder = os.fspath(self.directory.resolve())
         os.makedirs(folder, exist_ok=True)
         if any(name.endswith(_SUFFIX) for name in os.listdir(folder)):
-            raise LibraryError(f"{folder} holds recorded calls already: give an empty directory, or a new one")
+            raise LibraryError(f"{folder}: already contains recorded calls; pass a new or an empty directory")
         with _lock:
             host = f"jaxlib {_jax.JAXLIB}"
             refused = recorder.xla_ffi_record_start(os.fsencode(folder), self.limit, _jax.REVISION, host.encode())
             if refused == 2:
-                raise LibraryError(f"{_recorder_path()} does not know r{_jax.REVISION}, which {host} speaks: take a newer one")
+                raise LibraryError(f"{_recorder_path()}: does not support {host} (r{_jax.REVISION}); install a newer version")
             if refused:
-                raise LibraryError("a recording is under way in this process: end it first")
+                raise LibraryError("this process is already recording; end that recording first")
             _current, self._running = self, True
 
     def _end(self):
@@ -195,8 +195,8 @@ def _recorder_path():
         if place.exists():
             return place
     raise LibraryError(
-        f"{_NAME} is neither in {here / 'lib'}, as in wheels for a platform, nor built in a checkout: recording needs it. Build it with "
-        "`cargo build --release -p xla-ffi-record`, or name it in the environment variable XLA_FFI_RECORDER"
+        f"recording needs {_NAME}, which is neither in {here / 'lib'} nor in a checkout; install a wheel for this platform, run "
+        "`cargo build --release -p xla-ffi-record`, or set XLA_FFI_RECORDER to its path"
     )
 
 
@@ -213,9 +213,9 @@ def _recorder():
             library = ctypes.CDLL(os.fspath(path))
             version = library.xla_ffi_record_version()
         except (OSError, AttributeError) as error:
-            raise LibraryError(f"{path} is no {_NAME}: {error}") from error
+            raise LibraryError(f"{path}: not {_NAME}: {error}") from error
         if version != _VERSION:
-            raise LibraryError(f"{path} is of version {version}, this package needs {_VERSION}")
+            raise LibraryError(f"{path}: expected version {_VERSION}, got {version}; build it again from this package's checkout")
         library.xla_ffi_record_interpose.restype = ctypes.c_void_p
         library.xla_ffi_record_interpose.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
         library.xla_ffi_record_start.restype = ctypes.c_uint32

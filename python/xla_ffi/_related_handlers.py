@@ -112,7 +112,6 @@ def resolve(path, handlers):
 def _named(path, spec, handlers, key, name):
     if name not in handlers:
         raise ManifestError(
-            f"{path}: handler {spec.name!r} says {key} = {name!r}, but the library has no such handler; "
-            f"it has {', '.join(sorted(handlers))}"
+            f"{path}: handler `{spec.name}`: {key} names `{name}`, but the library has only {', '.join(f'`{each}`' for each in sorted(handlers))}"
         )
     return handlers[name]

@@ -78,13 +78,13 @@ def refuse(context, target, has_side_effect, has_results):
     place = context.module_context.axis_context
     left = _left(place)
     if has_side_effect and (left or (type(place).__name__ == "ShardingContext" and place.num_devices > 1)):
-        which = "with side effects" if has_results else "without results, which has a side effect,"
-        how = f"{_all_manual(left)}, and each device makes its own" if left else "put the call into jax.shard_map, in which each device makes its own"
-        raise NotImplementedError(f"{target}: XLA takes no call {which} where it divides a program between devices: {how}")
+        which = "with side effects" if has_results else "without results, which have side effects,"
+        how = _all_manual(left) if left else "put the call into jax.shard_map, which makes one call per device"
+        raise NotImplementedError(f"{target}: calls {which} cannot be in a program that XLA partitions between devices; {how}")
     if left and not _jax.has_shardy():
         raise NotImplementedError(
-            f"{target}: without Shardy XLA ends the process on a call under a shard_map that leaves it some of the mesh's axes: "
-            f"{_all_manual(left)}, or set jax_use_shardy_partitioner (jax 0.7.0 and newer do)"
+            f"{target}: without Shardy, calls in a jax.shard_map with automatic axes crash XLA; {_all_manual(left)}, or set "
+            "jax_use_shardy_partitioner (the default of jax 0.7.0 and newer)"
         )
 
 

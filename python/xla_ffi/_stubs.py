@@ -31,7 +31,7 @@ def of(path):
     specs = [spec for spec in every if usable(spec)]
     left_out = [f"{spec.library}.{spec.name}" if spec.name in several else spec.name for spec in every if not usable(spec)]
     if not specs:
-        raise LibraryError(f"{path} has no handler whose name can be an attribute: there is nothing to write a stub of")
+        raise LibraryError(f"{path}: a stub file needs a handler whose name is a Python identifier, and the library has none")
     file = os.path.basename(path)
     owner = _class_name(next(iter(described)) if len(described) == 1 else file.split(".")[0].removeprefix("lib"))
     head = [

@@ -79,12 +79,12 @@ class Host:
         try:
             getter = ctypes.CDLL(path)[GETTER]
         except (OSError, AttributeError) as error:
-            raise UnsupportedRuntimeError(f"{self.name}: {path} has no XLA FFI; TensorFlow 2.18 and newer have: {error}") from error
+            raise UnsupportedRuntimeError(f"{self.name}: {path} does not contain XLA FFI ({error}); upgrade to TensorFlow 2.18 or newer") from error
         getter.restype = ctypes.c_void_p
         self.address = getter()
         size = ctypes.c_size_t.from_address(self.address).value
         if size < _FIRST:
-            raise UnsupportedRuntimeError(f"{self.name} has the FFI from before its first revision (a table of {size} bytes): 2.18 and newer are supported")
+            raise UnsupportedRuntimeError(f"{self.name}: its XLA FFI is too old (a table of {size} bytes); upgrade to TensorFlow 2.18 or newer")
         self.minor = _Api.from_address(self.address).version.minor
 
     def refusal(self, spec):
@@ -92,7 +92,7 @@ class Host:
         if _abi.minor_version(spec.floor) <= max(1, self.minor):
             return None
         needs = f"an XLA as in jaxlib {_abi.first_jaxlib(spec.floor)} or newer"
-        return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); {self.name} speaks XLA FFI 0.{self.minor}"
+        return f"{spec.library}.{spec.name}: needs {needs} (r{spec.floor}), got {self.name} with XLA FFI 0.{self.minor}; upgrade TensorFlow"
 
     def register(self, name, stages):
         """Registers ``{stage: address}`` for the CPU. Returns the text of the host's error, or None."""

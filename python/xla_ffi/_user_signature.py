@@ -48,7 +48,7 @@ def named(**said):
     """What ``load`` was given besides a file and a prefix, as a key that another call of it can have."""
     for keyword, each in said.items():
         if not isinstance(each or {}, Mapping):
-            raise TypeError(f"{keyword}= is to be a dict, got {_values.shown(each)}")
+            raise TypeError(f"{keyword}=: expected a dict, got {_values.shown(each)}")
     return tuple(repr(sorted((each or {}).items())) for each in said.values())
 
 
@@ -62,12 +62,12 @@ def complete(path, libraries, handlers, legacy):
     for key, given in (handlers or {}).items():
         given = Signature(given) if isinstance(given, str) else given
         if not isinstance(given, Signature):
-            raise TypeError(f"handlers[{key!r}] is to be a text or an xla_ffi.Signature, got {type(given).__name__}")
+            raise TypeError(f"handlers[{key!r}]: expected a str or an xla_ffi.Signature, got {_values.shown(given)}")
         owners = [name for name, (specs, _) in libraries.items() if key in specs] or [next(iter(libraries))]
         specs = libraries[owners[0]][0]
         known = specs.get(key)
         if known is not None and known.described:
-            raise LibraryError(f"{path}: {key} describes itself, as {_signature.text(known)}: leave it out of handlers=")
+            raise LibraryError(f"{path}: handler `{key}`: its library describes it as {_signature.text(known)}; remove it from handlers=")
         try:
             specs[key] = _spec(owners[0], key, given, known)
         except ValueError as error:
@@ -106,7 +106,7 @@ def _spec(library, name, given, known):
     args, attrs, open_attrs, rets, shape = parse(given.text)
     stages = given.stages or (known.stages if known else {"execute": name})
     if "execute" not in stages or not set(stages) <= set(_facts.STAGES):
-        raise ValueError(f"its stages are 'execute' and any of {', '.join(_facts.STAGES)}")
+        raise ValueError(f"stages: expected 'execute' and any of {', '.join(_facts.STAGES)}, got {', '.join(stages)}")
     return _manifest.HandlerSpec(
         library=library,
         name=name,
@@ -130,7 +130,7 @@ def parse(text):
     """``(arguments, attributes, open_attrs, results, contract)`` of a signature's text. Raises ValueError."""
     head, arrow, tail = _split_arrow(text.strip())
     if not arrow or not head.startswith("(") or not head.endswith(")"):
-        raise ValueError("a signature is '(ARGUMENTS) -> RESULTS'")
+        raise ValueError("expected '(ARGUMENTS) -> RESULTS'")
     args, attrs, open_attrs, keywords = [], [], False, False
     for item in _items(head[1:-1]):
         if item == "*":
@@ -138,7 +138,7 @@ def parse(text):
             continue
         found = _NAME.fullmatch(item)
         if found is None:
-            raise ValueError(f"{item!r} is no 'NAME: TYPE'")
+            raise ValueError(f"expected 'NAME: TYPE', got {item!r}")
         if found["stars"] == "**":
             open_attrs = True
         elif keywords:
@@ -152,10 +152,10 @@ def parse(text):
     for side in ([arg.name for arg, _ in args], [ret.name for ret, _ in rets], [(attr.inside, attr.name) for attr in attrs]):
         twice = [name for name in side if side.count(name) > 1]
         if twice:
-            raise ValueError(f"{twice[0]!r} occurs twice")
+            raise ValueError(f"`{twice[0]}` occurs twice")
     # A result without it would be memory that nobody has written.
     if {arg.name for arg, _ in args if arg.inout} != {ret.name for ret, _ in rets if ret.inout}:
-        raise ValueError("what is inout is so among the arguments and among the results, under one name")
+        raise ValueError("`inout` operands: expected the same names among the arguments and the results")
     return tuple(arg for arg, _ in args), tuple(attrs), open_attrs, tuple(ret for ret, _ in rets), _contract(args, rets)
 
 
@@ -180,7 +180,7 @@ def _outside(text):
             stack.append(letter)
         elif letter in _CLOSE:
             if not stack or _OPEN.index(stack.pop()) != _CLOSE.index(letter):
-                raise ValueError(f"its brackets do not match at {text[at:]!r}")
+                raise ValueError(f"the brackets do not match at {text[at:]!r}")
         elif not stack:
             yield at
         at += 1
@@ -195,19 +195,19 @@ def _items(text):
     if parts == [""]:
         return []
     if "" in parts:
-        raise ValueError("there is nothing between two commas")
+        raise ValueError("nothing between two commas")
     return parts
 
 
 def _operand(found):
     """An operand and the contract's words for it, None where there are none."""
     if found is None or found["rest"] is None or found["stars"] == "**":
-        raise ValueError("an operand is 'NAME: TYPE'" if found is None else f"{found['name']!r} has no type: write '{found['name']}: f32[n]'")
+        raise ValueError("operand: expected 'NAME: TYPE'" if found is None else f"`{found['name']}`: missing type; write '{found['name']}: f32[n]'")
     name, rest = found["name"], found["rest"].strip()
     rest, optional = re.subn(r"\s*=\s*None$", "", rest)
     kind = _OPERAND.fullmatch(rest)
     if kind is None:
-        raise ValueError(f"{name!r} is of the type {rest!r}: write f32[n m], bf16|f32[...], any, or token; attributes come after '*'")
+        raise ValueError(f"`{name}`: expected a type such as f32[n m], bf16|f32[...], any or token, got {rest!r}; write attributes after '*'")
     variadic, token = found["stars"] == "*", kind["kind"] == "token"
     dtypes = None
     if not token and kind["kind"] != "any":
@@ -215,10 +215,10 @@ def _operand(found):
         for dtype in dtypes:
             if dtype not in _facts.ELEMENT_TYPES or dtype == "TOKEN":
                 known = ", ".join(each.lower() for each in _facts.ELEMENT_TYPES if each != "TOKEN")
-                raise ValueError(f"{name!r} has the element type {dtype.lower()!r}, which is none of {known}")
+                raise ValueError(f"`{name}`: unknown element type {dtype.lower()!r}; write one of {known}")
     words = None if kind["dims"] is None else kind["dims"].split()
     if words and "," in kind["dims"]:
-        raise ValueError(f"{name!r} has the dimensions [{kind['dims']}]: write blanks between them, no commas")
+        raise ValueError(f"`{name}`: expected blanks between dimensions, got [{kind['dims']}]; remove the commas")
     if token:
         rank, entry = 0, "token"
     else:
@@ -228,7 +228,7 @@ def _operand(found):
     if layout.startswith("layout"):
         layout = tuple(map(int, layout[7:-1].split()))
         if sorted(layout) != list(range(len(layout) if rank is None else rank)):
-            raise ValueError(f"{name!r} has the layout {layout}, which does not order its dimensions")
+            raise ValueError(f"`{name}`: layout: expected each dimension once, got {layout}")
     mark = "*" if variadic else "?" if optional else ""
     operand = _manifest.Operand(name, token, dtypes, rank, bool(optional), variadic, bool(found["inout"]), layout)
     return operand, None if entry is None else entry + mark
@@ -245,7 +245,7 @@ def _attribute(found, inside):
     """An attribute, and after a dictionary its members."""
     name, rest = found["name"], (found["rest"] or "").strip()
     if not rest:
-        raise ValueError(f"the attribute {name!r} has no type: write '{name}: f32' or '{name}: f32 = 1.0'")
+        raise ValueError(f"attribute `{name}`: missing type; write '{name}: f32' or '{name}: f32 = 1.0'")
     kind, default, optional = rest, None, False
     head, equals, tail = rest[rest.rindex("}") + 1 :].partition("=") if rest.startswith("{") and "}" in rest else rest.partition("=")
     if equals:
@@ -253,18 +253,18 @@ def _attribute(found, inside):
     members = []
     if rest.startswith("{"):
         if inside is not None:
-            raise ValueError(f"the dictionary {inside!r} holds another: write 'dict' for that one")
+            raise ValueError(f"attribute `{inside}`: entry `{name}`: a dictionary in a dictionary; write 'dict' as its type")
         for item in _items(rest[1 : rest.rindex("}")]):
             member = _NAME.fullmatch(item)
             if member is None:
-                raise ValueError(f"{item!r} is no member of {name!r}")
+                raise ValueError(f"attribute `{name}`: expected 'NAME: TYPE', got {item!r}")
             members += _attribute(member, name)
         kind = "dict"
     found = _RANGE.fullmatch(kind)
     kind, low, high = found.group("kind", "min", "max") if found else (kind, None, None)
     bounds = [None if bound is None else _literal(name, bound) for bound in (low, high)]
     if not _KIND.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
-        raise ValueError(f"the attribute {name!r} is of the type {kind!r}: it is one of bool, i8 … u64, f32, f64, str, [T], dict, any")
+        raise ValueError(f"attribute `{name}`: expected bool, i8 … u64, f32, f64, str, [T], dict or any, got {kind!r}")
     return [_manifest.Attribute(name, kind, optional, default, inside, minimum=bounds[0], maximum=bounds[1]), *members]
 
 
@@ -274,9 +274,9 @@ def _literal(name, text):
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError) as error:
-        raise ValueError(f"the default of {name!r} is {text!r}, which is no constant") from error
+        raise ValueError(f"attribute `{name}`: expected a constant as default, got {text!r}") from error
     if value is not None and not isinstance(value, (bool, int, float, str)):
-        raise ValueError(f"the default of {name!r} is a {type(value).__name__}; defaults are numbers, texts and None")
+        raise ValueError(f"attribute `{name}`: expected a number, str or None as default, got {_values.shown(value)}")
     return value
 
 
@@ -287,7 +287,7 @@ def _legacy(name, text):
     """``"cpu_status"`` or ``"cpu_status (f32[128], f32[2048]) -> f32[2048]"``."""
     found = _LEGACY.fullmatch(text)
     if found is None or found["kind"] not in LEGACY_API_VERSIONS:
-        raise ValueError(f"a legacy target is one of {', '.join(LEGACY_API_VERSIONS)}, and may say '(f32[128]) -> f32[128]' behind it")
+        raise ValueError(f"expected {', '.join(LEGACY_API_VERSIONS)}, optionally followed by '(f32[128]) -> f32[128]'")
     if found["args"] is None:
         return _manifest.LegacySpec(name, found["kind"], None, None)
 
@@ -300,7 +300,7 @@ def _legacy(name, text):
             try:
                 made.append((operand.dtypes[0], tuple(map(int, entry.removesuffix("()").split()))))
             except (AttributeError, TypeError, ValueError):
-                raise ValueError(f"{item!r} has no fixed shape: write f32[128 2]") from None
+                raise ValueError(f"expected a type with a fixed shape, such as f32[128 2], got {item!r}") from None
         return tuple(made)
 
     return _manifest.LegacySpec(name, found["kind"], shapes(found["args"]), shapes(found["rets"]))

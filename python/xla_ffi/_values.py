@@ -2,7 +2,7 @@
 
 Numbers are rounded, as JAX rounds them; nothing else may get lost. What would is refused, with what to
 write instead: a float or complex number for a type that holds less, a number out of range, a finite one
-that would become infinite.
+that would become infinite. The texts of errors follow "argument `x`: ".
 """
 
 import re
@@ -12,13 +12,13 @@ import numpy as np
 
 from . import _abi
 
+#: What to write where jax would make 32-bit elements of 64-bit ones.
+ENABLE_X64 = "call jax.config.update('jax_enable_x64', True) first"
 
-def check(value, dtype, name, strict=False):
-    """Raises TypeError where ``value`` as ``dtype``, which the text calls ``name``, would be another value.
 
-    ``value`` is a number, an array, or a list of such, nested as one likes. Under ``strict`` a bool is no
-    number and a number no bool.
-    """
+def check(value, dtype, wanted, strict=False, name="value"):
+    """Raises TypeError if ``value``, a number, an array or a nested list of these, would be a different value as ``dtype``. The
+    text calls the type ``wanted`` and the value ``name``. If ``strict``, a bool is not a number and a number is not a bool."""
     dtype = np.dtype(dtype)
     groups = {}
     for leaf in _leaves(value):
@@ -26,17 +26,16 @@ def check(value, dtype, name, strict=False):
     for kind, found in groups.items():
         if is_jax(found[0]):
             for array in found:
-                _same_type(array, dtype, name)
+                _same_type(array, dtype, wanted, name)
         elif issubclass(kind, (np.ndarray, np.generic)):
             for array in found:
-                _array(np.asarray(array), dtype, name, strict)
+                _array(np.asarray(array), dtype, wanted, strict, name, value)
         elif issubclass(kind, int) and kind is not bool:
-            _integers(min(found), max(found), dtype, name, strict)
+            _integers(min(found), max(found), dtype, wanted, strict)
         elif issubclass(kind, (bool, float, complex)):
-            # One of them is told as one, not as an array.
-            _array(np.array(found[0] if len(found) == 1 else found), dtype, name, strict)
+            _array(np.array(found), dtype, wanted, strict, name, value)
         else:
-            raise TypeError(f"expected {name}, got {shown(found[0])}")
+            raise TypeError(f"expected {wanted}, got {shown(found[0])}")
 
 
 def convert(value, dtype):
@@ -48,7 +47,7 @@ def convert(value, dtype):
     return np.array(value, dtype=np.int64 if _kind(dtype) in "iu" else np.float64).astype(dtype)
 
 
-def operand(value, only=None, name="its type"):
+def operand(value, only=None, wanted="an array", name="value"):
     """A value as an array of jax; ``only`` is the one type that it may have, where there is but one.
 
     Arrays have a type and keep it, but for what jax without ``jax_enable_x64`` makes of 64-bit elements;
@@ -64,32 +63,32 @@ def operand(value, only=None, name="its type"):
         return jnp.asarray(value)
     value = of_numpy(value)
     if hasattr(value, "dtype"):
-        result = _asarray(value)
+        result = _asarray(value, wanted)
         if result.dtype != value.dtype:
-            check(value, result.dtype, f"{_abi.dtype_name(result.dtype)}, which jax makes of it without jax_enable_x64")
+            check(value, result.dtype, f"{result.dtype.name} (jax converts {value.dtype.name} to it unless jax_enable_x64 is set)")
         return result
     if isinstance(value, range):
         value = list(value)
     if only is None:
-        result = _asarray(value)
-        check(value, result.dtype, f"{_abi.dtype_name(result.dtype)}, which jax makes of it")
+        result = _asarray(value, wanted)
+        check(value, result.dtype, f"{result.dtype.name} (jax converts the value to it)")
         return result
     if np.dtype(jax.dtypes.canonicalize_dtype(only)) != only:
-        raise TypeError(f"{name} has 64 bits: jax has such arrays after jax.config.update('jax_enable_x64', True)")
-    check(value, only, name)
+        raise TypeError(f"expected {wanted}, got {shown(value)}; {ENABLE_X64}")
+    check(value, only, wanted, name=name)
     if any(map(is_jax, _leaves(value))):
-        return _asarray(value, only)
+        return _asarray(value, wanted, only)
     try:
         value = convert(value, only)
     except (ValueError, OverflowError) as error:
-        raise TypeError(f"it is no array: {error}") from error
-    return _asarray(value)
+        raise TypeError(f"expected {wanted}, got {shown(value)}, which is not rectangular") from error
+    return _asarray(value, wanted)
 
 
 def refuse_masked(value):
     """Raises TypeError for arrays with masks, in lists, too: what is under a mask would be an element like others."""
     if any(isinstance(leaf, np.ma.MaskedArray) for leaf in _leaves(value)):
-        raise TypeError("it is a masked array, and handlers take no masks: write .filled(…)")
+        raise TypeError("expected an array without a mask, got a masked array; replace masked elements with .filled(value)")
 
 
 def is_list_of_numbers(value):
@@ -111,8 +110,12 @@ def is_traced(value):
 
 
 def shown(value):
-    """A value in an error's text, and of which type it is."""
-    return f"{type(value).__name__} {plain(value)}"
+    """A value and its type in an error's text."""
+    if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
+        return f"{value.dtype.name} {plain(value.item())}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return _abi.type_text(str(value.dtype), value.shape)
+    return "None" if value is None else f"{type(value).__name__} {plain(value)}"
 
 
 def plain(value):
@@ -124,7 +127,7 @@ def plain(value):
 def flag(name, value):
     """Raises TypeError for an option that is neither True nor False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}= is to be True or False, got {shown(value)}")
+        raise TypeError(f"{name}=: expected True or False, got {shown(value)}")
 
 
 def of_numpy(value, keep=is_jax):
@@ -142,9 +145,9 @@ def of_numpy(value, keep=is_jax):
         try:
             value = np.asarray(given)
         except Exception as error:
-            raise TypeError(f"it is no array but {shown(given)}: {first_line(error)}") from error
+            raise TypeError(f"expected an array, got {shown(given)}, which NumPy cannot convert: {first_line(error)}") from error
         if value.dtype == object and value.dtype != getattr(given, "dtype", object):
-            raise TypeError(f"it is no array but {shown(given)}")
+            raise TypeError(f"expected an array, got {shown(given)}")
     return value.astype(value.dtype.newbyteorder("="), copy=False)
 
 
@@ -153,14 +156,14 @@ def first_line(error):
     return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
 
 
-def _asarray(value, dtype=None):
+def _asarray(value, wanted, dtype=None):
     import jax.numpy as jnp
 
     try:
         return jnp.asarray(value, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        # jax's own words tell much; whether the value is a number too big or a text is in them.
-        raise TypeError(f"jax takes no {shown(value)}: {first_line(error)}") from error
+        why = "" if hasattr(value, "dtype") else f", which jax cannot convert: {first_line(error)}"
+        raise TypeError(f"expected {wanted}, got {shown(value)}{why}") from error
 
 
 def _leaves(value):
@@ -178,52 +181,69 @@ def _kind(dtype):
     return "f" if text == "bfloat" else text[0]
 
 
-def _same_type(array, dtype, name):
-    """An array of jax inside a list: its elements may not be known, so its type decides."""
+def _same_type(array, dtype, wanted, name):
+    """Checks an array of jax inside a list: its elements may not be known, so its type decides."""
     have = array.dtype
     if have != dtype and not (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe")):
-        raise TypeError(f"expected {name}, got an array of {have}: convert it with .astype({dtype.name!r})")
+        how = f"; pass jnp.asarray({name}, {numpy_text(dtype)})" if _abi.widens(_abi.dtype_name(have), _abi.dtype_name(dtype)) else ""
+        raise TypeError(f"expected {wanted}, got a list with {_abi.type_text(str(have), array.shape)}{how}")
 
 
-def _array(value, dtype, name, strict):
-    """The same for a NumPy array: its values decide, and whether they are integers, floats or complex."""
+def _array(value, dtype, wanted, strict, name, given):
+    """Checks elements of ``given`` that have one type, as a NumPy array: their kind of number, and their values."""
     have, want = _kind(value.dtype), _kind(dtype)
     if value.size == 0 or value.dtype == dtype:
         return
-    noun = value.dtype.name if value.ndim == 0 else f"an array of {value.dtype.name}, first"
-    how = None
-    if have == "?":
-        how = "an array of numbers"
-    elif have == "c" and want != "c":
-        how = "x.real if its imaginary part may go"
-    elif have == "f" and want not in "fc":
-        how = "x != 0" if want == "b" else "round(x) or numpy.asarray(x).astype(...) if its fraction may go"
-    elif strict and (have == "b") != (want == "b"):
-        how = "x != 0" if want == "b" else "float(x)" if want in "fc" else "int(x)"
-    if how is not None:
-        raise TypeError(f"expected {name}, got {noun} {plain(value.reshape(-1)[0].item())}: write {how}")
+    if have == "?" or (have == "c" and want != "c") or (have == "f" and want not in "fc") or (strict and (have == "b") != (want == "b")):
+        first = shown(value.reshape(-1)[0].item())
+        got = shown(given) if hasattr(given, "dtype") else f"a list with {first}" if isinstance(given, (list, tuple)) else shown(given)
+        raise TypeError(f"expected {wanted}, got {got}{_advice(value, dtype, want, name, given)}")
     if have in "fc":
-        _floats(value, dtype, name)
+        _floats(value, dtype, wanted)
     else:
         wide = value.astype(np.uint64 if have == "u" else np.int64)
-        _integers(int(wide.min()), int(wide.max()), dtype, name, strict)
+        _integers(int(wide.min()), int(wide.max()), dtype, wanted, strict)
 
 
-def _integers(least, greatest, dtype, name, strict):
-    """The same for integers, be they as big as they like."""
+def _advice(value, dtype, want, name, given):
+    """How to convert refused elements, unless that loses more than a fraction."""
+    if want == "b":
+        return "; pass True or False"
+    low, high = _limits(dtype) if want in "iu" else (-np.inf, np.inf)
+    if value.dtype.kind not in "biuf" or not np.all((value >= low) & (value <= high)):
+        return ""
+    fraction = " if its fraction can be dropped" if want in "iu" and np.any(value != np.trunc(value)) else ""
+    is_scalar = not isinstance(given, (list, tuple)) and getattr(given, "shape", ()) == ()
+    number = f"{'int' if want in 'iu' else 'float'}({name})"
+    return f"; pass {number if is_scalar else converted(name, given, dtype)}{fraction}"
+
+
+def converted(name, given, dtype):
+    """Python text that casts a value to an element type."""
+    return f"{name}.astype({numpy_text(dtype)})" if hasattr(given, "astype") else f"np.asarray({name}, {numpy_text(dtype)})"
+
+
+def numpy_text(dtype):
+    """Python text for an element type."""
+    name = np.dtype(dtype).name
+    return "np.bool_" if name == "bool" else f"{'np' if hasattr(np, name) else 'jnp'}.{name}"
+
+
+def _integers(least, greatest, dtype, wanted, strict):
+    """Checks integers of any size."""
     want = _kind(dtype)
     if want == "b":
         if strict or least < 0 or greatest > 1:
-            raise TypeError(f"expected {name}, got int {plain(greatest if greatest > 1 else least)}: write True or False, or x != 0")
+            raise TypeError(f"expected {wanted}, got int {plain(greatest if greatest > 1 else least)}; pass True or False")
     elif want in "iu":
         low, high = _limits(dtype)
         if least < low or greatest > high:
-            raise TypeError(f"{plain(least if least < low else greatest)} does not fit {name} ({low} to {high})")
+            raise TypeError(f"expected {wanted}, got {plain(least if least < low else greatest)}, which is not in {low} to {high}")
     else:
         try:
-            _floats(np.array([float(least), float(greatest)]), dtype, name)
+            _floats(np.array([float(least), float(greatest)]), dtype, wanted)
         except OverflowError:
-            raise TypeError(f"an integer does not fit {name}") from None
+            raise TypeError(f"expected {wanted}, got an integer that is out of range") from None
 
 
 def _limits(dtype):
@@ -232,10 +252,10 @@ def _limits(dtype):
     return (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _floats(values, dtype, name):
-    """The same for floats: they may be rounded, no more."""
+def _floats(values, dtype, wanted):
+    """Checks floats, which may be rounded."""
     with np.errstate(all="ignore"):
         held = values.astype(dtype).astype(np.complex128)
     lost = (np.isnan(held) != np.isnan(values)) | (np.isinf(held) != np.isinf(values))
     if np.any(lost):
-        raise TypeError(f"{values[lost].reshape(-1)[0].item()!r} does not fit {name}")
+        raise TypeError(f"expected {wanted}, got {values[lost].reshape(-1)[0].item()!r}, which is out of range")

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import _abi, _facts, _file, _manifest, _mlir, _related_handlers, _signature, _values
-from ._description import Described, Handlers, checked
+from ._description import Described, Handlers, checked, expected
 from ._errors import LibraryError, UnsupportedRuntimeError
 from ._tf_host import Host
 
@@ -61,8 +61,8 @@ class Library(Handlers):
             if owner is not None and _on_cpu(spec):
                 what = "an earlier build of this file" if owner == path else owner
                 raise LibraryError(
-                    f"{path}: {spec.name} is registered with {host.name} by {what} already, and a name stands for one "
-                    "function there: rename the handler, or start a new process"
+                    f"{path}: `{spec.name}` is already registered with {host.name} by {what}; rename the handler, or start a "
+                    "new process"
                 )
         refused = {spec.name: _refusal(spec, host) for spec in specs}
         image = _file.load(contents, any(known == path for known, _ in _libraries))
@@ -84,7 +84,7 @@ class Library(Handlers):
             said = host.enroll(register)
             # What the host was known to lack is told when it is called.
             if said and len(taken) == len(specs):
-                raise LibraryError(f"{self.path}: {host.name} does not take all of its handlers: {said}")
+                raise LibraryError(f"{self.path}: {host.name} refuses its handlers: {said}")
             _targets.update((spec.name, self.path) for spec in taken)
             return
         for spec in taken:
@@ -92,7 +92,7 @@ class Library(Handlers):
             stages = {stage: _file.address(image, self.path, symbol) for stage, symbol in spec.stages.items() if stage != "record"}
             said = host.register(spec.name, stages)
             if said:
-                raise LibraryError(f"{self.path}: {host.name} does not take {spec.name}: {said}")
+                raise LibraryError(f"{self.path}: {host.name} refuses `{spec.name}`: {said}")
             _targets[spec.name] = self.path
 
     def __reduce__(self):
@@ -106,9 +106,9 @@ def _on_cpu(spec):
 
 def _refusal(spec, host):
     if not _on_cpu(spec):
-        return f"handler {spec.library}.{spec.name} is for {', '.join(spec.platforms)}; this package registers handlers for TensorFlow's CPU"
+        return f"{spec.library}.{spec.name}: expected a handler for the CPU, the only platform with TensorFlow, got one for {', '.join(spec.platforms)}"
     if not spec.described:
-        return f"handler {spec.library}.{spec.name}: its library does not say what it takes"
+        return f"{spec.library}.{spec.name}: its library does not describe its arguments"
     return host.refusal(spec)
 
 
@@ -175,8 +175,8 @@ class Handler(Described):
         if getattr(_within, "gradient", False) or (graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph)):
             return
         raise RuntimeError(
-            f"{self.__qualname__} is called {'eagerly' if graph is None else 'in a graph that XLA does not compile'}: "
-            "call it from a function under tf.function(jit_compile=True)"
+            f"{self.__qualname__}: called {'eagerly' if graph is None else 'in a graph that XLA does not compile'}; "
+            "call it in a function with tf.function(jit_compile=True)"
         )
 
     def _run(self, tensors, values, bound, results, attrs, aliases, has_side_effect):
@@ -207,45 +207,42 @@ class Handler(Described):
     def _said(self, spec):
         """A result's type as a caller writes it."""
         if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
-            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes tf.TensorSpec(shape, dtype), got {spec!r}")
-        return _Array(_static("result_shape_dtypes=", spec.shape), _numpy(tf.as_dtype(spec.dtype)))
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes=: expected tf.TensorSpec(shape, dtype), got {spec!r}")
+        return _Array(_static(spec.shape), _numpy(tf.as_dtype(spec.dtype)))
 
     @staticmethod
     def _array_type(shape, dtype):
         return _Array(tuple(shape), np.dtype(dtype))
 
     def _token_type(self):
-        raise TypeError(f"{self.__qualname__} has a token, and TensorFlow has none")
+        raise TypeError(f"{self.__qualname__}: TensorFlow does not support tokens")
 
     @staticmethod
     def _operand(arg, name, value):
         if arg.token:
-            raise TypeError(f"{name} is a token, and TensorFlow has none")
+            raise TypeError("TensorFlow does not support tokens")
         if not tf.is_tensor(value):
-            try:
-                _values.refuse_masked(value)
-                value = _values.of_numpy(value, tf.is_tensor)  # TensorFlow takes the bytes as they are
-            except TypeError as error:
-                raise TypeError(f"{name} is to be an array: {error}") from error
+            _values.refuse_masked(value)
+            value = _values.of_numpy(value, tf.is_tensor)  # TensorFlow takes the bytes as they are
             only = _abi.numpy_dtype(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
             if only is not None and not hasattr(value, "dtype"):
                 # A Python number or list has no type of its own: it takes the only one that is accepted.
                 try:
-                    _values.check(value, only, arg.dtypes[0])
+                    _values.check(value, only, expected(arg), name=name)
                     value = _values.convert(value, only)
-                except (TypeError, ValueError, OverflowError) as error:
-                    raise TypeError(f"{name} is to be {arg.dtypes[0]}: {error}") from error
+                except (ValueError, OverflowError) as error:
+                    raise TypeError(f"expected {expected(arg)}, got {_values.shown(value)}, which is not rectangular") from error
         given = value
         try:
             value = tf.convert_to_tensor(given)
             if isinstance(given, (int, float, complex)) or _values.is_list_of_numbers(given):
                 made = _numpy(value.dtype)
-                _values.check(given, made, f"{_abi.dtype_name(made)}, which TensorFlow makes of it")
+                _values.check(given, made, f"{made.name} (TensorFlow converts the value to it)")
         except (TypeError, ValueError) as error:
-            raise TypeError(f"{name} is to be an array: {error}") from error
-        shape, dtype = _static(name, value.shape), _numpy(value.dtype)
-        how = f"convert it with tf.cast({name}, {_abi.DTYPE_NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
-        checked(arg, name, shape, _abi.dtype_name(dtype), how, "tf.map_fn maps over leading dimensions")
+            raise TypeError(f"expected {expected(arg)}, got {_values.shown(given)}: {_values.first_line(error)}") from error
+        shape, dtype = _static(value.shape), _numpy(value.dtype)
+        cast = lambda dtype: f"cast it: tf.cast({name}, {_abi.DTYPE_NAMES[dtype]!r})"
+        checked(arg, name, given, shape, _abi.dtype_name(dtype), cast, "map over leading dimensions with tf.map_fn")
         return _Array(shape, dtype, value)
 
 
@@ -261,13 +258,12 @@ class _Array(NamedTuple):
     tensor: Any = None
 
 
-def _static(name, shape):
+def _static(shape):
     """A shape whose sizes are all known."""
     shape = tf.TensorShape(shape)
     if not shape.is_fully_defined():
         raise TypeError(
-            f"{name} has the shape {shape}, and XLA compiles for fixed sizes: leave the function's input_signature "
-            "away, or write sizes there"
+            f"expected a shape with fixed sizes, got {shape}; remove the function's input_signature, or write sizes there"
         )
     return tuple(shape.as_list())
 
@@ -279,7 +275,7 @@ def _numpy(dtype):
     except TypeError as error:
         raise TypeError(f"XLA has no arrays of {dtype.name}") from error
     if _facts.ELEMENT_TYPES.get(_abi.dtype_name(plain), (None, 8))[1] in (2, 4):
-        raise TypeError(f"TensorFlow keeps {dtype.name} one element a byte, and XLA takes them packed: a handler would read others")
+        raise TypeError(f"XLA packs {dtype.name} elements, but TensorFlow stores one per byte, so a handler would read different values")
     return plain
 
 
@@ -312,8 +308,8 @@ def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, 
         def gradient(*cotangents):
             if declared is None or (declared.vjp is None and declared.transpose is None):
                 raise TypeError(
-                    f"{handler.__qualname__} cannot be differentiated in reverse mode: its author declared no `vjp = …` and no "
-                    "`transpose = …`: write a gradient around the call with tf.custom_gradient"
+                    f"{handler.__qualname__}: cannot be differentiated, because the handler declares neither `vjp = …` nor "
+                    "`transpose = …`; define a gradient with tf.custom_gradient"
                 )
             names = [arg.name for arg, _ in bound], [ret.name for ret in _rets(handler.spec, results)]
             saved = declared.saved(*names, varies)

@@ -159,11 +159,11 @@ def shapes():
     lib = load("conformance")
     if compiled(lambda x: lib.scale(x, factor=2.0))(X).shape != (2, 3):
         raise AssertionError("the contract says the shape")
-    raises(TypeError, lambda: compiled(lambda: lib.echo_ints(**{f"{s}{b}": 1 for s in "iu" for b in (8, 16, 32, 64)}))(), "cannot be inferred")
-    raises(TypeError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, shapes=[3, 2]))(X), "shapes= gives [3, 2]", "[2, 3]")
+    raises(TypeError, lambda: compiled(lambda: lib.echo_ints(**{f"{s}{b}": 1 for s in "iu" for b in (8, 16, 32, 64)}))(), "`y`", "shapes=")
+    raises(TypeError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, shapes=[3, 2]))(X), "result `y`", "[3, 2]", "[2, 3]")
     raises(tf.errors.InvalidArgumentError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, result_shape_dtypes=tf.TensorSpec([2, 3], tf.int32)))(X), "F32", "S32")
     unknown = tf.function(lambda x: lib.scale(x, factor=2.0), jit_compile=True, input_signature=[tf.TensorSpec([None, 3], tf.float32)])
-    raises(TypeError, lambda: unknown(X), "x has the shape (None, 3)", "fixed sizes", "input_signature")
+    raises(TypeError, lambda: unknown(X), "argument `x`", "(None, 3)", "input_signature")
     near(compiled(lambda x: lib.sum_all(x, x, shapes=()))(X), np.float32(30))
 
 
@@ -178,19 +178,19 @@ def calls():
     """What is wrong with a call is said at the call."""
     norm = load("rms_norm").rms_norm
     lib = load("conformance")
-    raises(TypeError, lambda: compiled(norm)(tf.cast(X, tf.int32)), "x is to be F32, got S32 of shape [2, 3]", "tf.cast(x, 'float32')")
-    raises(TypeError, lambda: compiled(lambda x: lib.scale(x))(X), "attribute 'factor' (f32) is missing")
-    raises(TypeError, lambda: compiled(lambda x: norm(x, epsilon=1.0))(X), "no attribute 'epsilon'", "did you mean 'eps'")
-    raises(TypeError, lambda: compiled(lambda x: norm(x, 1e-5))(X), "takes 1 operand, got 2", "attributes are keywords")
-    raises(TypeError, lambda: compiled(lambda: norm("text"))(), "x is to be F32")
-    raises(TypeError, lambda: compiled(lambda: norm([1j]))(), "x is to be F32", "complex")
-    raises(AttributeError, lambda: load("rms_norm").rms_nrm, "did you mean 'rms_norm'")
-    raises(AttributeError, lambda: load("rms_norm")["path"], "no handler 'path'")
-    raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm is called eagerly", "tf.function(jit_compile=True)")
+    raises(TypeError, lambda: compiled(norm)(tf.cast(X, tf.int32)), "argument `x`: expected float32, got int32[2, 3]", "tf.cast(x, 'float32')")
+    raises(TypeError, lambda: compiled(lambda x: lib.scale(x))(X), "missing attribute `factor`")
+    raises(TypeError, lambda: compiled(lambda x: norm(x, epsilon=1.0))(X), "`epsilon`", "`eps`")
+    raises(TypeError, lambda: compiled(lambda x: norm(x, 1e-5))(X), "(`x`), got 2", "eps=")
+    raises(TypeError, lambda: compiled(lambda: norm("text"))(), "argument `x`", "float32")
+    raises(TypeError, lambda: compiled(lambda: norm([1j]))(), "argument `x`", "float32", "complex")
+    raises(AttributeError, lambda: load("rms_norm").rms_nrm, "`rms_norm`")
+    raises(AttributeError, lambda: load("rms_norm")["path"], "`path`")
+    raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm", "eagerly", "tf.function(jit_compile=True)")
     raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
-    raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "TensorFlow has none")
+    raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "token")
     # TensorFlow does not pack them, and hands them to XLA as if it did.
-    raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.as_dtype("int4"))), "int4 one element a byte")
+    raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.as_dtype("int4"))), "int4")
     # Inside of one that is compiled, another function is, too.
     near(compiled(lambda x: tf.function(norm, autograph=False)(x))(X), normed(X.numpy()))
 
@@ -222,8 +222,8 @@ def lacks():
     raises(
         xla_ffi.UnsupportedRuntimeError,
         lambda: compiled(lambda x: lib.custom_options(x))(X),
-        "conformance.custom_options needs an XLA as in jaxlib 0.12.0",
-        f"TensorFlow {tf.__version__} speaks XLA FFI 0.{_tf_host.Host().minor}",
+        "conformance.custom_options: needs an XLA as in jaxlib 0.12.0",
+        f"TensorFlow {tf.__version__} with XLA FFI 0.{_tf_host.Host().minor}",
     )
     if lib.custom_options.refused is None or lib.scale.refused is not None or "needs jaxlib 0.12.0" not in repr(lib):
         raise AssertionError(repr(lib))
@@ -271,7 +271,7 @@ def gradients():
     z = tf.constant([1 + 2j, -3 + 0.5j], tf.complex128)
     near(slope(lib.square, z)[0], tf.math.conj(2 * z))
     conformance = load("conformance")
-    raises(TypeError, lambda: slope(lambda x: conformance.scale(x, factor=2.0), X), "conformance.scale cannot be differentiated", "tf.custom_gradient")
+    raises(TypeError, lambda: slope(lambda x: conformance.scale(x, factor=2.0), X), "conformance.scale", "tf.custom_gradient")
 
 
 SAVED = """
@@ -308,7 +308,7 @@ def names_taken():
     with tempfile.TemporaryDirectory() as folder:
         other = pathlib.Path(folder) / "libother.so"
         shutil.copy(FOLDER / "librms_norm.so", other)
-        raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), "rms_norm is registered with TensorFlow", "librms_norm.so already")
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), "`rms_norm`", "TensorFlow", "librms_norm.so")
         raises(xla_ffi.ManifestError, lambda: xla_ffi.tensorflow.load(pathlib.Path(folder) / "none.so"), "No such file")
 
 

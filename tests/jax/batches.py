@@ -155,7 +155,7 @@ def no_results(_lib):
     apart = shard_map(noted, mesh=mesh, in_specs=rows, out_specs=rows)
     for function in (apart, jax.grad(lambda x: jnp.sum(apart(x)))):
         ran(2, jax.jit(function), x)
-    raises(NotImplementedError, lambda: jax.jit(noted)(x), lib.note.target + ": XLA takes no call without results", "jax.shard_map")
+    raises(NotImplementedError, lambda: jax.jit(noted)(x), lib.note.target, "without results", "jax.shard_map")
 
 
 def layouts(lib):

@@ -178,7 +178,7 @@ def call(lib, norm):
         raise AssertionError("eval_shape")
     for bad in (None, (f32(3), ())):
         raises(ValueError, lambda bad=bad: plain(lib.scale, bad)(x), "result_shape_dtypes")
-    raises(ValueError, lambda: jax.jvp(lambda x: lib.scale(x, factor=1.0), (x,), (x,)), "differentiated")
+    raises(ValueError, lambda: jax.jvp(lambda x: lib.scale(x, factor=1.0), (x,), (x,)), "with_vjp")
 
 
 # ---- transformations ---------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def batching(lib, norm, variadic):
     # Where jax makes a function of each call the text has one of it, called twice.
     if max(unrolled.count(word) for word in ("stablehlo.custom_call", " call @", "func.call @")) != 2:
         raise AssertionError(unrolled)
-    raises(NotImplementedError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method=None))(X), "vmap_method")
+    raises(NotImplementedError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method=None))(X), "rms_norm.rms_norm: ", "vmap_method='sequential'")
     raises(ValueError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method="all"))(X), "vmap_method")
     # What an operand without a batch becomes: a copy for each, one of size 1, or what it was.
     one = X[0]
@@ -260,16 +260,16 @@ def x64(lib, matmul):
     has(lowered(echo), "tensor<i64>")
     with enable_x64(False):
         for call in (echo, jax.jit(lambda: echo()), lambda: lib.echo_floats(f32=1, f64=2, result_shape_dtypes=typed(np.float64, 2))):
-            raises(TypeError, call, "the result 0 is", "jax_enable_x64")
+            raises(TypeError, call, "result 0", "jax_enable_x64")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # jax tells that it makes f32 of it
             double = np.ones((1, 1, 1))
             expect(matmul.matmul(double, double), np.ones((1, 1, 1), np.float32))
         wide = np.array([[[2.0**200]]])
-        raises(TypeError, lambda: matmul.matmul(wide, double), "does not fit F32", "jax_enable_x64")
+        raises(TypeError, lambda: matmul.matmul(wide, double), "argument `x`", "float32", "jax_enable_x64")
         only = _handler.Handler._operand
         spec = _manifest.Operand("x", False, ("F64",), None, False, False, False)
-        raises(TypeError, lambda: only(spec, "x", jnp.ones(3)), "x is to be F64", "jax_enable_x64")
+        raises(TypeError, lambda: only(spec, "x", jnp.ones(3)), "float64", "float32[3]", "jax_enable_x64")
     expect(matmul.matmul(double, double), np.ones((1, 1, 1)))
 
 
@@ -282,7 +282,7 @@ def extended_dtypes(lib):
     expect(jax.jit(lambda key: lib.copy(key))(key), data)
     keys = jax.random.split(key, 3)
     expect(jax.jit(jax.vmap(lambda key: lib.copy(key)))(keys), jax.random.key_data(keys))
-    raises(TypeError, lambda: lib.scale(key, factor=1.0), "x is to be F32, got U32")
+    raises(TypeError, lambda: lib.scale(key, factor=1.0), "argument `x`", "uint32[2]")
 
 
 # ---- devices -----------------------------------------------------------------------------------

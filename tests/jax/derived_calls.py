@@ -183,9 +183,9 @@ def aliases(lib):
         raise AssertionError("an alias that nobody wrote")
     for function in (lib.times, jax.jit(lib.times, static_argnames="input_output_aliases")):
         both = lambda: function(X, X + 1, input_output_aliases=Pairs({0: 0, 1: 0}))
-        raises(ValueError, both, "two have one place")
-    raises(ValueError, lambda: lib.grown(X, X, input_output_aliases={0: 0}), "two have one place")
-    raises(ValueError, lambda: lib.grown(X, X, input_output_aliases={1: 1}), "two have one place")
+        raises(ValueError, both, "input_output_aliases=")
+    raises(ValueError, lambda: lib.grown(X, X, input_output_aliases={0: 0}), "input_output_aliases=")
+    raises(ValueError, lambda: lib.grown(X, X, input_output_aliases={1: 1}), "input_output_aliases=")
     close(lib.grown(X, X, input_output_aliases={1: 0, 0: 1})[0], 2 * X)
 
 
@@ -241,7 +241,7 @@ def batch_of_forward(lib):
     (call,) = calls(put("sequential"), ROWS)
     if "tensor<2x3xf32>" in call or "put_ahead" not in call:
         raise AssertionError(call)
-    raises(NotImplementedError, lambda: put(None)(ROWS), "put_ahead cannot be batched")
+    raises(NotImplementedError, lambda: put(None)(ROWS), "put_ahead", "vmap_method=")
 
 
 def defaults(lib):

@@ -123,7 +123,7 @@ def carried(path, folder):
     os.mkdir(elsewhere)
     now = shutil.move(moving, os.path.join(elsewhere, "libmoving.so"))
     status, text = serve(file)
-    if status == 0 or "calls moved.rms_norm, which no loaded library has" not in text or "libmoving.so" not in text:
+    if status == 0 or "LibraryError" not in text or "`moved.rms_norm`" not in text or "libmoving.so" not in text:
         raise AssertionError(text)
     status, text = serve(file, now)
     if status != 0 or text.strip() != str(want):
@@ -136,7 +136,7 @@ def carried(path, folder):
     with open(plain, "wb") as out:
         out.write(bytes(model.exported.serialize()))
     status, text = serve(plain, now)
-    if status == 0 or "say which libraries have them" not in text:
+    if status == 0 or "LibraryError" not in text or "libraries=" not in text:
         raise AssertionError(text)
 
 
@@ -198,7 +198,7 @@ def symbolic(folder):
         if found.tolist() != (3 * X).tolist():
             raise AssertionError(found)
     unrolled = batched("sequential_unrolled")
-    raises(NotImplementedError, lambda: xla_ffi.export(unrolled, rows), "symbolic size b", "vmap_method='sequential'")
+    raises(NotImplementedError, lambda: xla_ffi.export(unrolled, rows), "got b", "vmap_method='sequential'")
     if xla_ffi.export(unrolled, jax.ShapeDtypeStruct((2, n), jnp.float32)).call(X).tolist() != (3 * X).tolist():
         raise AssertionError("only the elements have a symbolic size")
     raises(TypeError, lambda: xla_ffi.export(lib.Shorter, row), "Shorter", "n-2 may be negative", "constraints=['n >= 2']")
@@ -229,7 +229,7 @@ def damaged(path, folder):
         status, _, errors = command(file)
         if status != 1 or not errors.startswith("error: "):
             raise AssertionError(errors)
-    raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(data, libraries="libf.so"), "one path")
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(data, libraries="libf.so"), "libraries=")
     raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(os.path.join(folder, "none")), "No such file")
 
 

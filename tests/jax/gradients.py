@@ -244,7 +244,7 @@ def linear_transpose(lib):
 
 def undeclared(lib):
     for work in (jax.grad(lambda x: lib.alone(x).sum()), lambda x: jax.jvp(lib.alone, (x,), (x,))):
-        raises(ValueError, lambda work=work: work(X), "alone", "cannot be differentiated", "vjp = …", "with_vjp")
+        raises(ValueError, lambda work=work: work(X), "alone", "vjp = …", "with_vjp")
 
 
 def with_vjp(lib):

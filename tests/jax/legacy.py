@@ -50,14 +50,14 @@ def legacy_original(world):
         try:
             target(B, C, result_shape_dtypes=f32(2048), api_version=wrong)
         except TypeError as error:
-            if f"api_version is 1, 2 or 3, got {wrong}" not in str(error):
+            if f"1, 2 or 3, got {wrong}" not in str(error):
                 raise
         else:
             raise AssertionError(f"api_version={wrong} is taken")
     try:
         jax.grad(lambda b: call(b, C).sum())(B)
     except ValueError as error:
-        if "tiled_add_cpu cannot be differentiated" not in str(error) or "jax.custom_vjp" not in str(error):
+        if "tiled_add_cpu" not in str(error) or "jax.custom_vjp" not in str(error):
             raise
     else:
         raise AssertionError("a target without a gradient is differentiated")

@@ -49,17 +49,16 @@ def sizes(lib):
         raise AssertionError("a size from an attribute")
     if jax.jit(jax.vmap(lambda x: powers(x, degree=0)))(X).shape != (2, 3, 1):
         raise AssertionError("under vmap")
-    raises(TypeError, lambda: powers(x, degree=-1), "attributes.powers", "degree is -1, which is no size")
+    raises(TypeError, lambda: powers(x, degree=-1), "attributes.powers", "attribute `degree`", "-1")
     for shapes in [(2, 3), [2, np.int64(3)], [(2, 3)], [None], lambda operands, attrs: (*operands[0], attrs["degree"] + 1)]:
         if powers(x, shapes=shapes).shape != (2, 3):
             raise AssertionError(f"{shapes!r}")
-    raises(TypeError, lambda: powers(x, shapes=(2, 4)), "[2, 4] for y", "'n -> n degree+1' [2, 3]")
+    raises(TypeError, lambda: powers(x, shapes=(2, 4)), "result `y`", "[2, 3]", "[2, 4]", "`n -> n degree+1`")
     given = jax.ShapeDtypeStruct((2, 3), jnp.float32)
-    raises(TypeError, lambda: powers(x, shapes=(2, 3), result_shape_dtypes=given), "give no shapes=")
+    raises(TypeError, lambda: powers(x, shapes=(2, 3), result_shape_dtypes=given), "shapes= or result_shape_dtypes=")
     for shapes, text in [
-        ((2, -3), "-3 is no size"), ((2, True), "True is no size"), ((2, 3.0), "3.0 is no size"), (7, "not 7"),
-        ([(2, 3), (2, 3)], "gives 2 shapes, the handler has y"), ([(2, 3), 4], "4 where a shape"),
-        (lambda operands, attrs: None, "not None"),
+        ((2, -3), "-3 in (2, -3)"), ((2, True), "True in (2, True)"), ((2, 3.0), "3.0 in (2, 3.0)"), (7, "got int 7"),
+        ([(2, 3), (2, 3)], "1 shape (`y`), got 2"), ([(2, 3), 4], "got int 4"), (lambda operands, attrs: None, "got None"),
     ]:  # fmt: skip
         raises(TypeError, lambda shapes=shapes: powers(x, shapes=shapes), "attributes.powers", "shapes=", text)
 
@@ -70,14 +69,12 @@ def calls(lib):
         raise AssertionError(f"{norm!r}: {norm.__doc__}")
     if norm([1.0, 2.0]).dtype != jnp.float32:
         raise AssertionError("a list becomes the declared type")
-    raises(TypeError, lambda: norm(X, eps=1.0, attrs={"eps": 2.0}), "twice")
-    raises(TypeError, lambda: jax.jit(lambda e: norm(X, eps=e))(1.0), "traced")
-    raises(TypeError, lambda: norm(jnp.float32(1)), "at least 1 dimension")
+    raises(TypeError, lambda: norm(X, eps=1.0, attrs={"eps": 2.0}), "attribute `eps`", "attrs=")
     raises(AttributeError, lambda: lib.rms_nrm, "rms_norm")
     given = jax.ShapeDtypeStruct((2, 3), jnp.float32)
     if norm(X, result_shape_dtypes=given).shape != (2, 3) or len(norm(X, result_shape_dtypes=[given])) != 1:
         raise AssertionError("result_shape_dtypes")
-    raises(TypeError, lambda: norm(X, result_shape_dtypes=[given, given]), "1 results")
+    raises(TypeError, lambda: norm(X, result_shape_dtypes=[given, given]), "1 result (`y`), got 2")
 
 
 def loads(path):
@@ -90,13 +87,13 @@ def loads(path):
         with open(path, "rb") as source, open(copy, "wb") as target:
             target.write(source.read())
         # The same library from another file would take over its targets.
-        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(copy), "registered by", "prefix")
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(copy), "rms_norm.rms_norm", path, "prefix=")
         if xla_ffi.load(copy, prefix="copied").rms_norm(X).shape != (2, 3):
             raise AssertionError("prefix")
         text = os.path.join(folder, "text.so")
         with open(text, "w") as target:
             target.write("not a library\n" * 100)
-        raises(xla_ffi.ManifestError, lambda: xla_ffi.load(text), "no ELF")
+        raises(xla_ffi.ManifestError, lambda: xla_ffi.load(text), "text.so", "ELF")
 
 
 GOOD = {
@@ -123,14 +120,14 @@ def manifests():
     for broken in [b"{", b"[]", b"\xff", b"[" * 100000, {"library": "l"}, {**GOOD, "handlers": ["h"]}, {**GOOD, "handlers": [{**handler, "rets": None}]}]:
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest.parsed(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "byte 16")
-    raises(xla_ffi.ManifestError, lambda: payloads(GOOD, version=3), "f.so", "format 3", "1 and 2")
+    raises(xla_ffi.ManifestError, lambda: payloads(GOOD, version=3), "f.so", "1 and 2", "3")
     # The second format: records are joined, and handlers say more.
     part = {"library": None, "handlers": [{**handler, "name": "g", "described": False, "args": None, "rets": None, "attrs": None}]}
     handlers = payloads(part, GOOD, version=2)["l"][0]
     if list(handlers) != ["g", "h"] or handlers["g"].described or handlers["g"].library != "l":
         raise AssertionError(handlers)
     for records in (part,), (part, GOOD, {**GOOD, "library": "k"}):
-        raises(xla_ffi.ManifestError, lambda records=records: payloads(*records, version=2), "f.so", "names no library")
+        raises(xla_ffi.ManifestError, lambda records=records: payloads(*records, version=2), "f.so", "without a library name")
     said = payloads({**GOOD, "handlers": [{**handler, "gradient": {"vjp": "b", "residuals": ["x"]}, "batch": "none", "doc": "Hm."}]}, version=2)
     said = said["l"][0]["h"]
     if (said.gradient.vjp, said.gradient.residuals, said.batch, said.doc) != ("b", ("x",), "none", "Hm."):
@@ -156,7 +153,7 @@ def other_machines():
             raise AssertionError(path)
         if _image.read(data, path).functions() != {"handler"}:
             raise AssertionError(_image.read(data, path).functions())
-        raises(xla_ffi.LibraryError, lambda path=path: xla_ffi.load(path), f"is built for {machine}; this is")
+        raises(xla_ffi.LibraryError, lambda path=path: xla_ffi.load(path), f"got one for {machine}")
         for size in 3, 100, 1000:
             raises(xla_ffi.ManifestError, lambda size=size: _image.read(data[:size], path), path)
 
@@ -184,7 +181,7 @@ def before_first(path):
     _jax.JAXLIB, _jax.REVISION = "0.4.30", _abi.revision_of("0.4.30")
     try:
         load = lambda: xla_ffi.load(path, prefix="old")
-        raises(xla_ffi.UnsupportedRuntimeError, load, "jaxlib 0.4.30", "before its first revision", "jaxlib 0.4.31")
+        raises(xla_ffi.UnsupportedRuntimeError, load, "jaxlib 0.4.31", "0.4.30")
     finally:
         _jax.JAXLIB, _jax.REVISION = known
 
@@ -204,12 +201,12 @@ def legacy(libraries):
         kwargs = {} if language == "rust" else {"result_shape_dtypes": jax.ShapeDtypeStruct((2048,), np.float32)}
         if not np.array_equal(target(b, c, **kwargs), wanted):
             raise AssertionError(f"{language}: wrong numbers")
-        raises(TypeError, lambda target=target: target(b, c, api_version=2), "API version 1", "api_version=2")
+        raises(TypeError, lambda target=target: target(b, c, api_version=2), "API version 1, ", "api_version=")
         if language == "rust":
             # The manifest has the sizes, which calls of that kind do not carry.
-            raises(TypeError, lambda target=target: target(c, c), "F32[128], F32[2048]", "got (F32[2048]")
+            raises(TypeError, lambda target=target: target(c, c), "argument 0", "float32[128]", "float32[2048]")
             larger = jax.ShapeDtypeStruct((4096,), np.float32)
-            raises(TypeError, lambda target=target: target(b, c, result_shape_dtypes=larger), "result", "got (F32[4096])")
+            raises(TypeError, lambda target=target: target(b, c, result_shape_dtypes=larger), "result 0", "float32[2048]", "float32[4096]")
             for got in lib.legacy["tiled_add_nested"](b, c), lib.legacy["tiled_add_two"](b, c):
                 if not np.array_equal(got[0], wanted) or not np.array_equal(got[1], wanted + 1):
                     raise AssertionError("wrong numbers in a tuple")
@@ -279,9 +276,9 @@ def in_one_call(path):
             same(handler(args, eps=eps), anew(args, eps=eps))
     if (compiled().misses, compiled().hits) != (4, 21):
         raise AssertionError(compiled())
-    # Equal values of other types are other attributes, and what is wrong with one is told as ever.
+    # Equal values of other types are other attributes, and errors are those of other calls.
     raises(TypeError, lambda: handler(x, eps=True), "eps")
-    raises(TypeError, lambda: handler(x.astype(jnp.int32), eps=1.0), "x is to be F32, got S32")
+    raises(TypeError, lambda: handler(x.astype(jnp.int32), eps=1.0), "`x`", "int32")
     given = {"eps": 0.5}
     same(handler(x, attrs=given), anew(x, eps=0.5))
     given["eps"] = 4.0

@@ -71,7 +71,7 @@ def two_builds(folder):
         ran(want, CALL, file, *libraries)
     third = build(folder, "third", 100)
     status, _, errors = process(CALL, file, moved[1], third)
-    if status == 0 or f"exported with another build of {third}: " not in errors:
+    if status == 0 or "RuntimeWarning" not in errors or third not in errors:
         raise AssertionError(errors)
     # Moved for good, what is written again says where they are now.
     shutil.rmtree(os.path.dirname(first))
@@ -113,7 +113,7 @@ def derivatives(path, folder):
         raise AssertionError(targets(f"{file}.0"))
     os.remove(backward)
     status, _, errors = process(GRAD, file)
-    if status == 0 or "calls backward.rms_norm, which no loaded library has" not in errors or backward not in errors:
+    if status == 0 or "`backward.rms_norm`" not in errors or backward not in errors:
         raise AssertionError(errors)
 
 
@@ -131,7 +131,7 @@ def platforms(path, folder):
     with open(os.path.join(folder, "tpu", "libplaced.so"), "wb") as out:
         out.write(elsewhere)
     status, text = serve(file, os.path.join(folder, "tpu", "libplaced.so"))
-    if status == 0 or "calls placed.rms_norm for cpu, and the loaded library" not in text:
+    if status == 0 or "`placed.rms_norm` on cpu" not in text:
         raise AssertionError(text)
     # Of what jax chooses from, each is for its own platform.
     source = python_signatures.compiled_text(SOURCE, folder, "chosen")

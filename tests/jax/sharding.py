@@ -160,7 +160,7 @@ def as_declared(norm, lib, product):
     if "all-gather" not in moves(compiled(cube, x, out_shardings=x.sharding)):
         raise AssertionError("nothing was gathered")
     apart(lambda x: lib.alone(x, partition_batch=True), WHOLE, x, spec=("d",))
-    raises(TypeError, lambda: lib.mean(jnp.ones(4), partition_batch=True), "partition_batch", "'...'")
+    raises(TypeError, lambda: lib.mean(jnp.ones(4), partition_batch=True), "partition_batch", "`...`")
 
 
 def side_effects(norm, lib, product):

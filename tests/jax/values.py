@@ -59,7 +59,7 @@ def operands():
     jax.config.update("jax_enable_x64", False)
     # What jax makes of 64-bit arrays without jax_enable_x64.
     for value, name in (np.array([2**40 + 5]), "S32"), (np.array([1e300]), "F32"):
-        raises(TypeError, lambda value=value, name=name: operand(value, name), "does not fit", "jax_enable_x64")
+        raises(TypeError, lambda value=value, name=name: operand(value, name), _abi.DTYPE_NAMES[name], "jax_enable_x64")
 
 
 def attributes():
@@ -77,10 +77,10 @@ def arrays():
         raise AssertionError("a list of traced arrays")
     masked = np.ma.array([1, 2], mask=[False, True])
     for value in (np.array(["a"]), np.array([None]), masked, [masked], [x], x, jax.ShapeDtypeStruct((2,), np.int32)):
-        raises(TypeError, lambda value=value: operand(value, "S32"), "x is to be")
+        raises(TypeError, lambda value=value: operand(value, "S32"), "expected ")
     gone = jnp.ones(2)
     gone.delete()
-    raises(TypeError, lambda: attribute("[f32]", gone), "attribute 'a'", "deleted")
+    raises(TypeError, lambda: attribute("[f32]", gone), "attribute `a`", "deleted")
 
 
 def legacy_operands():
