@@ -202,7 +202,7 @@ def _items(text):
 def _operand(found):
     """An operand and the contract's words for it, None where there are none."""
     if found is None or found["rest"] is None or found["stars"] == "**":
-        raise ValueError("operand: expected 'NAME: TYPE'" if found is None else f"`{found['name']}`: missing type; write '{found['name']}: f32[n]'")
+        raise ValueError("expected 'NAME: TYPE', as in 'x: f32[n]'" + (f", got {found['name']!r}" if found else ""))
     name, rest = found["name"], found["rest"].strip()
     rest, optional = re.subn(r"\s*=\s*None$", "", rest)
     kind = _OPERAND.fullmatch(rest)
@@ -214,8 +214,7 @@ def _operand(found):
         dtypes = tuple(word.upper() for word in kind["kind"].split("|"))
         for dtype in dtypes:
             if dtype not in _facts.ELEMENT_TYPES or dtype == "TOKEN":
-                known = ", ".join(each.lower() for each in _facts.ELEMENT_TYPES if each != "TOKEN")
-                raise ValueError(f"`{name}`: unknown element type {dtype.lower()!r}; write one of {known}")
+                raise ValueError(f"`{name}`: unknown element type {dtype.lower()!r}; write f32, s32, pred …, and attributes after '*'")
     words = None if kind["dims"] is None else kind["dims"].split()
     if words and "," in kind["dims"]:
         raise ValueError(f"`{name}`: expected blanks between dimensions, got [{kind['dims']}]; remove the commas")

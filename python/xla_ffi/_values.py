@@ -152,8 +152,9 @@ def of_numpy(value, keep=is_jax):
 
 
 def first_line(error):
-    """What an exception says, on one line."""
-    return next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+    """An exception's text on one line: its first line, or all lines of an error that lists problems."""
+    first, *more = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
+    return f"{first}: {'; '.join(more)}" if first.endswith(" problems") else first
 
 
 def _asarray(value, wanted, dtype=None):

@@ -188,7 +188,6 @@ def squares(lib):
     same(jax.vmap(lib.square)(X), X * X)
     same(jax.grad(lambda x: lib.square(x, a=2.0).sum())(X), 4 * X)
     check_grads(lambda x: lib.square(x, a=2.0), (X,), 1, modes=["rev"], rtol=1e-2, atol=1e-2)
-    raises(TypeError, lambda: lib.square(X.astype(np.int32)), "argument `x`", "int32")
     if "a times the square of x." not in inspect.getdoc(lib.square) or list(inspect.signature(lib.square).parameters)[:2] != ["x", "a"]:
         raise AssertionError(inspect.getdoc(lib.square))
     if lib.square.spec.library != "squares" or lib.square.spec.traits != ("host_only",):
