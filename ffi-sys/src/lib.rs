@@ -1,28 +1,26 @@
-//! The ABI of XLA's foreign function interface, and nothing else but the one extension of this SDK's own
+//! The ABI of XLA's foreign function interface: every struct, enumeration, constant and function table that an XLA
+//! runtime and a custom call exchange, in every *revision* of a released jaxlib ([`Revision`]). With the feature `std`,
+//! also the error type of all crates of the SDK ([`Error`]).
+//!
+//! A struct that all revisions share is written once. A struct that an older revision lays out differently has a second
+//! declaration whose name ends in that revision (`XLA_FFI_State_Set_Args_R0`). One extension is this SDK's own
 //! ([`XFFI_Cancellation_Extension`]).
 //!
-//! Every struct, enumeration, constant and function table that an XLA runtime and a custom call
-//! exchange, in every *revision* that a released jaxlib has spoken ([`Revision`]). What all
-//! revisions share is written once; a layout that an older revision laid out differently has a
-//! second struct whose name ends in that revision (`XLA_FFI_State_Set_Args_R0`).
-//!
-//! The C names are kept, so that C documentation can be read beside this crate. Enumerations that
-//! a host may extend are transparent newtypes, never Rust enums: a value that this crate does not
-//! know is data, not undefined behaviour. Function pointers are `Option`, because a table slot may
+//! The names are those of the C header. Enumerations that a host may extend are transparent newtypes, never Rust
+//! enums: an unknown value is data, not undefined behaviour. Function pointers are `Option`, because a table slot may
 //! be null.
 //!
-//! # Three witnesses
+//! # How layouts are checked
 //!
-//! Beside each struct stands a `layout!` line that names every field with its type and offset; it
-//! does not compile when struct and line disagree. The same lines are data ([`Layout`]), from
-//! which the C headers under `include/` and the snapshots under `abi/` are generated and checked
-//! against the headers of released jaxlib wheels.
+//! Each struct has a `layout!` line with the type and offset of every field, which does not compile if it differs from
+//! the struct. The same lines are data ([`Layout`]): the C headers under `include/` and the snapshots under `abi/` are
+//! generated from them, and compared with the headers of released jaxlib wheels.
 //!
-//! # What may be read
+//! # Which fields can be read
 //!
-//! `struct_size` says how much of a struct its maker filled. Read a field only if `struct_size`
-//! covers it, or if [`Revision`] proves that it is there. Form no reference to a whole
-//! [`XLA_FFI_Api`], [`XLA_FFI_CallFrame`] or [`XLA_FFI_Metadata`] of a host: their length varies.
+//! `struct_size` is the number of bytes that the caller filled. Read a field only if `struct_size` covers it, or if
+//! [`Revision`] proves that it exists. Never form a reference to a whole [`XLA_FFI_Api`], [`XLA_FFI_CallFrame`] or
+//! [`XLA_FFI_Metadata`] of a host, because their length varies.
 #![no_std]
 #![expect(
     non_camel_case_types,
@@ -88,7 +86,7 @@ pub use state::*;
 pub use status::*;
 pub use types::*;
 
-/// What the package shows of itself.
+/// Tests the README's code.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

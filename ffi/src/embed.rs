@@ -1,12 +1,10 @@
-//! The internal API: handlers that are compiled and linked with the embedded runtime and use its
-//! own types. Feature `internal`.
+//! Embeds the runtime in a program that links its handlers statically. Feature `internal`.
 //!
-//! A parameter of type [`Invocation`] gives the stream object, the device allocator, the thread
-//! pool, state, user data, options, the called computation and the operands' shapes as the runtime
-//! holds them. Called by any
-//! other host (a real XLA, a runtime in another shared library) such a handler refuses; nothing of
-//! that host is touched, and a registration is refused as `FAILED_PRECONDITION` (hosts before r7 give no
-//! way to say so: they hear no answer). A handler takes its context from one API: mixing the two does not compile.
+//! A [`Runtime`] registers handlers and calls them. A handler with a parameter of type [`Invocation`] uses the
+//! runtime's own objects: stream, device allocator, thread pool, state, user data, options, called computation and the
+//! operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in another shared library)
+//! with `FAILED_PRECONDITION`, and so does its registration from r7 on. A handler takes its context from one API: using
+//! both is a compile error.
 //!
 //! An error with a source ([`Error::with_source`](crate::Error::with_source)) reaches the caller with it.
 //!
@@ -102,8 +100,8 @@ pub mod abi {
     };
 }
 
-/// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].
-/// `H` is the handler's name, or that of the type with its stages; `library!` need not have it.
+/// Returns the functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`]. `H` is the
+/// name of the handler, or of the type with its stages; `library!` does not have to list it.
 ///
 /// ```
 /// use xla_ffi::{embed, prelude::*};
@@ -132,9 +130,9 @@ pub fn bundle<H: HandlerType>() -> Bundle {
     bundle
 }
 
-/// One call of a handler of this program, on a runtime of the newest revision: for tests and
-/// examples. `H` is the handler's name; `attributes` is what MLIR would say, `{a = 2.0 : f32}`.
-/// Arguments, results and the context are the caller's to add.
+/// Starts a call of a handler of this program on a runtime of the newest revision, for tests and examples. `H` is the
+/// handler's name; `attributes` is an MLIR dictionary such as `{a = 2.0 : f32}`. Add arguments, results and context to
+/// the call.
 ///
 /// ```
 /// use xla_ffi::{embed, prelude::*};
@@ -155,15 +153,15 @@ pub fn bundle<H: HandlerType>() -> Bundle {
 /// ```
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` when the text is no dictionary of attributes; what the runtime or the
-/// handler's instantiate stage answers.
+/// `INVALID_ARGUMENT` if the text is not a dictionary of attributes; errors of the registration and of the handler's
+/// instantiate stage.
 pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
     let attributes = Attributes::parse(attributes)?;
     let handler = Runtime::default().handler(H::INFO.name, bundle::<H>())?;
     Ok(handler.instantiate(&attributes)?.call())
 }
 
-/// The runtime's own view of the call. Needs the embedded runtime of this very image.
+/// The runtime's own objects of a call. Needs a runtime that is linked into the same program.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
@@ -214,9 +212,8 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
     }
 }
 
-/// Objects that the program hands to its handlers, which take them as
-/// [`UserData<T>`](crate::UserData): made for one runtime, before or after the handlers are registered
-/// there. Clones are the same objects, which live until the last call that has them is over.
+/// Objects that the program passes to its handlers, which take them as [`UserData<T>`](crate::UserData). They belong to
+/// one runtime. Clones share the objects, which are dropped after the last call that uses them.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, DType, Runtime, Shape}, prelude::*};
