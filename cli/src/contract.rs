@@ -257,8 +257,7 @@ mod tests {
             let contract = Contract::parse(text).unwrap();
             by_contract(&contract, &args, &[("k", -1)]).unwrap_err()
         };
-        let wanted =
-            "argument 1: expected [n] with n = 2 from argument 0, got [3]; the contract is `n, n -> n`";
+        let wanted = "argument 1: expected [n] with n = 2 from argument 0, got [3]; the contract is `n, n -> n`";
         assert_eq!(why("n, n -> n", &[&[2], &[3]]), wanted);
         assert!(why("n -> n", &[&[2], &[2]]).contains("1 argument, the call has 2"));
         assert!(why("n, m -> n", &[&[2]]).contains("2 arguments, the call has 1"));

@@ -38,7 +38,9 @@ impl CpuStreams {
 
     fn find(stream: *mut c_void) -> Result<Arc<CpuStream>> {
         CpuStream::from_handle(stream).ok_or_else(|| {
-            Error::invalid_argument(format!("{stream:p} is not a stream of the embedded runtime"))
+            Error::invalid_argument(format!(
+                "{stream:p} is not a stream of the embedded runtime"
+            ))
         })
     }
 }

@@ -215,11 +215,14 @@ impl<'t> Cursor<'t> {
                         value = 8 * value + u32::from(digit - b'0');
                         let _ = rest.next();
                     }
-                    u8::try_from(value).map_err(|_| self.wrong("an octal escape does not fit in a byte"))?
+                    u8::try_from(value)
+                        .map_err(|_| self.wrong("an octal escape does not fit in a byte"))?
                 }
                 Some(other) => {
                     let other = char::from(other);
-                    return Err(self.wrong(format!("'\\{}' is not an escape", other.escape_default())));
+                    return Err(
+                        self.wrong(format!("'\\{}' is not an escape", other.escape_default()))
+                    );
                 }
                 None => return Err(self.wrong("the string has no end")),
             });

@@ -256,7 +256,8 @@ impl Instruction<'_> {
                     let mut all = (0..=2).filter_map(Schedule::from_raw);
                     let schedule = all.find(|schedule| schedule.name() == name);
                     call = call.schedule(
-                        schedule.ok_or_else(|| cursor.wrong(format!("'{name}' is not a schedule")))?,
+                        schedule
+                            .ok_or_else(|| cursor.wrong(format!("'{name}' is not a schedule")))?,
                     );
                 }
                 "api_version" => {
@@ -341,7 +342,9 @@ fn operands(cursor: &mut Cursor<'_>, ops: &BTreeMap<String, Op>) -> Result<Vec<O
         }
         let name = cursor.name("an operand")?;
         let op = ops.get(name).ok_or_else(|| {
-            cursor.wrong(format!("instruction '{name}' is not defined before this one"))
+            cursor.wrong(format!(
+                "instruction '{name}' is not defined before this one"
+            ))
         })?;
         found.push(*op);
         if cursor.eat(")") {

@@ -249,10 +249,7 @@ impl Recorded {
                 return Ok(());
             }
             kind => {
-                return Err(damaged(
-                    at,
-                    format!("section {} is repeated", name(kind)),
-                ));
+                return Err(damaged(at, format!("section {} is repeated", name(kind))));
             }
         };
         let what = name(section.kind);
