@@ -32,7 +32,7 @@ static XLA_FFI_Error* filter_impl(xffi_call* call) {
   xffi_same_shape(call, "x", &x, "y", &y);
   if (call->problems == 0 && weights.size == 0) xffi_problem(call, "'weights' is empty");
   if (edge < EDGE_ZERO || edge > EDGE_WRAP) {
-    xffi_problem(call, "attribute 'edge': expected 0 to 2, got %d", (int)edge);
+    xffi_problem(call, "attribute `edge`: expected 0 to 2, got %d", (int)edge);
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < x.count; ++i) {
@@ -56,9 +56,9 @@ static XLA_FFI_Error* powers_impl(xffi_call* call) {
   float* power = (float*)y.data;
   XLA_FFI_Error* error;
   if (degree < 0 || degree == INT64_MAX) {
-    xffi_problem(call, "attribute 'degree': %lld is no size", (long long)degree);
+    xffi_problem(call, "attribute `degree`: expected a size, got %lld", (long long)degree);
   } else if (call->problems == 0 && (y.dims[0] != x.count || y.dims[1] != degree + 1)) {
-    xffi_problem(call, "result 'y': expected dimensions [%lld, %lld], got [%lld, %lld]",
+    xffi_problem(call, "result `y`: expected dimensions [%lld, %lld], got [%lld, %lld]",
                  (long long)x.count, (long long)degree + 1, (long long)y.dims[0],
                  (long long)y.dims[1]);
   }

@@ -137,7 +137,7 @@ static XLA_FFI_Error* softmax_impl(xffi_call* call) {
   work* own;
   XLA_FFI_Error* error;
   xffi_same_shape(call, "x", &x, "y", &y);
-  if (x.present && x.rank == 0) xffi_problem(call, "argument 'x': expected rank 1 or more, got 0");
+  if (x.present && x.rank == 0) xffi_problem(call, "argument `x`: expected rank 1 or more, got 0");
   if ((error = xffi_decoded(call)) != NULL) return error;
   if (tasks == 0) return NULL;
   promise = xffi_promise_new(call);

@@ -88,7 +88,7 @@ static ffi::Future Softmax(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> 
                            ffi::ThreadPool pool) {
   ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithShapeOf(x));
   if (error.success() && x.dimensions().empty()) {
-    error = ffi::Error::InvalidArgument("argument 'x': expected rank 1 or more, got 0");
+    error = ffi::Error::InvalidArgument("argument `x`: expected rank 1 or more, got 0");
   }
   const auto count = static_cast<int64_t>(x.element_count());
   if (error.failure() || count == 0) {

@@ -11,7 +11,7 @@ static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
   float* pa = (float*)a.data;
   XLA_FFI_Error* error;
   xffi_same_shape(call, "c", &c, "a", &a);
-  if (b.present && b.count == 0 && c.count > 0) xffi_problem(call, "'b': nothing to tile");
+  if (b.present && b.count == 0 && c.count > 0) xffi_problem(call, "`b`: nothing to tile");
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0, k = 0; i < a.count; ++i, k = k + 1 == b.count ? 0 : k + 1) {
     pa[i] = pb[k] + pc[i];
@@ -57,16 +57,16 @@ static XLA_FFI_Error* matmul_impl(xffi_call* call) {
   int64_t b, n, k, m;
   XLA_FFI_Error* error;
   if (x.present && x.dtype != XLA_FFI_DataType_F32 && x.dtype != XLA_FFI_DataType_F64) {
-    xffi_problem(call, "argument 'x': expected dtype F32 or F64, got %s", xffi_dtype_name(x.dtype));
+    xffi_problem(call, "argument `x`: expected F32 or F64, got %s", xffi_dtype_name(x.dtype));
   }
   if (call->problems == 0) {
     if (y.dims[0] != x.dims[0] || y.dims[1] != x.dims[2]) {
-      xffi_problem(call, "'y': expected dimensions [%lld, %lld, m], got [%lld, %lld, m]",
+      xffi_problem(call, "`y`: expected dimensions [%lld, %lld, m], got [%lld, %lld, m]",
                    (long long)x.dims[0], (long long)x.dims[2], (long long)y.dims[0],
                    (long long)y.dims[1]);
     }
     if (z.dims[0] != x.dims[0] || z.dims[1] != x.dims[1] || z.dims[2] != y.dims[2]) {
-      xffi_problem(call, "'z': expected dimensions [%lld, %lld, %lld]", (long long)x.dims[0],
+      xffi_problem(call, "`z`: expected dimensions [%lld, %lld, %lld]", (long long)x.dims[0],
                    (long long)x.dims[1], (long long)y.dims[2]);
     }
   }
@@ -91,7 +91,7 @@ static XLA_FFI_Error* dequantize_impl(xffi_call* call) {
   XLA_FFI_Error* error;
   xffi_same_shape(call, "q", &q, "w", &w);
   if (call->problems == 0 && scale.count != q.dims[0]) {
-    xffi_problem(call, "'scale': expected %lld elements, got %lld", (long long)q.dims[0],
+    xffi_problem(call, "`scale`: expected %lld elements, got %lld", (long long)q.dims[0],
                  (long long)scale.count);
   }
   if ((error = xffi_decoded(call)) != NULL) return error;

@@ -14,7 +14,7 @@ static ffi::Error TiledAdd(Vector b, Vector c, ffi::Result<Vector> a) {
       error.failure()) {
     return error;
   }
-  if (n == 0 && m > 0) return ffi::Error::InvalidArgument("'b': nothing to tile");
+  if (n == 0 && m > 0) return ffi::Error::InvalidArgument("`b`: nothing to tile");
   for (size_t i = 0, k = 0; i < m; ++i, k = k + 1 == n ? 0 : k + 1) {
     a->typed_data()[i] = b.typed_data()[k] + c.typed_data()[i];
   }

@@ -17,7 +17,7 @@ static XLA_FFI_Error* rms_norm_impl(xffi_call* call) {
   const float eps = xffi_attr_f32_or(call, "eps", 1e-5f);
   XLA_FFI_Error* error;
   xffi_same_shape(call, "x", &x, "y", &y);
-  if (x.present && x.rank == 0) xffi_problem(call, "argument 'x': expected rank 1 or more, got 0");
+  if (x.present && x.rank == 0) xffi_problem(call, "argument `x`: expected rank 1 or more, got 0");
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t n = x.dims[x.rank - 1], row = 0; row < x.count; row += n) {
     const float* in = (const float*)x.data + row;
@@ -37,7 +37,7 @@ static XLA_FFI_Error* rms_norm_backward_impl(xffi_call* call) {
   XLA_FFI_Error* error;
   xffi_same_shape(call, "x", &x, "g", &g);
   xffi_same_shape(call, "x", &x, "dx", &dx);
-  if (x.present && x.rank == 0) xffi_problem(call, "argument 'x': expected rank 1 or more, got 0");
+  if (x.present && x.rank == 0) xffi_problem(call, "argument `x`: expected rank 1 or more, got 0");
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t n = x.dims[x.rank - 1], row = 0; row < x.count; row += n) {
     const float *in = (const float*)x.data + row, *slope = (const float*)g.data + row;

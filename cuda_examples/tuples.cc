@@ -99,7 +99,7 @@ static XLA_FFI_Error* Describe(xffi_call* call, const xffi_legacy_operands* oper
   const unsigned long long n = static_cast<unsigned long long>(operands->args[0].count);
   for (int i = 0; i < 4; ++i) {
     const xffi_buffer& one = i < 2 ? operands->args[i] : operands->rets[i - 2];
-    if (one.dtype != XLA_FFI_DataType_F32) xffi_problem(call, "'%s': expected dtype F32", kNames[i]);
+    if (one.dtype != XLA_FFI_DataType_F32) xffi_problem(call, "argument `%s`: expected F32", kNames[i]);
     xffi_same_shape(call, "x", &operands->args[0], kNames[i], &one);
   }
   memcpy(opaque->local, &n, sizeof(n));

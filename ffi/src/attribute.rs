@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::attribute::dictionary::Dictionary;
 use crate::error::problems::Problems;
 use crate::frame::Frame;
-use crate::frame::element::{Element, Pred, Wide, name};
+use crate::frame::element::{Element, Pred, Wide, name, put_numpy, widens};
 use crate::frame::raw_attribute::{RawArray, RawAttr, RawScalar};
 use crate::param::bind::{At, Bind};
 use crate::param::{AttrType, Param};
@@ -47,7 +47,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///
 /// // What `explain` says by itself; a type that knows better says it in its own words.
 /// let error = on("{angle = true}").unwrap_err();
-/// assert!(error.message().contains("attribute `angle`: expected a scalar of type F64, got"));
+/// assert!(error.message().contains("attribute `angle`: expected F64, got PRED"));
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub trait Attribute<'f>: Sized {
@@ -64,8 +64,8 @@ pub trait Attribute<'f>: Sized {
 
     /// Why `value` was not accepted, in words that stand behind "attribute `name`: ".
     #[must_use]
-    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
-        expected(Self::TYPE, value, narrow, name)
+    fn explain(value: AttrValue<'f>, _narrow: bool, _name: &str) -> String {
+        expected(Self::TYPE, value)
     }
 }
 
@@ -90,7 +90,7 @@ pub trait Attribute<'f>: Sized {
 /// let on = |attrs| embed::call::<size>(attrs)?.ret(Shape::new(DType::U64, [])?).run();
 /// assert_eq!(on("{value = \"four\"}")?.rets[0].to_vec(), Some(vec![4_u64]));
 /// assert_eq!(on("{value = array<i64: 1, 2, 3>}")?.rets[0].to_vec(), Some(vec![3_u64]));
-/// assert_eq!(on("{value = true}").unwrap_err().message(), "got a scalar of type PRED");
+/// assert_eq!(on("{value = true}").unwrap_err().message(), "size (execute): got PRED");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -124,19 +124,21 @@ impl<'f> AttrValue<'f> {
             .or_else(|| self.0.array().map(|array| array.dtype()))
     }
 
-    /// What it is, for messages: `a scalar of type F64`.
+    /// What it is, for messages: `F64`, `S64[3]`, `a string`.
     #[must_use]
     pub fn describe(self) -> String {
         if let Some(scalar) = self.0.scalar() {
-            format!("a scalar of type {}", name(scalar.dtype()))
+            name(scalar.dtype()).into_owned()
         } else if let Some(array) = self.0.array() {
-            format!("an array of {} {}", array.len(), name(array.dtype()))
+            let mut text = name(array.dtype()).into_owned();
+            crate::error::problems::dims(&mut text, &[array.len() as i64]);
+            text
         } else if self.0.string().is_some() {
             "a string".to_owned()
         } else if self.0.dictionary().is_some() {
             "a dictionary".to_owned()
         } else {
-            "a value of a kind that is not known".to_owned()
+            "a null pointer".to_owned()
         }
     }
 }
@@ -175,72 +177,57 @@ impl AttrValue<'_> {
     }
 }
 
-/// The default explanation: expected and got, and what to write in Python where we know it.
-#[cold]
-fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> String {
-    let mut text = String::from("expected ");
+/// Writes the type that an attribute is to have.
+pub(crate) fn put_type(text: &mut String, ty: AttrType) {
     match ty {
-        AttrType::Scalar(dtype) => {
-            crate::error::problems::put(&mut text, &["a scalar of type ", &name(dtype)])
-        }
-        AttrType::Array(dtype) => {
-            crate::error::problems::put(&mut text, &["an array of ", &name(dtype)])
-        }
-        AttrType::String => text.push_str("a string in UTF-8"),
+        AttrType::Scalar(dtype) => text.push_str(&name(dtype)),
+        AttrType::Array(dtype) => crate::error::problems::put(text, &[&name(dtype), "[?]"]),
+        AttrType::String => text.push_str("a string"),
         AttrType::Dictionary => text.push_str("a dictionary"),
         AttrType::Any => text.push_str("another value"),
     }
+}
+
+/// The default explanation: expected and got, and what to pass in Python if that keeps the value.
+#[cold]
+fn expected(ty: AttrType, value: AttrValue<'_>) -> String {
+    let mut text = String::from("expected ");
+    put_type(&mut text, ty);
+    if ty == AttrType::String && value.0.string().is_some() {
+        text.push_str(" in UTF-8");
+    }
     crate::error::problems::put(&mut text, &[", got ", &value.describe()]);
-    let number = value.number();
-    if narrow {
-        if let (AttrType::Scalar(_), Some(_)) = (ty, value.0.scalar()) {
-            number.inspect(|&number| does_not_fit(&mut text, number));
-            return text;
-        }
-    }
-    let same_kind = matches!(
-        (ty, value.0.scalar().is_some(), value.0.array().is_some()),
-        (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
-    );
-    if !same_kind {
-        return text;
-    }
-    // A cast that would change the number is no advice, nor is narrowing that would refuse it.
-    if let (AttrType::Scalar(dtype), Some(number)) = (ty, number) {
-        let whole = match number {
-            Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
-            _ => number,
-        };
-        let fits = of_numbers!(dtype, fits((number, whole)));
-        if fits.is_some_and(|(kept, _)| !kept) {
-            does_not_fit(&mut text, number);
-            return text;
-        }
-        if let Some(cast) = python_cast(ty, attr) {
-            crate::error::problems::put(&mut text, &["; pass ", &cast]);
-            if fits.is_some_and(|(_, narrowed)| narrowed) {
-                text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+    match (ty, value.number(), value.0.array()) {
+        (AttrType::Scalar(dtype), Some(number), _) => {
+            let whole = match number {
+                Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
+                _ => number,
+            };
+            if of_numbers!(dtype, fits((number, whole))) == Some(false) {
+                does_not_fit(&mut text, number);
+            } else if dtype != XLA_FFI_DataType::PRED && put_numpy(&mut text, "; pass ", dtype) {
+                text.push_str("(value)");
             }
         }
-        return text;
-    }
-    if let Some(cast) = python_cast(ty, attr) {
-        crate::error::problems::put(&mut text, &["; pass ", &cast]);
+        (AttrType::Array(dtype), _, Some(array)) if widens(array.dtype(), dtype) => {
+            if put_numpy(&mut text, "; pass np.asarray(value, ", dtype) {
+                text.push(')');
+            }
+        }
+        _ => {}
     }
     text
 }
 
 fn does_not_fit(text: &mut String, number: Wide) {
-    text.push_str(" (");
+    text.push_str("; ");
     push_number(text, number);
-    text.push_str(" does not fit)");
+    text.push_str(" does not fit");
 }
 
-/// Whether a number stays what it is as an element of this type, rounding of floats aside; and whether
-/// it can be narrowed to it as it came.
-fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<(bool, bool)> {
-    let narrowed = T::narrowed(number).is_some();
-    Some((narrowed || T::narrowed(whole).is_some(), narrowed))
+/// Whether a number stays what it is as an element of this type, rounding of floats aside.
+fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<bool> {
+    Some(T::narrowed(number).is_some() || T::narrowed(whole).is_some())
 }
 
 /// Writes a number. 128 bits would bring printing code of their own into every library.
@@ -267,34 +254,6 @@ fn push_float(text: &mut String, float: f64) {
 #[cfg(not(unix))]
 fn push_float(text: &mut String, float: f64) {
     text.push_str(&float.to_string());
-}
-
-fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
-    use XLA_FFI_DataType as D;
-    let (dtype, array) = match ty {
-        AttrType::Scalar(dtype) => (dtype, false),
-        AttrType::Array(dtype) => (dtype, true),
-        _ => return None,
-    };
-    let numpy = match dtype {
-        D::PRED if !array => return Some(format!("bool({attr})")),
-        D::S8 => "int8",
-        D::S16 => "int16",
-        D::S32 => "int32",
-        D::S64 => "int64",
-        D::U8 => "uint8",
-        D::U16 => "uint16",
-        D::U32 => "uint32",
-        D::U64 => "uint64",
-        D::F32 => "float32",
-        D::F64 => "float64",
-        _ => return None,
-    };
-    Some(if array {
-        format!("np.asarray({attr}, np.{numpy})")
-    } else {
-        format!("np.{numpy}({attr})")
-    })
 }
 
 // SAFETY: takes no operand.
@@ -326,8 +285,7 @@ pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
 ) {
     let name = at.param.name;
     let Some(value) = frame.attrs().get(name, at.attr).map(AttrValue) else {
-        problems.push(format!("attribute `{name}` is missing"));
-        return;
+        return problems.missing("attribute", &at.param);
     };
     if A::decode(value, at.param.narrow).is_none() {
         let why = A::explain(value, at.param.narrow, name);
@@ -364,13 +322,13 @@ fn narrow_elements<T: Element>(value: AttrValue<'_>) -> Option<Vec<T>> {
 
 /// Why an array was not accepted.
 #[cold]
-fn explain_array<T: Element>(value: AttrValue<'_>, narrow: bool, name: &str) -> String {
-    let mut text = expected(AttrType::Array(T::DTYPE), value, narrow, name);
+fn explain_array<T: Element>(value: AttrValue<'_>, narrow: bool) -> String {
+    let mut text = expected(AttrType::Array(T::DTYPE), value);
     let wide = wide_elements(value).filter(|_| narrow).unwrap_or_default();
     if let Some(index) = wide.iter().position(|wide| T::narrowed(*wide).is_none()) {
-        crate::error::problems::put(&mut text, &[" (element "]);
+        text.push_str("; element ");
         crate::error::problems::number(&mut text, index as i64);
-        text.push_str(" does not fit)");
+        text.push_str(" does not fit");
     }
     text
 }
@@ -457,21 +415,19 @@ impl<'f, T: Element> Attribute<'f> for &'f [T] {
         value.0.array()?.get()
     }
 
-    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+    fn explain(value: AttrValue<'f>, narrow: bool, _name: &str) -> String {
         let array = value.0.array().filter(|array| array.dtype() == T::DTYPE);
         match array {
             Some(array) if array.data().is_null() => null_array(array.len()),
             Some(array) => format!(
-                "its elements lie at {:p}, which is not a multiple of {}; a `Vec` takes them from \
-                 there",
+                "its elements are at {:p}, which is not a multiple of {}; take them as a `Vec`",
                 array.data(),
                 align_of::<T>()
             ),
             None if narrow => {
-                let text = expected(Self::TYPE, value, narrow, name);
-                text + "; a `Vec` takes elements that are narrowed"
+                expected(Self::TYPE, value) + "; elements are narrowed into a `Vec` only"
             }
-            None => expected(Self::TYPE, value, narrow, name),
+            None => expected(Self::TYPE, value),
         }
     }
 }
@@ -495,10 +451,10 @@ impl<'f, T: Element> Attribute<'f> for Vec<T> {
         }
     }
 
-    fn explain(value: AttrValue<'f>, narrowing: bool, name: &str) -> String {
+    fn explain(value: AttrValue<'f>, narrowing: bool, _name: &str) -> String {
         match value.0.array() {
             Some(array) if array.dtype() == T::DTYPE => null_array(array.len()),
-            _ => explain_array::<T>(value, narrowing, name),
+            _ => explain_array::<T>(value, narrowing),
         }
     }
 }

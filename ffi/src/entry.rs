@@ -85,7 +85,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     let size = unsafe { (*raw).struct_size };
     if size < FRAME_SIZE {
         // SAFETY: the caller's frame.
-        return unsafe { enter_short(raw, &H::INFO) };
+        return unsafe { enter_short(raw, &H::INFO, S) };
     }
     // SAFETY: within the frame's size.
     let extensions = unsafe { (*raw).extension_start };
@@ -98,7 +98,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     // SAFETY: the caller's frame, used during the call only.
     let Some(frame) = (unsafe { Frame::new(raw) }) else {
         // SAFETY: as above.
-        return unsafe { refuse_short_frame(raw, &H::INFO) };
+        return unsafe { refuse_short_frame(raw, &H::INFO, S) };
     };
     if frame.stage() != S {
         return wrong_stage(frame, &H::INFO, S);
@@ -127,7 +127,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
                 std::ptr::null_mut()
             }
             Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
-            Flow::Failed(error) => failed(frame, error),
+            Flow::Failed(error) => failed(frame, &H::INFO, error),
         }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -138,7 +138,11 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
 /// As for [`entry`].
 #[cold]
 #[inline(never)]
-unsafe fn enter_short(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> *mut XLA_FFI_Error {
+unsafe fn enter_short(
+    raw: *mut XLA_FFI_CallFrame,
+    info: &HandlerInfo,
+    stage: u32,
+) -> *mut XLA_FFI_Error {
     // SAFETY: the first field in all revisions.
     let size = unsafe { (*raw).struct_size };
     if size >= std::mem::offset_of!(XLA_FFI_CallFrame, ctx) {
@@ -152,7 +156,7 @@ unsafe fn enter_short(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> *mut X
         }
     }
     // SAFETY: the caller's frame.
-    unsafe { refuse_short_frame(raw, info) }
+    unsafe { refuse_short_frame(raw, info, stage) }
 }
 
 /// The rest of [`enter`] for handlers that may leave the call pending.
@@ -186,7 +190,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
             mismatch(frame, &H::INFO, H::PARAMS, S, H::explain)
         }))
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
-        Ok(Flow::Failed(error)) => failed(frame, error),
+        Ok(Flow::Failed(error)) => failed(frame, &H::INFO, error),
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }
@@ -221,16 +225,13 @@ unsafe fn settle(
     call: Return,
     flow: std::thread::Result<Flow>,
 ) -> *mut XLA_FFI_Error {
-    let flow = match flow {
-        Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
-        Ok(_) => call.settle(frame.host(), None),
-        Err(panic) => {
-            let error = Error::internal(crate::error::panics::describe(info.name, panic));
-            call.settle(frame.host(), Some(error))
-        }
+    let error = match flow {
+        Ok(Flow::Failed(error)) => Some(error),
+        Ok(_) => None,
+        Err(panic) => Some(Error::internal(crate::error::panics::describe("", panic))),
     };
-    match flow {
-        Flow::Failed(error) => failed(frame, error),
+    match call.settle(frame.host(), (info.name, frame.stage()), error) {
+        Flow::Failed(error) => failed(frame, info, error),
         Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };

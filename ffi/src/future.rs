@@ -152,7 +152,7 @@ pub trait Kept: Send + 'static {
 ///
 /// # use xla_ffi::embed;
 /// let error = embed::call::<unlucky>("{}")?.run().unwrap_err();
-/// assert_eq!(error.message(), "not today");
+/// assert_eq!(error.message(), "unlucky (execute): not today");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
@@ -267,7 +267,7 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 ///     call.ret(Shape::new(DType::F64, [2])?).run()
 /// };
 /// assert_eq!(on(&[4.0, 9.0])?.rets[0].to_vec(), Some(vec![2.0, 3.0]));
-/// assert_eq!(on(&[4.0, -9.0]).unwrap_err().message(), "a root of a negative number");
+/// assert_eq!(on(&[4.0, -9.0]).unwrap_err().message(), "checked_roots (execute): a root of a negative number");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Promise<K: Kept> {

@@ -22,7 +22,7 @@
 //!     .ret(Shape::new(DType::F32, [1, 3])?)
 //!     .run()
 //!     .unwrap_err();
-//! assert_eq!(error.message(), "`y`: expected 2 along dimension 1, got 3 in [1, 3]");
+//! assert_eq!(error.message(), "pool (execute): `y`: expected 2 along dimension 1, got 3 in [1, 3]");
 //! # Ok::<(), xla_ffi::Error>(())
 //! ```
 

@@ -161,7 +161,10 @@ fn channels_of_the_usual_crates() {
         for how in ["async-channel", "tokio oneshot"] {
             assert_eq!(run::<channels>(revision, how), Ok(5050), "{revision} {how}");
         }
-        assert_eq!(run::<channels>(revision, ""), Err("channel closed".into()));
+        assert_eq!(
+            run::<channels>(revision, ""),
+            Err("channels (execute): channel closed".into())
+        );
     }
 }
 
@@ -299,7 +302,7 @@ fn a_body_that_nobody_can_wake_fails_its_call() {
             assert_eq!(
                 run::<lost>(revision, when),
                 Err(
-                    "lost: nobody can wake its future any more: all wakers were dropped while it \
+                    "lost (execute): nobody can wake its future any more: all wakers were dropped while it \
                      was pending"
                         .to_owned()
                 ),

@@ -92,7 +92,7 @@ fn handlers_see_that_they_are_cancelled() {
             canceller.cancel();
             running.join().unwrap().unwrap_err()
         });
-        assert_eq!(error.message(), "gave up");
+        assert_eq!(error.message(), "endless (execute): gave up");
         // It is not even begun the next time, until it is renewed.
         let error = call.invoke().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Cancelled);
@@ -143,7 +143,7 @@ fn time_limits_are_kept_and_seen() {
     let error = call(&runtime, "endless", bundle::<endless>())
         .time_limit(soon)
         .run();
-    assert_eq!(error.unwrap_err().message(), "gave up");
+    assert_eq!(error.unwrap_err().message(), "endless (execute): gave up");
     // One that returned is not waited for any longer.
     let call = call(&runtime, "late", bundle::<late>());
     let mut call = call.time_limit(soon).prepare().unwrap();
@@ -155,7 +155,10 @@ fn time_limits_are_kept_and_seen() {
     assert!(call.is_open());
     assert_eq!(call.wait().unwrap_err().code(), ErrorCode::DeadlineExceeded);
     drop(held);
-    assert_eq!(call.wait_for(None).unwrap_err().message(), "gave up");
+    assert_eq!(
+        call.wait_for(None).unwrap_err().message(),
+        "endless (execute): gave up"
+    );
 }
 
 #[test]
@@ -187,9 +190,12 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
         runtime.shutdown(LONG).unwrap();
         running.join().unwrap().unwrap_err()
     });
-    assert_eq!(error.message(), "gave up");
+    assert_eq!(error.message(), "endless (execute): gave up");
     assert_eq!(AT_WORK.load(Ordering::SeqCst), 0);
-    assert_eq!(open.wait().unwrap_err().message(), "gave up");
+    assert_eq!(
+        open.wait().unwrap_err().message(),
+        "endless (execute): gave up"
+    );
     let handler = runtime.handler("asks", bundle::<self::asks>()).unwrap();
     for error in [
         open.invoke().unwrap_err(),

@@ -138,7 +138,7 @@ fn check<H: xla_ffi::__private::Handler>(name: &str, dtype: DType) {
         // A failure is told as it is.
         assert_eq!(
             run::<H>(FAIL, dtype, n).unwrap_err().message(),
-            "on purpose",
+            format!("{name} (execute): on purpose"),
             "{name}"
         );
     }

@@ -63,52 +63,32 @@ XFFI_HOT_ int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* na
   return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek_(dict, name);
 }
 
-XFFI_COLD_ const char* xffi_attr_type_name_(XLA_FFI_AttrType type) {
-  switch ((int)type) {
-    case XLA_FFI_AttrType_ARRAY: return "an array";
-    case XLA_FFI_AttrType_DICTIONARY: return "a dictionary";
-    case XLA_FFI_AttrType_SCALAR: return "a scalar";
-    case XLA_FFI_AttrType_STRING: return "a string";
-    default: return "a kind of attribute that this handler does not know";
+/* What an attribute is called in messages: "attribute `a`: ", or within a dictionary "attribute `d`: entry `a`: ". */
+XFFI_COLD_ void xffi_put_attr_name_(xla_ffi_sdk_line* line, const char* path, const char* what, const char* name,
+                                   size_t length) {
+  const int is_entry = path[0] != '\0';
+  if (is_entry) {
+    xffi_put_name_(line, "attribute", path, 0);
+    xla_ffi_sdk_put_words(line, ": ");
   }
+  xla_ffi_sdk_put_words(line, what);
+  xla_ffi_sdk_put_words(line, is_entry ? "entry `" : "attribute `");
+  xla_ffi_sdk_put(line, name, length);
+  xla_ffi_sdk_put_words(line, "`");
 }
 
 /* What a call has at `index`, against what was asked for. */
 XFFI_COLD_ void xffi_attr_problem_(xffi_call* call, const xffi_dict* dict, const char* name,
                                  int64_t index, XLA_FFI_AttrType type, XLA_FFI_DataType dtype) {
-  const char* dot = dict->path[0] != '\0' ? "." : "";
-  const int typed = type == XLA_FFI_AttrType_SCALAR || type == XLA_FFI_AttrType_ARRAY;
-  const char* want = typed ? xffi_dtype_name(dtype) : "";
-  const char* of = typed ? " of " : "";
-  if (index < 0) {
-    xffi_problem(call, "attribute '%s%s%s': missing, expected %s%s%s", dict->path, dot, name,
-                 xffi_attr_type_name_(type), of, want);
-    return;
+  xla_ffi_sdk_line line;
+  line.size = 0;
+  xffi_put_attr_name_(&line, dict->path, index < 0 ? "missing " : "", name, strlen(name));
+  if (index >= 0) {
+    xla_ffi_sdk_put_words(&line, ": ");
+    xla_ffi_sdk_put_attr_mismatch(&line, (unsigned)type, (unsigned)dtype, (unsigned)dict->attrs->types[index],
+                                  dict->attrs->attrs[index]);
   }
-  if (dict->attrs->types[index] != type) {
-    xffi_problem(call, "attribute '%s%s%s': expected %s%s%s, got %s", dict->path, dot, name,
-                 xffi_attr_type_name_(type), of, want,
-                 xffi_attr_type_name_(dict->attrs->types[index]));
-    return;
-  }
-  if (dict->attrs->attrs[index] == NULL ||
-      (typed && (dtype == XFFI_ANY_DTYPE ||
-                 ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype == dtype)) ||
-      !typed) {
-    xffi_problem(call, "attribute '%s%s%s': a null pointer", dict->path, dot, name);
-    return;
-  }
-  { /* scalars and arrays both start with their element type */
-    const XLA_FFI_DataType got = ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype;
-    const char* hint = "";
-    if ((got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_S64) && dtype != got) {
-      hint = got == XLA_FFI_DataType_F64
-                 ? XLA_FFI_SDK_TEXT_PYTHON_FLOAT
-                 : XLA_FFI_SDK_TEXT_PYTHON_INT;
-    }
-    xffi_problem(call, "attribute '%s%s%s': expected %s of %s, got one of %s%s", dict->path, dot,
-                 name, xffi_attr_type_name_(type), want, xffi_dtype_name(got), hint);
-  }
+  xffi_problem(call, "%s", line.text);
 }
 
 /* Whether the value of an attribute, or what it points to, is not there. */
@@ -216,12 +196,12 @@ XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
  * description of the handler repeats the bounds: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
 XFFI_INLINE_ void xffi_range_i64(xffi_call* call, const char* name, int64_t value, int64_t min, int64_t max) {
   if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
-  xffi_problem(call, "attribute '%s': expected at %s %lld, got %lld", name, value < min ? "least" : "most",
+  xffi_problem(call, "attribute `%s`: expected at %s %lld, got %lld", name, value < min ? "least" : "most",
                (long long)(value < min ? min : max), (long long)value);
 }
 XFFI_INLINE_ void xffi_range_f64(xffi_call* call, const char* name, double value, double min, double max) {
   if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
-  xffi_problem(call, "attribute '%s': expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
+  xffi_problem(call, "attribute `%s`: expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
                value > max ? max : min, value);
 }
 /* The bounds are rounded as the value was: 0.1 as a float is more than 0.1. */
@@ -306,10 +286,11 @@ XFFI_COLD_ void xffi_unknown_attrs_(xffi_call* call, const xffi_dict* dict) {
   int64_t i;
   for (i = 0; i < dict->attrs->size && i < XFFI_SEEN_; ++i) {
     const XLA_FFI_ByteSpan* name = dict->attrs->names[i];
+    xla_ffi_sdk_line line;
     if ((dict->seen[i >> 6] >> (i & 63) & 1) != 0) continue;
-    xffi_problem(call, "attribute '%s%s%.*s': not one that this handler knows", dict->path,
-                 dict->path[0] != '\0' ? "." : "", (int)(name->len < 200 ? name->len : 200),
-                 name->len != 0 ? name->ptr : "");
+    line.size = 0;
+    xffi_put_attr_name_(&line, dict->path, "unknown ", name->len != 0 ? name->ptr : "", name->len < 200 ? name->len : 200);
+    xffi_problem(call, "%s; remove it", line.text);
   }
 }
 

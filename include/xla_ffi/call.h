@@ -96,13 +96,39 @@ XFFI_INLINE_ int xffi_is_decoded_(const xffi_call* call) {
          (call->decoded == fetched || (fetched == 0 && !call->attrs.asked));
 }
 
+XFFI_INLINE_ const char* xffi_stage_name_(XLA_FFI_ExecutionStage stage) {
+  switch ((unsigned)stage) {
+#define XFFI_STAGE_(name, lower)       \
+  case XLA_FFI_ExecutionStage_##name:  \
+    return lower;
+    XLA_FFI_SDK_STAGES(XFFI_STAGE_)
+#undef XFFI_STAGE_
+    default:
+      return "unknown";
+  }
+}
+
+/* An error to return from a handler, its message formatted as by printf. The handler's name and the stage are put before it. */
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+                                    const char* format, ...) XFFI_PRINTF_(3, 4);
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+                                    const char* format, ...) {
+  XLA_FFI_Error* error;
+  va_list list;
+  va_start(list, format);
+  error = xffi_error_vformat_(call->api, code, call->handler, xffi_stage_name_(call->frame->stage), format, list);
+  va_end(list);
+  return error;
+}
+
 /* Notes a problem: the call is refused by xffi_decoded. */
 XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF_(2, 3);
 XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   size_t room;
   va_list list;
   int n;
-  if (call->text_size < sizeof(call->text) - 1) call->text[call->text_size++] = '\n';
+  n = snprintf(call->text + call->text_size, sizeof(call->text) - call->text_size, "\n  ");
+  if (call->text_size + 3 < sizeof(call->text)) call->text_size += (size_t)n;
   room = sizeof(call->text) - call->text_size;
   va_start(list, format);
   n = vsnprintf(call->text + call->text_size, room, format, list);
@@ -111,25 +137,16 @@ XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   ++call->problems;
 }
 
-/* What an operand is called in messages: "argument 'x' (0)". */
+/* What an operand is called in messages: "argument `x`", or "argument 0". */
 XFFI_COLD_ void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const char* name, int64_t index) {
   xla_ffi_sdk_put_words(line, what);
-  if (name != NULL) {
-    xla_ffi_sdk_put_words(line, " '");
-    xla_ffi_sdk_put_words(line, name);
-    xla_ffi_sdk_put_words(line, "' (");
+  xla_ffi_sdk_put_words(line, name != NULL ? " `" : " ");
+  if (name == NULL) {
+    xla_ffi_sdk_put_number(line, index);
   } else {
-    xla_ffi_sdk_put_words(line, " ");
+    xla_ffi_sdk_put_words(line, name);
+    xla_ffi_sdk_put_words(line, "`");
   }
-  xla_ffi_sdk_put_number(line, index);
-  if (name != NULL) xla_ffi_sdk_put_words(line, ")");
-}
-
-/* A shape: "[2,3]". */
-XFFI_COLD_ void xffi_put_shape_(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank) {
-  xla_ffi_sdk_put_words(line, "[");
-  xla_ffi_sdk_put_dims(line, dims, rank, ",");
-  xla_ffi_sdk_put_words(line, "]");
 }
 
 /* Notes that two buffers are not of one shape. */
@@ -137,10 +154,11 @@ XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_b
                                   const char* b, const xffi_buffer* y) {
   xla_ffi_sdk_line line;
   line.size = 0;
-  xffi_put_shape_(&line, x->dims, x->rank);
-  xla_ffi_sdk_put_words(&line, " and ");
-  xffi_put_shape_(&line, y->dims, y->rank);
-  xffi_problem(call, "'%s' and '%s': expected equal shapes, got %s", a, b, line.text);
+  xla_ffi_sdk_put_words(&line, "[");
+  xla_ffi_sdk_put_dims(&line, x->dims, x->rank);
+  xla_ffi_sdk_put_words(&line, "] and [");
+  xla_ffi_sdk_put_dims(&line, y->dims, y->rank);
+  xffi_problem(call, "`%s` and `%s`: expected equal shapes, got %s]", a, b, line.text);
 }
 
 /* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0, and pack
@@ -151,83 +169,27 @@ XFFI_COLD_ int xffi_unnumbered_(const XLA_FFI_Api* api, XLA_FFI_DataType want, X
          xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
-/* Says what keeps a buffer from being fetched as one of that dtype and rank. */
-XFFI_COLD_ void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line, const XLA_FFI_Buffer* got,
-                                        XLA_FFI_DataType dtype, int64_t rank) {
-  const char *type = xffi_dtype_name(got->dtype), *text = XLA_FFI_SDK_TEXT_COUNT;
-  int64_t elements;
-  if ((dtype == XFFI_ANY_DTYPE) == (got->dtype == dtype)) {
-    const int packed = xffi_unnumbered_(call->api, dtype, got->dtype);
-    if (dtype == XFFI_ANY_DTYPE) {
-      xla_ffi_sdk_put_words(line, packed ? XLA_FFI_SDK_TEXT_PACKED : "expected a dtype");
-    } else {
-      if (!packed) xla_ffi_sdk_put_words(line, "expected dtype ");
-      xla_ffi_sdk_put_words(line, xffi_dtype_name(dtype));
-    }
-    if (packed) {
-      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_WITHOUT_NUMBER);
-      xla_ffi_sdk_put_words(line, xffi_first_jaxlib_(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
-      call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
-      return;
-    }
-    xla_ffi_sdk_put_words(line, ", got ");
-    xla_ffi_sdk_put_words(line, type);
-    xla_ffi_sdk_put_words(line, " (");
-    xla_ffi_sdk_put_number(line, (int)got->dtype);
-    xla_ffi_sdk_put_words(line, ")");
-    return;
-  }
-  if (rank != XFFI_ANY_RANK && got->rank != rank) {
-    xla_ffi_sdk_put_words(line, "expected rank ");
-    xla_ffi_sdk_put_number(line, rank);
-    xla_ffi_sdk_put_words(line, ", got ");
-    xla_ffi_sdk_put_number(line, got->rank);
-    return;
-  }
-  xla_ffi_sdk_put_words(line, type);
-  xffi_put_shape_(line, got->dims, got->rank);
-  switch (xla_ffi_sdk_find_fault(got, (unsigned)got->dtype, got->rank, &elements)) {
-    case xla_ffi_sdk_fault_bytes:
-      text = XLA_FFI_SDK_TEXT_BYTES;
-      break;
-    case xla_ffi_sdk_fault_null:
-      text = XLA_FFI_SDK_TEXT_NULL_DATA;
-      break;
-    case xla_ffi_sdk_fault_alignment:
-      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_LIES_AT);
-      xla_ffi_sdk_put_address(line, got->data);
-      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_NO_MULTIPLE);
-      xla_ffi_sdk_put_number(line, xla_ffi_sdk_align_of((unsigned)got->dtype));
-      return;
-    default:
-      break;
-  }
-  xla_ffi_sdk_put_words(line, text);
-}
-
 /* Notes what keeps the operand at `index` from being fetched. */
 XFFI_COLD_ void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                      XLA_FFI_DataType dtype, int64_t rank) {
   const XLA_FFI_CallFrame* frame = call->frame;
-  const int64_t count = is_arg ? frame->args.size : frame->rets.size;
+  const int is_there = index < (is_arg ? frame->args.size : frame->rets.size);
+  const XLA_FFI_Buffer* got = is_there ? xla_ffi_sdk_operand(frame, is_arg, index) : NULL;
   xla_ffi_sdk_line line;
   line.size = 0;
+  if (index < XFFI_NAMES_) (is_arg ? call->args : call->rets)[index] = name;
+  if (!is_there) xla_ffi_sdk_put_words(&line, "missing ");
   xffi_put_name_(&line, is_arg ? "argument" : "result", name, index);
-  xla_ffi_sdk_put_words(&line, ": ");
-  if (index >= count) {
-    xla_ffi_sdk_put_words(&line, "missing, the call has ");
-    xla_ffi_sdk_put_number(&line, count);
-  } else {
-    const int kind = is_arg ? (int)frame->args.types[index] : (int)frame->rets.types[index];
-    const XLA_FFI_Buffer* got = xla_ffi_sdk_operand(frame, is_arg, index);
-    if (kind != XLA_FFI_ArgType_BUFFER) {
-      xla_ffi_sdk_put_words(&line, "expected a buffer, got kind ");
-      xla_ffi_sdk_put_number(&line, kind);
-    } else if (got == NULL || got->rank < 0 || (got->rank > 0 && got->dims == NULL)) {
-      xla_ffi_sdk_put_words(&line, "not a buffer that this handler can read");
-    } else {
-      xffi_put_buffer_problem_(call, &line, got, dtype, rank);
-    }
+  if (is_there) xla_ffi_sdk_put_words(&line, ": ");
+  if (got != NULL && xffi_unnumbered_(call->api, dtype, got->dtype)) {
+    xla_ffi_sdk_put_words(&line, dtype == XFFI_ANY_DTYPE ? XLA_FFI_SDK_TEXT_PACKED : xffi_dtype_name(dtype));
+    xla_ffi_sdk_put_words(&line, XLA_FFI_SDK_TEXT_WITHOUT_NUMBER);
+    xla_ffi_sdk_put_words(&line, xffi_first_jaxlib_(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
+    call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
+  } else if (got != NULL) {
+    xla_ffi_sdk_put_mismatch(&line, got, is_arg, name, name != NULL ? strlen(name) : 0, (unsigned)dtype, rank);
+  } else if (is_there) {
+    xla_ffi_sdk_put_words(&line, XLA_FFI_SDK_TEXT_NOT_A_BUFFER);
   }
   xffi_problem(call, "%s", line.text);
 }
@@ -319,23 +281,13 @@ XFFI_HOT_ xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataTy
   return xffi_operand_(call, 0, call->next_ret++, name, dtype, rank);
 }
 
-XFFI_COLD_ void xffi_inout_problem_(xffi_call* call, const char* name, int64_t arg, int64_t ret,
-                                  const xffi_buffer* x, const xffi_buffer* y) {
+XFFI_COLD_ void xffi_inout_problem_(xffi_call* call, const char* name, int64_t arg, int64_t ret) {
   xla_ffi_sdk_line line;
   line.size = 0;
   xffi_put_name_(&line, "in-out operand", name, arg);
-  if (xla_ffi_sdk_alike(xla_ffi_sdk_operand(call->frame, 1, arg),
-                        xla_ffi_sdk_operand(call->frame, 0, ret))) {
-    xffi_problem(call, "%s: " XLA_FFI_SDK_TEXT_APART "{%lld: %lld}", line.text, (long long)arg, (long long)ret);
-    return;
-  }
-  xla_ffi_sdk_put_words(&line, ": the argument is ");
-  xla_ffi_sdk_put_words(&line, xffi_dtype_name(x->dtype));
-  xffi_put_shape_(&line, x->dims, x->rank);
-  xla_ffi_sdk_put_words(&line, ", the result ");
-  xla_ffi_sdk_put_words(&line, xffi_dtype_name(y->dtype));
-  xffi_put_shape_(&line, y->dims, y->rank);
-  xffi_problem(call, "%s" XLA_FFI_SDK_TEXT_ONE_ARRAY, line.text);
+  xla_ffi_sdk_put_words(&line, ": ");
+  xla_ffi_sdk_put_apart(&line, call->frame, arg, ret);
+  xffi_problem(call, "%s", line.text);
 }
 
 /* The next argument and the next result, one array in one place, which comes in and is changed where it
@@ -351,7 +303,7 @@ XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_D
   for (i = 0; same && i < x.rank; ++i) same = x.dims[i] == y.dims[i];
   same = same && (x.data == y.data || x.count == 0 || !xffi_has_memory_(call));
   if (XFFI_UNLIKELY_(!same)) {
-    xffi_inout_problem_(call, name, arg, ret, &x, &y);
+    xffi_inout_problem_(call, name, arg, ret);
     return none;
   }
   return y;

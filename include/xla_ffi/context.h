@@ -42,9 +42,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
   XLA_FFI_Error* error;
   *data = NULL;
   if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) {
-    return xffi_error_format_(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                             "%s: the alignment of scratch memory is %zu, which is not a power of two up to 256",
-                             call->handler, alignment);
+    return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                      "the alignment of scratch memory is %zu, which is not a power of two up to 256", alignment);
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
@@ -56,8 +55,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
   if ((uintptr_t)args.data % alignment != 0) {
     error = xffi_scratch_free(call, args.data, size);
     if (error != NULL) return error;
-    return xffi_error_format_(call->api, XLA_FFI_Error_Code_INTERNAL,
-                             "%s: the host's scratch memory is not aligned to %zu", call->handler, alignment);
+    return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "the address of the host's scratch memory is not a multiple of %zu",
+                      alignment);
   }
   *data = args.data;
   return NULL;

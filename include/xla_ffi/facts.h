@@ -169,26 +169,26 @@
 #define XLA_FFI_SDK_TEXT_WITHOUT_NUMBER \
   " arrives without its type in this XLA and packed the other way round; the first jaxlib that has it is "
 
-/* Behind the element type of an attribute that Python gave. */
-#define XLA_FFI_SDK_TEXT_PYTHON_FLOAT \
-  " (a Python float is F64: pass numpy.float32(value) or the like)"
-#define XLA_FFI_SDK_TEXT_PYTHON_INT " (a Python int is S64: pass numpy.int32(value) or the like)"
-
-/* Behind an operand whose memory cannot be used: address and multiple follow; and between a
- * result and the operand that shares its memory. */
+/* An operand that cannot be used, whose address and multiple follow, or shares memory; then
+ * calls that reach the wrong handler. */
+#define XLA_FFI_SDK_TEXT_NOT_A_BUFFER "not a buffer, or shorter than the ABI's"
 #define XLA_FFI_SDK_TEXT_COUNT \
   " has a negative dimension, or more elements than can be counted"
 #define XLA_FFI_SDK_TEXT_BYTES " takes more bytes than can be addressed"
 #define XLA_FFI_SDK_TEXT_NULL_DATA " has a null data pointer"
-#define XLA_FFI_SDK_TEXT_LIES_AT " lies at "
-#define XLA_FFI_SDK_TEXT_NO_MULTIPLE ", which is not a multiple of "
+#define XLA_FFI_SDK_TEXT_IS_AT " is at "
+#define XLA_FFI_SDK_TEXT_NOT_A_MULTIPLE ", which is not a multiple of "
 #define XLA_FFI_SDK_TEXT_OVERLAPS " overlaps "
+#define XLA_FFI_SDK_TEXT_ALIASED \
+  "; if the caller aliases them (input_output_aliases), declare an in-out operand"
 #define XLA_FFI_SDK_TEXT_APART \
-  "argument and result lie in different memory; declare the aliasing: input_output_aliases="
-#define XLA_FFI_SDK_TEXT_ONE_ARRAY "; both have to be the same array"
+  "argument and result are in different memory; declare the aliasing: input_output_aliases="
+#define XLA_FFI_SDK_TEXT_ONE_ARRAY "; both must be the same array"
 #define XLA_FFI_SDK_TEXT_DEVICE \
-  ": the call comes with a device stream, but the handler takes its operands from host memory; register it for platform \"cpu\" alone"
+  "the call has a device stream, but the handler reads and writes host memory; register it for platform \"cpu\" only"
 #define XLA_FFI_SDK_TEXT_SHORT_FRAME \
-  ": the call frame or one of its lists is shorter than the ABI's"
+  "the call frame or one of its lists is shorter than the ABI's"
+#define XLA_FFI_SDK_TEXT_CALLED_AT "called in stage "
+#define XLA_FFI_SDK_TEXT_OWN_STAGE "; register each function of the handler for its own stage"
 
 #endif  /* XLA_FFI_FACTS_H_ */

@@ -5,6 +5,7 @@
 #ifndef XLA_FFI_FRAME_H_
 #define XLA_FFI_FRAME_H_
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -143,6 +144,213 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   return (data & (align - 1)) != 0 ? xla_ffi_sdk_fault_alignment : xla_ffi_sdk_fault_none;
 }
 
+/* The kind of number that an element type is, a wider one after a narrower: bool, unsigned, signed, float, complex; -1: it is
+ * not a number. */
+XFFI_COLD_ int xla_ffi_sdk_kind_of(unsigned dtype) {
+  static const char kinds[] = "PUSFC";
+  const char* name = xla_ffi_sdk_dtype_name(dtype);
+  const char* at = name == NULL ? NULL : strchr(kinds, *name == 'B' ? 'F' : *name);
+  return at != NULL && *at != '\0' ? (int)(at - kinds) : -1;
+}
+
+/* Whether a cast from one element type to another keeps what every value means. */
+XFFI_COLD_ int xla_ffi_sdk_widens(unsigned from, unsigned to) {
+  const int a = xla_ffi_sdk_kind_of(from), b = xla_ffi_sdk_kind_of(to);
+  const unsigned has = xla_ffi_sdk_bits_of(from) >> (a == 4), gets = xla_ffi_sdk_bits_of(to) >> (b == 4);
+  return a >= 0 && (a == b || (a == 1 && b == 2) ? gets > has : a < b && (a == 0 || gets >= has));
+}
+
+/* Puts `before`, and what NumPy calls an element type, `np.float32`; 0 and nothing if NumPy has no such type. */
+XFFI_COLD_ int xla_ffi_sdk_put_numpy(xla_ffi_sdk_line* line, const char* before, unsigned dtype) {
+  static const char* const names[] = {"", "np.uint", "np.int", "np.float", "np.complex"};
+  const int kind = xla_ffi_sdk_kind_of(dtype);
+  const char* name = xla_ffi_sdk_dtype_name(dtype);
+  if (kind < 1 || *name == 'B' || xla_ffi_sdk_bits_of(dtype) < (kind == 3 ? 16u : 8u)) return 0;
+  xla_ffi_sdk_put_words(line, before);
+  xla_ffi_sdk_put_words(line, names[kind]);
+  xla_ffi_sdk_put_words(line, name + 1);
+  return 1;
+}
+
+XFFI_COLD_ void xla_ffi_sdk_put_dtype(xla_ffi_sdk_line* line, unsigned dtype) {
+  const char* name = xla_ffi_sdk_dtype_name(dtype);
+  xla_ffi_sdk_put_words(line, name != NULL ? name : "an unknown type");
+}
+
+/* What a buffer is: "F32[2, 3]". */
+XFFI_COLD_ void xla_ffi_sdk_put_buffer(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf) {
+  xla_ffi_sdk_put_dtype(line, (unsigned)buf->dtype);
+  xla_ffi_sdk_put_words(line, "[");
+  if (buf->dims != NULL) xla_ffi_sdk_put_dims(line, buf->dims, buf->rank);
+  xla_ffi_sdk_put_words(line, "]");
+}
+
+/* Puts what keeps a buffer from being an operand of that name, element type (INVALID: any) and rank (-1: any), or from being
+ * used at all. */
+XFFI_COLD_ void xla_ffi_sdk_put_mismatch(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf, int is_arg,
+                                         const char* name, size_t length, unsigned dtype, int64_t rank) {
+  const unsigned got = (unsigned)buf->dtype;
+  const int is_other = dtype != XLA_FFI_DataType_INVALID ? got != dtype : got == dtype;
+  int64_t i, elements;
+  if (is_other || (rank >= 0 && buf->rank != rank)) {
+    xla_ffi_sdk_put_words(line, "expected ");
+    if (dtype == XLA_FFI_DataType_INVALID) {
+      xla_ffi_sdk_put_words(line, is_other ? "a known element type" : "rank ");
+      if (!is_other) xla_ffi_sdk_put_number(line, rank);
+    } else {
+      xla_ffi_sdk_put_dtype(line, dtype);
+      for (i = 0; i < rank; ++i) xla_ffi_sdk_put_words(line, i == 0 ? "[?" : ", ?");
+      if (rank >= 0) xla_ffi_sdk_put_words(line, rank == 0 ? "[]" : "]");
+    }
+    xla_ffi_sdk_put_words(line, ", got ");
+    xla_ffi_sdk_put_buffer(line, buf);
+    if (is_other && !is_arg) {
+      xla_ffi_sdk_put_numpy(line, "; declare it as ", dtype);
+    } else if (is_other && length > 0 && xla_ffi_sdk_widens(got, dtype)) {
+      const size_t size = line->size;
+      xla_ffi_sdk_put_words(line, "; cast it: ");
+      xla_ffi_sdk_put(line, name, length);
+      if (xla_ffi_sdk_put_numpy(line, ".astype(", dtype)) {
+        xla_ffi_sdk_put_words(line, ")");
+      } else {
+        line->text[line->size = size] = '\0';
+      }
+    }
+    return;
+  }
+  xla_ffi_sdk_put_buffer(line, buf);
+  switch (xla_ffi_sdk_find_fault(buf, got, buf->rank, &elements)) {
+    case xla_ffi_sdk_fault_bytes:
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_BYTES);
+      break;
+    case xla_ffi_sdk_fault_null:
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_NULL_DATA);
+      break;
+    case xla_ffi_sdk_fault_alignment:
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_IS_AT);
+      xla_ffi_sdk_put_address(line, buf->data);
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_NOT_A_MULTIPLE);
+      xla_ffi_sdk_put_number(line, xla_ffi_sdk_align_of(got));
+      break;
+    default:
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_COUNT);
+  }
+}
+
+/* Reads an integer of one of the types that have at least a byte; 0: it is of another type. */
+XFFI_SLOW_ int xla_ffi_sdk_read_integer(unsigned dtype, const void* from, int64_t* value) {
+  switch (dtype) {
+#define XLA_FFI_SDK_INTEGER_(dtype, type)    \
+  case XLA_FFI_DataType_##dtype: {           \
+    type number;                             \
+    memcpy(&number, from, sizeof(number));   \
+    *value = (int64_t)number;                \
+    return 1;                                \
+  }
+    XLA_FFI_SDK_INTEGER_(S8, int8_t)
+    XLA_FFI_SDK_INTEGER_(S16, int16_t)
+    XLA_FFI_SDK_INTEGER_(S32, int32_t)
+    XLA_FFI_SDK_INTEGER_(S64, int64_t)
+    XLA_FFI_SDK_INTEGER_(U8, uint8_t)
+    XLA_FFI_SDK_INTEGER_(U16, uint16_t)
+    XLA_FFI_SDK_INTEGER_(U32, uint32_t)
+    XLA_FFI_SDK_INTEGER_(U64, uint64_t)
+#undef XLA_FFI_SDK_INTEGER_
+    default:
+      return 0;
+  }
+}
+
+/* What an attribute is: "F32", "S64[3]", "a string". */
+XFFI_COLD_ void xla_ffi_sdk_put_attr(xla_ffi_sdk_line* line, unsigned type, const void* attr) {
+  const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)attr; /* an array starts with its element type, too */
+  const XLA_FFI_ByteSpan* span = (const XLA_FFI_ByteSpan*)attr;
+  if (attr == NULL || (type == XLA_FFI_AttrType_SCALAR && scalar->value == NULL) ||
+      (type == XLA_FFI_AttrType_STRING && span->ptr == NULL && span->len != 0)) {
+    xla_ffi_sdk_put_words(line, "a null pointer");
+  } else if (type == XLA_FFI_AttrType_SCALAR) {
+    xla_ffi_sdk_put_dtype(line, (unsigned)scalar->dtype);
+  } else if (type == XLA_FFI_AttrType_ARRAY) {
+    const XLA_FFI_Array* array = (const XLA_FFI_Array*)attr;
+    xla_ffi_sdk_put_dtype(line, (unsigned)array->dtype);
+    xla_ffi_sdk_put_words(line, "[");
+    xla_ffi_sdk_put_number(line, (int64_t)array->size);
+    xla_ffi_sdk_put_words(line, array->data == NULL && array->size != 0 ? "] with a null data pointer" : "]");
+  } else {
+    xla_ffi_sdk_put_words(line, type == XLA_FFI_AttrType_STRING       ? "a string"
+                                : type == XLA_FFI_AttrType_DICTIONARY ? "a dictionary"
+                                                                      : "an attribute of an unknown kind");
+  }
+}
+
+/* Puts what to pass for a number of another element type, or that it does not fit. */
+XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, const XLA_FFI_Scalar* scalar) {
+  const int kind = xla_ffi_sdk_kind_of(dtype);
+  const unsigned got = (unsigned)scalar->dtype;
+  int64_t whole = 0;
+  double real;
+  float single;
+  int fits = 1;
+  char text[40];
+  if (kind < 1 || kind > 3) return;
+  if (xla_ffi_sdk_read_integer(got, scalar->value, &whole)) {
+    if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* more than is looked at here */
+    real = (double)whole;
+    fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* exactly */
+    snprintf(text, sizeof(text), "%lld", (long long)whole);
+  } else if (got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_F32) {
+    if (got == XLA_FFI_DataType_F64) {
+      memcpy(&real, scalar->value, sizeof(real));
+    } else {
+      memcpy(&single, scalar->value, sizeof(single));
+      real = (double)single;
+    }
+    if (real >= -9e18 && real <= 9e18) whole = (int64_t)real;
+    snprintf(text, sizeof(text), "%.9g", real);
+  } else {
+    return;
+  }
+  if (kind < 3) {
+    const unsigned bits = xla_ffi_sdk_bits_of(dtype);
+    const int64_t high = INT64_MAX >> (64 - bits - (kind == 1 && bits < 64));
+    fits = real <= (double)whole && real >= (double)whole && whole <= high && whole >= (kind == 1 ? 0 : -high - 1);
+  } else if (dtype == XLA_FFI_DataType_F32) {
+    fits = !((real > FLT_MAX && real <= DBL_MAX) || (real < -FLT_MAX && real >= -DBL_MAX));
+  }
+  if (!fits) {
+    xla_ffi_sdk_put_words(line, "; ");
+    xla_ffi_sdk_put_words(line, text);
+    xla_ffi_sdk_put_words(line, " does not fit");
+  } else if (xla_ffi_sdk_put_numpy(line, "; pass ", dtype)) {
+    xla_ffi_sdk_put_words(line, "(value)");
+  }
+}
+
+/* Puts what keeps an attribute from being one of that kind and element type (INVALID: any). */
+XFFI_COLD_ void xla_ffi_sdk_put_attr_mismatch(xla_ffi_sdk_line* line, unsigned want, unsigned dtype, unsigned type,
+                                              const void* attr) {
+  const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)attr;
+  const int is_array = want == XLA_FFI_AttrType_ARRAY, has_type = dtype != XLA_FFI_DataType_INVALID;
+  xla_ffi_sdk_put_words(line, "expected ");
+  if ((is_array && has_type) || want == XLA_FFI_AttrType_SCALAR) {
+    xla_ffi_sdk_put_dtype(line, dtype);
+    if (is_array) xla_ffi_sdk_put_words(line, "[?]");
+  } else {
+    xla_ffi_sdk_put_words(line, is_array                              ? "an array"
+                                : want == XLA_FFI_AttrType_STRING ? "a string"
+                                                                      : "a dictionary");
+  }
+  xla_ffi_sdk_put_words(line, ", got ");
+  xla_ffi_sdk_put_attr(line, type, attr);
+  if (want != type || attr == NULL || !has_type || (unsigned)scalar->dtype == dtype) return;
+  if (!is_array) {
+    if (scalar->value != NULL) xla_ffi_sdk_put_pass(line, dtype, scalar);
+  } else if (xla_ffi_sdk_widens((unsigned)scalar->dtype, dtype) &&
+             xla_ffi_sdk_put_numpy(line, "; pass np.asarray(value, ", dtype)) {
+    xla_ffi_sdk_put_words(line, ")");
+  }
+}
+
 /* Whether a buffer of elements of whole bytes has up to two dimensions, none of which is negative or so large that the
  * number of bytes may overflow; 0: look again with the function above. */
 XFFI_HOT_ int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
@@ -175,6 +383,25 @@ XFFI_COLD_ int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* 
     if (a->dims[i] != b->dims[i]) return 0;
   }
   return 1;
+}
+
+/* Puts what is wrong with argument and result of an in-out operand, which are not one array. */
+XFFI_COLD_ void xla_ffi_sdk_put_apart(xla_ffi_sdk_line* line, const XLA_FFI_CallFrame* frame, int64_t arg, int64_t ret) {
+  const XLA_FFI_Buffer* x = xla_ffi_sdk_operand(frame, 1, arg);
+  const XLA_FFI_Buffer* y = xla_ffi_sdk_operand(frame, 0, ret);
+  if (xla_ffi_sdk_alike(x, y)) {
+    xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_APART "{");
+    xla_ffi_sdk_put_number(line, arg);
+    xla_ffi_sdk_put_words(line, ": ");
+    xla_ffi_sdk_put_number(line, ret);
+    xla_ffi_sdk_put_words(line, "}");
+    return;
+  }
+  xla_ffi_sdk_put_words(line, "the argument is ");
+  xla_ffi_sdk_put_buffer(line, x);
+  xla_ffi_sdk_put_words(line, ", the result ");
+  xla_ffi_sdk_put_buffer(line, y);
+  xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_ONE_ARRAY);
 }
 
 /* Whether a buffer has elements, and they take memory. */

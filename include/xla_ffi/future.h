@@ -15,6 +15,7 @@ enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2 }
 /* A promise. Complete it exactly once, and return it; both together end its life. */
 typedef struct xffi_promise {
   const XLA_FFI_Api* api;
+  const char *handler, *stage; /* for messages */
   XLA_FFI_Future* future; /* set before the state becomes BOUND */
   XLA_FFI_Error_Code code;
   char* message; /* null, or owned */
@@ -24,7 +25,10 @@ typedef struct xffi_promise {
 /* A new promise, or null where there is no memory. The handler returns it by xffi_promise_return, or frees it. */
 XFFI_INLINE_ xffi_promise* xffi_promise_new(xffi_call* call) {
   xffi_promise* promise = (xffi_promise*)calloc(1, sizeof(*promise));
-  if (promise != NULL) promise->api = call->api;
+  if (promise == NULL) return NULL;
+  promise->api = call->api;
+  promise->handler = call->handler;
+  promise->stage = xffi_stage_name_(call->frame->stage);
   return promise;
 }
 
@@ -38,7 +42,7 @@ XFFI_INLINE_ void xffi_promise_free(xffi_promise* promise) {
 /* What a promise came to, as an error, or null. */
 XFFI_COLD_ XLA_FFI_Error* xffi_promise_error_(const xffi_promise* promise) {
   if (promise->code == XLA_FFI_Error_Code_OK) return NULL;
-  return xffi_error_new(promise->api, promise->code, promise->message);
+  return xffi_error_from_(promise->api, promise->code, promise->handler, promise->stage, promise->message);
 }
 
 XFFI_COLD_ void xffi_promise_signal_(xffi_promise* promise) {
@@ -99,7 +103,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_promise_return(const xffi_call* 
   XLA_FFI_Error* error;
   size_t slot;
   if (promise == NULL) {
-    return xffi_error_new(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a promise");
+    return xffi_error(call, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a promise");
   }
   if (XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_) return xffi_promise_result_(promise);
   slot = xffi_future_slot_(call->api);

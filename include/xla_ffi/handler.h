@@ -57,50 +57,32 @@ typedef struct xffi_handler_info_ {
   int host_only; /* whether it takes its operands from host memory, and no device's */
 } xffi_handler_info_;
 
-/* An error to return from a handler, its message formatted as by printf. */
-XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
-                                    const char* format, ...) XFFI_PRINTF_(3, 4);
-XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
-                                    const char* format, ...) {
-  XLA_FFI_Error* error;
-  va_list list;
-  va_start(list, format);
-  error = xffi_error_vformat_(call->api, code, format, list);
-  va_end(list);
-  return error;
-}
-
-XFFI_INLINE_ const char* xffi_stage_name_(XLA_FFI_ExecutionStage stage) {
-  switch ((unsigned)stage) {
-#define XFFI_STAGE_(name, lower)       \
-  case XLA_FFI_ExecutionStage_##name:  \
-    return lower;
-    XLA_FFI_SDK_STAGES(XFFI_STAGE_)
-#undef XFFI_STAGE_
-    default:
-      return "unknown";
-  }
-}
-
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
-  return xffi_error_format_(call->api, call->code, "%s [%s]:%s%s",
-                           call->handler, xffi_stage_name_(call->frame->stage),
-                           call->problems == 1 ? " " : "\n",
-                           call->text + 1);
+  char count[32] = "";
+  if (call->problems != 1) snprintf(count, sizeof(count), "%d problems\n  ", call->problems);
+  return xffi_error(call, call->code, "%s%s", count, call->text + 3);
+}
+
+/* Notes that there are more operands than were fetched. */
+XFFI_COLD_ void xffi_too_many_(xffi_call* call, const char* what, int64_t fetched, const char* const* names, int64_t got) {
+  xla_ffi_sdk_line line;
+  int64_t i;
+  int named = fetched > 0 && fetched <= XFFI_NAMES_;
+  for (i = 0; named && i < fetched; ++i) named = names[i] != NULL;
+  line.size = 0;
+  xla_ffi_sdk_put_count(&line, what, fetched);
+  for (i = 0; named && i < fetched; ++i) xla_ffi_sdk_put_listed(&line, i == 0, names[i], strlen(names[i]));
+  xla_ffi_sdk_put_words(&line, named ? "), got " : ", got ");
+  xla_ffi_sdk_put_number(&line, got);
+  xffi_problem(call, "%s", line.text);
 }
 
 XFFI_COLD_ void xffi_report_counts_(xffi_call* call) {
-  if (xffi_args_left(call) > 0) {
-    xffi_problem(call, "arguments: expected %lld, got %lld", (long long)call->next_arg,
-                 (long long)call->frame->args.size);
-  }
-  if (xffi_rets_left(call) > 0) {
-    xffi_problem(call, "results: expected %lld, got %lld", (long long)call->next_ret,
-                 (long long)call->frame->rets.size);
-  }
+  if (xffi_args_left(call) > 0) xffi_too_many_(call, "argument", call->next_arg, call->args, call->frame->args.size);
+  if (xffi_rets_left(call) > 0) xffi_too_many_(call, "result", call->next_ret, call->rets, call->frame->rets.size);
 }
 
-/* What an operand is called in messages: "argument 'x' (0)"; the name is known of the first ones. */
+/* What an operand is called in messages; the name is known of the first ones. */
 XFFI_COLD_ void xffi_put_operand_(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                 int64_t index) {
   const xffi_call* call = (const xffi_call*)context;
@@ -117,28 +99,25 @@ XFFI_COLD_ void xffi_report_overlaps_(xffi_call* call) {
     xffi_put_operand_(&line, call, 0, clash.ret);
     xla_ffi_sdk_put_words(&line, XLA_FFI_SDK_TEXT_OVERLAPS);
     xffi_put_operand_(&line, call, clash.with_arg, clash.other);
+    if (clash.with_arg) xla_ffi_sdk_put_words(&line, XLA_FFI_SDK_TEXT_ALIASED);
     xffi_problem(call, "%s", line.text);
   }
 }
 
 XFFI_COLD_ void xffi_report_shapes_(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
   do {
-    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(call->frame, shapes->is_arg, shapes->index);
     xla_ffi_sdk_line line;
     line.size = 0;
-    xffi_put_operand_(&line, call, shapes->is_arg, shapes->index);
-    xla_ffi_sdk_put_words(&line, ": ");
-    xla_ffi_sdk_put_misfit(&line, shapes, xffi_dtype_name(buf->dtype), xffi_put_operand_, call);
+    xla_ffi_sdk_put_misfit(&line, shapes, xffi_put_operand_, call);
     xffi_problem(call, "%s", line.text);
   } while (xla_ffi_sdk_next_misfit(shapes));
 }
 
-/* Says what is wrong with a contract itself; of calls with more operands than were fetched xffi_decoded tells. */
+/* Notes what is wrong with a contract itself. */
 XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
   const char* why = shapes->wrong == XLA_FFI_SDK_WRONG_SHORT  ? "has no entry for one of the operands"
                     : shapes->wrong == XLA_FFI_SDK_WRONG_LONG ? "has an entry more than there are operands"
-                                                              : "is none";
-  if (xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return;
+                                                              : "is not a contract";
   xffi_problem(call, "the shape contract `%.200s` %s", shapes->contract, why);
 }
 
@@ -146,7 +125,7 @@ XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* 
  * names by XFFI_SHAPE. After all of them have been fetched, before xffi_decoded. */
 XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   xla_ffi_sdk_shapes shapes;
-  if (call->problems != 0) return; /* told already */
+  if (call->problems != 0 || xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return; /* reported elsewhere */
   xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
   if (XFFI_UNLIKELY_(xla_ffi_sdk_next_misfit(&shapes))) {
     xffi_report_shapes_(call, &shapes);
@@ -185,7 +164,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
     if (error == NULL) return NULL;
     xffi_error_free(call->api, error);
   }
-  xffi_problem(call, "the handler ran all the same: it has to return what xffi_decoded gives");
+  xffi_problem(call, "the handler ran although the call is refused: return what xffi_decoded returns");
   return xffi_refuse_(call);
 }
 
@@ -218,36 +197,36 @@ XFFI_COLD_ XLA_FFI_Error* xffi_wrong_call_(const XLA_FFI_CallFrame* frame,
   }
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
     return xffi_error_format_(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                             "%s" XLA_FFI_SDK_TEXT_SHORT_FRAME " (%zu bytes, expected %zu)",
-                             handler->name, frame->struct_size,
+                             "%s (%s): " XLA_FFI_SDK_TEXT_SHORT_FRAME " (%zu bytes, expected %zu)",
+                             handler->name, xffi_stage_name_(handler->stage), frame->struct_size,
                              (size_t)XLA_FFI_CallFrame_STRUCT_SIZE);
   }
   return xffi_error_format_(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                           "%s: registered for the %s stage, called in the %s stage", handler->name,
+                           "%s (%s): " XLA_FFI_SDK_TEXT_CALLED_AT "%s" XLA_FFI_SDK_TEXT_OWN_STAGE, handler->name,
                            xffi_stage_name_(handler->stage), xffi_stage_name_(frame->stage));
 }
 
-XFFI_COLD_ XLA_FFI_Error* xffi_on_device_(const XLA_FFI_CallFrame* frame, const char* handler) {
+XFFI_COLD_ XLA_FFI_Error* xffi_on_device_(const XLA_FFI_CallFrame* frame, const xffi_handler_info_* handler) {
   return xffi_error_format_(frame->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
-                           "%s" XLA_FFI_SDK_TEXT_DEVICE, handler);
+                           "%s (%s): " XLA_FFI_SDK_TEXT_DEVICE, handler->name, xffi_stage_name_(handler->stage));
 }
 
 /* Calls the function of a handler. In C++ it may throw: a host is C, or is built without exceptions, and would end. */
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
 XFFI_COLD_ XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
-  const char* const what = "%s: a C++ exception: %s";
+  const char* const what = "C++ exception: %s";
   try {
     throw;
   } catch (const std::bad_alloc& e) {
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
-    return xffi_error_format_(call->api, code, "%s: out of memory: %s", call->handler, e.what());
+    return xffi_error(call, code, "out of memory: %s", e.what());
   } catch (const std::exception& e) {
-    return xffi_error_format_(call->api, code, what, call->handler, e.what());
+    return xffi_error(call, code, what, e.what());
   } catch (const char* e) {
-    return xffi_error_format_(call->api, code, what, call->handler, e);
+    return xffi_error(call, code, what, e);
   } catch (...) {
-    return xffi_error_format_(call->api, code, "%s: a C++ exception of a type that is not std::exception", call->handler);
+    return xffi_error(call, code, what, "of a type that is not std::exception");
   }
 }
 XFFI_HOT_ XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function)(xffi_call*)) {
@@ -280,7 +259,7 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
     return xffi_wrong_call_(frame, handler);
   }
   if (handler->host_only && XFFI_UNLIKELY_(!xla_ffi_sdk_is_on_host(frame))) {
-    return xffi_on_device_(frame, handler->name);
+    return xffi_on_device_(frame, handler);
   }
   call.api = frame->api;
   call.ctx = frame->ctx;

@@ -190,11 +190,26 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, 
   return xffi_error_bytes_(api, code, message, strlen(message));
 }
 
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                           const char* format, ...) XFFI_PRINTF_(3, 4);
+
+/* The same, with a handler's name and stage before the message, unless the name is there already; `who` may be null. */
+XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_from_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                                         const char* who, const char* stage, const char* message) {
+  const size_t length = who != NULL ? strlen(who) : 0;
+  if (message == NULL) message = "(no message)";
+  if (length == 0 || (strncmp(message, who, length) == 0 && strncmp(message + length, " (", 2) == 0)) {
+    return xffi_error_new(api, code, message);
+  }
+  return xffi_error_format_(api, code, "%s (%s): %s", who, stage, message);
+}
+
 /* The same, the message formatted as by vprintf. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                            const char* format, va_list list) XFFI_PRINTF_(3, 0);
+                                            const char* who, const char* stage, const char* format,
+                                            va_list list) XFFI_PRINTF_(5, 0);
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                            const char* format, va_list list) {
+                                            const char* who, const char* stage, const char* format, va_list list) {
   char local[1024];
   char* text = local;
   XLA_FFI_Error* error;
@@ -211,20 +226,18 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* 
     }
   }
   va_end(again);
-  error = xffi_error_new(api, code, length < 0 ? format : text);
+  error = xffi_error_from_(api, code, who, stage, length < 0 ? format : text);
   if (text != local) free(text);
   return error;
 }
 
-/* The same, the message formatted as by printf. */
-XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                           const char* format, ...) XFFI_PRINTF_(3, 4);
+/* The same, the message formatted as by printf, without a handler's name. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) {
   XLA_FFI_Error* error;
   va_list list;
   va_start(list, format);
-  error = xffi_error_vformat_(api, code, format, list);
+  error = xffi_error_vformat_(api, code, NULL, NULL, format, list);
   va_end(list);
   return error;
 }

@@ -108,26 +108,7 @@ XFFI_SLOW_ int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame, const ch
     const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)frame->attrs.attrs[i];
     if (span->len != length || memcmp(span->ptr, name, length) != 0) continue;
     if (frame->attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar == NULL || scalar->value == NULL) return 0;
-    switch ((unsigned)scalar->dtype) {
-#define XLA_FFI_SDK_INTEGER_(dtype, type)        \
-  case XLA_FFI_DataType_##dtype: {               \
-    type number;                                 \
-    memcpy(&number, scalar->value, sizeof(number));\
-    *value = (int64_t)number;                    \
-    return 1;                                    \
-  }
-      XLA_FFI_SDK_INTEGER_(S8, int8_t)
-      XLA_FFI_SDK_INTEGER_(S16, int16_t)
-      XLA_FFI_SDK_INTEGER_(S32, int32_t)
-      XLA_FFI_SDK_INTEGER_(S64, int64_t)
-      XLA_FFI_SDK_INTEGER_(U8, uint8_t)
-      XLA_FFI_SDK_INTEGER_(U16, uint16_t)
-      XLA_FFI_SDK_INTEGER_(U32, uint32_t)
-      XLA_FFI_SDK_INTEGER_(U64, uint64_t)
-#undef XLA_FFI_SDK_INTEGER_
-      default:
-        return 0;
-    }
+    return xla_ffi_sdk_read_integer((unsigned)scalar->dtype, scalar->value, value);
   }
   return 0;
 }
@@ -419,25 +400,29 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   return 0;
 }
 
-/* Writes what an operand is called: "argument 'x'". */
+/* Writes what an operand is called: "argument `x`". */
 typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                         int64_t index);
 
-/* Says how the operand that was found breaks the contract: "expected shape [k, m] with k = 2 from argument
- * 'a', got F32[3,1]; the contract is `n k, k m -> n m`". `dtype` is the name of its element type. */
-XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at, const char* dtype,
-                                      xla_ffi_sdk_put_operand operand, const void* context) {
+/* Says how the operand that was found breaks the contract: "argument `b`: expected F32[k, m] with k = 2 from argument `a`,
+ * got F32[3, 1]; the contract is `n k, k m -> n m`". */
+XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at, xla_ffi_sdk_put_operand operand,
+                                      const void* context) {
   const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(at->frame, at->is_arg, at->index);
   const char *word = at->entry, *joint = " with ";
   int words = 0, ellipsis = 0;
   unsigned told = 0;
-  xla_ffi_sdk_put_words(line, "expected shape [");
+  operand(line, context, at->is_arg, at->index);
+  xla_ffi_sdk_put_words(line, ": expected ");
+  xla_ffi_sdk_put_dtype(line, (unsigned)buf->dtype);
+  xla_ffi_sdk_put_words(line, "[");
   for (; word < at->end && *word != '('; ++word) {
     const char* start = word;
     if (xla_ffi_sdk_is_blank(*word)) continue;
     while (word < at->end && !xla_ffi_sdk_is_blank(*word)) ++word;
     if (words++ > 0) xla_ffi_sdk_put_words(line, ", ");
-    xla_ffi_sdk_put(line, start, (size_t)(word - start));
+    if (word - start == 1 && *start == '_') start = "?";
+    xla_ffi_sdk_put(line, start, *start == '?' ? 1 : (size_t)(word - start));
     ellipsis |= *start == '.';
   }
   xla_ffi_sdk_put_words(line, "]");
@@ -459,9 +444,9 @@ XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shape
       xla_ffi_sdk_put_number(line, size->size);
       xla_ffi_sdk_put_words(line, " from ");
       if (size->side < 0) {
-        xla_ffi_sdk_put_words(line, "attribute '");
+        xla_ffi_sdk_put_words(line, "attribute `");
         xla_ffi_sdk_put(line, size->name, size->length);
-        xla_ffi_sdk_put_words(line, "'");
+        xla_ffi_sdk_put_words(line, "`");
       } else {
         operand(line, context, size->side, size->index);
       }
@@ -482,14 +467,12 @@ XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shape
   if (ellipsis && at->ellipsis_rank >= 0) {
     xla_ffi_sdk_put_words(line, joint);
     xla_ffi_sdk_put_words(line, "... = [");
-    xla_ffi_sdk_put_dims(line, at->ellipsis, at->ellipsis_rank, ", ");
+    xla_ffi_sdk_put_dims(line, at->ellipsis, at->ellipsis_rank);
     xla_ffi_sdk_put_words(line, "]");
   }
   xla_ffi_sdk_put_words(line, ", got ");
-  xla_ffi_sdk_put_words(line, dtype);
-  xla_ffi_sdk_put_words(line, "[");
-  if (buf != NULL) xla_ffi_sdk_put_dims(line, buf->dims, buf->rank, ",");
-  xla_ffi_sdk_put_words(line, "]; the contract is `");
+  xla_ffi_sdk_put_buffer(line, buf);
+  xla_ffi_sdk_put_words(line, "; the contract is `");
   xla_ffi_sdk_put_words(line, at->contract);
   xla_ffi_sdk_put_words(line, "`");
 }

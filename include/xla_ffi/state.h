@@ -117,10 +117,10 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* 
   XLA_FFI_Error* error;
   *data = NULL;
   if (!type->shared) {
-    return xffi_error_format_(api, XLA_FFI_Error_Code_INTERNAL,
-                             "%s: no program can attach user data of the type '%s', which is its library's alone: make it an "
+    return xffi_error(call, XLA_FFI_Error_Code_INTERNAL,
+                      "no program can attach user data of the type '%s', which is its library's alone: make it an "
                              "XFFI_SHARED_TYPE",
-                             call->handler, type->name);
+                      type->name);
   }
   error = xffi_type_id_(api, type, &id);
   if (error != NULL) return error;

@@ -83,12 +83,26 @@ XFFI_COLD_ void xla_ffi_sdk_put_address(xla_ffi_sdk_line* line, const void* addr
   xla_ffi_sdk_put_words(line, text);
 }
 
-XFFI_COLD_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank, const char* between) {
+XFFI_COLD_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank) {
   int64_t i;
   for (i = 0; i < rank; ++i) {
-    if (i > 0) xla_ffi_sdk_put_words(line, between);
+    if (i > 0) xla_ffi_sdk_put_words(line, ", ");
     xla_ffi_sdk_put_number(line, dims[i]);
   }
+}
+
+/* "expected 2 arguments"; then the names, " (`x`, `w`". */
+XFFI_COLD_ void xla_ffi_sdk_put_count(xla_ffi_sdk_line* line, const char* what, int64_t count) {
+  xla_ffi_sdk_put_words(line, "expected ");
+  xla_ffi_sdk_put_number(line, count);
+  xla_ffi_sdk_put_words(line, " ");
+  xla_ffi_sdk_put_words(line, what);
+  if (count != 1) xla_ffi_sdk_put_words(line, "s");
+}
+XFFI_COLD_ void xla_ffi_sdk_put_listed(xla_ffi_sdk_line* line, int is_first, const char* name, size_t length) {
+  xla_ffi_sdk_put_words(line, is_first ? " (`" : ", `");
+  xla_ffi_sdk_put(line, name, length);
+  xla_ffi_sdk_put_words(line, "`");
 }
 
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))

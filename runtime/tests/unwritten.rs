@@ -103,7 +103,7 @@ fn told(error: &Error) -> &str {
     assert!(
         error
             .message()
-            .starts_with("handler 'partial' (execute): hazard unwritten-result:")
+            .starts_with("partial (execute): hazard unwritten-result:")
     );
     error.message()
 }

@@ -16,7 +16,7 @@ fn user_data_has_a_type_that_the_program_knows() {
     for revision in Revision::ALL {
         let none = (&[][..], &[][..]);
         let error = call(revision, &library, ("find_private", ""), none, |call| call).unwrap_err();
-        let told = "find_private: no program can attach user data of the type 'c_functions.left', which is its library's \
+        let told = "find_private (execute): no program can attach user data of the type 'c_functions.left', which is its library's \
                     alone: make it an XFFI_SHARED_TYPE";
         assert_eq!(error.message(), told, "{revision}");
         assert_eq!(error.code().name(), "INTERNAL", "{revision}");
@@ -228,10 +228,7 @@ fn floors_and_host_memory() {
         call("anywhere", "{more = 1 : i32}", stream).expect("any stream");
         let error = call("on_host", "", stream).expect_err("a stream");
         let text = error.message();
-        assert!(
-            text.contains("the call comes with a device stream"),
-            "{error}"
-        );
+        assert!(text.contains("the call has a device stream"), "{error}");
         let code = error.code().name();
         assert!(
             code == "FAILED_PRECONDITION" || revision < Revision::R2,

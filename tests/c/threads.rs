@@ -66,7 +66,7 @@ fn promises_are_kept() {
         let how = RETURNED | NOT_ASKED | LATE;
         let attributes = format!("{{how = {how} : i32, more = 1 : i32}}");
         let error = promised(revision, &library, None, &attributes).unwrap_err();
-        assert!(error.message().contains("'more'"), "{error}");
+        assert!(error.message().contains("`more`"), "{error}");
         // Nor has a stage that is not execute one.
         if revision >= Revision::R1 {
             let early = Some((Stage::Instantiate, "early"));
@@ -90,14 +90,14 @@ fn what_a_handler_throws_is_its_error() {
         let handler = handler.unwrap();
         for (what, told) in [
             (0, None),
-            (1, Some("throws: a C++ exception: too bad")),
+            (1, Some("throws (execute): C++ exception: too bad")),
             (
                 2,
-                Some("throws: a C++ exception of a type that is not std::exception"),
+                Some("throws (execute): C++ exception: of a type that is not std::exception"),
             ),
-            (3, Some("throws: a C++ exception: words")),
-            (4, Some("throws: out of memory: std::bad_alloc")),
-            (5, Some("throws: a C++ exception: early")),
+            (3, Some("throws (execute): C++ exception: words")),
+            (4, Some("throws (execute): out of memory: std::bad_alloc")),
+            (5, Some("throws (execute): C++ exception: early")),
         ] {
             let attributes = Attributes::new().with("what", what);
             let call = handler.instantiate(&attributes).unwrap().call();
@@ -124,7 +124,7 @@ fn what_a_handler_throws_is_its_error() {
             .call()
             .ret(Shape::new(DType::S32, []).unwrap())
             .run();
-        let told = "words_legacy: a C++ exception: words";
+        let told = "words_legacy (execute): C++ exception: words";
         assert_eq!(outcome.unwrap_err().message(), told, "{revision}");
         std::mem::forget(runtime);
     }

@@ -20,7 +20,7 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Nested, xla::ffi::StructMember<Pair>("pair
 
 // Scalars of every type
 // RUN scalars {b = true, i8 = -1 : i8, i16 = -2 : i16, i32 = -3 : i32, i64 = -4 : i64, u8 = 1 : ui8, u16 = 2 : ui16, u32 = 3 : ui32, u64 = 4 : ui64, f32 = 0.5 : f32, f64 = 0.25 : f64} -> f64[11] == 1,-1,-2,-3,-4,1,2,3,4,0.5,0.25
-// RUN scalars {b = true} -> f64[11] !! INVALID_ARGUMENT attribute 'i8': missing
+// RUN scalars {b = true} -> f64[11] !! INVALID_ARGUMENT missing attribute `i8`
 static ffi::Error Scalars(ffi::ResultBufferR1<ffi::F64> y, bool b, int8_t i8, int16_t i16,
                           int32_t i32, int64_t i64, uint8_t u8, uint16_t u16, uint32_t u32,
                           uint64_t u64, float f32, double f64) {
@@ -47,10 +47,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(scalars, Scalars,
 
 // WrongNumAttrs, and a type that differs
 // RUN one_attribute {eps = 1.0 : f32} -> f32[] == 1
-// RUN one_attribute {eps = 1.0 : f64} -> f32[] !! INVALID_ARGUMENT attribute 'eps': expected a scalar of F32, got F64 (12) (a Python float is F64: pass numpy.float32(value) or the like)
-// RUN one_attribute {eps = "x"} -> f32[] !! INVALID_ARGUMENT attribute 'eps': expected a scalar of F32, got string
-// RUN one_attribute {epsilon = 1.0 : f32} -> f32[] !! INVALID_ARGUMENT attribute 'eps': missing
-// RUN one_attribute {eps = 1.0 : f32, more = true} -> f32[] !! INVALID_ARGUMENT attribute 'more': not one that this handler knows
+// RUN one_attribute {eps = 1.0 : f64} -> f32[] !! INVALID_ARGUMENT attribute `eps`: expected F32, got F64
+// RUN one_attribute {eps = "x"} -> f32[] !! INVALID_ARGUMENT attribute `eps`: expected F32, got a string
+// RUN one_attribute {epsilon = 1.0 : f32} -> f32[] !! INVALID_ARGUMENT missing attribute `eps`
+// RUN one_attribute {eps = 1.0 : f32, more = true} -> f32[] !! INVALID_ARGUMENT unknown attribute `more`; remove it
 static ffi::Error OneAttribute(ffi::ResultBufferR0<ffi::F32> y, float eps) {
   *y->typed_data() = eps;
   return ffi::Error::Success();
@@ -78,8 +78,8 @@ ARRAY(array_i8, int8_t);
 // RUN array_i16 {v = array<i16: 1, 2, 3>} -> f64[3] == 1,2,3
 ARRAY(array_i16, int16_t);
 // RUN array_i32 {v = array<i32: 1, 2, 3>} -> f64[3] == 1,2,3
-// RUN array_i32 {v = array<i64: 1, 2, 3>} -> f64[3] !! INVALID_ARGUMENT attribute 'v': expected an array of S32, got S64
-// RUN array_i32 {v = 1 : i32} -> f64[3] !! INVALID_ARGUMENT attribute 'v': expected an array of S32, got scalar of S32
+// RUN array_i32 {v = array<i64: 1, 2, 3>} -> f64[3] !! INVALID_ARGUMENT attribute `v`: expected S32[?], got S64
+// RUN array_i32 {v = 1 : i32} -> f64[3] !! INVALID_ARGUMENT attribute `v`: expected S32[?], got S32
 ARRAY(array_i32, int32_t);
 // RUN array_i64 {v = array<i64: 1, 2, 3>} -> f64[3] == 1,2,3
 ARRAY(array_i64, int64_t);
@@ -99,7 +99,7 @@ ARRAY(array_f64, double);
 // Strings
 // RUN string_attr {s = "hello"} -> u8[5] == 104,101,108,108,111
 // RUN string_attr {s = ""} -> u8[0] ==
-// RUN string_attr {s = 1 : i32} -> u8[1] !! INVALID_ARGUMENT attribute 's': expected a string, got scalar of S32
+// RUN string_attr {s = 1 : i32} -> u8[1] !! INVALID_ARGUMENT attribute `s`: expected a string, got S32
 static ffi::Error StringAttr(ffi::ResultBufferR1<ffi::U8> y, std::string_view s) {
   std::copy(s.begin(), s.end(), y->typed_data());
   return ffi::Error::Success();
@@ -111,8 +111,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(string_attr, StringAttr,
 
 // AttrsAsDictionary
 // RUN attrs_as_dictionary {a = 1 : i32, b = 2.5 : f32, c = "xyz"} -> f64[5] == 3,1,2.5,3,0
-// RUN attrs_as_dictionary {a = 1 : i32, b = 2.5 : f32} -> f64[5] !! INTERNAL attribute 'c': missing
-// RUN attrs_as_dictionary {a = 1 : i64, b = 2.5 : f32, c = "xyz"} -> f64[5] !! INTERNAL attribute 'a': expected a scalar of S32, got S64
+// RUN attrs_as_dictionary {a = 1 : i32, b = 2.5 : f32} -> f64[5] !! INTERNAL missing attribute `c`
+// RUN attrs_as_dictionary {a = 1 : i64, b = 2.5 : f32, c = "xyz"} -> f64[5] !! INTERNAL attribute `a`: expected S32, got S64
 static ffi::Error AttrsAsDictionary(ffi::ResultBufferR1<ffi::F64> y, ffi::Dictionary dict) {
   ffi::ErrorOr<int32_t> a = dict.get<int32_t>("a");
   if (a.has_error()) return a.error();
@@ -136,7 +136,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_as_dictionary, AttrsAsDictionary,
 
 // DictionaryAttr, nested
 // RUN dictionary_attr {d = {x = 1 : i64, inner = {y = 2 : i64}}} -> s64[2] == 1,2
-// RUN dictionary_attr {d = 1 : i64} -> s64[2] !! INVALID_ARGUMENT attribute 'd': expected a dictionary, got scalar of S64
+// RUN dictionary_attr {d = 1 : i64} -> s64[2] !! INVALID_ARGUMENT attribute `d`: expected a dictionary, got S64
 static ffi::Error DictionaryAttr(ffi::ResultBufferR1<ffi::S64> y, ffi::Dictionary d) {
   auto x = d.get<int64_t>("x");
   if (x.has_error()) return x.error();
@@ -154,10 +154,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(dictionary_attr, DictionaryAttr,
 
 // StructAttr, nested
 // RUN struct_attr {p = {a = 3 : i64, b = 0.5 : f32}} -> f64[2] == 3,0.5
-// RUN struct_attr {p = {a = 3 : i64, c = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute 'p': 'b': missing
-// RUN struct_attr {p = {a = 3 : i32, b = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute 'p': 'a': expected a scalar of S64, got S32
-// RUN struct_attr {p = {a = 3 : i64}} -> f64[2] !! INVALID_ARGUMENT attribute 'p': 'b': missing
-// RUN struct_attr {p = {a = 3 : i64, b = 0.5 : f32, c = 1 : i32}} -> f64[2] !! INVALID_ARGUMENT attribute 'p': 'c': not one that this handler knows
+// RUN struct_attr {p = {a = 3 : i64, c = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: missing entry `b`
+// RUN struct_attr {p = {a = 3 : i32, b = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: entry `a`: expected S64, got S32
+// RUN struct_attr {p = {a = 3 : i64}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: missing entry `b`
+// RUN struct_attr {p = {a = 3 : i64, b = 0.5 : f32, c = 1 : i32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: unknown entry `c`; remove it
 static ffi::Error StructAttr(ffi::ResultBufferR1<ffi::F64> y, Pair p) {
   y->typed_data()[0] = static_cast<double>(p.a);
   y->typed_data()[1] = p.b;
@@ -179,7 +179,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 
 // AttrsAsStruct, AutoBindingStructs, AutoBindingDictionary
 // RUN attrs_as_struct {a = 3 : i64, b = 0.5 : f32} -> f64[2] == 3,0.5
-// RUN attrs_as_struct {a = 3 : i64} -> f64[2] !! INVALID_ARGUMENT 'b': missing
+// RUN attrs_as_struct {a = 3 : i64} -> f64[2] !! INVALID_ARGUMENT missing entry `b`
 XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_as_struct, StructAttr,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attrs<Pair>());
 // RUN auto_struct {a = 3 : i64, b = 0.5 : f32} -> f64[2] == 3,0.5
@@ -200,8 +200,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(auto_attributes, AutoAttributes);
 
 // EnumAttr, WrongEnumAttrType
 // RUN enum_attr {c = 1 : i32} -> s64[1] == 1
-// RUN enum_attr {c = 1 : i64} -> s64[1] !! INVALID_ARGUMENT attribute 'c': expected a scalar of S32, got S64 (5)
-// RUN enum_attr {c = "kGreen"} -> s64[1] !! INVALID_ARGUMENT attribute 'c': expected a scalar of S32, got string
+// RUN enum_attr {c = 1 : i64} -> s64[1] !! INVALID_ARGUMENT attribute `c`: expected S32, got S64
+// RUN enum_attr {c = "kGreen"} -> s64[1] !! INVALID_ARGUMENT attribute `c`: expected S32, got a string
 static ffi::Error EnumAttr(ffi::ResultBufferR1<ffi::S64> y, Color c) {
   Put(y, {static_cast<int64_t>(c)});
   return ffi::Error::Success();
@@ -218,7 +218,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 
 // PointerAttr
 // RUN pointer_attr {p = 4096 : i64} -> s64[1] == 4096
-// RUN pointer_attr {p = 4096 : i32} -> s64[1] !! INVALID_ARGUMENT attribute 'p': expected a scalar of S64, got S32 (4)
+// RUN pointer_attr {p = 4096 : i32} -> s64[1] !! INVALID_ARGUMENT attribute `p`: expected S64, got S32
 static ffi::Error PointerAttr(ffi::ResultBufferR1<ffi::S64> y, const int* p) {
   Put(y, {static_cast<int64_t>(reinterpret_cast<intptr_t>(p))});
   return ffi::Error::Success();
@@ -232,7 +232,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pointer_attr, PointerAttr,
 // RUN variant_attr {v = 3 : i64} -> f64[2] == 0,3
 // RUN variant_attr {v = 2.5 : f64} -> f64[2] == 1,2.5
 // RUN variant_attr {v = "abcd"} -> f64[2] == 2,4
-// RUN variant_attr {v = true} -> f64[2] !! INVALID_ARGUMENT attribute 'v': expected one of the types that the handler takes, got scalar of PRED
+// RUN variant_attr {v = true} -> f64[2] !! INVALID_ARGUMENT attribute `v`: expected one of the types that the handler takes, got PRED
 using Variant = std::variant<int64_t, double, std::string_view>;
 static ffi::Error VariantAttr(ffi::ResultBufferR1<ffi::F64> y, Variant v) {
   y->typed_data()[0] = static_cast<double>(v.index());
@@ -255,7 +255,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ignore_attrs, IgnoreAttrs,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>());
 
 // DecodingErrors: all at once
-// RUN decoding_errors {a = 1 : i64, b = "x"} f64[1]=1 -> s32[1] !! INVALID_ARGUMENT attribute 'b': expected a scalar of F32, got string
+// RUN decoding_errors {a = 1 : i64, b = "x"} f64[1]=1 -> s32[1] !! INVALID_ARGUMENT attribute `b`: expected F32, got a string
 static ffi::Error DecodingErrors(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>, int32_t,
                                  float) {
   return ffi::Error::Internal("it decoded");
@@ -285,12 +285,12 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(sorted_names, SortedNames,
 // Bounds, which belong to the range
 // RUN-OURS bounded {n = 1, u = 7 : ui8, r = {lo = -3, hi = 0.1 : f32}} -> s64[1] == 1
 // RUN-OURS bounded {n = 64, u = 0 : ui8, eps = 0.5, r = {lo = 9, hi = -1.0 : f32}} -> s64[1] == 64
-// RUN-OURS bounded {n = 0, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'n': expected at least 1, got 0
-// RUN-OURS bounded {n = 65, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'n': expected at most 64, got 65
-// RUN-OURS bounded {n = 1, u = 8 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'u': expected at most 7, got 8
-// RUN-OURS bounded {n = 1, u = 0 : ui8, eps = 0.0, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'eps': expected at least 1e-06, got 0
-// RUN-OURS bounded {n = 1, u = 0 : ui8, r = {lo = -4, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'r': 'lo': expected at least -3, got -4
-// RUN-OURS bounded {n = 1, u = 0 : ui8, r = {lo = 0, hi = 0.5 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute 'r': 'hi': expected at most 0.1
+// RUN-OURS bounded {n = 0, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `n`: expected at least 1, got 0
+// RUN-OURS bounded {n = 65, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `n`: expected at most 64, got 65
+// RUN-OURS bounded {n = 1, u = 8 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `u`: expected at most 7, got 8
+// RUN-OURS bounded {n = 1, u = 0 : ui8, eps = 0.0, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `eps`: expected at least 1e-06, got 0
+// RUN-OURS bounded {n = 1, u = 0 : ui8, r = {lo = -4, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `r`: entry `lo`: expected at least -3, got -4
+// RUN-OURS bounded {n = 1, u = 0 : ui8, r = {lo = 0, hi = 0.5 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `r`: entry `hi`: expected at most 0.1
 #if OURS
 struct Limited {
   int64_t lo;

@@ -244,7 +244,7 @@ struct ResultEncoding<stage, Outcome> {
 };
 }  // namespace xla::ffi
 // RUN custom_types {t = 1.5} s32[7]=iota -> s64[2] == 7,1
-// RUN custom_types {t = -1.0} s32[7]=iota -> s64[2] !! INVALID_ARGUMENT attribute 't': negative time: -1
+// RUN custom_types {t = -1.0} s32[7]=iota -> s64[2] !! INVALID_ARGUMENT attribute `t`: negative time: -1
 // RUN custom_types {t = 1.5} s32[7,1]=iota -> s64[2] !! INVALID_ARGUMENT argument 0: no length in rank 2
 // RUN custom_types {t = 99.0} s32[7]=iota -> s64[2] !! UNAVAILABLE not good
 static xla::ffi::Outcome CustomTypes(Length length, Seconds t, const void* ctx,
@@ -260,7 +260,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(custom_types, CustomTypes,
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
 // A decoder runs once per call, and its error is kept
-// RUN-OURS decoded_once {a = 1} -> s64[1] !! INVALID_ARGUMENT attribute 'a': the attribute is busy\nthe context is busy
+// RUN-OURS decoded_once {a = 1} -> s64[1] !! INVALID_ARGUMENT attribute `a`: the attribute is busy\n  the context is busy
 // RUN-OURS decoded_once {a = 1} -> s64[1] == 2
 static ffi::Error DecodedOnce(int attr, int context, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {attr + context});
@@ -290,7 +290,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
 
 // What is not there, or of another type: the call fails
 // RUN-OURS not_there {k = 1.5 : f32} f32[]=2 -> s64[1] == 3
-// RUN-OURS not_there {k = 1.5 : f64} f32[]=2 -> s64[1] !! INTERNAL the value of an error was asked for: attribute 'k': expected a scalar of F32, got F64 (12)
+// RUN-OURS not_there {k = 1.5 : f64} f32[]=2 -> s64[1] !! INTERNAL the value of an error was asked for: attribute `k`: expected F32, got F64
 // RUN-OURS not_there {k = 1.5 : f32} f64[]=2 -> s64[1] !! INTERNAL the data of a buffer of F64 was asked for as elements of 4 bytes
 // RUN-OURS not_there {k = 1.5 : f32, wide = true} s16[2]=2,2 -> s64[1] !! INTERNAL the data of a buffer of S16 was asked for as elements of 4 bytes
 // RUN-OURS not_there {k = 1.5 : f32, bytes = true} s16[2]=258,2 -> s64[1] == 3

@@ -99,6 +99,12 @@ fn what_no_handler_is_like_is_told_first() {
             ("fits", "ffi::Error F(int32_t)", int, None),
             ("void", "void F(int32_t)", int, Some(returned)),
             (
+                "count",
+                "ffi::Error F(int32_t, float)",
+                int,
+                Some("SameNumber<2, 1>"),
+            ),
+            (
                 "attribute",
                 "ffi::Error F(long double)",
                 ".Attr<long double>(\"k\")",

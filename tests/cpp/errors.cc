@@ -64,9 +64,9 @@ struct xla::ffi::AttrDecoding<Hex> {
   }
 };
 // RUN-OURS thrown_decoder {h = 0 : i64} -> s64[1] == 0
-// RUN-OURS thrown_decoder {h = 1 : i64} -> s64[1] !! INTERNAL thrown_decoder: a C++ exception: thrown here
-// RUN-OURS thrown_decoder {h = 2 : i64} -> s64[1] !! INTERNAL thrown_decoder: a C++ exception: thrown here
-// RUN-OURS thrown_decoder {h = 3 : i64} -> s64[1] !! INTERNAL thrown_decoder: a C++ exception of a type that is not std::exception
+// RUN-OURS thrown_decoder {h = 1 : i64} -> s64[1] !! INTERNAL thrown_decoder (execute): C++ exception: thrown here
+// RUN-OURS thrown_decoder {h = 2 : i64} -> s64[1] !! INTERNAL thrown_decoder (execute): C++ exception: thrown here
+// RUN-OURS thrown_decoder {h = 3 : i64} -> s64[1] !! INTERNAL thrown_decoder (execute): C++ exception: of a type that is not std::exception
 static ffi::Error ThrownDecoder(Hex h, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {h.n});
   return {};
@@ -75,20 +75,20 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_decoder, ThrownDecoder,
                               ffi::Ffi::Bind().Attr<Hex>("h").Ret<ffi::BufferR1<ffi::S64>>());
 
 // While another attribute is told to be wrong, this one throws
-// RUN-OURS thrown_beside {h = 2 : i64, n = 0.5 : f32} -> s64[1] !! INTERNAL thrown_beside: a C++ exception: thrown here
+// RUN-OURS thrown_beside {h = 2 : i64, n = 0.5 : f32} -> s64[1] !! INTERNAL thrown_beside (execute): C++ exception: thrown here
 static ffi::Error ThrownBeside(int64_t, Hex h, ffi::ResultBufferR1<ffi::S64> y) { return ThrownDecoder(h, y); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_beside, ThrownBeside,
                               ffi::Ffi::Bind().Attr<int64_t>("n").Attr<Hex>("h").Ret<ffi::BufferR1<ffi::S64>>());
 
 // Within a dictionary and a variant, and as one that may be absent
-// RUN-OURS thrown_optional {h = 1 : i64} -> s64[1] !! INTERNAL thrown_optional: a C++ exception: thrown here
+// RUN-OURS thrown_optional {h = 1 : i64} -> s64[1] !! INTERNAL thrown_optional (execute): C++ exception: thrown here
 // RUN-OURS thrown_optional {} -> s64[1] == -1
 static ffi::Error ThrownOptional(std::optional<Hex> h, ffi::ResultBufferR1<ffi::S64> y) {
   return ThrownDecoder(h.value_or(Hex{-1}), y);
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_optional, ThrownOptional,
                               ffi::Ffi::Bind().Attr<std::optional<Hex>>("h").Ret<ffi::BufferR1<ffi::S64>>());
-// RUN-OURS thrown_in_dictionary {h = 1 : i64} -> s64[1] !! INTERNAL thrown_in_dictionary: a C++ exception: thrown here
+// RUN-OURS thrown_in_dictionary {h = 1 : i64} -> s64[1] !! INTERNAL thrown_in_dictionary (execute): C++ exception: thrown here
 static ffi::Error ThrownInDictionary(ffi::Dictionary d, ffi::ResultBufferR1<ffi::S64> y) {
   auto h = d.get<Hex>("h");
   return h.has_error() ? h.error() : ThrownDecoder(*h, y);
@@ -111,7 +111,7 @@ struct Named {
 XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Ordered, xla::ffi::StructMember<int64_t>("lo"), xla::ffi::StructMember<int64_t>("hi"));
 XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Named, xla::ffi::StructMember<std::string>("text"),
                                       xla::ffi::StructMember<std::optional<int64_t>>("hi"));
-// RUN-OURS thrown_ordered {hi = 1 : i64, lo = 2 : i64} -> s64[1] !! INTERNAL thrown_ordered: a C++ exception: thrown here
+// RUN-OURS thrown_ordered {hi = 1 : i64, lo = 2 : i64} -> s64[1] !! INTERNAL thrown_ordered (execute): C++ exception: thrown here
 static ffi::Error ThrownOrdered(Ordered r, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {r.hi - r.lo});
   return {};
@@ -119,7 +119,7 @@ static ffi::Error ThrownOrdered(Ordered r, ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_ordered, ThrownOrdered,
                               ffi::Ffi::Bind().Attrs<Ordered>().Ret<ffi::BufferR1<ffi::S64>>());
 // RUN-OURS thrown_named {r = {hi = 0 : i64, text = "a"}} -> s64[1] == 1
-// RUN-OURS thrown_named {r = {hi = 2 : i64, text = "a"}} -> s64[1] !! INTERNAL thrown_named: a C++ exception: thrown here
+// RUN-OURS thrown_named {r = {hi = 2 : i64, text = "a"}} -> s64[1] !! INTERNAL thrown_named (execute): C++ exception: thrown here
 static ffi::Error ThrownNamed(const Named& r, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {Int(r.text.size())});
   return {};
@@ -145,10 +145,10 @@ struct xla::ffi::CtxDecoding<Thrower> {
     return 0;
   }
 };
-// RUN-OURS thrown_argument {} f32[1]=1 -> !! INTERNAL thrown_argument: a C++ exception: thrown here
+// RUN-OURS thrown_argument {} f32[1]=1 -> !! INTERNAL thrown_argument (execute): C++ exception: thrown here
 static ffi::Error ThrownArgument(Odd) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_argument, ThrownArgument, ffi::Ffi::Bind().Arg<Odd>());
-// RUN-OURS thrown_context {} -> !! INTERNAL thrown_context: a C++ exception of a type that is not std::exception
+// RUN-OURS thrown_context {} -> !! INTERNAL thrown_context (execute): C++ exception: of a type that is not std::exception
 static ffi::Error ThrownContext(int64_t) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_context, ThrownContext, ffi::Ffi::Bind().Ctx<Thrower>());
 

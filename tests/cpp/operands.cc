@@ -21,9 +21,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(any_buffer_argument, AnyBufferArgument,
 
 // BufferArgument, WrongRankBufferArgument, WrongTypeBufferArgument
 // RUN buffer_argument {} f32[2,2]=1,2,3,4 -> f32[] == 10
-// RUN buffer_argument {} f32[4]=1,2,3,4 -> f32[] !! INVALID_ARGUMENT argument 0: expected rank 2, got 1
-// RUN buffer_argument {} f64[2,2]=1,2,3,4 -> f32[] !! INVALID_ARGUMENT argument 0: expected dtype F32, got F64 (12)
-// RUN buffer_argument {} f32[2,2]=1,2,3,4 -> f32[1] !! INVALID_ARGUMENT result 0: expected rank 0, got 1
+// RUN buffer_argument {} f32[4]=1,2,3,4 -> f32[] !! INVALID_ARGUMENT argument 0: expected F32[?, ?], got F32[4]
+// RUN buffer_argument {} f64[2,2]=1,2,3,4 -> f32[] !! INVALID_ARGUMENT argument 0: expected F32[?, ?], got F64
+// RUN buffer_argument {} f32[2,2]=1,2,3,4 -> f32[1] !! INVALID_ARGUMENT result 0: expected F32[], got F32[1]
 static ffi::Error BufferArgument(ffi::BufferR2<ffi::F32> x, ffi::ResultBufferR0<ffi::F32> y) {
   float sum = 0;
   for (size_t i = 0; i < x.element_count(); ++i) sum += x.typed_data()[i];
@@ -48,10 +48,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(any_buffer_result, AnyBufferResult,
 
 // MissingBufferArgument, WrongNumberOfArguments
 // RUN two_arguments {} f32[1]=1 f32[1]=2 -> f32[1] == 3
-// RUN two_arguments {} f32[1]=1 -> f32[1] !! INVALID_ARGUMENT arguments: expected 2, got 1
-// RUN two_arguments {} f32[1]=1 f32[1]=1 f32[1]=1 -> f32[1] !! INVALID_ARGUMENT arguments: expected 2, got 3
-// RUN two_arguments {} f32[1]=1 f32[1]=1 -> f32[1] f32[1] !! INVALID_ARGUMENT results: expected 1, got 2
-// RUN two_arguments {} -> f32[1] !! INVALID_ARGUMENT arguments: expected 2, got 0
+// RUN two_arguments {} f32[1]=1 -> f32[1] !! INVALID_ARGUMENT missing argument 1
+// RUN two_arguments {} f32[1]=1 f32[1]=1 f32[1]=1 -> f32[1] !! INVALID_ARGUMENT expected 2 arguments, got 3
+// RUN two_arguments {} f32[1]=1 f32[1]=1 -> f32[1] f32[1] !! INVALID_ARGUMENT expected 1 result, got 2
+// RUN two_arguments {} -> f32[1] !! INVALID_ARGUMENT 2 problems\n  missing argument 0\n  missing argument 1
 static ffi::Error TwoArguments(ffi::Buffer<ffi::F32> a, ffi::Buffer<ffi::F32> b,
                                ffi::ResultBuffer<ffi::F32> y) {
   *y->typed_data() = *a.typed_data() + *b.typed_data();
@@ -65,7 +65,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(two_arguments, TwoArguments,
 
 // TokenArgument
 // RUN token_argument {} token -> s64[1] == 17
-// RUN token_argument {} f32[]=0 -> s64[1] !! INVALID_ARGUMENT argument 0: expected dtype TOKEN
+// RUN token_argument {} f32[]=0 -> s64[1] !! INVALID_ARGUMENT argument 0: expected TOKEN
 static ffi::Error TokenArgument(ffi::Token token, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {static_cast<int64_t>(token.element_type())});
   return token.dimensions().size() == 0 ? ffi::Error::Success()
@@ -77,7 +77,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(token_argument, TokenArgument,
 // RemainingArgs
 // RUN remaining_args {} f32[1]=1 f32[2]=1,2 s32[1]=3 -> s64[5] == 2,1,0,0,2
 // RUN remaining_args {} f32[1]=1 -> s64[5] == 0,0,0,0,0
-// RUN remaining_args {} -> s64[5] !! INVALID_ARGUMENT arguments: expected at least 1, got 0
+// RUN remaining_args {} -> s64[5] !! INVALID_ARGUMENT missing argument 0
 static ffi::Error RemainingArgs(ffi::Buffer<ffi::F32>, ffi::RemainingArgs rest,
                                 ffi::ResultBufferR1<ffi::S64> y) {
   int64_t floats = 0, elements = 0;
@@ -99,7 +99,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_args, RemainingArgs,
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
 // RemainingArgs: a wrong type is an error that says so
-// RUN remaining_wrong_type {} s32[1]=1 -> s64[1] !! INTERNAL expected dtype F32, got S32
+// RUN remaining_wrong_type {} s32[1]=1 -> s64[1] !! INTERNAL expected F32, got S32
 static ffi::Error RemainingWrongType(ffi::RemainingArgs rest, ffi::ResultBufferR1<ffi::S64>) {
   auto buffer = rest.get<ffi::BufferR1<ffi::F32>>(0);
   return buffer.has_value() ? ffi::Error::Success() : buffer.error();
@@ -110,7 +110,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_wrong_type, RemainingWrongType,
 // RemainingRets
 // RUN remaining_rets {} -> s64[1] s32[2] s32[2] == 2;5,5;5,5
 // RUN remaining_rets {} -> s64[1] == 0
-// RUN remaining_rets {} -> s64[1] f32[2] !! INTERNAL expected dtype S32, got F32
+// RUN remaining_rets {} -> s64[1] f32[2] !! INTERNAL expected S32, got F32
 static ffi::Error RemainingRets(ffi::ResultBufferR1<ffi::S64> y, ffi::RemainingRets rest) {
   Put(y, {Int(rest.size())});
   for (size_t i = 0; i < rest.size(); ++i) {
@@ -130,7 +130,7 @@ using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
 // OptionalArgs: single, two
 // RUN optional_arg {} f32[2]=1,2 -> s64[1] == 2
 // RUN optional_arg {} -> s64[1] == -1
-// RUN-OURS optional_arg {} s32[2]=1,2 -> s64[1] !! INVALID_ARGUMENT argument 0: expected dtype F32
+// RUN-OURS optional_arg {} s32[2]=1,2 -> s64[1] !! INVALID_ARGUMENT argument 0: expected F32
 // RUN-UPSTREAM optional_arg {} s32[2]=1,2 -> s64[1] == -1
 static ffi::Error OptionalArg(MaybeF32 x, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {x.has_value() ? Int(x->element_count()) : -1});

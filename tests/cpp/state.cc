@@ -77,7 +77,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stages, Stages,
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
 // A handler that is called in another stage than its own
-// RUN counter_instantiate type=counter {start = 5 : i64} -> s64[1] !! INVALID_ARGUMENT counter_instantiate: registered for the instantiate stage, called in the execute stage
+// RUN counter_instantiate type=counter {start = 5 : i64} -> s64[1] !! INVALID_ARGUMENT counter_instantiate (instantiate): called in stage execute; register each function
 
 // MetadataTraits, DefineAutoSymbol: traits as a macro argument
 // TRAITS with_traits 1

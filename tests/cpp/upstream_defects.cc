@@ -5,9 +5,9 @@
 using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
 
 // Optional operands leave no upper bound, and the lower one is told wrong.
-// RUN-OURS optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> !! INVALID_ARGUMENT arguments: expected 1 to 3, got 4
+// RUN-OURS optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> !! INVALID_ARGUMENT expected 3 arguments, got 4
 // RUN-UPSTREAM optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> ==
-// RUN-OURS optional_bounds {} -> !! INVALID_ARGUMENT arguments: expected 1 to 3, got 0
+// RUN-OURS optional_bounds {} -> !! INVALID_ARGUMENT missing argument 0
 // RUN-UPSTREAM optional_bounds {} -> !! INVALID_ARGUMENT at least -1
 static ffi::Error OptionalBounds(ffi::BufferR1<ffi::F32>, MaybeF32, MaybeF32) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_bounds, OptionalBounds,
@@ -160,7 +160,7 @@ static ffi::Error Packed(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(packed, Packed);
 
 // Diagnostics run into each other, and name indices alone.
-// RUN-OURS two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT two_problems [execute]:\nargument 'x' (0): expected dtype F32, got S32 (4)\nattribute 'b': expected a scalar of F32, got S64 (5)
+// RUN-OURS two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT two_problems (execute): 2 problems\n  argument `x`: expected F32, got S32[1]; cast it: x.astype(np.float32)\n  attribute `b`: expected F32, got S64; pass np.float32(value)
 // RUN-UPSTREAM two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT got S32Wrong
 static ffi::Error TwoProblems(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>, float) {
   return {};
@@ -227,7 +227,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(variant_of_all, VariantOfAll,
 
 // Enums with a range
 // RUN-OURS strict_enum {e = 1 : i32} -> s64[1] == 1
-// RUN-OURS strict_enum {e = 7 : i32} -> s64[1] !! INVALID_ARGUMENT attribute 'e': expected a value from 0 to 1, got 7
+// RUN-OURS strict_enum {e = 7 : i32} -> s64[1] !! INVALID_ARGUMENT attribute `e`: expected a value from 0 to 1, got 7
 static ffi::Error StrictEnum(ffi::ResultBufferR1<ffi::S64> y, Strict e) {
   Put(y, {static_cast<int64_t>(e)});
   return {};
@@ -238,9 +238,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(strict_enum, StrictEnum,
 // Optional attributes, by themselves and as fields
 // RUN-OURS optional_attrs {n = 2 : i64} -> f64[2] == 2,-1
 // RUN-OURS optional_attrs {n = 2 : i64, x = 0.5} -> f64[2] == 2,0.5
-// RUN-OURS optional_attrs {x = 0.5} -> f64[2] !! INVALID_ARGUMENT attribute 'n': missing
-// RUN-OURS optional_attrs {n = 2 : i64, z = 0.5} -> f64[2] !! INVALID_ARGUMENT attribute 'z': not one that this handler knows
-// RUN-OURS optional_attrs {n = 2 : i64, x = 1 : i64} -> f64[2] !! INVALID_ARGUMENT attribute 'x': expected a scalar of F64, got S64
+// RUN-OURS optional_attrs {x = 0.5} -> f64[2] !! INVALID_ARGUMENT missing attribute `n`
+// RUN-OURS optional_attrs {n = 2 : i64, z = 0.5} -> f64[2] !! INVALID_ARGUMENT unknown attribute `z`; remove it
+// RUN-OURS optional_attrs {n = 2 : i64, x = 1 : i64} -> f64[2] !! INVALID_ARGUMENT attribute `x`: expected F64, got S64
 static ffi::Error OptionalAttrs(ffi::ResultBufferR1<ffi::F64> y, int64_t n,
                                 std::optional<double> x) {
   y->typed_data()[0] = static_cast<double>(n);
@@ -254,7 +254,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_attrs, OptionalAttrs,
                                   .Attr<std::optional<double>>("x"));
 // RUN-OURS optional_fields {n = 2 : i64} -> f64[2] == 2,-1
 // RUN-OURS optional_fields {n = 2 : i64, x = 0.5} -> f64[2] == 2,0.5
-// RUN-OURS optional_fields {n = 2 : i64, z = 0.5} -> f64[2] !! INVALID_ARGUMENT 'z': not one that this handler knows
+// RUN-OURS optional_fields {n = 2 : i64, z = 0.5} -> f64[2] !! INVALID_ARGUMENT unknown entry `z`; remove it
 static ffi::Error OptionalFields(ffi::ResultBufferR1<ffi::F64> y, Loose loose) {
   return OptionalAttrs(y, loose.n, loose.x);
 }
@@ -345,9 +345,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_destructors, ThrowingDestructors,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
 
 // Exceptions of any type
-// RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws: a C++ exception: boom
-// RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws: a C++ exception of a type that is not std::exception
-// RUN-OURS throws {n = 2 : i64} -> !! INTERNAL throws: a C++ exception: text
+// RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws (execute): C++ exception: boom
+// RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws (execute): C++ exception: of a type that is not std::exception
+// RUN-OURS throws {n = 2 : i64} -> !! INTERNAL throws (execute): C++ exception: text
 // RUN-OURS throws {n = 3 : i64} -> !! RESOURCE_EXHAUSTED throws: out of memory
 static ffi::Error Throws(int64_t n) {
   if (n == 0) throw std::runtime_error("boom");
@@ -468,8 +468,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_state, MaybeState,
 
 // What is declared is counted whole
 // RUN-OURS counted {} -> ==
-// RUN-OURS counted {} f32[1]=1 -> !! INVALID_ARGUMENT arguments: expected 0, got 1
-// RUN-OURS counted {} -> f32[1] !! INVALID_ARGUMENT results: expected 0, got 1
+// RUN-OURS counted {} f32[1]=1 -> !! INVALID_ARGUMENT expected 0 arguments, got 1
+// RUN-OURS counted {} -> f32[1] !! INVALID_ARGUMENT expected 0 results, got 1
 // RUN-OURS counted {n = 1 : i64} -> !! INVALID_ARGUMENT attribute
 XLA_FFI_DEFINE_HANDLER_SYMBOL(counted, Uncounted, ffi::Ffi::Bind().HostOnly());
 

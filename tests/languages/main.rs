@@ -4,6 +4,7 @@
 mod before_r0;
 mod build_errors;
 mod contracts;
+mod mistakes;
 mod revisions;
 mod signatures;
 mod type_ids;

@@ -393,7 +393,7 @@ fn a_wrong_declaration_for_command_buffers_is_told() {
     let told = told.message();
     assert!(
         told.contains(
-            "handler 'fickle' (execute): two captured calls differ: operation 0 is one time kernel"
+            "fickle (execute): two captured calls differ: operation 0 is one time kernel"
         ) && told.contains("command_buffer_compatible"),
         "{told}"
     );

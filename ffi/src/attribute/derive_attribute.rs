@@ -4,10 +4,10 @@
 use std::fmt::Display;
 
 use crate::attribute::dictionary::Dictionary;
-use crate::attribute::{AttrValue, Attribute, push_number};
+use crate::attribute::{AttrValue, Attribute, push_number, put_type};
 use crate::error::problems::Problems;
 use crate::frame::Frame;
-use crate::frame::element::{Wide, name};
+use crate::frame::element::Wide;
 use crate::param::bind::{At, Bind};
 use crate::param::{AttrType, Bound, Param, Range};
 use xla_ffi_sys::XLA_FFI_DataType;
@@ -67,12 +67,13 @@ impl<'f, A: Attribute<'f>> Member<'f> for A {
     ) {
         match dictionary.next(name, &mut 0) {
             Some(value) if A::decode(value, narrow).is_none() => problems.push(format!(
-                "attribute `{name}`: {}",
+                "{} `{name}`: {}",
+                problems.noun,
                 A::explain(value, narrow, name)
             )),
             Some(value) => range.explain(value, name, problems),
             None if optional => {}
-            None => problems.push(format!("attribute `{name}` is missing")),
+            None => problems.push(format!("missing {} `{name}`", problems.noun)),
         }
     }
 }
@@ -134,12 +135,13 @@ pub fn explain_struct<'f, T: Attributes<'f>>(value: AttrValue<'f>, _name: &str) 
     let Some(dictionary) = <Dictionary as Attribute>::decode(value, false) else {
         return format!("expected a dictionary, got {}", value.describe());
     };
-    let mut text = String::from("in the dictionary: ");
+    let mut text = String::new();
     let mut problems = Problems::new(&mut text, "; ");
+    problems.noun = "entry";
     T::explain(dictionary, &mut problems);
     for (name, _) in dictionary.iter() {
         if !T::MEMBERS.iter().any(|member| member.name == name) {
-            problems.push(format!("entry `{name}` is not known"));
+            problems.push(format!("unknown entry `{name}`; remove it"));
         }
     }
     text
@@ -176,17 +178,12 @@ pub fn explain_name(value: AttrValue<'_>, narrow: bool, _name: &str, known: &[&s
 #[cold]
 #[must_use]
 pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
-    let types: Vec<String> = types
-        .iter()
-        .map(|ty| match ty {
-            AttrType::Scalar(dtype) => format!("a scalar of type {}", name(*dtype)),
-            AttrType::Array(dtype) => format!("an array of {}", name(*dtype)),
-            AttrType::String => "a string".to_owned(),
-            AttrType::Dictionary => "a dictionary".to_owned(),
-            AttrType::Any => "another value".to_owned(),
-        })
-        .collect();
-    format!("expected {}, got {}", types.join(" or "), value.describe())
+    let mut text = String::new();
+    for ty in types {
+        text.push_str(if text.is_empty() { "expected " } else { " or " });
+        put_type(&mut text, *ty);
+    }
+    text + ", got " + &value.describe()
 }
 
 /// For the macros: whether the call has the attribute of this place.
@@ -214,29 +211,23 @@ impl Range {
             exact => exact,
         };
         if let Some(min) = self.min.filter(|min| !is_ordered(limit(min), number)) {
-            return Some((">=", min, number));
+            return Some(("least ", min, number));
         }
         let max = self.max.filter(|max| !is_ordered(number, limit(max)))?;
-        Some(("<=", max, number))
+        Some(("most ", max, number))
     }
 
     /// Says which bound the value of the attribute `name` breaks.
     #[cold]
     pub(crate) fn explain(&self, value: AttrValue<'_>, name: &str, problems: &mut Problems<'_>) {
-        let Some((sign, bound, number)) = self.broken(Some(value)) else {
+        let Some((which, bound, number)) = self.broken(Some(value)) else {
             return;
         };
+        let pieces = [problems.noun, " `", name, "`: expected at ", which];
         let text = problems.line();
-        let pieces = [
-            "attribute `",
-            name,
-            "`: expected a value ",
-            sign,
-            " ",
-            bound.json,
-            ", got ",
-        ];
         crate::error::problems::put(text, &pieces);
+        push_number(text, bound.value);
+        text.push_str(", got ");
         push_number(text, number);
     }
 }

@@ -23,7 +23,7 @@ use crate::frame::raw_attribute::RawAttrs;
 /// let on = |attrs| embed::call::<describe>(attrs)?.ret(Shape::new(DType::S64, [])?).run();
 /// let outcome = on("{options = {depth = 3 : i64, list = array<i64: 1, 2>}}")?;
 /// assert_eq!(outcome.rets[0].to_vec(), Some(vec![311_i64]));
-/// assert_eq!(on("{options = {}}").unwrap_err().message(), "no entry `depth`");
+/// assert_eq!(on("{options = {}}").unwrap_err().message(), "describe (execute): no entry `depth`");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]

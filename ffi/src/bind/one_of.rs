@@ -211,7 +211,9 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOfOut<'f, S, RAN
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
         let raw = frame.ret(at.ret)?;
         Some(Self {
-            out: fits::<S>(raw, rank(RANK)).then(|| AnyOut::decode(raw))??,
+            out: fits::<S>(raw, rank(RANK))
+                .then(|| AnyOut::decode(raw))??
+                .named(at.param.name),
             _types: PhantomData,
         })
     }

@@ -44,7 +44,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// let call = embed::call::<by_position>("{}")?
 ///     .arg(Tensor::from_slice([1], &[7_u8])?)
 ///     .ret(Shape::new(DType::U8, [1])?);
-/// assert_eq!(call.run().unwrap_err().message(), "remaining argument 1 of 1");
+/// assert_eq!(call.run().unwrap_err().message(), "by_position (execute): remaining argument 1 of 1");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy)]

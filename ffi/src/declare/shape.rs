@@ -43,7 +43,7 @@
 //!     .run()
 //!     .unwrap_err();
 //! assert!(error.message().contains(
-//!     "argument `b`: expected shape [k, m] with k = 2 from argument `a`, got F32[3,1]"
+//!     "argument `b`: expected F32[k, m] with k = 2 from argument `a`, got F32[3, 1]"
 //! ));
 //! # Ok::<(), xla_ffi::Error>(())
 //! ```
@@ -69,16 +69,18 @@
 //! let rows = call([2, 3])?.rets[0].to_vec();
 //! assert_eq!(rows, Some(vec![1.0_f32, 1.0, 1.0, 3.0, 3.0, 3.0]));
 //! assert!(call([4, 3]).unwrap_err().message().contains(
-//!     "result `y`: expected shape [n/2, width] with n = 4 from argument `x`, n/2 = 2, width = 3 from \
-//!      attribute `width`, got F32[4,3]"
+//!     "result `y`: expected F32[n/2, width] with n = 4 from argument `x`, n/2 = 2, width = 3 from \
+//!      attribute `width`, got F32[4, 3]"
 //! ));
 //! # Ok::<(), xla_ffi::Error>(())
 //! ```
 
 use crate::declare::contract::{Given, NotGiven};
 use crate::declare::stage_params::Counts;
-use crate::error::problems::{Problems, number, put};
+use crate::error::problems::{Problems, dims as write_dims, number, put};
+use crate::error::Result;
 use crate::frame::Frame;
+use crate::frame::element::name as dtype_name;
 use crate::frame::raw_buffer::RawBuffer;
 use crate::param::Param;
 use crate::param::mismatch::show;
@@ -282,8 +284,7 @@ pub fn computes(computed: Computed, known: Option<i64>, size: i64) -> bool {
 }
 
 impl Contract {
-    /// Says which operands break the contract and how. Those of a wrong rank, and calls with a wrong
-    /// number of operands, have been told already.
+    /// Reports which operands break the contract and how, if nothing else is wrong.
     #[cold]
     pub fn explain<'f>(
         &self,
@@ -291,7 +292,8 @@ impl Contract {
         params: &'static [Param],
         problems: &mut Problems<'_>,
     ) {
-        if !Counts::args(params).contains(frame.arg_count())
+        if !problems.is_empty()
+            || !Counts::args(params).contains(frame.arg_count())
             || !Counts::rets(params).contains(frame.ret_count())
         {
             return;
@@ -346,11 +348,11 @@ impl Contract {
             let text = problems.line();
             put(text, &[place.side, " `", name, "`"]);
             if place.shape.repeats {
-                put(text, &[" (", place.side, " "]);
+                text.push_str(" (");
                 number(text, place.index as i64);
                 text.push(')');
             }
-            text.push_str(": expected shape [");
+            put(text, &[": expected ", &*dtype_name(raw.dtype()), "["]);
             self.spell(text, entry);
             text.push(']');
             let mut joint = " with ";
@@ -386,12 +388,8 @@ impl Contract {
             }
             if let Some(dims) = known.ellipsis {
                 if entry.dims.contains(&Dim::Ellipsis) {
-                    put(text, &[joint, "... = ["]);
-                    for (index, dim) in dims.iter().enumerate() {
-                        text.push_str(if index > 0 { ", " } else { "" });
-                        number(text, *dim);
-                    }
-                    text.push(']');
+                    put(text, &[joint, "... = "]);
+                    write_dims(text, dims);
                 }
             }
             text.push_str(", got ");
@@ -415,15 +413,19 @@ impl Contract {
             return;
         }
         let text = problems.line();
-        put(text, &["attribute `", given.name, "`"]);
+        let before = if why == NotGiven::Missing {
+            "missing "
+        } else {
+            ""
+        };
+        put(text, &[before, "attribute `", given.name, "`"]);
         match why {
-            NotGiven::Missing => text.push_str(" is missing"),
+            NotGiven::Missing => {}
             NotGiven::NoInteger => text.push_str(": expected an integer"),
             NotGiven::TooLarge => text.push_str(": too large for a size"),
             NotGiven::Negative(value) => {
-                text.push_str(": ");
+                text.push_str(": expected a size, got ");
                 number(text, value);
-                text.push_str(" is no size");
             }
         }
         put(text, &["; the contract is `", self.text, "`"]);
@@ -435,7 +437,7 @@ impl Contract {
             match dim {
                 Dim::Name(name) => text.push_str(self.names[*name]),
                 Dim::Size(size) => number(text, *size as i64),
-                Dim::Any => text.push('_'),
+                Dim::Any => text.push('?'),
                 Dim::Ellipsis => text.push_str("..."),
                 Dim::Computed(computed) => text.push_str(computed.text),
             }

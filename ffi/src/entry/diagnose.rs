@@ -7,45 +7,30 @@ use crate::error::problems::{Problems, number, put};
 use crate::frame::Frame;
 use crate::param::Param;
 
-fn counted(text: &mut String, count: usize, what: &str) {
-    number(text, count as i64);
-    put(text, &[" ", what, if count == 1 { "" } else { "s" }]);
-}
-
-fn check_count(
-    what: &str,
-    counts: Counts,
-    got: usize,
-    params: &[Param],
-    problems: &mut Problems<'_>,
-) {
-    if counts.contains(got) {
-        return;
-    }
-    let text = problems.line();
-    text.push_str("expected ");
-    if counts.min == counts.max {
-        counted(text, counts.min, what);
-    } else if counts.max == usize::MAX {
-        text.push_str("at least ");
-        counted(text, counts.min, what);
+/// Reports more operands than a stage takes. A missing one is reported with its parameter, or here if that is silent.
+fn check_count(is_arg: bool, got: usize, params: &[Param], problems: &mut Problems<'_>) {
+    let what = if is_arg { "argument" } else { "result" };
+    let takes = params.iter().filter(|param| param.takes(is_arg));
+    let counts = if is_arg {
+        Counts::args(params)
     } else {
-        number(text, counts.min as i64);
-        text.push_str(" to ");
-        counted(text, counts.max, what);
-    }
-    let takes = if what == "argument" {
-        Param::takes_arg
-    } else {
-        Param::takes_ret
+        Counts::rets(params)
     };
-    let mut joint = " (";
-    for param in params.iter().filter(|param| takes(param)) {
-        put(text, &[joint, param.name]);
-        joint = ", ";
+    if got > counts.max {
+        let text = problems.line();
+        text.push_str("expected ");
+        number(text, counts.max as i64);
+        put(text, &[" ", what, if counts.max == 1 { "" } else { "s" }]);
+        let mut joint = " (`";
+        for param in takes {
+            put(text, &[joint, param.name, "`"]);
+            joint = ", `";
+        }
+        text.push_str(if joint == ", `" { "), got " } else { ", got " });
+        number(text, got as i64);
+    } else if got < counts.min && problems.is_empty() {
+        (takes.take(counts.min).skip(got)).for_each(|param| problems.missing(what, param));
     }
-    text.push_str(if joint == ", " { "), got " } else { ", got " });
-    number(text, got as i64);
 }
 
 /// Whether the numbers of operands and the names of attributes are what the stage declares. The
@@ -56,23 +41,10 @@ pub(crate) fn frame(
     params: &'static [Param],
     problems: &mut Problems<'_>,
 ) {
-    if counts_matter(frame.stage(), params, true) {
-        check_count(
-            "argument",
-            Counts::args(params),
-            frame.arg_count(),
-            params,
-            problems,
-        );
-    }
-    if counts_matter(frame.stage(), params, false) {
-        check_count(
-            "result",
-            Counts::rets(params),
-            frame.ret_count(),
-            params,
-            problems,
-        );
+    for (is_arg, got) in [(true, frame.arg_count()), (false, frame.ret_count())] {
+        if counts_matter(frame.stage(), params, is_arg) {
+            check_count(is_arg, got, params, problems);
+        }
     }
     if info.open_attrs {
         return;
@@ -81,22 +53,11 @@ pub(crate) fn frame(
     for index in 0..attrs.len() {
         let name = attrs.name(index);
         if !info.attrs().any(|param| param.name.as_bytes() == name) {
-            let text = problems.line();
             let name = String::from_utf8_lossy(name);
             put(
-                text,
-                &[
-                    "attribute `",
-                    &name,
-                    "` is not known to the handler: it has ",
-                ],
+                problems.line(),
+                &["unknown attribute `", &name, "`; remove it"],
             );
-            let mut joint = "";
-            for param in info.attrs() {
-                put(text, &[joint, param.name]);
-                joint = ", ";
-            }
-            text.push_str(if joint.is_empty() { "none" } else { "" });
         }
     }
 }

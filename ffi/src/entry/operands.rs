@@ -249,14 +249,7 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
         for arg in all.iter().filter(|other| !other.is_ret).filter(same) {
             let line = problems.line();
             put(line, &result);
-            put(
-                line,
-                &[
-                    "argument `",
-                    arg.name,
-                    "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
-                ],
-            );
+            put(line, &["argument `", arg.name, "`", wording::ALIASED]);
         }
         for other in all[..index]
             .iter()

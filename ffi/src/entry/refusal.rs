@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::entry::diagnose;
-use crate::error::problems::Problems;
-use crate::error::wording::{DEVICE, SHORT_FRAME};
+use crate::error::problems::{Problems, message, named, put, stage_name};
+use crate::error::wording::{CALLED_AT, DEVICE, OWN_STAGE, SHORT_FRAME};
 use crate::error::{Error, ErrorCode};
 use crate::frame::host::Host;
 use crate::frame::{FRAME_SIZE, Frame};
@@ -21,6 +21,7 @@ use xla_ffi_sys::*;
 pub(crate) unsafe fn refuse_short_frame(
     raw: *mut XLA_FFI_CallFrame,
     info: &HandlerInfo,
+    stage: u32,
 ) -> *mut XLA_FFI_Error {
     // SAFETY: the first field of every frame.
     let size = unsafe { (*raw).struct_size };
@@ -35,13 +36,20 @@ pub(crate) unsafe fn refuse_short_frame(
     let api = unsafe { (*raw).api };
     // SAFETY: a frame names its host's table.
     let host = unsafe { Host::new(api) };
-    host.make_error(
-        ErrorCode::InvalidArgument,
-        &format!(
-            "{}{SHORT_FRAME} ({size} bytes, expected {FRAME_SIZE})",
-            info.name
-        ),
-    )
+    let why = format!("{SHORT_FRAME} ({size} bytes, expected {FRAME_SIZE})");
+    refuse(host, info, stage, ErrorCode::InvalidArgument, &[&why])
+}
+
+/// Refuses a call for one reason.
+fn refuse(
+    host: Host,
+    info: &HandlerInfo,
+    stage: u32,
+    code: ErrorCode,
+    why: &[&str],
+) -> *mut XLA_FFI_Error {
+    let (text, _) = message(info.name, stage, &mut |problems| put(problems.line(), why));
+    host.make_error(code, &text)
 }
 
 #[cold]
@@ -50,15 +58,8 @@ pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *
     if frame.host().is_before_r0() {
         return frame.host().refuse_before_r0(info.name);
     }
-    let why = format!(
-        "called at stage {}; register the bundle's functions each for its own stage",
-        crate::error::problems::stage_name(frame.stage())
-    );
-    let (message, _) =
-        crate::error::problems::message(info.name, stage, &mut |problems| problems.push(&why));
-    frame
-        .host()
-        .make_error(ErrorCode::InvalidArgument, &message)
+    let why = [CALLED_AT, &*stage_name(frame.stage()), OWN_STAGE];
+    refuse(frame.host(), info, stage, ErrorCode::InvalidArgument, &why)
 }
 
 /// Goes over a call again that did not decode, and says all that is wrong with it.
@@ -71,9 +72,9 @@ pub(crate) fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, code) = crate::error::problems::message(info.name, stage, &mut |problems| {
-        diagnose::frame(&frame, info, params, problems);
+    let (message, code) = message(info.name, stage, &mut |problems| {
         explain(&frame, problems);
+        diagnose::frame(&frame, info, params, problems);
         if problems.is_empty() {
             crate::entry::operands::overlaps(&frame, params, problems);
         }
@@ -87,14 +88,21 @@ pub(crate) fn panicked(
     info: &HandlerInfo,
     panic: Box<dyn std::any::Any + Send>,
 ) -> *mut XLA_FFI_Error {
-    let message = crate::error::panics::describe(info.name, panic);
-    frame.host().make_error(ErrorCode::Internal, &message)
+    let why = crate::error::panics::describe("", panic);
+    refuse(
+        frame.host(),
+        info,
+        frame.stage(),
+        ErrorCode::Internal,
+        &[&why],
+    )
 }
 
-/// Hands a handler's error to the host.
+/// Hands a handler's error to the host, with the handler's name.
 #[cold]
 #[inline(never)]
-pub(crate) fn failed(frame: Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
+pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut XLA_FFI_Error {
+    let error = named(error, info.name, frame.stage());
     // An error with a source goes whole to the embedded runtime of this image: no other host can read or free it.
     #[cfg(feature = "internal")]
     if std::error::Error::source(&error).is_some() && super::outcome::invocation(&frame).is_ok() {
@@ -147,11 +155,11 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
 
 #[cold]
 pub(crate) fn refuse_device(frame: Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
-    frame.host().make_error(
+    refuse(
+        frame.host(),
+        info,
+        frame.stage(),
         ErrorCode::FailedPrecondition,
-        &format!(
-            "{}{DEVICE}, or take `DeviceBuffer` and `DeviceOut` in place of `Buffer` and `Out`",
-            info.name
-        ),
+        &[DEVICE],
     )
 }

@@ -40,7 +40,7 @@ fn install_now() {
     }));
 }
 
-/// A panic as text: who, what and where. What was thrown is destroyed.
+/// A panic as text: who, unless the caller names the handler, what and where. What was thrown is destroyed.
 pub fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
     let what = panic
         .downcast_ref::<&str>()
@@ -52,7 +52,8 @@ pub fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
         .ok()
         .flatten()
         .map_or_else(String::new, |place| format!(", at {place}"));
-    let text = format!("{who} panicked: {what}{place}");
+    let joint = if who.is_empty() { "" } else { " " };
+    let text = format!("{who}{joint}panicked: {what}{place}");
     discard(panic);
     text
 }
@@ -61,7 +62,7 @@ pub fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     install();
     std::panic::catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|panic| Err(Error::internal(describe("the handler", panic))))
+        .unwrap_or_else(|panic| Err(Error::internal(describe("", panic))))
 }
 
 /// Destroys a value of the user's, whose destructor may panic, where nobody may unwind.

@@ -57,6 +57,8 @@ pub struct Problems<'a> {
     separator: &'static str,
     count: usize,
     pub(crate) other_than_lacks: bool,
+    /// What an attribute is called: within a dictionary, an entry.
+    pub(crate) noun: &'static str,
     /// The code that a part of the context asks for, whatever else is wrong.
     code: Option<ErrorCode>,
 }
@@ -70,6 +72,7 @@ impl<'a> Problems<'a> {
             separator,
             count: 0,
             other_than_lacks: false,
+            noun: "attribute",
             code: None,
         }
     }
@@ -144,11 +147,30 @@ pub(crate) fn number(text: &mut String, number: i64) {
     text.push_str(&number.to_string());
 }
 
+/// Writes dimensions: `[2, 3]`.
+pub(crate) fn dims(text: &mut String, dims: &[i64]) {
+    let mut before = "[";
+    for dim in dims {
+        text.push_str(before);
+        number(text, *dim);
+        before = ", ";
+    }
+    text.push_str(if dims.is_empty() { "[]" } else { "]" });
+}
+
 /// The name of a stage.
 pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
     match XLA_FFI_ExecutionStage(stage).lower_name() {
         Some(name) => Cow::Borrowed(name),
         None => Cow::Owned(format!("number {stage}")),
+    }
+}
+
+/// An error that a handler returned, with the handler's name and the stage before its text, unless the name is there.
+pub(crate) fn named(error: Error, handler: &str, stage: u32) -> Error {
+    match error.message().strip_prefix(handler) {
+        Some(rest) if rest.starts_with(" (") => error,
+        _ => error.within(format_args!("{handler} ({})", stage_name(stage))),
     }
 }
 

@@ -49,39 +49,43 @@ pub const NEWER_EXTENSION: &str = " extension; the first jaxlib that has 0.2 is 
 pub const BEFORE_R0: &str = ": this host has the typed FFI from before its first revision, as in jaxlib 0.4.29, \
     0.4.30 and TensorFlow 2.17, which calls handlers in another way; the oldest that is supported is jaxlib 0.4.31";
 
-/// What C and C++, which decode an operand without asking its host, say behind an element type of less
+/// What C and C++, which decode an operand without asking its host, say after an element type of less
 /// than a byte that came without its number.
 pub const WITHOUT_NUMBER: &str = " arrives without its type in this XLA and packed the other way \
     round; the first jaxlib that has it is ";
-/// Behind the element type of an attribute that is F64, which nobody asks of a Python float.
-pub const PYTHON_FLOAT: &str = " (a Python float is F64: pass numpy.float32(value) or the like)";
-/// The same for S64.
-pub const PYTHON_INT: &str = " (a Python int is S64: pass numpy.int32(value) or the like)";
 
-/// Behind an operand's type and shape: its dimensions make no number of elements.
+/// An operand is not a buffer that can be read.
+pub const NOT_A_BUFFER: &str = "not a buffer, or shorter than the ABI's";
+/// After an operand's type and shape: its dimensions make no number of elements.
 pub const COUNT: &str = " has a negative dimension, or more elements than can be counted";
 /// Its bytes are too many.
 pub const BYTES: &str = " takes more bytes than can be addressed";
-/// It lies nowhere.
+/// It has elements but no address.
 pub const NULL_DATA: &str = " has a null data pointer";
-/// It lies at an address, which is no multiple of what its element type wants.
-pub const LIES_AT: &str = " lies at ";
-/// Behind that address.
-pub const NO_MULTIPLE: &str = ", which is not a multiple of ";
+/// Its address follows, which is not a multiple of what its element type requires.
+pub const IS_AT: &str = " is at ";
+/// After that address.
+pub const NOT_A_MULTIPLE: &str = ", which is not a multiple of ";
 /// Between a result and the operand with which it shares memory.
 pub const OVERLAPS: &str = " overlaps ";
-/// Of an in-out operand whose argument and result lie apart: `{0: 0}` follows, their indices.
-pub const APART: &str = "argument and result lie in different memory; declare the aliasing: \
+/// After that operand, if it is an argument.
+pub const ALIASED: &str =
+    "; if the caller aliases them (input_output_aliases), declare an in-out operand";
+/// Of an in-out operand whose argument and result differ in address: `{0: 0}` follows, their indices.
+pub const APART: &str = "argument and result are in different memory; declare the aliasing: \
     input_output_aliases=";
-/// Behind the shapes of an in-out operand's argument and result, which differ.
-pub const ONE_ARRAY: &str = "; both have to be the same array";
+/// After the shapes of an in-out operand's argument and result, which differ.
+pub const ONE_ARRAY: &str = "; both must be the same array";
 
-/// Behind the name of a handler of host memory that is called with a device's stream.
-pub const DEVICE: &str = ": the call comes with a device stream, but the handler takes its operands from \
-    host memory; register it for platform \"cpu\" alone";
-
-/// Behind the name of a handler: what it was called with is too short. The frame's size and the expected one follow.
-pub const SHORT_FRAME: &str = ": the call frame or one of its lists is shorter than the ABI's";
+/// A handler of host memory is called with a device's stream.
+pub const DEVICE: &str = "the call has a device stream, but the handler reads and writes host memory; register it \
+    for platform \"cpu\" only";
+/// A handler is called with a frame that is too short. The frame's size and the expected one follow.
+pub const SHORT_FRAME: &str = "the call frame or one of its lists is shorter than the ABI's";
+/// A handler is called at the stage that follows, which is not its own.
+pub const CALLED_AT: &str = "called in stage ";
+/// After that stage.
+pub const OWN_STAGE: &str = "; register each function of the handler for its own stage";
 
 /// A feature of an extension's version 0.2 on a host with 0.`minor`.
 pub(crate) fn older_extension(wanted: Feature, minor: i32, extension: &str) -> String {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::error::problems::{number, put};
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 pub use xla_ffi_sys::{Element, Wide};
 
@@ -246,6 +247,43 @@ pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
         Some(name) if dtype != XLA_FFI_DataType::INVALID => Cow::Borrowed(name),
         _ => Cow::Owned(format!("element type {}", dtype.0)),
     }
+}
+
+/// The kind of number that an element type is, a wider one after a narrower, and its bits, of one part if it is complex.
+fn kind(dtype: XLA_FFI_DataType) -> Option<(usize, usize)> {
+    use xla_ffi_sys::ElementClass as Class;
+    let known = ELEMENT_TYPES.iter().find(|known| known.dtype == dtype)?;
+    Some(match known.class {
+        Class::Bool => (0, known.bits),
+        Class::Unsigned => (1, known.bits),
+        Class::Signed => (2, known.bits),
+        Class::Float => (3, known.bits),
+        Class::Complex => (4, known.bits / 2),
+        _ => return None,
+    })
+}
+
+/// Returns true if a cast from one element type to another keeps what every value means.
+pub(crate) fn widens(from: XLA_FFI_DataType, to: XLA_FFI_DataType) -> bool {
+    match (kind(from), kind(to)) {
+        (Some((a, has)), Some((b, gets))) if a == b || (a, b) == (1, 2) => gets > has,
+        (Some((a, has)), Some((b, gets))) => a < b && (a == 0 || gets >= has),
+        _ => false,
+    }
+}
+
+/// Writes `before` and what NumPy calls an element type, `np.float32`; nothing if NumPy has no such type.
+pub(crate) fn put_numpy(text: &mut String, before: &str, dtype: XLA_FFI_DataType) -> bool {
+    let (name, bits) = match kind(dtype) {
+        Some((1, bits)) if bits >= 8 => ("np.uint", bits),
+        Some((2, bits)) if bits >= 8 => ("np.int", bits),
+        Some((3, bits)) if bits >= 16 && dtype != XLA_FFI_DataType::BF16 => ("np.float", bits),
+        Some((4, bits)) => ("np.complex", 2 * bits),
+        _ => return false,
+    };
+    put(text, &[before, name]);
+    number(text, bits as i64);
+    true
 }
 
 /// In place of a rank: any rank.

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
+use crate::error::problems::named;
 use crate::error::{Error, Result};
 use crate::frame::host::Host;
 use crate::frame::pending::sync::atomic::{AtomicU8, Ordering};
@@ -31,7 +32,7 @@ pub enum Flow {
 }
 
 struct Call {
-    // OPEN until a party speaks: then LEFT by the return, or DONE by the completion.
+    // OPEN until a party speaks: then RETURNED by the return, or DONE by the completion.
     state: AtomicU8,
     // Why the call failed, if it did: the completion's until it speaks, then the other party's.
     failure: UnsafeCell<Option<Error>>,
@@ -50,6 +51,9 @@ const OPEN: u8 = 0;
 const RETURNED: u8 = 1;
 const DONE: u8 = 2;
 
+/// The handler of a call, and the stage.
+type Of = (&'static str, u32);
+
 /// What the return leaves for the completion.
 enum Waiter {
     /// Nobody waits for the outcome.
@@ -58,6 +62,7 @@ enum Waiter {
     Future {
         host: Host,
         future: *mut XLA_FFI_Future,
+        of: Of,
         failure: Option<Error>,
     },
     /// The host has no futures: the return waits here.
@@ -199,9 +204,11 @@ unsafe fn answer_late(call: NonNull<Call>) {
         Waiter::Future {
             host,
             future,
+            of: (handler, stage),
             failure,
         } => {
             let outcome = failure.map_or(outcome, Err);
+            let outcome = outcome.map_err(|error| named(error, handler, stage));
             // SAFETY: the future came from this host; it is completed here, once.
             unsafe { host.complete(future, &outcome) };
         }
@@ -241,14 +248,14 @@ impl Return {
 
     /// What the host is told when the handler has returned, perhaps with an error of its own.
     #[inline(never)]
-    pub(crate) fn settle(self, host: Host, error: Option<Error>) -> Flow {
+    pub(crate) fn settle(self, host: Host, of: Of, error: Option<Error>) -> Flow {
         let call = self.call;
         std::mem::forget(self);
         // SAFETY: neither party has freed it, since this one has not spoken.
         let state = unsafe { call.as_ref() }.state.load(Ordering::Acquire);
         if state != DONE {
             // SAFETY: as above.
-            return unsafe { return_open(call, host, error) };
+            return unsafe { return_open(call, host, of, error) };
         }
         // SAFETY: the completion has spoken.
         let call = unsafe { end(call) };
@@ -289,7 +296,7 @@ fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
 /// # Safety
 /// `call` is a call whose return has not spoken.
 #[inline(never)]
-unsafe fn return_open(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
+unsafe fn return_open(call: NonNull<Call>, host: Host, of: Of, error: Option<Error>) -> Flow {
     // SAFETY: the caller's promise.
     let shared = unsafe { call.as_ref() };
     // A host that cannot make a future is as one that has none.
@@ -324,6 +331,7 @@ unsafe fn return_open(call: NonNull<Call>, host: Host, error: Option<Error>) -> 
     let waiter = Waiter::Future {
         host,
         future,
+        of,
         failure: error,
     };
     // SAFETY: `waiter` is this party's.
@@ -438,7 +446,7 @@ mod loom_tests {
             let thread = loom::thread::spawn(move || end.play(completion));
             let well = match back.try_end() {
                 Ok(()) => true,
-                Err(back) => loom_host::went_well(back.settle(host, None)),
+                Err(back) => loom_host::went_well(back.settle(host, ("loom", 3), None)),
             };
             assert_eq!(well, end == End::Well);
             thread.join().unwrap();
@@ -450,8 +458,8 @@ mod loom_tests {
     fn loom_an_error_of_the_handlers_waits_for_the_completion() {
         models(loom_host::both(), |host, end| {
             let (completion, back) = pair();
-            let thread = loom::thread::spawn(move || end.play(completion));
-            let flow = back.settle(host, Some(Error::internal("its own")));
+            let thread = loom::thread::spawn(move || end.come(completion));
+            let flow = back.settle(host, ("loom", 3), Some(Error::internal("its own")));
             assert!(!loom_host::went_well(flow));
             thread.join().unwrap();
         });

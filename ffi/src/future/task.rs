@@ -25,7 +25,6 @@ struct Work {
     body: Body<'static>,
     frame: OwnedFrame,
     completion: Completion,
-    handler: &'static str,
 }
 
 impl Work {
@@ -36,13 +35,12 @@ impl Work {
             body,
             frame,
             completion,
-            handler,
         } = self;
         let destroyed = panics::destroy(body);
         drop(frame);
         completion.complete(match destroyed {
             Ok(()) => outcome,
-            Err(panic) => Err(Error::internal(panics::describe(handler, panic))),
+            Err(panic) => Err(Error::internal(panics::describe("", panic))),
         });
     }
 }
@@ -106,11 +104,10 @@ impl Task {
     /// Fails the call where no thread can poll. That the body is destroyed here may be one lock too many, but to wait for
     /// nobody is worse.
     #[cold]
-    fn fail(&self, why: &Error) {
+    fn fail(&self, why: Error) {
         let state = std::mem::replace(&mut *self.state(), State::Done);
         if let State::Scheduled(work) = state {
-            let text = format!("{}: {why}", work.handler);
-            work.end(Err(Error::new(why.code(), text)));
+            work.end(Err(why));
         }
     }
 
@@ -141,7 +138,7 @@ impl Task {
                 return;
             }
             Ok(Poll::Ready(outcome)) => outcome,
-            Err(panic) => Err(Error::internal(panics::describe(work.handler, panic))),
+            Err(panic) => Err(Error::internal(panics::describe("", panic))),
         };
         *self.state() = State::Done;
         work.end(outcome);
@@ -155,7 +152,7 @@ impl executor::Job for Arc<Task> {
     }
 
     fn refuse(self: Box<Self>, why: Error) {
-        self.fail(&why);
+        self.fail(why);
     }
 }
 
@@ -164,11 +161,9 @@ struct End(Work);
 
 impl executor::Job for End {
     fn run(self: Box<Self>) {
-        let why = format!(
-            "{}: nobody can wake its future any more: all wakers were dropped while it was pending",
-            self.0.handler
-        );
-        self.0.end(Err(Error::internal(why)));
+        self.0.end(Err(Error::internal(
+            "nobody can wake its future any more: all wakers were dropped while it was pending",
+        )));
     }
 
     /// It asks no thread for more than to destroy the body.
@@ -214,7 +209,6 @@ pub fn start_async(
             body,
             frame: owned,
             completion,
-            handler,
         })),
     });
     if host.has_futures() {
@@ -222,7 +216,7 @@ pub fn start_async(
     } else {
         task.run();
     }
-    call.settle(host, None)
+    call.settle(host, (handler, frame.stage()), None)
 }
 
 /// Every order in which a body's polls and its wakers can meet. The executor gives each poll a thread.

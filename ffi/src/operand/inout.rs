@@ -2,12 +2,13 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::error::problems::Problems;
+use crate::error::problems::{Problems, put};
 use crate::error::wording;
 use crate::frame::Frame;
 use crate::frame::element::{ANY_RANK, DataTypes, Element, rank};
 use crate::frame::raw_buffer::Typed;
 use crate::param::bind::{At, Bind};
+use crate::param::mismatch::show;
 use crate::param::{Kind, Param};
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.
@@ -164,12 +165,12 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
         }
         let name = at.param.name;
         if arg.raw_dims() != ret.raw_dims() {
-            problems.push(format!(
-                "in-out operand `{name}`: the argument has shape {:?}, the result {:?}{}",
-                arg.raw_dims(),
-                ret.raw_dims(),
-                wording::ONE_ARRAY
-            ));
+            let text = problems.line();
+            put(text, &["in-out operand `", name, "`: the argument is "]);
+            show(text, arg);
+            text.push_str(", the result ");
+            show(text, ret);
+            text.push_str(wording::ONE_ARRAY);
         } else if arg.data() != ret.data() && !arg.raw_dims().contains(&0) {
             problems.push(format!(
                 "in-out operand `{name}`: {}{{{}: {}}}",

@@ -69,6 +69,22 @@ use crate::param::{Kind, Param};
 pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
     // Invariant: nothing else reaches the elements.
     view: Typed<'f, T>,
+    /// For messages; empty if it is not known.
+    name: &'static str,
+}
+
+/// The error of a handler that writes fewer or more elements than a result has.
+#[cold]
+#[inline(never)]
+pub(crate) fn miscounted(name: &str, expected: usize, what: &str, got: usize) -> Error {
+    let text = format!("{expected} {what} expected, got {got}");
+    Error::internal(about(name, &text))
+}
+
+fn about(name: &str, text: &str) -> String {
+    let marks = if name.is_empty() { "" } else { "`" };
+    let blank = if name.is_empty() { "" } else { " " };
+    ["result", blank, marks, name, marks, ": ", text].concat()
 }
 
 // SAFETY: it is a unique slice of numbers and a shared slice of numbers.
@@ -79,9 +95,10 @@ unsafe impl<T: Sync, const RANK: usize> Sync for Out<'_, T, RANK> {}
 impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// The caller vouches that nothing else reaches these elements while the value lives.
     #[inline(always)]
-    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+    pub(crate) fn decode(raw: RawBuffer<'f>, name: &'static str) -> Option<Self> {
         Some(Self {
             view: raw.typed(rank(RANK))?,
+            name,
         })
     }
 
@@ -195,15 +212,15 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// Copies all elements. To go on with the written slice, use [`write_with`](Self::write_with).
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of
-    /// elements differ.
+    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the numbers of elements differ.
     pub fn copy_from(&mut self, source: &[T]) -> Result<()> {
         if source.len() != self.view.len {
-            return Err(Error::invalid_argument(format!(
-                "{} elements cannot fill a result of {}",
+            return Err(miscounted(
+                self.name,
+                self.view.len,
+                "elements",
                 source.len(),
-                self.view.len
-            )));
+            ));
         }
         uninit::copy(self.as_uninit(), source);
         Ok(())
@@ -212,8 +229,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// Writes the elements of an iterator.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it gives fewer
-    /// elements than the result has; what it gives beyond them is not asked for.
+    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if it gives fewer elements than the result has; what it
+    /// gives beyond them is not asked for.
     pub fn write_iter(&mut self, elements: impl IntoIterator<Item = T>) -> Result<()> {
         // One more may be another result's, or one to wait for.
         let elements = elements.into_iter().take(self.view.len);
@@ -251,7 +268,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     pub fn writer(&mut self) -> Writer<'_, T> {
-        Writer::new(self.as_uninit())
+        let name = self.name;
+        Writer::new(self.as_uninit(), name)
     }
 
     /// The elements as they are.
@@ -290,7 +308,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// # Safety
     /// The view of such an operand, whose data lives as long as `'f`.
     pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
-        Self { view }
+        Self { view, name: "" }
     }
 }
 
@@ -309,7 +327,7 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 
     #[inline]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
-        Self::decode(frame.ret(at.ret)?)
+        Self::decode(frame.ret(at.ret)?, at.param.name)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
@@ -344,13 +362,15 @@ pub struct Writer<'a, T> {
     elements: &'a mut [MaybeUninit<T>],
     // Invariant: the first `written` elements are initialised.
     written: usize,
+    name: &'static str,
 }
 
 impl<'a, T: Element> Writer<'a, T> {
-    pub(crate) fn new(elements: &'a mut [MaybeUninit<T>]) -> Self {
+    pub(crate) fn new(elements: &'a mut [MaybeUninit<T>], name: &'static str) -> Self {
         Self {
             elements,
             written: 0,
+            name,
         }
     }
 
@@ -360,10 +380,8 @@ impl<'a, T: Element> Writer<'a, T> {
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when all are written.
     pub fn push(&mut self, element: T) -> Result<()> {
         let Some(slot) = self.elements.get_mut(self.written) else {
-            return Err(Error::out_of_range(format!(
-                "all {} elements of the result are written",
-                self.elements.len()
-            )));
+            let text = format!("all {} elements are written", self.elements.len());
+            return Err(Error::out_of_range(about(self.name, &text)));
         };
         slot.write(element);
         self.written += 1;
@@ -379,14 +397,15 @@ impl<'a, T: Element> Writer<'a, T> {
     /// The elements, if all of them were written.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when some were not.
+    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if some were not.
     pub fn finish(self) -> Result<&'a mut [T]> {
         if !self.is_full() {
-            return Err(Error::invalid_argument(format!(
-                "{} of {} elements of the result were written",
+            return Err(miscounted(
+                self.name,
+                self.elements.len(),
+                "elements",
                 self.written,
-                self.elements.len()
-            )));
+            ));
         }
         // SAFETY: `written` says that all elements are initialised.
         Ok(unsafe { uninit::written(self.elements) })

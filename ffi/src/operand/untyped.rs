@@ -10,14 +10,14 @@ use crate::frame::raw_buffer::{RawBuffer, uninit};
 #[cfg(debug_assertions)]
 use crate::frame::result_ledger::mark_accessed;
 use crate::operand::buffer::Buffer;
-use crate::operand::out::Out;
+use crate::operand::out::{Out, miscounted};
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// What untyped arguments and results have in common.
 macro_rules! untyped {
-    ($name:ident) => {
+    ($name:ident $(, $label:ident)?) => {
         impl<'f> $name<'f> {
             pub(crate) fn raw(&self) -> RawBuffer<'f> {
                 self.raw
@@ -32,6 +32,7 @@ macro_rules! untyped {
                     dims,
                     len,
                     bytes,
+                    $($label: "",)?
                 })
             }
 
@@ -198,6 +199,8 @@ pub struct AnyOut<'f> {
     dims: &'f [usize],
     len: usize,
     bytes: usize,
+    /// For messages; empty if it is not known.
+    name: &'static str,
 }
 
 // SAFETY: a unique view of memory.
@@ -205,9 +208,16 @@ unsafe impl Send for AnyOut<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for AnyOut<'_> {}
 
-untyped!(AnyOut);
+untyped!(AnyOut, name);
 
 impl<'f> AnyOut<'f> {
+    /// The same with a name for messages.
+    #[inline(always)]
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
     /// The bytes, as yet unwritten.
     #[must_use]
     pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
@@ -262,15 +272,10 @@ impl<'f> AnyOut<'f> {
     /// Copies all bytes.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of bytes
-    /// differ.
+    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the numbers of bytes differ.
     pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<()> {
         if source.len() != self.bytes {
-            return Err(Error::invalid_argument(format!(
-                "{} bytes cannot fill a result of {}",
-                source.len(),
-                self.bytes
-            )));
+            return Err(miscounted(self.name, self.bytes, "bytes", source.len()));
         }
         uninit::copy(self.bytes_uninit(), source);
         Ok(())
@@ -283,7 +288,7 @@ impl<'f> AnyOut<'f> {
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
     /// rank or alignment.
     pub fn typed<T: Element, const RANK: usize>(self) -> Result<Out<'f, T, RANK>> {
-        Out::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
+        Out::decode(self.raw, self.name).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
     }
 }
 
@@ -303,7 +308,7 @@ unsafe impl<'f> Bind<'f> for AnyOut<'f> {
 
     #[inline(always)]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
-        Self::decode(frame.ret(at.ret)?)
+        Some(Self::decode(frame.ret(at.ret)?)?.named(at.param.name))
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {

@@ -2,37 +2,39 @@
 
 use std::fmt::Write;
 
-use crate::error::problems::{Problems, number, put};
+use crate::error::problems::{Problems, dims, number, put};
 use crate::error::wording;
 use crate::frame::Frame;
-use crate::frame::element::name;
+use crate::frame::element::{name, put_numpy, widens};
 use crate::frame::raw_buffer::RawBuffer;
 use crate::param::bind::At;
-use crate::param::{Kind, Param, Presence};
-use xla_ffi_sys::{Feature, XLA_FFI_DataType};
+use crate::param::{Param, Presence};
+use xla_ffi_sys::{ELEMENT_TYPES, Feature, XLA_FFI_DataType};
 
 impl Problems<'_> {
-    /// Checks an argument; one that is not there is left to the check of their number.
+    /// Checks an argument, which may be missing.
     #[doc(hidden)]
     pub fn arg(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
-        if at.arg < frame.arg_count() {
-            self.operand(
-                frame,
-                "argument",
-                at.arg,
-                frame.arg(at.arg),
-                &at.param,
-                align,
-            );
+        if at.arg >= frame.arg_count() {
+            return self.missing("argument", &at.param);
         }
+        let raw = frame.arg(at.arg);
+        self.operand(frame, "argument", at.arg, raw, &at.param, align);
     }
 
-    /// Checks a result; one that is not there is left to the check of their number.
+    /// Checks a result, which may be missing.
     #[doc(hidden)]
     pub fn ret(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
-        if at.ret < frame.ret_count() {
-            self.operand(frame, "result", at.ret, frame.ret(at.ret), &at.param, align);
+        if at.ret >= frame.ret_count() {
+            return self.missing("result", &at.param);
         }
+        let raw = frame.ret(at.ret);
+        self.operand(frame, "result", at.ret, raw, &at.param, align);
+    }
+
+    /// An operand or attribute did not come.
+    pub(crate) fn missing(&mut self, what: &str, param: &Param) {
+        put(self.line(), &["missing ", what, " `", param.name, "`"]);
     }
 
     fn operand(
@@ -59,7 +61,7 @@ impl Problems<'_> {
         let text = self.next();
         put(text, &[what, " `", param.name, "`"]);
         if matches!(param.presence, Presence::Variadic) {
-            let _ = write!(text, " ({what} {index})");
+            let _ = write!(text, " ({index})");
         }
         text.push_str(": ");
         if lacks {
@@ -67,9 +69,9 @@ impl Problems<'_> {
             let lack = host.missing_feature(Feature::PackedElementTypes);
             text.push_str(lack.message());
         } else if let Some((raw, fault)) = wrong {
-            describe_fault(text, fault, raw, param);
+            describe_fault(text, fault, raw, param, what == "argument");
         } else {
-            text.push_str("not a buffer, or one that is shorter than the ABI's");
+            text.push_str(wording::NOT_A_BUFFER);
         }
     }
 }
@@ -115,36 +117,33 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     None
 }
 
-fn describe_fault(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
+fn describe_fault(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
     match fault {
-        Fault::Dtype => {
-            text.push_str("expected ");
-            let mut joint = "";
-            for name in param.dtypes.names() {
-                put(text, &[joint, name]);
-                joint = " or ";
+        Fault::Dtype | Fault::Rank(_) => {
+            let mut joint = "expected ";
+            match fault {
+                Fault::Rank(rank) if param.dtypes.is_any() => {
+                    text.push_str("expected rank ");
+                    number(text, rank as i64);
+                }
+                _ => param.dtypes.names().for_each(|name| {
+                    put(text, &[joint, name]);
+                    let unknown = "[?, ?, ?, ?, ?, ?, ?, ?, ?";
+                    match param.rank {
+                        Some(0) => text.push_str("[]"),
+                        Some(rank) => {
+                            put(text, &[unknown.get(..3 * rank - 1).unwrap_or(unknown), "]"])
+                        }
+                        None => {}
+                    }
+                    joint = " or ";
+                }),
             }
             text.push_str(", got ");
             show(text, raw);
-            let dtype = raw.dtype();
-            if dtype == XLA_FFI_DataType::PRED {
-                text.push_str("; booleans are `Pred`");
-            } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
-                && !param.name.is_empty()
-            {
-                if let Some(cast) = numpy_name(param) {
-                    // A result has no value yet that could be cast: the caller declares it.
-                    if matches!(param.kind, Kind::Ret) {
-                        put(text, &["; declare it as np.", cast]);
-                    } else {
-                        put(text, &["; cast it: ", param.name, ".astype(np.", cast, ")"]);
-                    }
-                }
+            if matches!(fault, Fault::Dtype) {
+                advise(text, raw, param, is_arg);
             }
-        }
-        Fault::Rank(rank) => {
-            let _ = write!(text, "expected rank {rank}, got ");
-            show(text, raw);
         }
         Fault::Count => {
             show(text, raw);
@@ -169,7 +168,7 @@ fn describe_fault(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &P
         Fault::Alignment(align) => {
             show(text, raw);
             let data = raw.data();
-            let (at, multiple) = (wording::LIES_AT, wording::NO_MULTIPLE);
+            let (at, multiple) = (wording::IS_AT, wording::NOT_A_MULTIPLE);
             let _ = write!(text, "{at}{data:p}{multiple}{align}");
         }
     }
@@ -184,27 +183,36 @@ pub(crate) fn is_misshapen(raw: RawBuffer<'_>, param: &Param) -> bool {
 pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
     let fault = fault(raw, param, align)?;
     let mut text = String::new();
-    describe_fault(&mut text, fault, raw, param);
+    describe_fault(&mut text, fault, raw, param, true);
     Some(text)
 }
 
-fn numpy_name(param: &Param) -> Option<&'static str> {
-    [
-        (XLA_FFI_DataType::F32, "float32"),
-        (XLA_FFI_DataType::S32, "int32"),
-        (XLA_FFI_DataType::U32, "uint32"),
-    ]
-    .into_iter()
-    .find(|(dtype, _)| !param.dtypes.is_any() && param.dtypes.contains(*dtype))
-    .map(|(_, name)| name)
+/// What the caller does about an element type: casts an argument, if that loses nothing, or declares the result.
+fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
+    if param.dtypes.is_any() {
+        return;
+    }
+    for dtype in ELEMENT_TYPES.iter().map(|known| known.dtype) {
+        if !param.dtypes.contains(dtype) {
+            continue;
+        }
+        let before = text.len();
+        // A result has no value yet that could be cast.
+        if !is_arg && put_numpy(text, "; declare it as ", dtype) {
+            return;
+        }
+        if is_arg && !param.name.is_empty() && widens(raw.dtype(), dtype) {
+            put(text, &["; cast it: ", param.name]);
+            if put_numpy(text, ".astype(", dtype) {
+                return text.push(')');
+            }
+            text.truncate(before);
+        }
+    }
 }
 
-/// Writes a buffer as text: `F32[2,3]`.
+/// Writes a buffer as text: `F32[2, 3]`.
 pub(crate) fn show(text: &mut String, raw: RawBuffer<'_>) {
-    put(text, &[&*name(raw.dtype()), "["]);
-    for (index, dim) in raw.raw_dims().iter().enumerate() {
-        text.push_str(if index > 0 { "," } else { "" });
-        number(text, *dim);
-    }
-    text.push(']');
+    text.push_str(&name(raw.dtype()));
+    dims(text, raw.raw_dims());
 }

@@ -236,7 +236,7 @@ fn loops_on_the_thread_pool() {
         .ret(shape(DType::S64, &[]));
     assert_eq!(ret::<i64>(&without.run().unwrap(), 1), [9900]);
     let text = lacks(on::<sizes>(Revision::R2, "{}"));
-    assert!(text.starts_with("size of the thread pool: the first jaxlib that has it is 0.4.38"));
+    assert!(text.contains("size of the thread pool: the first jaxlib that has it is 0.4.38"));
     let (code, text) = failed(call::<panicking_loop>("{}"));
     assert_eq!(code, ErrorCode::Internal);
     assert!(text.contains("the fortieth"), "{text}");
@@ -380,13 +380,13 @@ fn streams_and_device_operands() {
             .ret(f32s()),
     );
     assert!(
-        text.starts_with("device (execute): argument `x`: expected F32, got S32[2]"),
+        text.starts_with("device (execute): argument `x`: expected F32[?], got S32[2]"),
         "{text}"
     );
     let (code, text) = failed(call::<host_memory>("{}").stream(stream()).arg(x()));
     assert_eq!(code, ErrorCode::FailedPrecondition);
     assert!(
-        text.starts_with("host_memory: the call comes with a device stream"),
+        text.starts_with("host_memory (execute): the call has a device stream"),
         "{text}"
     );
 }

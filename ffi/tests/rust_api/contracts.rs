@@ -119,11 +119,11 @@ fn broken_contracts_say_which_size_came_from_where() {
         ),
         (
             with(call::<ellipsis>("{}"), &[&[5], &[5], &[4, 9]], &[&[], &[]]),
-            &["argument `c`", "[3, _]", "F32[4,9]"],
+            &["argument `c`", "F32[3, ?]", "F32[4, 9]"],
         ),
         (
             with(call::<ellipsis>("{}"), &[&[], &[5], &[3, 9]], &[&[], &[]]),
-            &["argument `x`", "[..., n]", "F32[]"],
+            &["argument `x`", "F32[..., n]", "F32[]"],
         ),
         (
             with(call::<optional>("{}"), &[&[2], &[3]], &[&[2], &[4]]),
@@ -132,9 +132,9 @@ fn broken_contracts_say_which_size_came_from_where() {
         (
             with(call::<variadic>("{}"), &[&[2], &[2, 2], &[3, 2]], &[&[2]]),
             &[
-                "argument `rest` (argument 2)",
+                "argument `rest` (2)",
                 "n = 2 from argument `a`",
-                "F32[3,2]",
+                "F32[3, 2]",
             ],
         ),
     ] {
@@ -143,24 +143,20 @@ fn broken_contracts_say_which_size_came_from_where() {
     }
 }
 
-/// What else is wrong hides no broken contract, and an operand of a wrong type still says what the
-/// names stand for.
+/// A contract is compared with operands that are as declared only.
 #[test]
-fn broken_contracts_are_told_with_all_else() {
+fn broken_contracts_are_reported_if_all_else_is_right() {
     let wrong = call::<typed>("{other = 1 : i64}").arg(array(&[2, 3], &[0.0_f64; 6]));
     let text = refused(with(wrong, &[&[4]], &[&[2, 4]]));
-    for name in [
-        "4 problems",
-        "`other`",
-        "`a`: expected F32",
-        "`y`",
-        "`b`: expected shape [m]",
-    ] {
-        assert!(text.contains(name), "{text}");
+    for name in ["3 problems", "`other`", "`a`: expected F32", "`y`"] {
+        assert!(text.contains(name) && !text.contains("contract"), "{text}");
     }
     // With an operand too few there is no telling which is which.
     let text = refused(with(call::<typed>("{}"), &[&[4]], &[&[4]]));
-    assert!(text.contains("got 1") && text.contains("`a`") && !text.contains("shape"));
+    assert!(
+        text.contains("missing argument") && !text.contains("contract"),
+        "{text}"
+    );
 }
 
 xla_ffi::library! { name = "contracts"; matmul, ellipsis, optional, variadic, typed, in_place }

@@ -205,13 +205,13 @@ fn short_structs_are_refused() {
     spoilt.args[0].struct_size = 40;
     assert_eq!(
         spoilt.refused::<copy>(),
-        "copy (execute): argument `x`: not a buffer, or one that is shorter than the ABI's"
+        "copy (execute): argument `x`: not a buffer, or shorter than the ABI's"
     );
     let mut spoilt = whole(&mut x, &mut y);
     spoilt.stage = 7;
     assert_eq!(
         spoilt.refused::<copy>(),
-        "copy (execute): called at stage number 7; register the bundle's functions each for its own stage"
+        "copy (execute): called in stage number 7; register each function of the handler for its own stage"
     );
 }
 
@@ -229,7 +229,7 @@ fn operands_that_cannot_be_slices_are_refused() {
         ),
         (
             |s| s.args[0].data = s.args[0].data.wrapping_byte_add(2),
-            "lies at",
+            " is at ",
         ),
         (|s| s.dims[0][0] = -2, short),
         (|s| s.args[0].rank = -1, short),
@@ -350,10 +350,10 @@ fn arrays_that_cannot_be_slices() {
     let unaligned = array(F32, 2, bytes.wrapping_byte_add(1));
     let text = attr::<slice>(&[("v", unaligned)]).unwrap_err();
     assert!(
-        text.starts_with("slice (execute): attribute `v`: its elements lie at 0x"),
+        text.starts_with("slice (execute): attribute `v`: its elements are at 0x"),
         "{text}"
     );
-    assert!(text.ends_with("which is not a multiple of 4; a `Vec` takes them from there"));
+    assert!(text.ends_with("which is not a multiple of 4; take them as a `Vec`"));
     attr::<vec>(&[("v", unaligned)]).unwrap();
     attr::<fixed>(&[("v", unaligned)]).unwrap();
     attr::<kept>(&[("v", unaligned)]).unwrap();
@@ -386,10 +386,13 @@ fn caused() -> xla_ffi::Result<()> {
 #[test]
 fn an_error_with_a_source_reaches_other_hosts_as_their_own_error() {
     let result = Spoilt::new(vec![], vec![]).call::<caused>();
-    assert_eq!(result, Err((15, "cannot load".to_owned())));
+    assert_eq!(
+        result,
+        Err((15, "caused (execute): cannot load".to_owned()))
+    );
     let (code, text) = crate::failed(crate::call::<caused>("{}"));
     assert_eq!(code, xla_ffi::ErrorCode::DataLoss);
-    assert_eq!(text, "cannot load");
+    assert_eq!(text, "caused (execute): cannot load");
 }
 
 xla_ffi::library! {

@@ -35,8 +35,7 @@ fn in_out_operands() {
     let s32 = || shape(DType::S32, &[2]);
     assert_eq!(
         refused(call::<increment>("{}").arg(x()).ret(s32())),
-        "increment (execute): in-out operand `x`: argument and result lie in different memory; \
-         declare the aliasing: input_output_aliases={0: 0}"
+        "increment (execute): in-out operand `x`: argument and result are in different memory; declare the aliasing: input_output_aliases={0: 0}"
     );
     assert_eq!(
         refused(
@@ -44,8 +43,7 @@ fn in_out_operands() {
                 .arg(x())
                 .ret(shape(DType::S32, &[3]))
         ),
-        "increment (execute): in-out operand `x`: the argument has shape [2], the result [3]; both \
-         have to be the same array"
+        "increment (execute): in-out operand `x`: the argument is S32[2], the result S32[3]; both must be the same array"
     );
     let empty = call::<increment>("{}")
         .arg(vector::<i32>(&[]))
@@ -79,16 +77,14 @@ fn undeclared_overlap_is_refused() {
     let call = call::<double>("{}").arg(vector(&[1.0_f32])).ret_alias(0);
     assert_eq!(
         refused(call),
-        "double (execute): result `y` overlaps argument `x`; if the caller meant it \
-         (input_output_aliases), declare it: `InOut<T>`"
+        "double (execute): result `y` overlaps argument `x`; if the caller aliases them (input_output_aliases), declare an in-out operand"
     );
     let rest = crate::call::<spread>("{}")
         .arg(vector(&[1.0_f32]))
         .ret_alias(0);
     assert_eq!(
         refused(rest),
-        "spread (execute): result `ys` overlaps argument `x`; if the caller meant it \
-         (input_output_aliases), declare it: `InOut<T>`"
+        "spread (execute): result `ys` overlaps argument `x`; if the caller aliases them (input_output_aliases), declare an in-out operand"
     );
 }
 

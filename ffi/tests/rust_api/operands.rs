@@ -1,6 +1,6 @@
 //! Operands of every kind.
 
-use crate::{array, call, every_dtype, first, on, refused, ret, shape, vector};
+use crate::{array, call, every_dtype, failed, first, on, refused, ret, shape, vector};
 use half::{bf16, f16};
 use num_complex::Complex;
 use xla_ffi::{
@@ -8,7 +8,7 @@ use xla_ffi::{
     element::{F8E4M3FN, F8E8M0FNU},
     prelude::*,
 };
-use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
+use xla_ffi_runtime::{DType, ErrorCode, Revision, Shape, Tensor};
 
 #[xla_ffi::handler]
 pub(crate) fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
@@ -89,13 +89,14 @@ fn results_are_written_or_not() {
     assert_eq!(ret::<i32>(&outcome, 3), [0, 1, 0, 1]);
     assert_eq!(ret::<i32>(&outcome, 4), [5; 4]);
     for (how, text) in [
-        ("copy", "2 elements cannot fill a result of 3"),
-        ("iter", "2 of 3 elements of the result were written"),
-        ("writer", "1 of 3 elements of the result were written"),
+        ("copy", "3 elements expected, got 2"),
+        ("iter", "3 elements expected, got 2"),
+        ("writer", "3 elements expected, got 1"),
     ] {
         let call = crate::call::<half_written>(&format!("{{how = \"{how}\"}}"))
             .ret(shape(DType::S32, &[3]));
-        assert_eq!(refused(call), text);
+        let text = format!("half_written (execute): result `y`: {text}");
+        assert_eq!(failed(call), (ErrorCode::Internal, text));
     }
 }
 
@@ -246,7 +247,7 @@ fn tokens() {
     );
     assert_eq!(
         text,
-        "ordered (execute): argument `before`: expected TOKEN, got F32[1]"
+        "ordered (execute): argument `before`: expected TOKEN[], got F32[1]"
     );
 }
 
@@ -282,12 +283,11 @@ fn one_of_several_element_types() {
     );
     assert_eq!(
         refused(call_with(vector(&[1_i32]), shape(DType::BF16, &[1]))),
-        "one_of (execute): 2 problems\n  argument `x`: expected F32 or F64 or BF16, got S32[1]\n  \
-         result `y`: expected F32 or F64, got BF16[1]"
+        "one_of (execute): 2 problems\n  argument `x`: expected F32[?] or F64[?] or BF16[?], got S32[1]; cast it: x.astype(np.float32)\n  result `y`: expected F32[?] or F64[?], got BF16[1]; declare it as np.float32"
     );
     assert_eq!(
         refused(call_with(array(&[], &[1.0_f32]), shape(DType::F32, &[1]))),
-        "one_of (execute): argument `x`: expected rank 1, got F32[]"
+        "one_of (execute): argument `x`: expected F32[?] or F64[?] or BF16[?], got F32[]"
     );
 }
 

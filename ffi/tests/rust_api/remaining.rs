@@ -44,13 +44,10 @@ fn remaining_arguments() {
     );
     let text =
         |result: xla_ffi_runtime::Result<(f32, u64)>| result.unwrap_err().message().to_owned();
-    assert_eq!(
-        text(run(vec![])),
-        "sum (execute): expected at least 1 argument (first, rest), got 0"
-    );
+    assert_eq!(text(run(vec![])), "sum (execute): missing argument `first`");
     assert_eq!(
         text(run(vec![x(), vector(&[1_i32])])),
-        "remaining argument 0: expected F32, got S32[1]"
+        "sum (execute): remaining argument 0: expected F32, got S32[1]"
     );
 }
 
@@ -171,7 +168,7 @@ fn optional_results() {
     }
     assert_eq!(
         refused(call::<optional_rets>("{}")),
-        "optional_rets (execute): expected at least 1 result (a, b, c, rest), got 0"
+        "optional_rets (execute): missing result `a`"
     );
 }
 

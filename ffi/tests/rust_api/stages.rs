@@ -75,12 +75,11 @@ fn state_lives_as_long_as_the_executable() {
         if revision > Revision::R1 {
             assert_eq!(error.code(), ErrorCode::OutOfRange);
         }
-        assert_eq!(error.message(), "start is -1");
+        assert_eq!(error.message(), "Counter (instantiate): start is -1");
         let error = load::<Counter>(&runtime, "{stop = 1 : i64}").unwrap_err();
         assert_eq!(
             error.message(),
-            "Counter (instantiate): 2 problems\n  attribute `stop` is not known to the handler: it has \
-             start\n  attribute `start` is missing"
+            "Counter (instantiate): 2 problems\n  missing attribute `start`\n  unknown attribute `stop`; remove it"
         );
     }
 }
@@ -185,8 +184,7 @@ fn wrong_stages_are_told() {
         .unwrap_err();
     assert_eq!(
         error.message(),
-        "Counter (execute): called at stage instantiate; register the bundle's functions each for its own \
-         stage"
+        "Counter (execute): called in stage instantiate; register each function of the handler for its own stage"
     );
     // Without its instantiate stage, the state is not there.
     // SAFETY: as above.

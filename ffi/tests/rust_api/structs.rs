@@ -53,7 +53,7 @@ fn dictionaries() {
         crate::failed(missing),
         (
             xla_ffi_runtime::ErrorCode::NotFound,
-            "no entry `inner`".to_owned()
+            "dictionary (execute): no entry `inner`".to_owned()
         )
     );
     assert_eq!(
@@ -117,22 +117,17 @@ fn structs() {
         wrong(call::<from_dictionary>(
             "{range = {lo = 1 : i32, kind = 2.0, other = 1.0, weight = 1.0e300}}"
         )),
-        "from_dictionary (execute): attribute `range`: in the dictionary: attribute `hi` is missing; \
-         attribute `kind`: expected a string in UTF-8, got a scalar of type F64; attribute `lo`: \
-         expected a scalar of type S64, got a scalar of type S32; pass np.int64(lo), or let the \
-         handler narrow it: #[attr(narrow)]; attribute `weight`: expected a scalar of type F32, got a \
-         scalar of type F64 (1e+300 does not fit); entry `other` is not known",
+        "from_dictionary (execute): attribute `range`: missing entry `hi`; entry `kind`: expected a string, got F64; entry `lo`: expected S64, got S32; pass np.int64(value); entry `weight`: expected F32, got F64; 1e+300 does not fit; unknown entry `other`; remove it",
     );
     assert_eq!(
         wrong(call::<from_attributes>(
             "{lo = 1 : i64, hi = 9 : i64, kind = \"odd\", weight = 0.5, scale = 1 : i64}"
         )),
-        "from_attributes (execute): attribute `scale`: expected a scalar of type F64, got a scalar of \
-         type S64; pass np.float64(scale), or let the handler narrow it: #[attr(narrow)]"
+        "from_attributes (execute): attribute `scale`: expected F64, got S64; pass np.float64(value)"
     );
     assert_eq!(
         wrong(call::<from_dictionary>("{range = 1 : i64}")),
-        "from_dictionary (execute): attribute `range`: expected a dictionary, got a scalar of type S64"
+        "from_dictionary (execute): attribute `range`: expected a dictionary, got S64"
     );
 }
 
@@ -205,17 +200,14 @@ fn enumerations_and_variants() {
         wrong(call::<enums>(
             r#"{mode = 2 : i32, plain = 9 : i64, word = "down", either = true}"#
         )),
-        "enums (execute): 4 problems\n  attribute `mode`: expected one of 1 (Fast), 5 (Exact), got 2\n  \
-         attribute `plain`: expected one of 0 (Zero), 1 (One), got 9\n  attribute `word`: expected one of \
-         [\"up\", \"very_down\"], got \"down\"\n  attribute `either`: expected a scalar of type F32 or a \
-         string or an array of S64, got a scalar of type PRED"
+        "enums (execute): 4 problems\n  attribute `mode`: expected one of 1 (Fast), 5 (Exact), got 2\n  attribute `plain`: expected one of 0 (Zero), 1 (One), got 9\n  attribute `word`: expected one of [\"up\", \"very_down\"], got \"down\"\n  attribute `either`: expected F32 or a string or S64[?], got PRED"
     );
     let text = wrong(call::<enums>(
         r#"{mode = 1 : i64, plain = 0 : i64, word = 3 : i64, either = "x"}"#,
     ));
     for line in [
-        "attribute `mode`: expected a scalar of type S32, got a scalar of type S64",
-        "attribute `word`: expected one of [\"up\", \"very_down\"], got a scalar of type S64",
+        "attribute `mode`: expected S32, got S64",
+        "attribute `word`: expected one of [\"up\", \"very_down\"], got S64",
     ] {
         assert!(text.contains(line), "{text}\n{line}");
     }

@@ -47,44 +47,14 @@ constexpr XLA_FFI_DataType NativeTypeToCApiDataType() {
   return DTypeOf<T>();
 }
 
-// Adds "array of F32" and the like.
-XLA_FFI_SDK_COLD inline Text& PutAttr(Text& text, XLA_FFI_AttrType type, void* attr) {
-  const unsigned number = NumberOf(type);
-  if (attr == nullptr) return text << "a null pointer";
-  PutName(text, AttrTypeName(number), number);
-  if (number == XLA_FFI_AttrType_SCALAR || number == XLA_FFI_AttrType_ARRAY) {
-    // both start with their element type
-    PutDType(text << " of ", NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype));
-  }
-  return text;
-}
-
-// The problem of another kind of attribute than was bound.
-XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttrKind(const char* expected,
-                                                        XLA_FFI_AttrType type, void* attr,
-                                                        DiagnosticEngine& diagnostic) {
-  PutAttr(DiagnoseKind(diagnostic, expected), type, attr);
+// The problem of another kind of attribute, or element type, than was bound.
+XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttr(XLA_FFI_AttrType want, XLA_FFI_DataType dtype, XLA_FFI_AttrType type,
+                                                    void* attr, DiagnosticEngine& diagnostic) {
+  xla_ffi_sdk_line line;
+  line.size = 0;
+  xla_ffi_sdk_put_attr_mismatch(&line, NumberOf(want), NumberOf(dtype), NumberOf(type), attr);
+  DiagnosticAccess::Add(diagnostic) << line;
   return std::nullopt;
-}
-
-// The problem of an attribute that is no scalar, or no array, of an element type. `of` begins what
-// was expected: "a scalar of " or "an array of ".
-XLA_FFI_SDK_COLD inline void DiagnoseElements(XLA_FFI_AttrType bound, const char* of,
-                                              XLA_FFI_AttrType type, void* attr,
-                                              XLA_FFI_DataType dtype,
-                                              DiagnosticEngine& diagnostic) {
-  const auto same = [&] { return static_cast<const XLA_FFI_Scalar*>(attr)->dtype == dtype; };
-  if (NumberOf(type) == NumberOf(bound) && (attr == nullptr || same())) {
-    PutDType(DiagnosticAccess::Add(diagnostic) << "expected " << of, NumberOf(dtype))
-        << ", got a null pointer";
-  } else if (NumberOf(type) == NumberOf(bound)) {
-    DiagnoseDType(diagnostic, of, NumberOf(dtype),
-                  NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype),
-                  NumberOf(bound) == XLA_FFI_AttrType_SCALAR);
-  } else {
-    Text& text = DiagnosticAccess::Add(diagnostic) << "expected " << of;
-    PutAttr(PutDType(text, NumberOf(dtype)) << ", got ", type, attr);
-  }
 }
 
 template <typename T>
@@ -98,9 +68,7 @@ struct XLA_FFI_SDK_TYPE ScalarDecoding {
   XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
                                                  DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      DiagnoseElements(XLA_FFI_AttrType_SCALAR, "a scalar of ", type, attr, DTypeOf<T>(),
-                       diagnostic);
-      return std::nullopt;
+      return DiagnoseAttr(XLA_FFI_AttrType_SCALAR, DTypeOf<T>(), type, attr, diagnostic);
     }
     return Take(attr);
   }
@@ -175,8 +143,11 @@ struct AttrDecoding<std::variant<T0, T1, Ts...>> {
     if constexpr (sizeof...(Us) > 0) {
       return Try<i + 1, Us...>(type, attr, diagnostic);
     } else {
-      return internal::DiagnoseAttrKind("one of the types that the handler takes", type, attr,
-                                        diagnostic);
+      xla_ffi_sdk_line line;
+      line.size = 0;
+      xla_ffi_sdk_put_attr(&line, internal::NumberOf(type), attr);
+      internal::DiagnosticAccess::Add(diagnostic) << "expected one of the types that the handler takes, got " << line;
+      return std::nullopt;
     }
   }
 };
@@ -218,7 +189,7 @@ inline constexpr bool is_std_optional_v<std::optional<T>> = true;
 XLA_FFI_SDK_SLOW inline int64_t FindField(const XLA_FFI_Attrs* attrs, std::string_view name,
                                           bool optional, DiagnosticEngine& diagnostic) {
   const int64_t index = FindAttrIn(attrs, name);
-  if (index < 0 && !optional) DiagnosticAccess::Add(diagnostic) << "'" << name << "': missing";
+  if (index < 0 && !optional) DiagnosticAccess::Add(diagnostic) << "missing entry `" << name << "`";
   return index;
 }
 
@@ -229,7 +200,7 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
   for (int64_t n = 0; n < attrs->size; ++n) {
     const std::string_view name = ViewOf(attrs->names[n]);
     if (std::find(fields, fields + size, name) != fields + size) continue;
-    DiagnosticAccess::Add(diagnostic) << "'" << name << "': not one that this handler knows";
+    DiagnosticAccess::Add(diagnostic) << "unknown entry `" << name << "`; remove it";
   }
 }
 
@@ -272,7 +243,7 @@ class StructDecoder {
   XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE std::optional<T> Decode(
       XLA_FFI_AttrType type, void* attr, DiagnosticEngine& diagnostic) const {
     if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_AttrType_DICTIONARY || attr == nullptr)) {
-      return DiagnoseAttrKind("a dictionary", type, attr, diagnostic);
+      return DiagnoseAttr(XLA_FFI_AttrType_DICTIONARY, XLA_FFI_DataType_INVALID, type, attr, diagnostic);
     }
     return Members(static_cast<const XLA_FFI_Attrs*>(attr), diagnostic,
                    std::index_sequence_for<Ts...>{});

@@ -56,6 +56,14 @@ struct Answer {
   XLA_FFI_Future* future = nullptr;
 };
 
+// Whose call it is, for errors.
+struct Caller {
+  const XLA_FFI_Api* api;
+  XLA_FFI_InvokeContext* ctx = nullptr;
+  std::string_view name = {};
+  XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE;
+};
+
 // Whether somebody has specialized a template for a type: what nobody has is declared alone.
 template <typename T, typename = void>
 inline constexpr bool is_complete_v = false;
@@ -327,6 +335,17 @@ template <typename T>
 inline constexpr bool is_result_v = false;
 template <typename T>
 inline constexpr bool is_result_v<Result<T>> = true;
+
+// Refuses a function with another number of parameters than its binding has elements; compilers show both numbers.
+template <size_t function_parameters, size_t binding_elements>
+struct SameNumber {
+  static_assert(function_parameters == binding_elements,
+                "the function has another number of parameters than the binding has elements: SameNumber<function, binding>");
+};
+template <typename Params, size_t elements>
+struct Parameters {};
+template <typename... Ps, size_t elements>
+struct Parameters<ParamList<Ps...>, elements> : SameNumber<sizeof...(Ps), elements> {};
 
 // Whether a function would write an argument, or takes a number for a pointer: compilers do not warn. Of what it does not say,
 // neither.

@@ -26,30 +26,34 @@ struct Elements {
     const ElementKind kind = kinds[element];
     if (kind >= ElementKind::kOther) return;
     if (kind == ElementKind::kAttr) {
-      text << "attribute '" << name << "': ";
+      text << "attribute `" << name << "`: ";
       return;
     }
-    if (kind == ElementKind::kInOut) {
-      text << "in-out operand ";
-      PutName(text, name, Position(element, ElementKind::kArg));
-    } else {
-      PutOperand(text, kind == ElementKind::kArg, Position(element, kind));
-    }
-    text << ": ";
+    const int64_t position = Position(element, kind == ElementKind::kRet ? kind : ElementKind::kArg);
+    PutName(text << (kind == ElementKind::kArg ? "argument " : kind == ElementKind::kRet ? "result " : "in-out operand "), name,
+            position)
+        << ": ";
   }
 
-  // Adds what an argument or a result is called: "argument 'x' (0)", or "argument 0".
-  XLA_FFI_SDK_COLD void PutOperand(Text& text, bool is_arg, int64_t position) const noexcept {
+  // The name of an argument or a result, which may be empty; and whether it is one of the remaining ones.
+  XLA_FFI_SDK_COLD std::string_view NameAt(bool is_arg, int64_t position, bool* is_rest) const noexcept {
     const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
     const ElementKind rest = is_arg ? ElementKind::kRemainingArgs : ElementKind::kRemainingRets;
-    text << (is_arg ? "argument " : "result ");
     int64_t seen = 0;
     for (int i = 0; i < size; ++i) {
       const bool is_one = kinds[i] == kind || kinds[i] == ElementKind::kInOut;
-      const bool is_it = is_one ? seen++ == position : kinds[i] == rest && seen <= position;
-      if (is_it && !names[i].text().empty()) return PutName(text, names[i].text(), position);
+      *is_rest = kinds[i] == rest && seen <= position;
+      if ((is_one && seen++ == position) || *is_rest) return names[i].text();
     }
-    text << position;
+    return {};
+  }
+
+  // Adds what an argument or a result is called: "argument `x`", "argument `rest` (2)", or "argument 0".
+  XLA_FFI_SDK_COLD void PutOperand(Text& text, bool is_arg, int64_t position) const noexcept {
+    bool is_rest = false;
+    const std::string_view name = NameAt(is_arg, position, &is_rest);
+    PutName(text << (is_arg ? "argument " : "result "), name, position);
+    if (is_rest && !name.empty()) text << " (" << position << ")";
   }
 
  private:
@@ -59,10 +63,8 @@ struct Elements {
     for (int i = 0; i < element; ++i) position += kinds[i] == kind || kinds[i] == ElementKind::kInOut;
     return position;
   }
-  static void PutName(Text& text, std::string_view name, int64_t position) noexcept {
-    if (!name.empty()) text << "'" << name << "' (";
-    text << position;
-    if (!name.empty()) text << ")";
+  static Text& PutName(Text& text, std::string_view name, int64_t position) noexcept {
+    return name.empty() ? text << position : text << "`" << name << "`";
   }
 };
 
@@ -78,7 +80,7 @@ struct Report {
 
   // Begins a problem.
   XLA_FFI_SDK_COLD Text& Begin() noexcept {
-    if (text.size() != 0) text << "\n";
+    if (count > 0) text << (elements != nullptr ? "\n  " : "\n");
     if (count++ == 0) first = text.size();
     if (elements != nullptr && element >= 0) elements->Put(text, element);
     last = text.size();
@@ -175,16 +177,25 @@ struct DiagnosticAccess {
   // Begins a problem that makes the whole error one of that code.
   XLA_FFI_SDK_COLD static Text& Add(DiagnosticEngine& engine, XLA_FFI_Error_Code code) {
     Text& text = engine.Begin();
-    engine.report_->code = code;
+    SetCode(engine, code);
     return text;
+  }
+  XLA_FFI_SDK_COLD static void SetCode(DiagnosticEngine& engine, XLA_FFI_Error_Code code) {
+    if (code != XLA_FFI_Error_Code_INVALID_ARGUMENT) engine.report_->code = code;
   }
   // Puts the name of a field before the newest problem.
   XLA_FFI_SDK_COLD static void NameLast(DiagnosticEngine& engine, std::string_view name) {
     Report* report = engine.report_;
     if (report == nullptr || report->count == 0) return;
-    report->text.Insert(report->last, "': ");
+    report->text.Insert(report->last, "`: ");
     report->text.Insert(report->last, name);
-    report->text.Insert(report->last, "'");
+    report->text.Insert(report->last, "entry `");
+  }
+  // The name of the element that is being decoded, if it is known.
+  XLA_FFI_SDK_COLD static std::string_view Name(const DiagnosticEngine& engine) {
+    const Report* report = engine.report_;
+    const bool is_known = report != nullptr && report->elements != nullptr && report->element >= 0;
+    return is_known ? report->elements->names[report->element].text() : std::string_view();
   }
 };
 
@@ -202,23 +213,6 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseError(DiagnosticEngine& engine,
                                                      XLA_FFI_Error* error) {
   PutError(DiagnosticAccess::Add(engine) << "failed to get " << what << ": ", api, error);
   return std::nullopt;
-}
-
-// Begins the problem of another kind of operand or attribute than was bound.
-XLA_FFI_SDK_COLD inline Text& DiagnoseKind(DiagnosticEngine& engine, const char* expected) {
-  return DiagnosticAccess::Add(engine) << "expected " << expected << ", got ";
-}
-
-// Another element type than was bound.
-XLA_FFI_SDK_COLD inline void DiagnoseDType(DiagnosticEngine& engine, const char* of,
-                                           unsigned expected, unsigned got, bool hint) {
-  Text& text = DiagnosticAccess::Add(engine) << "expected " << of;
-  PutDType(PutDType(text, expected) << ", got ", got) << " (" << got << ")";
-  if (hint && got == XLA_FFI_DataType_F64) {
-    text << XLA_FFI_SDK_TEXT_PYTHON_FLOAT;
-  } else if (hint && got == XLA_FFI_DataType_S64) {
-    text << XLA_FFI_SDK_TEXT_PYTHON_INT;
-  }
 }
 
 XLA_FFI_SDK_INTERNAL_END

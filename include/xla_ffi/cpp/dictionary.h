@@ -26,9 +26,7 @@ struct AttrDecoding<Span<const T>> {
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
                                                     DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      internal::DiagnoseElements(XLA_FFI_AttrType_ARRAY, "an array of ", type, attr,
-                                 internal::DTypeOf<T>(), diagnostic);
-      return std::nullopt;
+      return internal::DiagnoseAttr(XLA_FFI_AttrType_ARRAY, internal::DTypeOf<T>(), type, attr, diagnostic);
     }
     return Take(attr);
   }
@@ -52,7 +50,7 @@ struct AttrDecoding<std::string_view> {
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      return internal::DiagnoseAttrKind("a string", type, attr, diagnostic);
+      return internal::DiagnoseAttr(XLA_FFI_AttrType_STRING, XLA_FFI_DataType_INVALID, type, attr, diagnostic);
     }
     return Take(attr);
   }
@@ -70,7 +68,7 @@ struct AttrDecoding<std::string> {
   XLA_FFI_SDK_FN static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
                                                       DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      return internal::DiagnoseAttrKind("a string", type, attr, diagnostic);
+      return internal::DiagnoseAttr(XLA_FFI_AttrType_STRING, XLA_FFI_DataType_INVALID, type, attr, diagnostic);
     }
     return std::string(AttrDecoding<std::string_view>::Take(attr));
   }
@@ -93,9 +91,7 @@ struct AttrDecoding<Pointer<T>> {
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
                                                     DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      internal::DiagnoseElements(XLA_FFI_AttrType_SCALAR, "a scalar of ", type, attr,
-                                 XLA_FFI_DataType_S64, diagnostic);
-      return std::nullopt;
+      return internal::DiagnoseAttr(XLA_FFI_AttrType_SCALAR, XLA_FFI_DataType_S64, type, attr, diagnostic);
     }
     return Take(attr);
   }
@@ -219,7 +215,7 @@ class XLA_FFI_SDK_TYPE DictionaryBase {
   }
   XLA_FFI_SDK_COLD static Error Missing(std::string_view name) {
     internal::Text text;
-    text << "attribute '" << name << "': missing";
+    text << "missing attribute `" << name << "`";
     return Error::Internal(text.str());
   }
   XLA_FFI_SDK_COLD static Error ForeignIterator() {
@@ -227,7 +223,7 @@ class XLA_FFI_SDK_TYPE DictionaryBase {
   }
   XLA_FFI_SDK_COLD static Error Wrong(std::string_view name, const DiagnosticEngine& diagnostic) {
     internal::Text text;
-    text << "attribute '" << name << "': " << diagnostic.Result();
+    text << "attribute `" << name << "`: " << diagnostic.Result();
     return Error::Internal(text.str());
   }
 
@@ -259,7 +255,7 @@ struct AttrDecoding<Dictionary> {
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      return internal::DiagnoseAttrKind("a dictionary", type, attr, diagnostic);
+      return internal::DiagnoseAttr(XLA_FFI_AttrType_DICTIONARY, XLA_FFI_DataType_INVALID, type, attr, diagnostic);
     }
     return Take(attr);
   }

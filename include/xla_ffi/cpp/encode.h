@@ -30,7 +30,7 @@ inline constexpr bool tells_v = false;
 template <typename Encoding, typename R>
 inline constexpr bool tells_v<
     Encoding, R,
-    std::void_t<decltype(Encoding::EncodeAnswer(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
+    std::void_t<decltype(Encoding::EncodeAnswer(std::declval<const Caller&>(), std::declval<R>()))>> =
     true;
 
 template <typename Encoding, typename ResultType>
@@ -51,9 +51,10 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultT
 
 // The error, or the future, for what a handler's function returned.
 template <typename Encoding, typename ResultType>
-XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, ResultType&& result) {
+XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[maybe_unused]] const Caller& caller,
+                                                   ResultType&& result) {
   if constexpr (tells_v<Encoding, ResultType>) {
-    const Answer answer = Encoding::EncodeAnswer(frame->api, std::move(result));
+    const Answer answer = Encoding::EncodeAnswer(caller, std::move(result));
     return answer.error != nullptr || answer.future == nullptr ? answer.error
                                                                : SetFuture(frame, answer.future);
   } else {
@@ -73,9 +74,9 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, Res
 
 #if XLA_FFI_SDK_EXCEPTIONS
 // The error for the exception in flight.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::string_view name) {
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const Caller& caller) {
   Text text;
-  if (!name.empty()) text << name << ": ";
+  PutHandler(text, caller.name, NumberOf(caller.stage));
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   try {
     throw;
@@ -83,15 +84,15 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::
     text << "out of memory: " << e.what();
     code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
   } catch (const std::exception& e) {
-    text << "a C++ exception: " << e.what();
+    text << "C++ exception: " << e.what();
   } catch (const std::string& e) {
-    text << "a C++ exception: " << e;
+    text << "C++ exception: " << e;
   } catch (const char* e) {
-    text << "a C++ exception: " << e;
+    text << "C++ exception: " << e;
   } catch (...) {
-    text << "a C++ exception of a type that is not std::exception";
+    text << "C++ exception: of a type that is not std::exception";
   }
-  return NewError(api, code, text);
+  return NewError(caller.api, code, text);
 }
 #endif
 

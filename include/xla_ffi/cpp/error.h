@@ -245,8 +245,15 @@ struct ErrorPolicy {
   }
 };
 
-XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const XLA_FFI_Api* api, const Error& error) {
-  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), error.message().c_str(), error.message().size());
+// The error that a handler returned, with the handler's name and stage before it, unless the name is there already or there is
+// none.
+XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const Caller& caller, const Error& error) {
+  const std::string_view message = error.message(), name = caller.name;
+  Text text;
+  if (!name.empty() && (message.substr(0, name.size()) != name || message.substr(name.size()).substr(0, 2) != " (")) {
+    PutHandler(text, name, NumberOf(caller.stage));
+  }
+  return NewError(caller.api, static_cast<XLA_FFI_Error_Code>(*error.errc()), text << message);
 }
 
 // The problems of a decoding on its own (of a dictionary's value, of the context), as an error.
@@ -262,7 +269,11 @@ template <ExecutionStage stage>
 struct ResultEncoding<stage, Error> {
   XLA_FFI_SDK_HOT static XLA_FFI_Error* Encode(const XLA_FFI_Api* api, XLA_FFI_InvokeContext*,
                                                const Error& error) {
-    return XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError(api, error);
+    return XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError({api}, error);
+  }
+  // The same, for the handler itself.
+  XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Error&& error) {
+    return {XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError(caller, error), nullptr};
   }
 };
 

@@ -45,30 +45,17 @@ XLA_FFI_SDK_HOT inline bool IsUsable(xla_ffi_sdk_fault fault, bool has_memory) {
          (!has_memory && fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes);
 }
 
-// Adds a buffer as text: F32[2,3].
-XLA_FFI_SDK_COLD inline Text& PutBuffer(Text& text, const XLA_FFI_Buffer* buf) noexcept {
-  PutDType(text, static_cast<unsigned>(buf->dtype)) << "[";
-  for (int64_t i = 0; buf->dims != nullptr && i < buf->rank; ++i) {
-    if (i > 0) text << ",";
-    text << buf->dims[i];
+// Whether argument and result of an in-out operand are one array. Where it lies matters in those stages
+// alone that have memory.
+XLA_FFI_SDK_HOT inline bool IsOneArray(const XLA_FFI_CallFrame* frame, const XLA_FFI_Buffer* arg,
+                                       const XLA_FFI_Buffer* ret) {
+  bool same = arg->rank == ret->rank && arg->dtype == ret->dtype, empty = false;
+  if (XLA_FFI_PREDICT_FALSE(ret->rank > 0 && (arg->dims == nullptr || ret->dims == nullptr))) return false;
+  for (int64_t i = 0; same && i < ret->rank; ++i) {
+    same = arg->dims[i] == ret->dims[i];
+    empty |= ret->dims[i] == 0;
   }
-  return text << "]";
-}
-
-// Adds what keeps a buffer's memory from being used.
-XLA_FFI_SDK_COLD inline void PutFault(Text& text, const XLA_FFI_Buffer* buf,
-                                      xla_ffi_sdk_fault fault) noexcept {
-  PutBuffer(text, buf) << (fault == xla_ffi_sdk_fault_bytes       ? XLA_FFI_SDK_TEXT_BYTES
-                           : fault == xla_ffi_sdk_fault_null      ? XLA_FFI_SDK_TEXT_NULL_DATA
-                           : fault == xla_ffi_sdk_fault_alignment ? XLA_FFI_SDK_TEXT_LIES_AT
-                                                                  : XLA_FFI_SDK_TEXT_COUNT);
-  if (fault == xla_ffi_sdk_fault_alignment) {
-    char address[2 + 2 * sizeof(uintptr_t) + 1];
-    std::snprintf(address, sizeof(address), "0x%llx",
-                  static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(buf->data)));
-    text << static_cast<const char*>(address) << XLA_FFI_SDK_TEXT_NO_MULTIPLE
-         << xla_ffi_sdk_align_of(static_cast<unsigned>(buf->dtype));
-  }
+  return same && (arg->data == ret->data || empty || !HasMemory(frame->stage));
 }
 
 template <typename Tag>
@@ -120,7 +107,7 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknownAttrs(const XLA_FFI_CallFrame* frame
     }
     if (!known) {
       DiagnosticAccess::Add(diagnostic)
-          << "attribute '" << name << "': not one that this handler knows";
+          << "unknown attribute `" << name << "`; remove it";
     }
   }
 }
@@ -143,23 +130,21 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
                                          XLA_FFI_ExecutionStage stage, std::string_view name,
                                          XLA_FFI_Error** error) {
   Text text;
-  text << name;
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
     return true;  // nobody to tell
   }
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   // The stages had other numbers before r0, so that every call from there ends here.
   if (frame->api->struct_size < XLA_FFI_SDK_SIZE_R0) {
-    text << XLA_FFI_SDK_TEXT_BEFORE_R0;
+    text << name << XLA_FFI_SDK_TEXT_BEFORE_R0;
     code = XLA_FFI_Error_Code_UNIMPLEMENTED;
   } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
-    text << XLA_FFI_SDK_TEXT_SHORT_FRAME " (" << frame->struct_size << " bytes, expected "
+    PutHandler(text, name, NumberOf(stage)) << XLA_FFI_SDK_TEXT_SHORT_FRAME " (" << frame->struct_size << " bytes, expected "
          << size_t{XLA_FFI_CallFrame_STRUCT_SIZE} << ")";
   } else if (frame->stage != stage) {
-    const unsigned want = NumberOf(stage), got = NumberOf(frame->stage);
-    if (!name.empty()) text << ": ";
-    PutName(text << "registered for the ", StageName(want), want) << " stage, called in the ";
-    PutName(text, StageName(got), got) << " stage";
+    const unsigned got = NumberOf(frame->stage);
+    PutName(PutHandler(text, name, NumberOf(stage)) << XLA_FFI_SDK_TEXT_CALLED_AT, StageName(got), got)
+        << XLA_FFI_SDK_TEXT_OWN_STAGE;
   } else {
     return false;
   }
@@ -168,10 +153,10 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
 }
 
 // A handler of host memory was called for a device's.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseDevice(const XLA_FFI_Api* api, std::string_view name) {
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseDevice(const XLA_FFI_CallFrame* frame, std::string_view name) {
   Text text;
-  return NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
-                  text << name << XLA_FFI_SDK_TEXT_DEVICE);
+  return NewError(frame->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                  PutHandler(text, name, NumberOf(frame->stage)) << XLA_FFI_SDK_TEXT_DEVICE);
 }
 
 // Whether the operands have the shapes of a contract.
@@ -193,26 +178,32 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_F
   return nullptr;
 }
 
-// Tells why a buffer is not of that element type and rank, or none at all.
-XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf, unsigned dtype,
-                                            int64_t rank, DiagnosticEngine& diagnostic) {
-  if (kind == 1 && !IsThere(buf)) {
-    DiagnosticAccess::Add(diagnostic) << "not a buffer that this handler can read";
-    return;
-  }
-  const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
-  if (kind != 1) {
-    PutName(DiagnoseKind(diagnostic, "a buffer"), nullptr, kind);
-  } else if (got == 0 && (dtype == kAnyElement || xla_ffi_sdk_bits_of(dtype) % 8 != 0)) {
+// Adds why a buffer is not an operand of that name, element type and rank; the code of the error.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error_Code PutBufferProblem(Text& text, unsigned kind, const XLA_FFI_Buffer* buf, bool is_arg,
+                                                            std::string_view name, unsigned dtype, int64_t rank) {
+  if (kind != 1 || !IsThere(buf)) {
+    text << XLA_FFI_SDK_TEXT_NOT_A_BUFFER;
+  } else if (buf->dtype == XLA_FFI_DataType_INVALID && (dtype == kAnyElement || xla_ffi_sdk_bits_of(dtype) % 8 != 0)) {
     // Hosts before r5 send such elements without a number and pack the first into the high bits.
-    Text& text = DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED);
     (dtype == kAnyElement ? text << XLA_FFI_SDK_TEXT_PACKED : PutDType(text, dtype))
         << XLA_FFI_SDK_TEXT_WITHOUT_NUMBER << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
-  } else if (got != dtype) {
-    DiagnoseDType(diagnostic, "dtype ", dtype, got, false);
+    return XLA_FFI_Error_Code_UNIMPLEMENTED;
   } else {
-    DiagnosticAccess::Add(diagnostic) << "expected rank " << rank << ", got " << buf->rank;
+    xla_ffi_sdk_line line;
+    line.size = 0;
+    xla_ffi_sdk_put_mismatch(&line, buf, is_arg, name.data(), name.size(),
+                             dtype == kAnyElement ? unsigned{XLA_FFI_DataType_INVALID} : dtype, rank);
+    text << line;
   }
+  return XLA_FFI_Error_Code_INVALID_ARGUMENT;
+}
+
+// Tells why a buffer is not of that element type and rank, or none at all.
+XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf, bool is_arg, unsigned dtype,
+                                            int64_t rank, DiagnosticEngine& diagnostic) {
+  const std::string_view name = DiagnosticAccess::Name(diagnostic);
+  Text& text = DiagnosticAccess::Add(diagnostic);
+  DiagnosticAccess::SetCode(diagnostic, PutBufferProblem(text, kind, buf, is_arg, name, dtype, rank));
 }
 
 template <typename T>
@@ -236,22 +227,13 @@ XLA_FFI_SDK_HOT inline bool IsWithin(const Limits& limits, const std::optional<T
   return false;
 }
 
-// What a handler binds, for those who count what it is given.
-struct Bound {
-  int args, optional_args, rets, optional_rets;
-  bool remaining_args, remaining_rets, counts_args, counts_rets;
-  const bool* is_optional;  // attributes that may be absent, an entry for each element
-};
-
 // An error in the making: all problems of a call, one a line.
 class Refusal {
  public:
   XLA_FFI_SDK_COLD Refusal(const XLA_FFI_CallFrame* frame, std::string_view name,
                            const Elements& elements)
       : api_(frame->api), frame_(frame), elements_(elements), diagnostic_(DiagnosticAccess::Into(&report_)) {
-    const unsigned stage = NumberOf(frame->stage);
-    if (!name.empty()) report_.text << name << " ";
-    PutName(report_.text << "[", StageName(stage), stage) << "]:";
+    PutHandler(report_.text, name, NumberOf(frame->stage));
     report_.elements = &elements_;
   }
 
@@ -263,14 +245,40 @@ class Refusal {
     count_ = report_.count;
     size_ = report_.text.size();
   }
-  // Checks an operand of the frame against the element type and rank that the element has.
-  XLA_FFI_SDK_COLD void Operand(bool is_arg, int64_t index, unsigned dtype, int64_t rank) {
+  // Whether an operand did not come, which is reported.
+  XLA_FFI_SDK_COLD bool IsMissing(bool is_arg, int64_t index) {
+    if (index < (is_arg ? frame_->args.size : frame_->rets.size)) return false;
+    BeginAbout(is_arg, index, "missing ");
+    return true;
+  }
+  // Checks an operand of the frame against the element type and rank that the element has, and its memory.
+  XLA_FFI_SDK_COLD void Operand(bool is_arg, int64_t index, unsigned dtype, int64_t rank, bool has_memory) {
+    if (IsMissing(is_arg, index)) return;
     const unsigned kind = is_arg ? NumberOf(frame_->args.types[index]) : NumberOf(frame_->rets.types[index]);
     const auto* buf =
         static_cast<const XLA_FFI_Buffer*>(is_arg ? frame_->args.args[index] : frame_->rets.rets[index]);
-    if (kind != 1 || !IsThere(buf) || NumberOf(buf->dtype) != dtype || (rank != kAnyRank && buf->rank != rank)) {
-      DiagnoseBuffer(kind, buf, dtype, rank, diagnostic_);
+    if (kind == 1 && IsThere(buf) && (dtype == kAnyElement ? buf->dtype != 0 : NumberOf(buf->dtype) == dtype) &&
+        (rank == kAnyRank || buf->rank == rank) && IsUsable(FindFault(buf), has_memory)) {
+      return;
     }
+    bool is_rest = false;
+    const std::string_view name = elements_.NameAt(is_arg, index, &is_rest);
+    const XLA_FFI_Error_Code code =
+        PutBufferProblem(BeginAbout(is_arg, index) << ": ", kind, buf, is_arg, name, dtype, rank);
+    if (code != XLA_FFI_Error_Code_INVALID_ARGUMENT) report_.code = code;
+  }
+  // The same of an in-out operand, whose argument and result are one array.
+  XLA_FFI_SDK_COLD void InOut(int64_t arg, int64_t ret, unsigned dtype, int64_t rank, bool has_memory) {
+    Operand(true, arg, dtype, rank, has_memory);
+    Operand(false, ret, dtype, rank, has_memory);
+    if (report_.count != count_ ||
+        IsOneArray(frame_, xla_ffi_sdk_operand(frame_, 1, arg), xla_ffi_sdk_operand(frame_, 0, ret))) {
+      return;
+    }
+    xla_ffi_sdk_line line;
+    line.size = 0;
+    xla_ffi_sdk_put_apart(&line, frame_, arg, ret);
+    report_.Begin() << line;
   }
   // Adds what the decoder of the element reported.
   XLA_FFI_SDK_COLD void Add(const DiagnosticEngine& decoder) {
@@ -299,68 +307,58 @@ class Refusal {
     report_.text.Cut(size_);
   }
 
-  // Checks a count of operands.
-  XLA_FFI_SDK_COLD void Count(const char* what, int64_t got, int64_t required, int64_t optional,
-                              bool remaining) {
-    if (got >= required && (remaining || got <= required + optional)) return;
-    Text& text = report_.Begin() << what << ": expected ";
-    if (remaining) text << "at least ";
-    text << required;
-    if (!remaining && optional > 0) text << " to " << required + optional;
-    text << ", got " << got;
-  }
-  // Tells what is wrong with the memory of as many arguments and results.
-  XLA_FFI_SDK_COLD void Memory(int64_t args, int64_t rets, bool has_memory) {
+  // Tells that there are more operands than `most`, unless that is -1.
+  XLA_FFI_SDK_COLD void Count(bool is_arg, int64_t most) {
+    const int64_t got = is_arg ? frame_->args.size : frame_->rets.size;
+    bool is_named = most > 0, is_rest;
+    for (int64_t i = 0; i < most; ++i) is_named = is_named && !elements_.NameAt(is_arg, i, &is_rest).empty();
+    if (most < 0 || got <= most) return;
     Enter(-1);
-    for (int64_t i = 0; i < args + rets; ++i) {
-      const bool is_arg = i < args;
-      const int64_t index = is_arg ? i : i - args;
-      const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame_, is_arg, index);
-      const xla_ffi_sdk_fault fault = FindFault(buf);
-      if (IsUsable(fault, has_memory)) continue;
-      PutFault(BeginAbout(is_arg, index) << ": ", buf, fault);
+    xla_ffi_sdk_line line;
+    line.size = 0;
+    xla_ffi_sdk_put_count(&line, is_arg ? "argument" : "result", most);
+    for (int64_t i = 0; is_named && i < most; ++i) {
+      const std::string_view name = elements_.NameAt(is_arg, i, &is_rest);
+      xla_ffi_sdk_put_listed(&line, i == 0, name.data(), name.size());
     }
+    report_.Begin() << line << (is_named ? "), got " : ", got ") << got;
+  }
+  // Tells what is wrong with the memory of the operands from `index` to `end`; -1: to the last.
+  XLA_FFI_SDK_COLD void Memory(bool is_arg, int64_t index, int64_t end, bool has_memory) {
+    if (end < 0) end = is_arg ? frame_->args.size : frame_->rets.size;
+    for (; index < end; ++index) {
+      const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame_, is_arg, index);
+      if (IsUsable(FindFault(buf), has_memory)) continue;
+      PutBufferProblem(BeginAbout(is_arg, index) << ": ", 1, buf, is_arg, {}, NumberOf(buf->dtype), kAnyRank);
+    }
+  }
+  // Tells which of the first operands overlap, if nothing else is wrong.
+  XLA_FFI_SDK_COLD void Clashes(int64_t args, int64_t rets) {
+    if (report_.count != 0) return;
     xla_ffi_sdk_clash_of clash = {0, -1, 1};
-    while (has_memory && xla_ffi_sdk_next_clash(frame_, args, rets, &clash)) {
+    while (xla_ffi_sdk_next_clash(frame_, args, rets, &clash)) {
       Text& text = BeginAbout(false, clash.ret) << XLA_FFI_SDK_TEXT_OVERLAPS;
       elements_.PutOperand(text, clash.with_arg != 0, clash.other);
+      if (clash.with_arg) text << XLA_FFI_SDK_TEXT_ALIASED;
     }
   }
   // Tells which operands break a contract, where nothing else is wrong with them.
   XLA_FFI_SDK_COLD void Shapes(const char* contract) {
     if (report_.count != 0) return;
+    Enter(-1);
     xla_ffi_sdk_shapes shapes;
     xla_ffi_sdk_shapes_begin(&shapes, contract, frame_);
     while (xla_ffi_sdk_next_misfit(&shapes)) {
-      const XLA_FFI_Buffer* buf =
-          xla_ffi_sdk_operand(frame_, shapes.is_arg, shapes.index);
-      const char* dtype = xla_ffi_sdk_dtype_name(static_cast<unsigned>(buf->dtype));
       xla_ffi_sdk_line line;
       line.size = 0;
-      xla_ffi_sdk_put_misfit(&line, &shapes, dtype != nullptr ? dtype : "?", &PutOperandTo,
-                             &elements_);
-      BeginAbout(shapes.is_arg != 0, shapes.index) << ": " << static_cast<const char*>(line.text);
+      xla_ffi_sdk_put_misfit(&line, &shapes, &PutOperandTo, &elements_);
+      report_.Begin() << line;
     }
   }
-  // Tells of which operands there are too many or too few.
-  XLA_FFI_SDK_COLD void Operands(const Bound& bound) {
-    if (bound.counts_args) {
-      Count("arguments", frame_->args.size, bound.args, bound.optional_args, bound.remaining_args);
-    }
-    if (bound.counts_rets) {
-      Count("results", frame_->rets.size, bound.rets, bound.optional_rets, bound.remaining_rets);
-    }
-  }
-  // Tells which attributes are missing or unknown.
-  XLA_FFI_SDK_COLD void Attrs(const bool* is_optional) {
-    for (int i = 0; i < elements_.size; ++i) {
-      const std::string_view name = elements_.names[i].text();
-      if (elements_.kinds[i] == ElementKind::kAttr && !is_optional[i] && FindAttr(frame_, name) < 0) {
-        report_.Begin() << "attribute '" << name << "': missing";
-      }
-    }
+  // An attribute that has to be there is not.
+  XLA_FFI_SDK_COLD void MissingAttr(std::string_view name) {
     Enter(-1);
-    DiagnoseUnknownAttrs(frame_, elements_, diagnostic_);
+    report_.Begin() << "missing attribute `" << name << "`";
   }
 
   // The unknown attributes are told behind all else.
@@ -373,14 +371,19 @@ class Refusal {
     if (report_.count == 0) {  // found where the handler does not look
       report_.Begin() << "the host's attributes are not sorted by name";
     }
-    if (report_.count == 1) report_.text.at(report_.first - 1) = ' ';
+    if (report_.count > 1) {
+      Text count;
+      report_.text.Insert(report_.first, (count << report_.count << " problems\n  ").view());
+    }
     return NewError(api_, report_.code, report_.text);
   }
 
  private:
   // Begins a problem of an operand, by its name.
-  XLA_FFI_SDK_COLD Text& BeginAbout(bool is_arg, int64_t index) {
-    Text& text = report_.Begin();
+  XLA_FFI_SDK_COLD Text& BeginAbout(bool is_arg, int64_t index, const char* before = "") {
+    const int element = std::exchange(report_.element, -1);
+    Text& text = report_.Begin() << before;
+    report_.element = element;
     elements_.PutOperand(text, is_arg, index);
     return text;
   }
@@ -399,16 +402,6 @@ class Refusal {
   int count_ = 0;
   size_t size_ = 0;
 };
-
-// The error for a call of other counts than a handler binds.
-template <bool counts_attrs>
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseCounts(const XLA_FFI_CallFrame* frame, std::string_view name,
-                                                    const Elements& elements, const Bound& bound) {
-  Refusal refusal(frame, name, elements);
-  refusal.Operands(bound);
-  if constexpr (counts_attrs) refusal.Attrs(bound.is_optional);
-  return refusal.Finish();
-}
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 // The error for a host that is no runtime of the handler's own image.

@@ -339,15 +339,15 @@ inline Future::Future(const CountDownPromise& promise) : data_(nullptr) {
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Tells the host that an asynchronous call is complete. Nobody is left to hear of a failure.
-XLA_FFI_SDK_FN inline void SignalHost(const XLA_FFI_Api* api, XLA_FFI_Future* future,
+XLA_FFI_SDK_FN inline void SignalHost(const Caller& caller, XLA_FFI_Future* future,
                                       const std::optional<Error>& result) {
-  const FutureFunctions functions(api);
+  const FutureFunctions functions(caller.api);
   XLA_FFI_Error* error;
   if (XLA_FFI_PREDICT_FALSE(result.has_value())) {
     XLA_FFI_Future_SetError_Args args{};
     args.struct_size = XLA_FFI_Future_SetError_Args_STRUCT_SIZE;
     args.future = future;
-    args.error = CreateError(api, *result);
+    args.error = CreateError(caller, *result);
     error = functions.set_error(&args);
   } else {
     XLA_FFI_Future_SetAvailable_Args args{};
@@ -358,20 +358,20 @@ XLA_FFI_SDK_FN inline void SignalHost(const XLA_FFI_Api* api, XLA_FFI_Future* fu
   if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
     Text text;
     std::fprintf(stderr, "XLA FFI: a future was not completed: %s\n",
-                 PutError(text, api, error).c_str());
+                 PutError(text, caller.api, error).c_str());
   }
 }
 
 // Hosts without futures: the call lasts until the future is ready. A template, so that files without asynchronous
 // handlers do not compile it.
 template <typename F>
-XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const XLA_FFI_Api* api, F future) {
+XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, F future) {
   std::mutex mutex;
   std::condition_variable changed;
   bool ready = false;
   XLA_FFI_Error* error = nullptr;
   future.OnReady([&](const std::optional<Error>& result) {
-    if (result.has_value()) error = CreateError(api, *result);
+    if (result.has_value()) error = CreateError(caller, *result);
     std::lock_guard<std::mutex> lock(mutex);
     ready = true;
     changed.notify_one();
@@ -389,45 +389,43 @@ template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   template <typename Encoded = std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>
   XLA_FFI_SDK_FN static Encoded Encode(const XLA_FFI_Api* api, XLA_FFI_InvokeContext*, Future future) {
-    const internal::Answer answer = EncodeAnswer(api, std::move(future));
+    const internal::Answer answer = EncodeAnswer({api}, std::move(future));
     if (answer.future != nullptr) return answer.future;
     return answer.error;
   }
 
   // The same, for the handler itself.
-  XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const XLA_FFI_Api* api, Future&& future) {
+  XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Future&& future) {
     internal::FutureData* const data = future.data_;
     if (data == internal::FutureData::Done()) return {};
     if (XLA_FFI_PREDICT_TRUE(data != nullptr) && data->UnrefReady()) {
       future.data_ = nullptr;
       return {};
     }
-    return Wait(api, future);
+    return Wait(caller, future);
   }
 
  private:
-  XLA_FFI_SDK_SLOW static internal::Answer Wait(const XLA_FFI_Api* api, Future& future) {
+  XLA_FFI_SDK_SLOW static internal::Answer Wait(const internal::Caller& caller, Future& future) {
     if (future.data_ == nullptr) {
-      return {internal::NewError(api, XLA_FFI_Error_Code_INTERNAL,
-                                 "a future without a promise was returned"),
-              nullptr};
+      return {internal::CreateError(caller, Error::Internal("a future without a promise was returned")), nullptr};
     }
     if (future.data_->ready()) {
       // It may have become so since EncodeAnswer looked, and then without an error.
       const std::optional<Error>& error = future.data_->error();
-      return {error.has_value() ? internal::CreateError(api, *error) : nullptr, nullptr};
+      return {error.has_value() ? internal::CreateError(caller, *error) : nullptr, nullptr};
     }
-    const internal::FutureFunctions functions(api);
+    const internal::FutureFunctions functions(caller.api);
     if (stage != ExecutionStage::kExecute || !functions) {
-      return {internal::AwaitFuture(api, std::move(future)), nullptr};
+      return {internal::AwaitFuture(caller, std::move(future)), nullptr};
     }
     // Future_Create expects struct_size 16 and writes `future` behind it.
     XLA_FFI_Future_Create_Args args{};
     args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
     if (XLA_FFI_Error* error = functions.create(&args)) return {error, nullptr};
     XLA_FFI_Future* const host_future = args.future;
-    future.OnReady([api, host_future](const std::optional<Error>& result) {
-      internal::SignalHost(api, host_future, result);
+    future.OnReady([caller, host_future](const std::optional<Error>& result) {
+      internal::SignalHost(caller, host_future, result);
     });
     return {nullptr, host_future};
   }

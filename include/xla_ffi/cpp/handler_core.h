@@ -102,9 +102,9 @@ class HandlerCore {
     }
 #endif
     if constexpr (kAsksForStream) {
-      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) return RefuseDevice(frame->api, name_);
+      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) return RefuseDevice(frame, name_);
     }
-    if (XLA_FFI_PREDICT_FALSE(!Counts(frame))) return WrongCounts(frame);
+    if (XLA_FFI_PREDICT_FALSE(!Counts(frame))) return Refuse(frame, std::index_sequence_for<Ts...>{});
     return Decode(frame, std::index_sequence_for<Ts...>{});
   }
 
@@ -378,7 +378,7 @@ class HandlerCore {
       });
 #if XLA_FFI_SDK_EXCEPTIONS
     } catch (...) {
-      return CaughtError(frame->api, name_);
+      return CaughtError(CallerOf(frame));
     }
 #endif
   }
@@ -415,6 +415,9 @@ class HandlerCore {
       return std::is_invocable_v<Fn&, typename ParamOf<Ts>::Type...> ? Called::kWrites : Called::kDiffers;
     }
   }
+  using Counted = std::conditional_t<CallKind() == Called::kDiffers, Parameters<typename ParamsOf<Fn>::Type, sizeof...(Ts)>,
+                                     Parameters<void, 0>>;
+  static_assert(sizeof(Counted) > 0);
   static_assert(CallKind() != Called::kWrites,
                 "a handler's function is called as a constant, by many threads at once: take `mutable` from the lambda, or "
                 "make its operator() const; what calls have in common is state, or an atomic");
@@ -573,12 +576,12 @@ class HandlerCore {
                   "ErrorOr<std::unique_ptr<T>>; its results are parameters, such as Result<Buffer<F32>>");
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
-      return EncodeResult<ResultEncoding<stage, ResultType>, ResultType>(frame, function());
+      return EncodeResult<ResultEncoding<stage, ResultType>, ResultType>(frame, CallerOf(frame), function());
     } catch (...) {
-      return CaughtError(frame->api, name_);
+      return CaughtError(CallerOf(frame));
     }
 #else
-    return EncodeResult<ResultEncoding<stage, ResultType>, ResultType>(frame, function());
+    return EncodeResult<ResultEncoding<stage, ResultType>, ResultType>(frame, CallerOf(frame), function());
 #endif
   }
 
@@ -613,7 +616,7 @@ class HandlerCore {
     try {  // an encoding may be the user's
       error = StateType<Encoding>(api, &id);
     } catch (...) {
-      error = CaughtError(api, name_);
+      error = CaughtError({api, nullptr, name_, static_cast<XLA_FFI_ExecutionStage>(stage)});
     }
 #else
     error = StateType<Encoding>(api, &id);
@@ -639,18 +642,12 @@ class HandlerCore {
     return nullptr;
   }
 
-  XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
-    // No constant of its own: each handler's would have a name as long as the handler's type.
-    const Bound bound{kArgs,          kOptionalArgs, kRets,       kOptionalRets, kRemainingArgs,
-                      kRemainingRets, kCountsArgs,   kCountsRets, kCountsAttrs ? kOptionalFlags : nullptr};
-    return RefuseCounts<kCountsAttrs>(frame, name_, Elements{names_.names, kKinds, kSize}, bound);
-  }
-
   // Tells what is wrong with an element, if something is.
   template <size_t i, typename Tag>
-  XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Places& places, const Outcome* outcomes,
-                               Refusal& refusal) const {
-    const int64_t index = IndexOf<i, Tag>(frame, places);
+  XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Outcome* outcomes, Refusal& refusal) const {
+    constexpr ElementKind kKind = kKinds[i];
+    constexpr bool kIsArg = kKind == ElementKind::kArg;
+    [[maybe_unused]] int64_t index = Position(i);
     bool good = true;
     refusal.Enter(static_cast<int>(i));
     if (outcomes != nullptr && outcomes[i].problems != nullptr) {
@@ -658,43 +655,59 @@ class HandlerCore {
       outcomes[i].is_good ? refusal.Decoded() : refusal.Failed();
       return;
     }
-    if constexpr (IsOperand(kKinds[i]) && IsFound(static_cast<const Tag*>(nullptr)) &&
-                  !is_tagged_v<OptionalArgTag, Tag> && !is_tagged_v<OptionalRetTag, Tag>) {
-      refusal.Operand(kKinds[i] == ElementKind::kArg, index, ElementOf(static_cast<const Tag*>(nullptr)),
-                      RankOf(static_cast<const Tag*>(nullptr)));
-      return;
-    } else if (!IsThere<i>(frame, index)) {
-      DiagnosticAccess::Add(refusal.diagnostic()) << "missing";
-      good = false;
-    } else if constexpr (!std::is_same_v<Tag, RemainingArgsTag> &&
-                         !std::is_same_v<Tag, RemainingRetsTag>) {
+    if constexpr (kKind == ElementKind::kInOut) {
+      return refusal.InOut(index, PositionAs(i, ElementKind::kRet), ElementOf(static_cast<const Tag*>(nullptr)),
+                           RankOf(static_cast<const Tag*>(nullptr)), kHasMemory);
+    } else if constexpr (kKind == ElementKind::kRemainingArgs || kKind == ElementKind::kRemainingRets) {
+      constexpr bool kArgsAreLeft = kKind == ElementKind::kRemainingArgs;
+      return refusal.Memory(kArgsAreLeft, kArgsAreLeft ? kArgs + kOptionalArgs : kRets + kOptionalRets, -1, kHasMemory);
+    } else {
+      if constexpr (kIsAttr[i]) {
+        index = FindAttr(frame, names_.names[i].text());
+        if (index < 0) return kOptionalFlags[i] ? void() : refusal.MissingAttr(names_.names[i].text());
+      } else if constexpr (is_tagged_v<OptionalArgTag, Tag> || is_tagged_v<OptionalRetTag, Tag>) {
+        if (index >= (kIsArg ? frame->args.size : frame->rets.size)) return;
+      } else if constexpr (IsOperand(kKind)) {
+        if constexpr (IsFound(static_cast<const Tag*>(nullptr))) {
+          return refusal.Operand(kIsArg, index, ElementOf(static_cast<const Tag*>(nullptr)),
+                                 RankOf(static_cast<const Tag*>(nullptr)), kHasMemory);
+        }
+        if (refusal.IsMissing(kIsArg, index)) return;
+      }
       const auto value = DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, index), refusal.diagnostic());
       good = value.has_value();
       if constexpr (kIsNumber<Tag>) {
         good = good && IsWithin<typename LastNumber<Tag>::Type>(names_.names[i].limits, *value, refusal.diagnostic());
       }
+      good ? refusal.Decoded() : refusal.Failed();
+      if constexpr (IsOperand(kKind)) {
+        if (good) refusal.Memory(kIsArg, index, index + 1, kHasMemory);
+      }
     }
-    good ? refusal.Decoded() : refusal.Failed();
   }
 
   template <size_t... Is>
-  XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame, std::index_sequence<Is...> is,
+  XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame, std::index_sequence<Is...>,
                                          [[maybe_unused]] const Outcome* outcomes = nullptr) const {
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
 #endif
       Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
-      [[maybe_unused]] const Places places = Locate(frame, is);
-      (Explain<Is, Ts>(frame, places, outcomes, refusal), ...);
-      if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
+      (Explain<Is, Ts>(frame, outcomes, refusal), ...);
+      refusal.Count(true, kCountsArgs && !kRemainingArgs ? kArgs + kOptionalArgs : -1);
+      refusal.Count(false, kCountsRets && !kRemainingRets ? kRets + kOptionalRets : -1);
       if constexpr (kHasShape) refusal.Shapes(Declared::Shape());
-      if constexpr (kAttrs > 0) refusal.UnknownAttrs();
+      if constexpr (kCountsAttrs) refusal.UnknownAttrs();
+      if constexpr (kHasOperands && kHasMemory) refusal.Clashes(ArgCount(frame), RetCount(frame));
       return refusal.Finish();
 #if XLA_FFI_SDK_EXCEPTIONS
     } catch (...) {
-      return CaughtError(frame->api, name_);
+      return CaughtError(CallerOf(frame));
     }
 #endif
+  }
+  Caller CallerOf(const XLA_FFI_CallFrame* frame) const {
+    return {frame->api, frame->ctx, name_, static_cast<XLA_FFI_ExecutionStage>(stage)};
   }
 
   Fn fn_;

@@ -225,7 +225,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   // Why a buffer of that name, which does not match, does not.
   XLA_FFI_SDK_COLD std::string WhyNot(std::string_view name, DType dtype, const int64_t* dims, size_t rank) const {
     Text text;
-    Put(text << "buffer '" << name << "' is not ");
+    Put(text << "buffer `" << name << "` is not ");
     PutWhy(text << ": ", dtype, dims, rank);
     return text.str();
   }

@@ -58,8 +58,8 @@ struct ArgDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_ArgType type, void* arg,
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), static_cast<const XLA_FFI_Buffer*>(arg), internal::kAnyElement,
-                               internal::kAnyRank, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), static_cast<const XLA_FFI_Buffer*>(arg), true,
+                               internal::kAnyElement, internal::kAnyRank, diagnostic);
       return std::nullopt;
     }
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
@@ -79,7 +79,7 @@ struct ArgDecoding<Buffer<dtype, rank>> {
                                                                    DiagnosticEngine& diagnostic) {
     const auto* buf = static_cast<const XLA_FFI_Buffer*>(arg);
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), buf, static_cast<unsigned>(dtype),
+      internal::DiagnoseBuffer(internal::NumberOf(type), buf, true, static_cast<unsigned>(dtype),
                                static_cast<int64_t>(rank), diagnostic);
       return std::nullopt;
     }
@@ -99,8 +99,8 @@ struct RetDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_RetType type, void* ret,
                                                        DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), static_cast<const XLA_FFI_Buffer*>(ret), internal::kAnyElement,
-                               internal::kAnyRank, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), static_cast<const XLA_FFI_Buffer*>(ret), false,
+                               internal::kAnyElement, internal::kAnyRank, diagnostic);
       return std::nullopt;
     }
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));
@@ -121,7 +121,7 @@ struct RetDecoding<Buffer<dtype, rank>> {
       XLA_FFI_RetType type, void* ret, DiagnosticEngine& diagnostic) {
     const auto* buf = static_cast<const XLA_FFI_Buffer*>(ret);
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), buf, static_cast<unsigned>(dtype),
+      internal::DiagnoseBuffer(internal::NumberOf(type), buf, false, static_cast<unsigned>(dtype),
                                static_cast<int64_t>(rank), diagnostic);
       return std::nullopt;
     }
@@ -130,31 +130,6 @@ struct RetDecoding<Buffer<dtype, rank>> {
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN
-// Whether argument and result of an in-out operand are one array. Where it lies matters in those stages
-// alone that have memory.
-XLA_FFI_SDK_HOT inline bool IsOneArray(const XLA_FFI_CallFrame* frame, const XLA_FFI_Buffer* arg,
-                                       const XLA_FFI_Buffer* ret) {
-  bool same = arg->rank == ret->rank && arg->dtype == ret->dtype, empty = false;
-  if (XLA_FFI_PREDICT_FALSE(ret->rank > 0 && (arg->dims == nullptr || ret->dims == nullptr))) return false;
-  for (int64_t i = 0; same && i < ret->rank; ++i) {
-    same = arg->dims[i] == ret->dims[i];
-    empty |= ret->dims[i] == 0;
-  }
-  return same && (arg->data == ret->data || empty || !HasMemory(frame->stage));
-}
-
-XLA_FFI_SDK_SLOW inline void DiagnoseNotAliased(const Place& at, DiagnosticEngine& diagnostic) {
-  const XLA_FFI_Buffer* arg = xla_ffi_sdk_operand(at.frame, 1, at.index);
-  const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(at.frame, 0, at.ret);
-  Text& text = DiagnosticAccess::Add(diagnostic);
-  if (xla_ffi_sdk_alike(arg, ret)) {
-    text << XLA_FFI_SDK_TEXT_APART "{" << at.index << ": " << at.ret << "}";
-  } else {
-    PutBuffer(PutBuffer(text << "the argument is ", arg) << ", the result ", ret)
-        << XLA_FFI_SDK_TEXT_ONE_ARRAY;
-  }
-}
-
 template <typename T>
 struct DecodeOne<InOutTag<T>> {
   static_assert(takes_v<ArgDecoding<T>> && takes_v<RetDecoding<T>>,
@@ -167,15 +142,6 @@ struct DecodeOne<InOutTag<T>> {
   }
   XLA_FFI_SDK_HOT static InOut<T> Take(Place at) {
     return InOut<T>(ArgDecoding<T>::Take(ArgList::Value(at)));
-  }
-  XLA_FFI_SDK_HOT static std::optional<InOut<T>> Call(Place at, DiagnosticEngine& diagnostic) {
-    if (!DecodeOne<ArgTag<T>>::Call(at, diagnostic).has_value()) return std::nullopt;
-    if (!DecodeOne<RetTag<T>>::Call({at.frame, at.ret}, diagnostic).has_value()) return std::nullopt;
-    if (!Check(at)) {
-      DiagnoseNotAliased(at, diagnostic);
-      return std::nullopt;
-    }
-    return Take(at);
   }
 };
 

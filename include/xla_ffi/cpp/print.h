@@ -55,6 +55,13 @@ XLA_FFI_SDK_COLD inline Text& PutName(Text& text, const char* name, unsigned num
 XLA_FFI_SDK_COLD inline Text& PutDType(Text& text, unsigned dtype) noexcept {
   return PutName(text, xla_ffi_sdk_dtype_name(dtype), dtype);
 }
+XLA_FFI_SDK_COLD inline Text& operator<<(Text& text, const xla_ffi_sdk_line& line) noexcept {
+  return text.Add(line.text, line.size);
+}
+// Adds which handler an error is of, "scale (execute): ".
+XLA_FFI_SDK_COLD inline Text& PutHandler(Text& text, std::string_view name, unsigned stage) noexcept {
+  return PutName(text << (name.empty() ? std::string_view("handler") : name) << " (", StageName(stage), stage) << "): ";
+}
 XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* name,
                                                 unsigned number) {
   Text text;

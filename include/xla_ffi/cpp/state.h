@@ -308,14 +308,16 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
 
   XLA_FFI_SDK_FN static XLA_FFI_Error* Encode(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                               ErrorOr<std::unique_ptr<T>> state) {
-    if (XLA_FFI_PREDICT_FALSE(!state.has_value())) {
-      return internal::CreateError(api, state.error());
-    }
+    return EncodeAnswer({api, ctx}, std::move(state)).error;
+  }
+  // The same, for the handler itself.
+  XLA_FFI_SDK_FN static internal::Answer EncodeAnswer(const internal::Caller& caller, ErrorOr<std::unique_ptr<T>>&& state) {
+    if (XLA_FFI_PREDICT_FALSE(!state.has_value())) return {internal::CreateError(caller, state.error()), nullptr};
     // The pointer's own destructor would end the process where that of the state throws.
     auto* const object = const_cast<std::remove_const_t<T>*>(state.value().release());
-    XLA_FFI_Error* const error = Leave(api, ctx, object);
+    XLA_FFI_Error* const error = Leave(caller.api, caller.ctx, object);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr) && object != nullptr) internal::DestroyContained(object);
-    return error;
+    return {error, nullptr};
   }
 
  private:

@@ -254,11 +254,9 @@ static inline void* xffi_legacy_node_(xffi_legacy_builder_* b) {
 /* What is wrong where a structure does not describe the call. */
 XFFI_COLD_ XLA_FFI_Error* xffi_legacy_mismatch_(const xffi_call* call, const char* structure,
                                               size_t args, size_t rets) {
-  return xffi_error_format_(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                           "%s: the structure \"%s\" does not describe a call with %zu operands and "
+  return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT, "the structure \"%s\" does not describe a call with %zu operands and "
                            "%zu results: it has '_' for each of them, tuples in brackets, commas "
-                           "between, and '->' before the result",
-                           call->handler, structure, args, rets);
+                           "between, and '->' before the result", structure, args, rets);
 }
 
 /* --- the call ---------------------------------------------------------------------------------- */
@@ -311,8 +309,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_call_(xffi_call* call, co
   size_t length;
   int failed;
   if (status == NULL) {
-    return xffi_error_format_(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
-                             "%s: no memory for a status", call->handler);
+    return xffi_error(call, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a status");
   }
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
   try {
@@ -387,10 +384,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
   if ((error = xffi_decoded(call)) != NULL) return error;
   if (!is_cpu && (error = xffi_stream(call, &p.stream)) != NULL) {
     xffi_error_free(call->api, error);
-    return xffi_error_format_(call->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
-                             "%s is made for devices, and this call has no stream: register it for "
-                             "the device's platform",
-                             call->handler);
+    return xffi_error(call, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                      "the call has no stream, but the handler is for devices: register it for the device's platform");
   }
   p.opaque = (const char*)opaque.data;
   p.opaque_size = opaque.size;
@@ -409,10 +404,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     b.num_leaves = num_args;
     if (!is_cpu) { /* tuples lie in the device's memory */
       if (adapter->copy == NULL) {
-        return xffi_error_format_(call->api, XLA_FFI_Error_Code_UNIMPLEMENTED,
-                                 "%s: tuples on a device lie in device memory: give the adapter a "
-                                 "`copy` function",
-                                 call->handler);
+        return xffi_error(call, XLA_FFI_Error_Code_UNIMPLEMENTED, "tuples on a device lie in device memory: give the adapter a "
+                                 "`copy` function");
       }
       if ((error = xffi_scratch(call, room * sizeof(void*), 64, &scratch)) != NULL) return error;
       b.device = (char*)scratch;
@@ -447,9 +440,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
       error = xffi_legacy_mismatch_(call, adapter->structure, num_args, num_rets);
     } else if (scratch != NULL && operand_slots != 0 &&
                adapter->copy(p.stream, scratch, slots, operand_slots * sizeof(void*)) != 0) {
-      error = xffi_error_format_(call->api, XLA_FFI_Error_Code_INTERNAL,
-                                "%s: the arrays of its tuples cannot be copied to the device",
-                                call->handler);
+      error = xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "the arrays of its tuples cannot be copied to the device");
     }
   }
   if (error == NULL) error = xffi_legacy_call_(call, adapter, &p);
@@ -478,8 +469,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, c
     void** pointers = (void**)malloc(2 * room * sizeof(void*));
     XLA_FFI_Error* error;
     if (buffers == NULL || pointers == NULL) {
-      error = xffi_error_format_(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
-                                "%s: no memory for %zu pointers", call->handler, room);
+      error = xffi_error(call, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for %zu pointers", room);
     } else {
       error = xffi_legacy_run_(call, adapter, buffers, num_args, num_rets, pointers,
                               pointers + room, room);

@@ -28,7 +28,7 @@ impl Data {
 
 /// Gives a task to who runs the call's tasks.
 fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
-    let tasks = context.pool().map_err(|error| context.named(error))?;
+    let tasks = context.pool()?;
     tasks.spawn(task);
     Ok(())
 }
@@ -87,7 +87,7 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context that they were given.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
-        let pool = context.pool().map_err(|error| context.named(error))?;
+        let pool = context.pool()?;
         let size = pool.size();
         if asked.num_threads.is_null() {
             return Err(Error::invalid_argument("num_threads is a null pointer"));

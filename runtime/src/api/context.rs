@@ -46,7 +46,7 @@ pub(super) unsafe extern "C" fn stream_get<const R: u8>(
             .parts()
             .stream
             .as_ref()
-            .ok_or_else(|| context.named(absent("stream (no device)")))?;
+            .ok_or_else(|| absent("stream (no device)"))?;
         // SAFETY: the struct is there.
         unsafe { (*args).stream = stream.handle() };
         Ok(())
@@ -65,13 +65,12 @@ pub(super) unsafe extern "C" fn device_memory_allocate<const R: u8>(
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         // XLA's rule on every platform, though the memory that it gives on GPUs lies at multiples of 256.
         if !asked.alignment.is_power_of_two() || asked.alignment > 16 {
-            return Err(context.named(Error::invalid_argument(format!(
-                "the alignment is {}, it has to be a power of two up to 16",
+            return Err(Error::invalid_argument(format!(
+                "the alignment is {}; it must be a power of two up to 16",
                 asked.alignment
-            ))));
+            )));
         }
-        let data = context.allocate(asked.size, asked.alignment);
-        let data = data.map_err(|error| context.named(error))?;
+        let data = context.allocate(asked.size, asked.alignment)?;
         // SAFETY: the struct is there.
         unsafe { (*args).data = data };
         Ok(())
@@ -88,8 +87,7 @@ pub(super) unsafe extern "C" fn device_memory_free<const R: u8>(
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context that they were given.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
-        let freed = context.free(asked.data, asked.size);
-        freed.map_err(|error| context.named(error))
+        context.free(asked.data, asked.size)
     })
 }
 
@@ -105,7 +103,7 @@ pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
         // SAFETY: handlers pass the context that they were given.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         // SAFETY: the handler's type id lives at least as long as this call.
-        let id = unsafe { type_id(asked.type_id) }.map_err(|error| context.named(error))?;
+        let id = unsafe { type_id(asked.type_id) }?;
         let data = context.parts().user_data.as_ref();
         match data.and_then(|data| data.find(id)) {
             // SAFETY: the struct is there.

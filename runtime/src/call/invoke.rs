@@ -189,10 +189,10 @@ pub(super) fn run_stage(
     let shared = &executable.handler().shared;
     match invoke(shared, context, handler, stage, frame) {
         Ok(None) => Ok(()),
-        Ok(Some(_)) => Err(Error::invalid_argument(format!(
-            "handler '{}' answered the {stage} stage with a future; only execute may",
-            executable.handler().name()
-        ))),
+        Ok(Some(_)) => {
+            let error = Error::invalid_argument("returned a future; only the execute stage may");
+            Err(stage_error(error, executable, stage))
+        }
         Err(error) => Err(stage_error(error, executable, stage)),
     }
 }
@@ -211,10 +211,7 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
     if error.is_from_handler() {
         return error;
     }
-    error.within(format_args!(
-        "handler '{}' ({stage})",
-        executable.handler().name()
-    ))
+    error.within(format_args!("{} ({stage})", executable.handler().name()))
 }
 
 impl Handler {

@@ -281,8 +281,8 @@ impl PreparedCall {
             return Err(Error::new(
                 ErrorCode::DeadlineExceeded,
                 format!(
-                    "handler '{}' has not completed its future {}: the call is open, and its operands \
-                     belong to it until it is over; `wait_for` it, or ask to be told",
+                    "{} (execute): the future was not completed {}: the call is open, and its operands belong to the \
+                     handler until it is over; call `wait_for`, or `on_end`",
                     self.executable.handler().name(),
                     match limit.unwrap_or_default() {
                         Duration::ZERO => "in time".to_owned(),

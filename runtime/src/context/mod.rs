@@ -185,12 +185,6 @@ impl Context {
         })
     }
 
-    /// The error with the handler and the stage before its text.
-    pub(crate) fn named(&self, error: Error) -> Error {
-        let name = &self.progress.tally().name;
-        error.within(format_args!("handler '{name}' ({})", self.stage()))
-    }
-
     /// Notes that the call has no user data of this type.
     pub(crate) fn note_missing_user_data(&self, type_id: i64) {
         self.absent.store(type_id, Ordering::Relaxed);
@@ -202,7 +196,8 @@ impl Context {
         let name = self.shared().types.name(id);
         let name = name.map_or(String::new(), |name| format!(" ('{name}')"));
         let text = format!("User data with type id {id}{name} not found in execution context");
-        self.named(Error::new(ErrorCode::NotFound, text))
+        let handler = &self.progress.tally().name;
+        Error::new(ErrorCode::NotFound, text).within(format_args!("{handler} ({})", self.stage()))
     }
 
     /// Starts the time limit of an execution.
@@ -324,7 +319,7 @@ impl Context {
             Finding::new(
                 Hazard::ScratchLeak,
                 format!(
-                    "handler '{}' has not given back its scratch memory: XLA frees none of what handlers allocate",
+                    "{} did not free its scratch memory; XLA frees nothing that handlers allocate",
                     self.progress.tally().name
                 ),
             )

@@ -57,7 +57,7 @@ fn ask(shared: &Shared, name: &str, stage: Stage, handler: XLA_FFI_Handler) -> R
     let metadata = call(shared, handler)
         .map_err(|error| error.within(format_args!("metadata of '{name}' ({stage})")))?;
     accept(shared.revision, &metadata)
-        .map_err(|error| error.within(format_args!("handler '{name}' ({stage})")))?;
+        .map_err(|error| error.within(format_args!("{name} ({stage})")))?;
     Ok(metadata)
 }
 

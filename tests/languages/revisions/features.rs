@@ -89,7 +89,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             let attrs = format!("{{code = {code} : i32, message = \"told\"}}");
             let told = s.call("fail", &attrs, vec![f32s(&[1.0])], &[(DType::F32, &[1])]);
             let error = refused(told)?;
-            if error.message() != "told" {
+            if error.message() != "fail (execute): told" {
                 return Err(Failure::Wrong(format!("{error:?}")));
             }
             if s.runtime.revision() <= Revision::R1 {
@@ -109,7 +109,8 @@ pub(crate) const FEATURES: &[Feature] = &[
             let attributes = Attributes::new().with("code", 3_i32).with("message", text);
             let executable = handler.instantiate(&attributes)?;
             let error = refused(run(&executable, vec![scalar()], &[(DType::F32, &[])]))?;
-            Ok::<_, Failure>(error.message().to_owned())
+            let own = error.message().strip_prefix("fail (execute): ");
+            Ok::<_, Failure>(own.unwrap_or("no handler's name").to_owned())
         };
         let long = "x".repeat(5000);
         for text in ["line one\nline two", "grüße, 世界", &long] {
@@ -253,7 +254,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             &[(DType::F32, &[1])],
         );
         let error = refused(told)?;
-        if error.message() != "later" {
+        if error.message() != "async_fail (execute): later" {
             return Err(Failure::Wrong(format!("{error:?}")));
         }
         if s.runtime.revision() <= Revision::R1 {

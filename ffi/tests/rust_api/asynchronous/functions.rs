@@ -109,7 +109,7 @@ fn async_functions_outlive_the_call() {
     let wrong = scaled_on(Revision::NEWEST, 0).ret(f32s(&[1]));
     let (code, text) = failed(wrong);
     assert_eq!(code, ErrorCode::InvalidArgument);
-    assert_eq!(text, "scaled (execute): expected 1 result (y), got 2");
+    assert_eq!(text, "scaled (execute): expected 1 result (`y`), got 2");
 }
 
 static WAKERS: Mutex<Vec<Waker>> = Mutex::new(Vec::new());
@@ -180,21 +180,21 @@ fn async_functions_end_before_their_call_does() {
             result.map_err(|error| error.message().to_owned()).map(drop)
         };
         assert_eq!(run(""), Ok(()));
-        assert_eq!(run("error"), Err("async".to_owned()));
+        assert_eq!(run("error"), Err("ends (execute): async".to_owned()));
         let text = run("panic").unwrap_err();
         assert!(
-            text.starts_with("ends panicked: in an async fn, at ffi/tests/"),
+            text.starts_with("ends (execute): panicked: in an async fn, at ffi/tests/"),
             "{text}"
         );
         let text = run("destructor").unwrap_err();
         assert!(
-            text.starts_with("ends panicked: a destructor, at ffi/tests/"),
+            text.starts_with("ends (execute): panicked: a destructor, at ffi/tests/"),
             "{text}"
         );
         assert_eq!(
             run("lost"),
             Err(
-                "ends: nobody can wake its future any more: all wakers were dropped while it was \
+                "ends (execute): nobody can wake its future any more: all wakers were dropped while it was \
                  pending"
                     .to_owned()
             )

@@ -89,8 +89,11 @@ fn promises_are_broken_with_an_error() {
         } else {
             ErrorCode::Unavailable
         };
-        assert_eq!(run("error"), (unavailable, "not today".to_owned()));
-        let dropped = "the handler dropped its promise without completing it";
+        assert_eq!(
+            run("error"),
+            (unavailable, "fail_later (execute): not today".to_owned())
+        );
+        let dropped = "fail_later (execute): the handler dropped its promise without completing it";
         for how in ["dropped", "thread", "unwound"] {
             assert_eq!(
                 run(how),
@@ -100,8 +103,7 @@ fn promises_are_broken_with_an_error() {
         }
         let (code, text) = run("panic");
         assert_eq!(code, ErrorCode::Internal);
-        let expected =
-            "the handler panicked: in the promise, at ffi/tests/rust_api/asynchronous/mod.rs:";
+        let expected = "fail_later (execute): panicked: in the promise, at ffi/tests/rust_api/asynchronous/mod.rs:";
         assert!(text.starts_with(expected), "{text}");
         assert!(on::<fail_later>(revision, "{how = \"\"}").run().is_ok());
     }
@@ -174,7 +176,7 @@ fn no_promise_keeps_the_operands_of_another_call() {
         }
         let borrower = call::<borrows>(&format!("{{how = \"{how}\"}}")).ret(f32s(&[2]));
         let (code, text) = failed(borrower);
-        let expected = "a promise was given an operand of another call, which only the promise of that call may keep";
+        let expected = "borrows (execute): a promise was given an operand of another call, which only the promise of that call may keep";
         assert_eq!(
             (code, text.as_str()),
             (ErrorCode::Internal, expected),

@@ -39,19 +39,19 @@ fn calls_in_parts() {
     assert!(run(20, "threads").run().is_ok());
     assert_eq!(
         failed(run(5, "error")),
-        (ErrorCode::Aborted, "part 1".to_owned())
+        (ErrorCode::Aborted, "in_parts (execute): part 1".to_owned())
     );
     let (code, text) = failed(run(3, "dropped"));
     assert_eq!(code, ErrorCode::Internal);
     assert_eq!(
         text,
-        "the handler dropped a part of its promise without completing it"
+        "in_parts (execute): the handler dropped a part of its promise without completing it"
     );
     assert_eq!(
         failed(run(0, "")),
         (
             ErrorCode::InvalidArgument,
-            "a call in no parts would never complete".to_owned()
+            "in_parts (execute): a call in no parts would never complete".to_owned()
         )
     );
 }
@@ -146,15 +146,15 @@ fn what_cannot_be_divided_is_told() {
     };
     assert_eq!(
         run(f32s(&[4]), f32s(&[])),
-        "a result that is a scalar cannot be divided into parts: gather their shares"
+        "indivisible (execute): a result that is a scalar cannot be divided into parts: gather their shares"
     );
     assert_eq!(
         run(f32s(&[4]), f32s(&[3, 4])),
-        "results of 4 and of 3 rows cannot be divided alike: gather their shares"
+        "indivisible (execute): results of 4 and of 3 rows cannot be divided alike: gather their shares"
     );
     assert_eq!(
         run(f32s(&[2]), shape(DType::S4, &[2, 3])),
-        "a result of S4 cannot be divided here: row 1 does not begin at a byte"
+        "indivisible (execute): a result of S4 cannot be divided here: row 1 does not begin at a byte"
     );
 }
 
@@ -216,18 +216,24 @@ fn shares_are_gathered_at_the_end() {
     }
     assert_eq!(
         failed(run(3, "finish")),
-        (ErrorCode::DataLoss, "of 5".to_owned())
+        (ErrorCode::DataLoss, "gathered (execute): of 5".to_owned())
     );
     assert_eq!(
         failed(run(3, "error")),
-        (ErrorCode::NotFound, "share 0".to_owned())
+        (
+            ErrorCode::NotFound,
+            "gathered (execute): share 0".to_owned()
+        )
     );
     let (code, text) = failed(run(3, "dropped"));
     assert_eq!(code, ErrorCode::Internal);
     assert!(text.contains("dropped a part of its promise"), "{text}");
     let (code, text) = failed(run(0, ""));
     assert_eq!(code, ErrorCode::InvalidArgument);
-    assert_eq!(text, "a call in no parts would never complete");
+    assert_eq!(
+        text,
+        "gathered (execute): a call in no parts would never complete"
+    );
 }
 
 xla_ffi::library! { name = "asynchronous_parts"; divided, gathered, in_parts, indivisible }

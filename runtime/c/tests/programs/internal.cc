@@ -330,7 +330,7 @@ static void StateAndErrors(xffi_rt* runtime) {
   CHECK(y == 100);
   call = Call(runtime, "sum", "{more = array<i64: 3>}");
   RIGHT(ffi::TakeStatus(xffi_rt_call_ret(call.get(), XLA_FFI_DataType_S64, 0, nullptr, &y)));
-  CHECK(Has(Run(call.get()), "attribute 'by': missing"));
+  CHECK(Has(Run(call.get()), "missing attribute `by`"));
 
   Register(runtime, "fails", kFails);
   call = Call(runtime, "fails");

@@ -117,26 +117,24 @@ pub(super) fn c(version: &str) -> String {
     text(&mut out, "WITHOUT_NUMBER", wording::WITHOUT_NUMBER);
     comment(
         &mut out,
-        "Behind the element type of an attribute that Python gave.",
-    );
-    text(&mut out, "PYTHON_FLOAT", wording::PYTHON_FLOAT);
-    text(&mut out, "PYTHON_INT", wording::PYTHON_INT);
-    comment(
-        &mut out,
-        "Behind an operand whose memory cannot be used: address and multiple follow; and between a result and the \
-         operand that shares its memory.",
+        "An operand that cannot be used, whose address and multiple follow, or shares memory; then calls that reach the \
+         wrong handler.",
     );
     for (name, words) in [
+        ("NOT_A_BUFFER", wording::NOT_A_BUFFER),
         ("COUNT", wording::COUNT),
         ("BYTES", wording::BYTES),
         ("NULL_DATA", wording::NULL_DATA),
-        ("LIES_AT", wording::LIES_AT),
-        ("NO_MULTIPLE", wording::NO_MULTIPLE),
+        ("IS_AT", wording::IS_AT),
+        ("NOT_A_MULTIPLE", wording::NOT_A_MULTIPLE),
         ("OVERLAPS", wording::OVERLAPS),
+        ("ALIASED", wording::ALIASED),
         ("APART", wording::APART),
         ("ONE_ARRAY", wording::ONE_ARRAY),
         ("DEVICE", wording::DEVICE),
         ("SHORT_FRAME", wording::SHORT_FRAME),
+        ("CALLED_AT", wording::CALLED_AT),
+        ("OWN_STAGE", wording::OWN_STAGE),
     ] {
         text(&mut out, name, words);
     }
