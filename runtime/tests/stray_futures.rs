@@ -165,7 +165,10 @@ fn operands_are_the_handlers_until_what_it_left_open_is_complete() {
 fn stages_without_futures_have_the_same() {
     for stage in [Stage::Prepare, Stage::Initialize] {
         for (handler, said) in [
-            (with_a_future as XLA_FFI_Handler, "only execute may"),
+            (
+                with_a_future as XLA_FFI_Handler,
+                "only the execute stage may",
+            ),
             (beside_an_error, "as it was told to"),
             (kept_back, "not returned"),
         ] {
@@ -185,14 +188,20 @@ fn stages_without_futures_have_the_same() {
     let call_on = prepare.call().allocator(Arc::new(Ledger::default()));
     // SAFETY: `y` lives until the handler's thread is done.
     let error = unsafe { call_on.prepare_on(frame) }.unwrap_err();
-    assert!(error.message().contains("only execute may"), "{error}");
+    assert!(
+        error.message().contains("only the execute stage may"),
+        "{error}"
+    );
     assert_eq!(y, WRITTEN);
     let executable = executable(&[(Stage::Record, with_a_future)]);
     let memory = Arc::new(Ledger::default());
     let mut prepared = call(&executable, &memory).prepare().unwrap();
     let mut recorder = Recorder::new(Revision::R10, 3).unwrap();
     let error = prepared.record(&mut recorder).unwrap_err();
-    assert!(error.message().contains("only execute may"), "{error}");
+    assert!(
+        error.message().contains("only the execute stage may"),
+        "{error}"
+    );
     assert!(prepared.is_open());
     prepared.wait().unwrap();
     assert_eq!(memory.freed(), WRITTEN);

@@ -99,7 +99,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_args, RemainingArgs,
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
 // RemainingArgs: a wrong type is an error that says so
-// RUN remaining_wrong_type {} s32[1]=1 -> s64[1] !! INTERNAL expected F32, got S32
+// RUN remaining_wrong_type {} s32[1]=1 -> s64[1] !! INTERNAL expected F32[?], got S32[1]
 static ffi::Error RemainingWrongType(ffi::RemainingArgs rest, ffi::ResultBufferR1<ffi::S64>) {
   auto buffer = rest.get<ffi::BufferR1<ffi::F32>>(0);
   return buffer.has_value() ? ffi::Error::Success() : buffer.error();

@@ -181,8 +181,8 @@ namespace match = ffi::match;
 
 // Match, Verify: element types, ranks, dimensions, captures
 // RUN matching {} f32[2,3]=iota f32[3,4]=iota -> s64[3] == 2,3,4
-// RUN matching {} f32[2,3]=iota f32[2,4]=iota -> s64[3] !! INVALID_ARGUMENT buffer 'b' is not a buffer
-// RUN matching {} f64[2,3]=iota f32[3,4]=iota -> s64[3] !! INVALID_ARGUMENT buffer 'a' is not a buffer with dtype F32 with rank 2
+// RUN matching {} f32[2,3]=iota f32[2,4]=iota -> s64[3] !! INVALID_ARGUMENT buffer `b` is not a buffer
+// RUN matching {} f64[2,3]=iota f32[3,4]=iota -> s64[3] !! INVALID_ARGUMENT buffer `a` is not a buffer with dtype F32 with rank 2
 // RUN matching {} f32[2]=iota f32[3,4]=iota -> s64[3] !! INVALID_ARGUMENT expected rank 2, got 1
 static ffi::Error Matching(ffi::AnyBuffer a, ffi::AnyBuffer b, ffi::ResultBufferR1<ffi::S64> y) {
   int64_t rows = 0, inner = 0, columns = 0;
@@ -201,7 +201,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(matching, Matching,
                                   .Arg<ffi::AnyBuffer>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 // RUN verifying {n = 0 : i64} f32[2,2]=iota f32[2,2]=iota -> ==
-// RUN verifying {n = 1 : i64} f32[2,2]=iota f32[2,3]=iota -> !! INVALID_ARGUMENT buffer 'b'
+// RUN verifying {n = 1 : i64} f32[2,2]=iota f32[2,3]=iota -> !! INVALID_ARGUMENT buffer `b`
 // RUN verifying {n = 2 : i64} f32[2,2]=iota f32[2,3]=iota -> !! INVALID_ARGUMENT expected dimension 1 to be 2, got 3
 // RUN verifying {n = 3 : i64} f32[2,2]=iota s32[2,2]=iota -> !! INVALID_ARGUMENT expected dtype one of [F32, F64], got S32
 // RUN verifying {n = 4 : i64} f32[2,2]=iota f32[2]=iota -> !! INVALID_ARGUMENT expected rank one of [2, 3], got 1
@@ -234,7 +234,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(verifying, Verifying,
 
 // Match on a result
 // RUN matching_result {} -> f32[4] == 1,1,1,1
-// RUN matching_result {} -> f32[4,1] !! INVALID_ARGUMENT buffer 'y'
+// RUN matching_result {} -> f32[4,1] !! INVALID_ARGUMENT buffer `y`
 static ffi::Error MatchingResult(ffi::Result<ffi::AnyBuffer> y) {
   int64_t n = 0;
   auto typed = ffi::Match("y", y, match::Buffer<ffi::F32, 1>().WithDims(&n));

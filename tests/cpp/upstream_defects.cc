@@ -348,7 +348,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_destructors, ThrowingDestructors,
 // RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws (execute): C++ exception: boom
 // RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws (execute): C++ exception: of a type that is not std::exception
 // RUN-OURS throws {n = 2 : i64} -> !! INTERNAL throws (execute): C++ exception: text
-// RUN-OURS throws {n = 3 : i64} -> !! RESOURCE_EXHAUSTED throws: out of memory
+// RUN-OURS throws {n = 3 : i64} -> !! RESOURCE_EXHAUSTED throws (execute): out of memory
 static ffi::Error Throws(int64_t n) {
   if (n == 0) throw std::runtime_error("boom");
   if (n == 1) throw 42;

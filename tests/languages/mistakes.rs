@@ -1,8 +1,8 @@
 //! The mistakes of docs/debugging.md: each gives the text of that table in Rust, C and C++.
 
-use crate::{Given, Languages};
+use crate::Languages;
 use xla_ffi::prelude::*;
-use xla_ffi_runtime::{Attributes, Call, DType, Shape, Tensor};
+use xla_ffi_runtime::{Attributes, Call, spec};
 
 #[xla_ffi::handler(shape = "n, _ n -> n")]
 fn scale(x: Buffer<f32>, w: Buffer<f32, 2>, mut y: Out<f32>, by: f32) -> Result<()> {
@@ -54,91 +54,64 @@ static ffi::Error Bump(ffi::InOut<Any>) { return ffi::Error::Success(); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(bump, Bump, ffi::Ffi::Bind().InOut<Any>("y"));
 "#;
 
-/// A mistake: its name in the table, what it calls, with these arguments and attributes.
-type Mistake = (&'static str, &'static str, Vec<Given>, &'static str);
-
-fn mistakes() -> Vec<Mistake> {
-    let f32s = |dims: &[i64]| (DType::F32, dims.to_vec());
-    let of = |dtype| (dtype, vec![2]);
-    let (x, w, by) = (|| f32s(&[2]), || f32s(&[3, 2]), "by = 2.0 : f32");
-    vec![
-        ("element type", "scale", vec![of(DType::S32), w()], by),
-        (
-            "element type, complex",
-            "scale",
-            vec![of(DType::C64), w()],
-            by,
-        ),
-        ("rank", "scale", vec![x(), x()], by),
-        ("dimension", "scale", vec![x(), f32s(&[3, 4])], by),
-        ("missing argument", "scale", vec![x()], by),
-        ("too many arguments", "scale", vec![x(), w(), x()], by),
-        ("missing attribute", "scale", vec![x(), w()], ""),
-        ("type of an attribute", "scale", vec![x(), w()], "by = 2.0"),
-        (
-            "kind of an attribute",
-            "scale",
-            vec![x(), w()],
-            "by = \"2\"",
-        ),
-        (
-            "unknown attribute",
-            "scale",
-            vec![x(), w()],
-            "by = 2.0 : f32, to = 1",
-        ),
-        ("memory of an in-out operand", "bump", vec![x()], ""),
-        ("several", "scale", vec![of(DType::S64), w()], "b = 2.0"),
-        (
-            "returned by the handler",
-            "scale",
-            vec![x(), w()],
-            "by = -1.0 : f32",
-        ),
-    ]
-}
+/// The row of the table, what is called, the arguments, the attributes.
+const MISTAKES: &str = r#"
+element type | scale | s32[2] f32[3,2] | by = 2.0 : f32
+element type, complex | scale | c64[2] f32[3,2] | by = 2.0 : f32
+rank | scale | f32[2] f32[2] | by = 2.0 : f32
+dimension | scale | f32[2] f32[3,4] | by = 2.0 : f32
+missing argument | scale | f32[2] | by = 2.0 : f32
+too many arguments | scale | f32[2] f32[3,2] f32[2] | by = 2.0 : f32
+missing attribute | scale | f32[2] f32[3,2] |
+type of an attribute | scale | f32[2] f32[3,2] | by = 2.0
+kind of an attribute | scale | f32[2] f32[3,2] | by = "2"
+unknown attribute | scale | f32[2] f32[3,2] | by = 2.0 : f32, to = 1
+memory of an in-out operand | bump | f32[2] |
+several | scale | s64[2] f32[3,2] | b = 2.0
+returned by the handler | scale | f32[2] f32[3,2] | by = -1.0 : f32
+"#;
 
 #[test]
 fn every_language_reports_mistakes_in_the_same_words() {
+    let test = "every_language_reports_mistakes_in_the_same_words";
     let page = include_str!("../../docs/debugging.md");
-    let languages = Languages::new(
-        "every_language_reports_mistakes_in_the_same_words",
-        IN_C,
-        IN_CPP,
-    );
-    for (mistake, handler, args, attrs) in mistakes() {
-        let row = format!("| {mistake} | ");
+    let languages = Languages::new(test, IN_C, IN_CPP);
+    for line in MISTAKES.trim().lines() {
+        let [mistake, handler, args, attrs] = line.splitn(4, '|').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let (row, told) = (format!("| {mistake}| "), |line: &str| {
+            line.replace("`` ", "")
+                .replace(" ``", "")
+                .replace("<br>", "\n")
+        });
         let told = page
             .lines()
-            .find_map(|line| line.strip_prefix(&row)?.strip_suffix(" |"));
-        let told = told.unwrap_or_else(|| panic!("no row for {mistake}"));
-        let code = |line: &str| {
-            line.strip_prefix("`` ")?
-                .strip_suffix(" ``")
-                .map(str::to_owned)
-        };
-        let lines: Option<Vec<String>> = told.split("<br>").map(code).collect();
-        let told = lines.expect("code").join("\n");
+            .find_map(|line| line.strip_prefix(&row)?.strip_suffix(" |").map(told));
         let attributes = Attributes::parse(&format!("{{{attrs}}}")).expect("attributes");
-        for (language, executable) in languages.handlers(handler, &attributes) {
-            let tensor = |(dtype, dims): &Given| {
-                Tensor::zeros(Shape::new(*dtype, dims.clone()).unwrap()).unwrap()
+        for (language, executable) in languages.handlers(handler.trim(), &attributes) {
+            let zeros = |arg| {
+                spec::Spec::parse(&format!("{arg}=zeros"))
+                    .unwrap()
+                    .tensor()
+                    .unwrap()
             };
-            let call: Call = args
-                .iter()
-                .fold(executable.call(), |call, arg| call.arg(tensor(arg)));
+            let call = args
+                .split_whitespace()
+                .map(zeros)
+                .fold(executable.call(), Call::arg);
             let error = call
-                .ret(Shape::new(DType::F32, [2]).unwrap())
+                .ret(spec::parse_result("f32[2]").unwrap())
                 .run()
                 .unwrap_err();
-            assert_eq!(error.message(), told, "{mistake} in {language}");
-            let returned = mistake == "returned by the handler";
-            let code = if returned {
-                ErrorCode::OutOfRange
-            } else {
-                ErrorCode::InvalidArgument
-            };
-            assert_eq!(error.code(), code, "{mistake} in {language}");
+            assert_eq!(
+                Some(error.message()),
+                told.as_deref(),
+                "{mistake}in {language}"
+            );
+            let code =
+                ["INVALID_ARGUMENT", "OUT_OF_RANGE"][usize::from(mistake.starts_with("returned"))];
+            assert_eq!(error.code().name(), code, "{mistake}in {language}");
         }
     }
 }

@@ -213,7 +213,7 @@ impl DataTypes {
             .iter()
             .filter(move |known| !self.is_any() && self.contains(known.dtype));
         any.into_iter()
-            .chain(members.filter_map(|known| known.dtype.name()))
+            .chain(members.filter_map(|known| own_name(known.dtype)))
     }
 
     /// Whether the set is [`DataTypes::ANY`].
@@ -241,9 +241,15 @@ impl fmt::Display for DataTypes {
     }
 }
 
+/// The name, from one table of pointers in a library instead of one for each caller.
+#[inline(never)]
+fn own_name(dtype: XLA_FFI_DataType) -> Option<&'static str> {
+    dtype.name()
+}
+
 /// The C name of an element type without its prefix, or its number.
 pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
-    match dtype.name() {
+    match own_name(dtype) {
         Some(name) if dtype != XLA_FFI_DataType::INVALID => Cow::Borrowed(name),
         _ => Cow::Owned(format!("element type {}", dtype.0)),
     }

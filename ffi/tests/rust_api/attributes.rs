@@ -277,25 +277,6 @@ fn types_of_ones_own() {
     assert_eq!(answer(call::<whatever>("{v = \"text\"}"), 1), [-1.0]);
 }
 
-/// WrongNumAttrs, IgnoreAttrs, DecodingErrors: everything that is wrong, at once and by name.
-#[test]
-fn everything_wrong_at_once() {
-    let runtime = Runtime::default();
-    let call = load::<scalars>(&runtime, "{a = 1.5, zoo = 1 : i64, flag = 1 : i8}")
-        .unwrap()
-        .call();
-    let text = refused(call.ret(shape(DType::F32, &[1])));
-    let expected = "scalars (execute): 13 problems\n  \
-        result `y`: expected F64[?], got F32[1]; declare it as np.float64\n  \
-        attribute `flag`: expected PRED, got S8\n  \
-        attribute `a`: expected S8, got F64; 1.5 does not fit\n  missing attribute `b`";
-    assert!(text.starts_with(expected), "{text}");
-    assert!(
-        text.ends_with("unknown attribute `zoo`; remove it"),
-        "{text}"
-    );
-}
-
 xla_ffi::library! {
     name = "attributes";
     scalars, complex, arrays, owned_arrays, strings,     optional, pointer, own, whatever,
