@@ -92,11 +92,11 @@ fn handlers_see_that_they_are_cancelled() {
             canceller.cancel();
             running.join().unwrap().unwrap_err()
         });
-        assert_eq!(error.message(), "endless (execute): gave up");
+        assert!(error.message().ends_with(" (execute): gave up"), "{error}");
         // It is not even begun the next time, until it is renewed.
         let error = call.invoke().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Cancelled);
-        assert!(error.message().contains("before it began"), "{error}");
+        assert!(error.message().contains("before it started"), "{error}");
     }
 }
 
@@ -157,7 +157,7 @@ fn time_limits_are_kept_and_seen() {
     drop(held);
     assert_eq!(
         call.wait_for(None).unwrap_err().message(),
-        "endless (execute): gave up"
+        "late (execute): gave up"
     );
 }
 
@@ -194,7 +194,7 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
     assert_eq!(AT_WORK.load(Ordering::SeqCst), 0);
     assert_eq!(
         open.wait().unwrap_err().message(),
-        "endless (execute): gave up"
+        "late (execute): gave up"
     );
     let handler = runtime.handler("asks", bundle::<self::asks>()).unwrap();
     for error in [

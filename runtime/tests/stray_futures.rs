@@ -291,7 +291,7 @@ fn what_a_call_lacks_is_told_with_its_handler_and_type() {
     };
     let error = run("sort", scratch);
     assert_eq!(error.code(), ErrorCode::InvalidArgument);
-    assert!(error.message().contains("alignment"), "{error}");
+    assert!(error.message().contains("allocator"), "{error}");
     let error = run("scaled", user_data);
     assert_eq!(error.code(), ErrorCode::NotFound);
     for name in ["scaled (execute)", "tests.Store"] {

@@ -204,7 +204,9 @@ fn adapted_functions_on_every_revision() {
             let opaque = "{opaque = array<i8: 110, 0, 111, -1, 33>}";
             let error = call("tiled_add_unified_ffi", opaque, 1.0, one).expect_err("it fails");
             assert!(
-                ["n\\x00o\\xff!", "n\\0o\\xff!"].contains(&error.message()),
+                ["n\\x00o\\xff!", "n\\0o\\xff!"]
+                    .iter()
+                    .any(|text| error.message().ends_with(text)),
                 "{context}: {error}"
             );
             fails("tiled_add_unified_ffi", "{}", 1.0, one, &["opaque"]);

@@ -213,7 +213,7 @@ fn a_c_program_hosts_a_handler_that_is_linked_in() {
     let text = run(&linked, &libraries);
     assert!(text.ends_with("11 22 33 41 52 63\n"), "{text}");
     assert!(
-        text.contains("'b'"),
+        text.contains("`b`"),
         "the handler names what is missing: {text}"
     );
     let folder = format!("-L{}", libraries.display());

@@ -155,7 +155,7 @@ static void cancelled(xffi_rt* runtime) {
 static void open_past_its_time_limit(xffi_rt* runtime) {
   xffi_rt_call* call = call_of(runtime, late, "late");
   right(xffi_rt_call_set_time_limit(call, 300));
-  wrong(xffi_rt_call_run(call), DEADLINE_EXCEEDED, "'late'");
+  wrong(xffi_rt_call_run(call), DEADLINE_EXCEEDED, "late (execute)");
   /* The time limit has cancelled it. */
   wrong(xffi_rt_call_wait(call, -1), ABORTED, "gave up late");
   xffi_rt_call_destroy(call);
@@ -226,12 +226,12 @@ static void own_threads_shapes_and_counters(xffi_rt* runtime) {
   CHECK(y[0] == 6 && tasks == 2);
   wrong(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &three, x), FAILED_PRECONDITION, "added");
   right(xffi_rt_call_clear_operands(call));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   wrong(xffi_rt_call_clear_operands(NULL), INVALID_ARGUMENT, "call");
   right(xffi_rt_counts(runtime, counted, &all));
   CHECK(all.handlers == 1 && all.calls == 4 && all.errors == 1 && all.nanoseconds > 0);
   right(xffi_rt_count_calls(runtime, 0));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   right(xffi_rt_counts(runtime, counted, &all));
   CHECK(all.calls == 4);
   wrong(xffi_rt_counts(runtime, NULL, NULL), INVALID_ARGUMENT, "told");
@@ -268,7 +268,7 @@ static void logs_itself(void* user, int level, const char* text) {
   nanosleep(&nap, NULL);
   wrong(xffi_rt_set_logger(NULL, NULL), FAILED_PRECONDITION, "its own call");
   right(xffi_rt_call_create(own->runtime, "total", "cpu", NULL, &call));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   xffi_rt_call_destroy(call);
 }
 
@@ -282,14 +282,14 @@ static int its_log(xffi_rt* runtime) {
   right(xffi_rt_register(runtime, "total", "Host", &bundle));
   right(xffi_rt_call_create(runtime, "total", "cpu", NULL, &call));
   right(xffi_rt_set_logger(logged, text));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   CHECK(strstr(text, "call frame, execute stage") != NULL);
   text[0] = '\0';
   right(xffi_rt_set_logger(NULL, NULL));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   CHECK(text[0] == '\0');
   right(xffi_rt_set_logger(logs_itself, &own));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "'x'");
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   CHECK(pthread_join(own.other, NULL) == 0 && own.times == 1);
   xffi_rt_call_destroy(call);
   xffi_rt_destroy(runtime);

@@ -95,7 +95,7 @@ static open start(float first) {
   right(xffi_rt_call_set_time_limit(it.call, 20));
   CHECK(!xffi_rt_call_is_open(it.call));
   right(xffi_rt_call_wait(it.call, -1)); /* Nothing to wait for. */
-  wrong(xffi_rt_call_run(it.call), DEADLINE_EXCEEDED, "'late'");
+  wrong(xffi_rt_call_run(it.call), DEADLINE_EXCEEDED, "late (execute)");
   CHECK(xffi_rt_call_is_open(it.call));
   return it;
 }
@@ -140,7 +140,7 @@ int main(void) {
   /* Waited for; it can be run again then. */
   it = start(1);
   wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "not over");
-  wrong(xffi_rt_call_wait(it.call, 0), DEADLINE_EXCEEDED, "'late'");
+  wrong(xffi_rt_call_wait(it.call, 0), DEADLINE_EXCEEDED, "late (execute)");
   wrong(xffi_rt_call_wait(it.call, 5), DEADLINE_EXCEEDED, "is open");
   right(xffi_rt_call_on_end(it.call, count, NULL));
   CHECK(told == 0);
