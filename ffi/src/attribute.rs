@@ -209,10 +209,11 @@ fn expected(ty: AttrType, value: AttrValue<'_>) -> String {
                 text.push_str("(value)");
             }
         }
-        (AttrType::Array(dtype), _, Some(array)) if widens(array.dtype(), dtype) => {
-            if put_numpy(&mut text, "; pass np.asarray(value, ", dtype) {
-                text.push(')');
-            }
+        (AttrType::Array(dtype), _, Some(array))
+            if widens(array.dtype(), dtype)
+                && put_numpy(&mut text, "; pass np.asarray(value, ", dtype) =>
+        {
+            text.push(')');
         }
         _ => {}
     }

@@ -186,8 +186,7 @@
 #define XLA_FFI_SDK_TEXT_ONE_ARRAY "; both must be the same array"
 #define XLA_FFI_SDK_TEXT_DEVICE \
   "the call has a device stream, but the handler reads and writes host memory; register it for platform \"cpu\" only"
-#define XLA_FFI_SDK_TEXT_SHORT_FRAME \
-  "the call frame or one of its lists is shorter than the ABI's"
+#define XLA_FFI_SDK_TEXT_SHORT_FRAME "the call frame or one of its lists is shorter than the ABI's"
 #define XLA_FFI_SDK_TEXT_CALLED_AT "called in stage "
 #define XLA_FFI_SDK_TEXT_OWN_STAGE "; register each function of the handler for its own stage"
 

@@ -167,7 +167,10 @@ fn a_failing_call_stops_the_program() {
     for _ in 0..20 {
         let error = fails.run(&[f32s(&[1.0, 2.0])]).unwrap_err();
         assert_eq!(error.code(), ErrorCode::DataLoss);
-        assert_eq!(error.message(), "the first call failed \u{e9}\n, whole");
+        assert_eq!(
+            error.message(),
+            "refuse (execute): the first call failed \u{e9}\n, whole"
+        );
     }
     assert_eq!(CALLS.load(Ordering::SeqCst), 2, "the second call ran");
     // The client and the other program go on.

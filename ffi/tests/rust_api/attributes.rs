@@ -1,6 +1,6 @@
 //! Attributes of every kind.
 
-use crate::{call, first, load, refused, shape};
+use crate::{call, first, refused, shape};
 use num_complex::Complex;
 use std::borrow::Cow;
 use xla_ffi::{
