@@ -335,7 +335,7 @@ fn a_future_of_two_calls_is_told() {
     assert!(!first.start().unwrap());
     let error = second.start().unwrap_err();
     assert_eq!(error.findings()[0].hazard, Hazard::FutureMisuse, "{error}");
-    assert!(error.message().contains("another call"), "{error}");
+    assert!(error.message().contains("earlier call"), "{error}");
     // Whoever has the future may be at work on this call's operands as well.
     assert!(second.is_open());
 }

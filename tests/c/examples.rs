@@ -2,7 +2,7 @@
 //! wrong.
 
 use std::path::Path;
-use xla_ffi_runtime::{Attributes, Error, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
+use xla_ffi_runtime::{Attributes, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
 use xla_ffi_testing::skip;
 
 /// The libraries of an example in both languages, as far as there are compilers.
@@ -45,11 +45,6 @@ fn call(
     // Libraries know a copy of XLA by the address of its table: keep it.
     std::mem::forget(runtime);
     outcome
-}
-
-fn tensor(text: &str) -> Tensor {
-    let spec = spec::Spec::parse(text).expect("a SPEC");
-    spec.tensor().expect("a tensor")
 }
 
 fn floats(outcome: &Outcome) -> Vec<f32> {

@@ -77,8 +77,8 @@
 
 use crate::declare::contract::{Given, NotGiven};
 use crate::declare::stage_params::Counts;
-use crate::error::problems::{Problems, dims as write_dims, number, put};
 use crate::error::Result;
+use crate::error::problems::{Problems, dims as write_dims, number, put};
 use crate::frame::Frame;
 use crate::frame::element::name as dtype_name;
 use crate::frame::raw_buffer::RawBuffer;

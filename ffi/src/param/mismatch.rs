@@ -117,7 +117,13 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     None
 }
 
-fn describe_fault(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
+fn describe_fault(
+    text: &mut String,
+    fault: Fault,
+    raw: RawBuffer<'_>,
+    param: &Param,
+    is_arg: bool,
+) {
     match fault {
         Fault::Dtype | Fault::Rank(_) => {
             let mut joint = "expected ";
