@@ -118,84 +118,62 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// What a handler did that a real XLA would not have survived, or survived by luck. The embedded
-/// runtime detects it, does not carry it out, and tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Hazard {
-    /// State arguments laid out for another version of the ABI.
-    StateLayout,
-    /// Type registration without the `type_info` that this version reads.
-    TypeInfo,
-    /// Bytes behind the call frame were written: `future` does not exist on r0 and r1.
-    FrameOverrun,
-    /// Bytes behind the metadata were written: `state_type_id` does not exist before r6.
-    MetadataOverrun,
-    /// Bytes behind a buffer were written.
-    BufferOverrun,
-    /// The context was used after the call that it belonged to.
-    ContextAfterCall,
-    /// Both an error and a future were returned.
-    ErrorAndFuture,
-    /// A future was completed twice, or one that this host did not make was named.
-    FutureMisuse,
-    /// An error that this host did not make, or that is gone, was named.
-    ErrorMisuse,
-    /// Handler registration laid out for a later version of the ABI.
-    RegisterLayout,
-    /// A function was called that the revision's table does not have.
-    AbsentFunction,
-    /// State was asked for or set that this call's context does not have.
-    AbsentState,
-    /// A panic or a C++ exception left the handler.
-    Unwound,
-    /// A result, or a part of it, was never written. Only calls with unwritten results refused check for it.
-    UnwrittenResult,
-    /// Scratch memory was not given back: XLA does not free what handlers allocate.
-    ScratchLeak,
+macro_rules! hazards {
+    ($($(#[$doc:meta])* $hazard:ident = $name:literal,)*) => {
+        /// What a handler did that a real XLA would not have survived, or survived by luck. The embedded
+        /// runtime detects it, does not carry it out, and reports it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Hazard {
+            $($(#[$doc])* $hazard,)*
+        }
+
+        impl Hazard {
+            /// All hazards, in the order of their declaration.
+            pub const ALL: &[Self] = &[$(Self::$hazard),*];
+
+            /// A short name for tables and scripts.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$hazard => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl Hazard {
-    /// All hazards, in the order of their declaration.
-    pub const ALL: &[Self] = &[
-        Self::StateLayout,
-        Self::TypeInfo,
-        Self::FrameOverrun,
-        Self::MetadataOverrun,
-        Self::BufferOverrun,
-        Self::ContextAfterCall,
-        Self::ErrorAndFuture,
-        Self::FutureMisuse,
-        Self::ErrorMisuse,
-        Self::RegisterLayout,
-        Self::AbsentFunction,
-        Self::AbsentState,
-        Self::Unwound,
-        Self::UnwrittenResult,
-        Self::ScratchLeak,
-    ];
-
-    /// A short name for tables and scripts.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::StateLayout => "state-layout",
-            Self::TypeInfo => "type-info",
-            Self::FrameOverrun => "frame-overrun",
-            Self::MetadataOverrun => "metadata-overrun",
-            Self::BufferOverrun => "buffer-overrun",
-            Self::ContextAfterCall => "context-after-call",
-            Self::ErrorAndFuture => "error-and-future",
-            Self::FutureMisuse => "future-misuse",
-            Self::ErrorMisuse => "error-misuse",
-            Self::RegisterLayout => "register-layout",
-            Self::AbsentFunction => "absent-function",
-            Self::AbsentState => "absent-state",
-            Self::Unwound => "unwound",
-            Self::UnwrittenResult => "unwritten-result",
-            Self::ScratchLeak => "scratch-leak",
-        }
-    }
+hazards! {
+    /// State arguments laid out for another version of the ABI.
+    StateLayout = "state-layout",
+    /// Type registration without the `type_info` that this version reads.
+    TypeInfo = "type-info",
+    /// Bytes behind the call frame were written: `future` does not exist on r0 and r1.
+    FrameOverrun = "frame-overrun",
+    /// Bytes behind the metadata were written: `state_type_id` does not exist before r6.
+    MetadataOverrun = "metadata-overrun",
+    /// Bytes behind a buffer were written.
+    BufferOverrun = "buffer-overrun",
+    /// The context was used after the call that it belonged to.
+    ContextAfterCall = "context-after-call",
+    /// Both an error and a future were returned.
+    ErrorAndFuture = "error-and-future",
+    /// A future was completed twice, or one that this host did not make was named.
+    FutureMisuse = "future-misuse",
+    /// An error that this host did not make, or that is gone, was named.
+    ErrorMisuse = "error-misuse",
+    /// Handler registration laid out for a later version of the ABI.
+    RegisterLayout = "register-layout",
+    /// A function was called that the revision's table does not have.
+    AbsentFunction = "absent-function",
+    /// State was asked for or set that this call's context does not have.
+    AbsentState = "absent-state",
+    /// A panic or a C++ exception left the handler.
+    Unwound = "unwound",
+    /// A result, or a part of it, was never written. Only calls with unwritten results refused check for it.
+    UnwrittenResult = "unwritten-result",
+    /// Scratch memory was not given back: XLA does not free what handlers allocate.
+    ScratchLeak = "scratch-leak",
 }
 
 /// A hazard with what was seen.

@@ -6,7 +6,7 @@ use crate::frame::Frame;
 use crate::frame::host_type::HostType;
 use crate::frame::pending::Flow;
 
-/// The return type of the execute stage: nothing, or a `Result` whose error becomes an [`Error`].
+/// The return type of the execute stage and of an `async fn`: nothing, or a `Result` whose error becomes an [`Error`].
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "expected `Result<()>`",
@@ -14,46 +14,19 @@ use crate::frame::pending::Flow;
             `mut y: Out<f32>`"
 )]
 pub trait Outcome {
-    /// How the call went.
-    fn flow(self) -> Flow;
-}
-
-impl Outcome for () {
-    #[inline(always)]
-    fn flow(self) -> Flow {
-        Flow::Done
-    }
-}
-
-impl<E: Failure> Outcome for Result<(), E> {
-    #[inline(always)]
-    fn flow(self) -> Flow {
-        match self {
-            Ok(()) => Flow::Done,
-            Err(error) => Flow::Failed(error.error()),
-        }
-    }
-}
-
-/// The return type of an `async fn` handler: nothing, or a `Result` whose error becomes an [`Error`].
-#[diagnostic::on_unimplemented(
-    message = "an async handler cannot return `{Self}`",
-    label = "expected `Result<()>`",
-    note = "the error may be of any type that converts into `xla_ffi::Error`; write results of the call as parameters, \
-            `mut y: Out<f32>`"
-)]
-pub trait LateOutcome {
     /// What completes the call.
     fn outcome(self) -> Result<()>;
 }
 
-impl LateOutcome for () {
+impl Outcome for () {
+    #[inline(always)]
     fn outcome(self) -> Result<()> {
         Ok(())
     }
 }
 
-impl<E: Failure> LateOutcome for Result<(), E> {
+impl<E: Failure> Outcome for Result<(), E> {
+    #[inline(always)]
     fn outcome(self) -> Result<()> {
         self.map_err(Failure::error)
     }
@@ -128,12 +101,15 @@ impl<S: HostType, T: Makes<S>, E: Into<Error>> Makes<S> for Result<T, E> {}
 #[doc(hidden)]
 #[inline(always)]
 pub fn finish(outcome: impl Outcome) -> Flow {
-    outcome.flow()
+    match outcome.outcome() {
+        Ok(()) => Flow::Done,
+        Err(error) => Flow::Failed(error),
+    }
 }
 
 /// For the macros: the end of an `async fn`.
 #[doc(hidden)]
-pub fn completed(outcome: impl LateOutcome) -> Result<()> {
+pub fn completed(outcome: impl Outcome) -> Result<()> {
     outcome.outcome()
 }
 
