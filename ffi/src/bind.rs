@@ -64,7 +64,7 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
                 _ => return T::explain(frame, at, problems),
             };
             problems.push(format!(
-                "in-out operand `{}`: came as {there}, but not as {lacking}",
+                "in-out operand `{}`: passed as {there}, but not as {lacking}",
                 at.param.name
             ));
             return;

@@ -302,8 +302,7 @@ fn a_body_that_nobody_can_wake_fails_its_call() {
             assert_eq!(
                 run::<lost>(revision, when),
                 Err(
-                    "lost (execute): nobody can wake its future any more: all wakers were dropped while it \
-                     was pending"
+                    "lost (execute): its future can never be woken, because all wakers were dropped while it was pending"
                         .to_owned()
                 ),
                 "{revision} {when}"

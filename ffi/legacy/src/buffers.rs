@@ -177,7 +177,7 @@ impl Buffers {
     pub unsafe fn new(list: *const *mut c_void, structure: &str, form: Form) -> Result<Self> {
         let (operands, result) = parse(structure).ok_or_else(|| {
             Error::invalid_argument(format!(
-                "\"{structure}\" is no structure: it has '_' for a leaf, brackets for a tuple, commas, and '->' \
+                "\"{structure}\" is not a structure, which has '_' for a leaf, brackets for a tuple, commas, and '->' \
                  before the result"
             ))
         })?;

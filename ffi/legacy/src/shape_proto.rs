@@ -137,7 +137,7 @@ impl ShapeProto {
     /// than 64 of them, and for more than 32 tuples in tuples.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         if bytes.is_empty() {
-            return wrong("there are no bytes");
+            return wrong("the text is empty");
         }
         Self::read(bytes, 0)
     }

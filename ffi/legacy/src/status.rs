@@ -238,7 +238,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
         return;
     }
     xla_ffi::__private::panics::warn(format_args!(
-        "a custom call failed, and its host offers no way to be told: {}; register it \
+        "a custom call failed, and its host has no way to report an error: {}; register it \
          through an adapter (xla_ffi_legacy::adapt!)",
         text(message)
     ));

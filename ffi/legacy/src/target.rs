@@ -276,7 +276,7 @@ impl Call {
         let Err(error) = outcome else { return };
         if self.status.is_null() {
             xla_ffi::__private::panics::warn(format_args!(
-                "the custom call '{}' failed, and its convention has no status to tell it: {error}",
+                "the custom call '{}' failed, and its convention has no status to report the error: {error}",
                 self.name
             ));
             return;

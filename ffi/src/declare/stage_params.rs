@@ -57,7 +57,7 @@ impl Counts {
                 Presence::Required => {
                     assert!(
                         matches!(last, Presence::Required),
-                        "a required operand stands behind an optional or variadic one"
+                        "a required operand is after an optional or variadic one"
                     );
                     counts.min += 1;
                     counts.max += 1;
@@ -65,7 +65,7 @@ impl Counts {
                 Presence::Optional => {
                     assert!(
                         !matches!(last, Presence::Variadic),
-                        "an optional operand stands behind a variadic one"
+                        "an optional operand is after a variadic one"
                     );
                     counts.max += 1;
                 }

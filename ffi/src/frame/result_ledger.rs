@@ -67,8 +67,7 @@ impl Ledger {
                     .map(|number| format!("[{number}]"))
                     .unwrap_or_default();
                 problems.push(format!(
-                    "result `{name}{number}` was never written: write it, or say `leave_unwritten`; only debug builds look for this, \
-                     elsewhere the caller gets whatever lay in its memory"
+                    "result `{name}{number}` was never written: write it, or call `leave_unwritten`; only debug builds detect this, in release builds the caller gets whatever was in its memory"
                 ));
             }
         });

@@ -162,7 +162,7 @@ struct End(Work);
 impl executor::Job for End {
     fn run(self: Box<Self>) {
         self.0.end(Err(Error::internal(
-            "nobody can wake its future any more: all wakers were dropped while it was pending",
+            "its future can never be woken, because all wakers were dropped while it was pending",
         )));
     }
 

@@ -205,7 +205,7 @@ static inline void xffi_proto_node_(xffi_proto_walk_* w, const unsigned char* by
 XFFI_INLINE_ const char* xffi_proto_read(const void* bytes, size_t size, xffi_proto_shape** shape) {
   xffi_proto_walk_ counted, filled;
   *shape = NULL;
-  if (size == 0) return "no xla::ShapeProto: there are no bytes";
+  if (size == 0) return "no xla::ShapeProto: the text is empty";
   memset(&counted, 0, sizeof(counted));
   xffi_proto_node_(&counted, (const unsigned char*)bytes, size, 0);
   if (counted.problem != NULL) return counted.problem;

@@ -126,7 +126,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* stat
     host(status, message, message_len);
     return;
   }
-  fputs("xla-ffi: a custom call failed, and its host offers no way to be told: ", stderr);
+  fputs("xla-ffi: a custom call failed, and its host has no way to report an error: ", stderr);
   if (message_len != 0) fwrite(message, 1, message_len, stderr);
   fputs("; register it through an adapter of xla_ffi/legacy/adapt.h\n", stderr);
 }

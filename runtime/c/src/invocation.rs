@@ -45,7 +45,7 @@ unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error
         return Some(Error::new(
             ErrorCode::FailedPrecondition,
             "the internal API is for handlers that are linked into one program or library with the embedded \
-             runtime, statically, and this one lies in another image than its runtime; link \
+             runtime, statically, but this one is in a different image than its runtime; link \
              libxla_ffi_runtime.a, or write it with the external API (xla/ffi/api/ffi.h)",
         ));
     }

@@ -181,7 +181,7 @@ fn across_images_it_is_refused() {
                 );
                 let wanted = match at_home {
                     true => "this call comes from another host",
-                    false => "lies in another image than its runtime",
+                    false => "is in a different image than its runtime",
                 };
                 assert!(answer.contains(wanted), "{told}");
             }

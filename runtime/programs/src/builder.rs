@@ -169,8 +169,7 @@ impl Builder {
                 Err(why) => self.report(
                     Rule::OpaqueWithTypedFfi,
                     format!(
-                        "a typed FFI handler is configured with attributes, and the opaque is no \
-                         dictionary of them: {why}"
+                        "a typed FFI handler takes attributes, but the opaque is not a dictionary of attributes: {why}"
                     ),
                 ),
             }

@@ -80,8 +80,7 @@ fn check(options: &Options, client: &Client) -> Result<()> {
     let own = options.device.is_some() || options.limit.is_some();
     if own || options.unwritten == Unwritten::Refused {
         return Err(Error::invalid_argument(
-            "a plugin has devices of its own; pjrt::Launch sets a time limit; unwritten results are looked for on the \
-             embedded runtime alone",
+            "a plugin has its own devices; set a time limit with pjrt::Launch; only the embedded runtime detects unwritten results",
         ));
     }
     Ok(())

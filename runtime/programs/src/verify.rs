@@ -43,8 +43,7 @@ fn layouts(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
     let Some(layouts) = &call.operand_layouts else {
         if !call.shape.is_row_major() {
             let message = format!(
-                "the result is laid out as {}, but no layouts of operands came: without them \
-                 everything is row-major",
+                "the result is laid out as {}, but operands have no layouts; without them everything is row-major",
                 call.shape
             );
             broken.push((Rule::ResultLayout, message));
@@ -154,8 +153,7 @@ pub(super) fn parameters<'a>(
     let gap = known.keys().enumerate().find(|(at, number)| at != *number);
     if let Some((missing, number)) = gap {
         let message = format!(
-            "this is parameter {number}, but there is no parameter {missing}; {count} in all are \
-             numbered from 0"
+            "this is parameter {number}, but there is no parameter {missing}; number all {count} from 0"
         );
         tell(known[number], Rule::ParameterGap, message);
     }

@@ -169,8 +169,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             return Err(Error::hazard(
                 Hazard::AbsentState,
                 format!(
-                    "the {stage} stage is over, and the {running} stage sets its state, which the executions to \
-                     come would find"
+                    "the {stage} stage is over, but the {running} stage sets its state, which later executions would see"
                 ),
             ));
         }

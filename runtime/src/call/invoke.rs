@@ -143,7 +143,7 @@ fn outcome_of(
     if kept_back.is_some() {
         findings.push(Finding::new(
             Hazard::FutureMisuse,
-            "a future was made and not returned, and is not complete: nobody waits for who was given it",
+            "a future was created but neither returned nor completed",
         ));
     }
     let (open, unknown) = match future.is_null() {

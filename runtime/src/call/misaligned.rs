@@ -67,7 +67,7 @@ impl Call {
         for (index, ret) in self.request.rets.iter().enumerate() {
             let Ret::New(shape) = ret else {
                 return Err(Error::invalid_argument(
-                    "a result is to lie in other memory",
+                    "a displaced result needs other memory",
                 ));
             };
             rets.push(Place::new(shape, displaced == Displaced::Result(index))?);

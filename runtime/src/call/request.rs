@@ -72,7 +72,7 @@ impl From<Shape> for Ret {
 fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     tensor.bytes_mut().ok_or_else(|| {
         Error::invalid_argument(format!(
-            "result {number} is to lie in a tensor that has clones or is read-only; only another can be written"
+            "result {number}: the tensor has clones or is read-only; pass one that can be written"
         ))
     })
 }
@@ -179,8 +179,7 @@ fn packed_otherwise(number: usize, revision: Revision) -> Error {
     Error::new(
         ErrorCode::Unimplemented,
         format!(
-            "result {number} is to lie in a tensor whose elements share bytes, and hosts of {revision} pack those the \
-             other way round: take it as a new result"
+            "result {number}: hosts of {revision} pack elements of less than a byte in the other order; take it as a new result"
         ),
     )
 }

@@ -293,7 +293,7 @@ impl CallFrame {
                 if before.1 > start && (is_ret || before_is_ret) && !is_alias {
                     let name = |is_ret| if is_ret { "result" } else { "argument" };
                     return Err(Error::invalid_argument(format!(
-                        "{} {index} overlaps {} {}: operands lie apart, or a result exactly where an argument lies",
+                        "{} {index} overlaps {} {}: operands must not overlap, except a result with exactly one argument",
                         name(is_ret),
                         name(before_is_ret),
                         before.2

@@ -158,8 +158,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
         return Err(Error::hazard(
             Hazard::MetadataOverrun,
             format!(
-                "bytes behind the metadata were written: {} has no state_type_id, the write hits \
-                 the host's stack",
+                "bytes after the metadata were written: {} has no state_type_id, so the write hits the host's stack",
                 shared.revision
             ),
         ));

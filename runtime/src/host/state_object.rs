@@ -162,7 +162,7 @@ impl StateSlot {
     pub(crate) fn value<T: Any + Send + Sync>(&self) -> Result<&T> {
         self.object()?.value().ok_or_else(|| {
             Error::invalid_argument(format!(
-                "the state is no {}: it was left as another type",
+                "the state is not a {}: it was stored as another type",
                 std::any::type_name::<T>()
             ))
         })

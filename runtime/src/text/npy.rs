@@ -62,7 +62,7 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
             return Err(Error::new(
                 ErrorCode::DataLoss,
                 format!(
-                    "the file is truncated: {length} bytes of {what} expected, {} came",
+                    "the file is truncated: expected {length} bytes of {what}, got {}",
                     bytes.len()
                 ),
             ));

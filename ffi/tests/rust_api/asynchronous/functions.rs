@@ -194,8 +194,7 @@ fn async_functions_end_before_their_call_does() {
         assert_eq!(
             run("lost"),
             Err(
-                "ends (execute): nobody can wake its future any more: all wakers were dropped while it was \
-                 pending"
+                "ends (execute): its future can never be woken, because all wakers were dropped while it was pending"
                     .to_owned()
             )
         );

@@ -42,8 +42,7 @@ impl Api {
         let (major, minor) = api.version();
         if (major, minor) < OLDEST || major != OLDEST.0 {
             return refuse(format!(
-                "it speaks PJRT {major}.{minor}; version 0.57 or later of major version 0 is required: before, \
-                 the functions stand in another order"
+                "its PJRT version is {major}.{minor}; 0.57 or a later 0.x is required, because earlier ones have a different function table"
             ));
         }
         Ok(api)
