@@ -86,7 +86,7 @@ impl Newcomer {
 
     /// A line of a shell.
     fn runs(&mut self, line: &str) {
-        if line.starts_with("pip install xla-ffi") {
+        if line.starts_with("pip install 'xla-ffi[tools]'") {
             return;
         }
         if line == "pip install ." {

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import _abi, _attributes, _jax, _mlir, _values
 from ._handler import Handler
+from ._installation import INSTALL_TOOLS
 
 #: The checks in JAX, in the order in which they run. Their functions are in ``_checks``.
 NAMES = (
@@ -187,7 +188,7 @@ def _embedded(folder, handler, values, more, options, deadline, time_limit):
         return [CheckResult("embedded", "skipped", _reached(time_limit))]
     tool = command_line()
     if tool is None:
-        return [CheckResult("embedded", "skipped", "the tool xla-ffi is not found: install xla-ffi-tools or set XLA_FFI_CLI")]
+        return [CheckResult("embedded", "skipped", f"the tool xla-ffi is not found: {INSTALL_TOOLS}, or set XLA_FFI_CLI")]
     own = ("attrs", "result_shape_dtypes", "vmap_method", "input_output_aliases", "has_side_effect", "partition_batch", "shapes")
     attributes = {**(more.get("attrs") or {}), **{name: value for name, value in more.items() if name not in own}}
     command = [tool, "check", handler._path, "--format=json", f"--time-limit={left}", *options, *_named(handler)]

@@ -1,9 +1,12 @@
-"""Where the SDK's files for C and C++ lie: beside the package where it was installed from a wheel, else in a checkout."""
+"""Where the SDK's files for C and C++ are: in the installed package, else in a checkout."""
 
 import os
 import pathlib
 
 from ._errors import LibraryError
+
+#: What installs the tool, the embedded runtime and the recorder.
+INSTALL_TOOLS = "pip install 'xla-ffi[tools]'"
 
 _OWN = pathlib.Path(__file__).resolve().parent
 
@@ -28,19 +31,16 @@ def include() -> str:
 
 def cmake() -> str:
     """The folder of what ``find_package(xla_ffi)`` reads, for ``xla_ffi_DIR``. Raises :class:`LibraryError`."""
-    return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake")
+    return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake", "install the package: pip install ./python")
 
 
 def lib() -> str:
     """The folder of the embedded runtime, for linkers' ``-L``. Raises :class:`LibraryError`."""
-    return _installed("lib", "libxla_ffi_runtime.a")
+    return _installed("lib", "libxla_ffi_runtime.a", INSTALL_TOOLS)
 
 
-def _installed(folder, file):
+def _installed(folder, file, remedy):
     found = _OWN / folder
     if not (found / file).is_file():
-        raise LibraryError(
-            f"{found}: {file} is missing; install the package from a wheel that contains it, or run "
-            "`cargo xtask install --prefix DIR --runtime` in a checkout"
-        )
+        raise LibraryError(f"{found}: {file} is missing; {remedy}")
     return str(found)

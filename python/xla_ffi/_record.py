@@ -17,6 +17,7 @@ import warnings
 
 from . import _image
 from ._errors import LibraryError
+from ._installation import INSTALL_TOOLS
 
 #: The version of the functions of ``libxla_ffi_record`` that this module calls.
 _VERSION = 1
@@ -195,8 +196,8 @@ def _recorder_path():
         if place.exists():
             return place
     raise LibraryError(
-        f"recording needs {_NAME}, which is neither in {here / 'lib'} nor in a checkout; install a wheel for this platform, run "
-        "`cargo build --release -p xla-ffi-record`, or set XLA_FFI_RECORDER to its path"
+        f"{_NAME} is not found in {here / 'lib'}: {INSTALL_TOOLS}. In a checkout, run `cargo build --release -p xla-ffi-record`, "
+        "or set XLA_FFI_RECORDER to its path"
     )
 
 

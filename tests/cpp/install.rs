@@ -427,5 +427,5 @@ fn a_runtime_that_is_not_installed_is_told() {
         .expect("cmake starts");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{told}");
-    assert!(told.contains("install --runtime"), "{told}");
+    assert!(told.contains("pip install 'xla-ffi[tools]'"), "{told}");
 }

@@ -215,36 +215,46 @@ def legacy(libraries):
 
 
 def wheel():
-    """The package builds without fetching anything."""
+    """Both packages build without fetching anything, and share no file; the second one brings the recorder."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__)))
-    sys.path.insert(0, root)
+    sys.path.insert(0, os.path.join(root, "tools"))
     import zipfile
 
-    import build_backend
+    import tools_backend
+
+    build_backend = tools_backend.build_backend
 
     with tempfile.TemporaryDirectory() as folder:
         name = build_backend.build_wheel(folder)
         with zipfile.ZipFile(os.path.join(folder, name)) as archive:
             names = archive.namelist()
-            wanted = {"xla_ffi/__init__.py", "xla_ffi/py.typed", "xla_ffi/include/xla_ffi/handler.h"}
+            cmake = "xla_ffi/lib/cmake/xla_ffi/xla_ffi-config.cmake"
+            wanted = {"xla_ffi/__init__.py", "xla_ffi/py.typed", "xla_ffi/include/xla_ffi/handler.h", cmake}
             if archive.testzip() or not wanted.issubset(names) or not any(n.endswith("/RECORD") for n in names):
                 raise AssertionError(names)
-        # One with what was built finds the recorder in itself.
+            installed = os.path.join(folder, "installed")
+            archive.extractall(installed)
         built = os.path.join(folder, "built")
-        raises(ValueError, lambda: build_backend.build_wheel(folder, {"prefix": built}), "platform=")
-        for name in ("bin/xla-ffi", "lib/libxla_ffi_record.so"):
+        for name in ("bin/xla-ffi", "lib/libxla_ffi_record.so", cmake.removeprefix("xla_ffi/")):
             os.makedirs(os.path.dirname(os.path.join(built, name)), exist_ok=True)
             with open(os.path.join(built, name), "wb") as file:
                 file.write(b"built")
-        name = build_backend.build_wheel(folder, {"prefix": built, "platform": "linux_x86_64"})
-        installed = os.path.join(folder, "installed")
-        with zipfile.ZipFile(os.path.join(folder, name)) as archive:
-            archive.extractall(installed)
-        code = "from xla_ffi import _record; print(_record._recorder_path())"
         environment = {key: value for key, value in os.environ.items() if key != "XLA_FFI_RECORDER"} | {"PYTHONPATH": installed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-        if done.stdout.strip() != os.path.join(os.path.realpath(installed), "xla_ffi/lib/libxla_ffi_record.so"):
-            raise AssertionError(done.stdout + done.stderr)
+
+        def says(code, *wanted):
+            done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+            if not all(text in done.stdout + done.stderr for text in wanted):
+                raise AssertionError(done.stdout + done.stderr)
+
+        recorder = "from xla_ffi import _record; print(_record._recorder_path())"
+        says(recorder, "pip install 'xla-ffi[tools]'")
+        says("import runpy, sys; sys.argv[1:] = ['--lib-dir']; runpy.run_module('xla_ffi', run_name='__main__')", "pip install 'xla-ffi[tools]'")
+        name = tools_backend.build_wheel(folder, {"prefix": built, "platform": "linux_x86_64"})
+        with zipfile.ZipFile(os.path.join(folder, name)) as archive:
+            if not set(names).isdisjoint(archive.namelist()):
+                raise AssertionError(archive.namelist())
+            archive.extractall(installed)
+        says(recorder, os.path.join(os.path.realpath(installed), "xla_ffi/lib/libxla_ffi_record.so"))
         build_backend.build_sdist(folder)
 
 

@@ -1,8 +1,7 @@
-//! `cargo xtask dist`: the packages that users install, in `target/dist`: the crates, the wheel for Python with
-//! the program `xla-ffi`, the embedded runtime and the headers, its sources, and their checksums.
+//! `cargo xtask dist`: the packages that users install, in `target/dist`: the crates, the Python packages `xla-ffi`
+//! and `xla-ffi-tools` as wheels and source distributions, and their checksums.
 
 use crate::cargo::{Package, cargo, metadata};
-use crate::libraries::file_name;
 use crate::python::{self, Python};
 use crate::{folders, install, tally, uv};
 use anyhow::{Context, Result, ensure};
@@ -58,13 +57,7 @@ pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
         if prefix.exists() {
             fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
         }
-        install::place(root, &prefix, Some(&built))?;
-        let recorder = file_name("xla_ffi_record");
-        for (from, folder) in [("xla-ffi", "bin"), (recorder.as_str(), "lib")] {
-            let to = prefix.join(folder).join(from);
-            fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
-            fs::copy(built.join(from), &to).with_context(|| to.display().to_string())?;
-        }
+        install::place(root, &prefix, Some(&built), true)?;
         pack(root, &prefix, &dist)?;
     }
     checksums(&dist)?;
@@ -73,7 +66,11 @@ pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
 
 /// All packages have one version.
 fn check_versions(root: &Path, version: &str) -> Result<()> {
-    for file in ["python/pyproject.toml", "python/xla_ffi/__init__.py"] {
+    for file in [
+        "python/pyproject.toml",
+        "python/tools/pyproject.toml",
+        "python/xla_ffi/__init__.py",
+    ] {
         let text = fs::read_to_string(root.join(file)).context(file)?;
         let line = format!("= \"{version}\"");
         let mut versions = text.lines().filter(|line| line.contains("version"));
@@ -107,7 +104,7 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Builds what the wheel brings, for systems as old as [`GLIBC`]; gives the folder.
+/// Builds what the wheel of the tools contains, for systems as old as [`GLIBC`]; gives the folder.
 fn build(root: &Path) -> Result<PathBuf> {
     ensure!(
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
@@ -125,11 +122,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         fs::remove_file(&link)?;
     }
     std::os::unix::fs::symlink(system_libstdcxx()?, &link)?;
-    // One after the other: together, the runtime that programs link would have the program's features.
-    for packages in [
-        &["xla-ffi-runtime-c", "xla-ffi-record"][..],
-        &["xla-ffi-cli"],
-    ] {
+    for packages in install::TOOLS {
         let mut command = Command::new(&zigbuild);
         command
             .current_dir(root)
@@ -159,19 +152,20 @@ fn system_libstdcxx() -> Result<PathBuf> {
         .with_context(|| format!("g++ has no libstdc++.so.6 ({})", path.display()))
 }
 
-/// Packs the wheel and the sources.
+/// Packs the wheels and the source distributions.
 fn pack(root: &Path, prefix: &Path, dist: &Path) -> Result<()> {
-    const PROGRAM: &str = "import sys, build_backend as b\n\
-         print(b.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
-         print(b.build_sdist(sys.argv[1]))";
+    const PROGRAM: &str = "import sys, tools_backend as tools, build_backend as pure\n\
+         print(pure.build_wheel(sys.argv[1]), pure.build_sdist(sys.argv[1]))\n\
+         print(tools.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
+         print(tools.build_sdist(sys.argv[1]))";
     let mut pack = Python::command(&python::all()?[0].exe);
     pack.args(["-c", PROGRAM])
         .arg(dist)
         .arg(prefix)
         .arg(PLATFORM)
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .current_dir(root.join("python"));
-    python::output(&mut pack, "packing the wheel").map(drop)
+        .current_dir(root.join("python/tools"));
+    python::output(&mut pack, "packing the Python packages").map(drop)
 }
 
 /// Writes SHA256SUMS, which `sha256sum --check` reads.

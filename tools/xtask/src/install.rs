@@ -1,5 +1,5 @@
-//! `cargo xtask install`: the headers and what CMake and pkg-config need to find them; the embedded
-//! runtime, static and shared, where it is asked for.
+//! `cargo xtask install`: the headers and what CMake and pkg-config need to find them; on request the embedded
+//! runtime, static and shared, and the tools.
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
@@ -17,7 +17,13 @@ pub(crate) struct Args {
     /// The embedded runtime too, built for release: DIR/lib/libxla_ffi_runtime.a and .so (.dylib).
     #[arg(long)]
     runtime: bool,
+    /// The runtime, the program in DIR/bin/xla-ffi, and the recorder in DIR/lib.
+    #[arg(long)]
+    tools: bool,
 }
+
+/// The packages of the tools, each list in a build of its own: together, the runtime would get the program's features.
+pub(crate) const TOOLS: [&[&str]; 2] = [&["xla-ffi-runtime-c", "xla-ffi-record"], &["xla-ffi-cli"]];
 
 /// Files made from a template `include/cmake/NAME.in`: CMake's go to `lib/cmake/xla_ffi`, pkg-config's to `lib/pkgconfig`.
 const TEMPLATES: [&str; 3] = [
@@ -46,20 +52,18 @@ fn numbered(name: &str, number: &str) -> String {
     }
 }
 
-/// From the folder of the CMake config to the headers, so that the prefix can be moved.
-const INCLUDE_FROM_CMAKE: &str = "../../../include";
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let built = match args.runtime {
-        true => Some(build(&root)?),
-        false => None,
+    let built = match (args.tools, args.runtime) {
+        (true, _) => Some(build(&root, &TOOLS)?),
+        (false, true) => Some(build(&root, &[&["xla-ffi-runtime-c"]])?),
+        (false, false) => None,
     };
-    place(&root, &args.prefix, built.as_deref())
+    place(&root, &args.prefix, built.as_deref(), args.tools)
 }
 
 /// Puts the files under a prefix; the runtime from the folder that it was built in.
-pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<()> {
+pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: bool) -> Result<()> {
     if prefix.exists() && !prefix.is_dir() {
         bail!("{} is there and no folder", prefix.display());
     }
@@ -77,6 +81,14 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
         templates.extend(RUNTIME_TEMPLATES);
         runtime(built, &prefix.join("lib"), &version)?;
     }
+    if let Some(built) = built.filter(|_| tools) {
+        let recorder = file_name("xla_ffi_record");
+        for (from, folder) in [("xla-ffi", "bin"), (recorder.as_str(), "lib")] {
+            let to = prefix.join(folder).join(from);
+            fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
+            fs::copy(built.join(from), &to).with_context(|| to.display().to_string())?;
+        }
+    }
     let soname = numbered(RUNTIME, NUMBER);
     // What the library says that it is called.
     let recorded = match cfg!(target_os = "macos") {
@@ -93,8 +105,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
         let text = text
             .replace("@VERSION@", &version)
             .replace("@SHARED@", &soname)
-            .replace("@SONAME@", &recorded)
-            .replace("@INCLUDE_FROM_CMAKE@", INCLUDE_FROM_CMAKE);
+            .replace("@SONAME@", &recorded);
         write(&prefix.join(folder).join(name), text.as_bytes())?;
     }
     tally::note(format_args!(
@@ -110,15 +121,17 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
     Ok(())
 }
 
-/// Builds the runtime; gives the folder.
-fn build(root: &Path) -> Result<PathBuf> {
+/// Builds each list of packages for release; returns the folder with the results.
+fn build(root: &Path, builds: &[&[&str]]) -> Result<PathBuf> {
     let target = root.join("target");
-    let built = cargo(root)
-        .args(["build", "--quiet", "--release", "-p", "xla-ffi-runtime-c"])
-        .args(["--target-dir"])
-        .arg(&target)
-        .status()?;
-    ensure!(built.success(), "the runtime does not build");
+    for packages in builds {
+        let built = cargo(root)
+            .args(["build", "--quiet", "--release", "--target-dir"])
+            .arg(&target)
+            .args(packages.iter().flat_map(|package| ["-p", package]))
+            .status()?;
+        ensure!(built.success(), "{} does not build", packages.join(" and "));
+    }
     Ok(target.join("release"))
 }
 
