@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 
@@ -41,7 +42,7 @@ def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=60, **more):
     The checks in JAX compare eager calls with ``jit`` and ``scan``, and ``vmap`` and ``shard_map`` with a loop. They repeat
     the call, also from several threads and through ``jax.export``, and look for changed operands and lost NaNs. A declared
     gradient is compared with ``jax.test_util.check_grads``. If the command-line tool ``xla-ffi`` is found (in ``XLA_FFI_CLI``,
-    on ``PATH`` or in this checkout's ``target``), ``xla-ffi check`` runs its checks on the embedded runtime.
+    this environment, ``PATH`` or this checkout's ``target``), ``xla-ffi check`` runs its checks on the embedded runtime.
 
     Checks run on CPU in processes of their own, so a handler that crashes or hangs fails one check only. The call is passed
     to these processes with ``pickle``, so ``shapes`` must be a list or a function of an importable module.
@@ -179,7 +180,9 @@ def command_line():
         return named
     built = [_PACKAGE.parent.parent / "target" / profile / "xla-ffi" for profile in ("release", "debug")]
     newest = max((path for path in built if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
-    return shutil.which("xla-ffi") if newest is None else os.fspath(newest)
+    # The programs of an environment need not be on PATH.
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+    return shutil.which("xla-ffi", path=path) if newest is None else os.fspath(newest)
 
 
 def _embedded(folder, handler, values, more, options, deadline, time_limit):

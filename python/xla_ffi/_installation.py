@@ -31,7 +31,7 @@ def include() -> str:
 
 def cmake() -> str:
     """The folder of what ``find_package(xla_ffi)`` reads, for ``xla_ffi_DIR``. Raises :class:`LibraryError`."""
-    return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake", "install the package: pip install ./python")
+    return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake", "run pip install ./python in the checkout")
 
 
 def lib() -> str:
