@@ -113,7 +113,7 @@ fn handlers_that_misbehave_are_errors() {
     let hang = ["--handler", "hang", "--time-limit", "1"];
     assert!(said(&hang).contains("did not return within the time limit of 1s"));
     let overrun = ["--handler", "overrun", "--ret", "f32[1]"];
-    assert!(said(&overrun).contains("behind result 0"));
+    assert!(said(&overrun).contains("after result 0"));
     let wrong = [
         "--handler",
         "add_one",

@@ -305,6 +305,6 @@ fn sizes_from_attributes() {
     assert!(said.contains("degree+1 is too large"), "{said}");
     // Nor does the handler take results of other sizes.
     let said = fails(1, &lib, &with(&["--ret", "f32[2,4]"]));
-    let wanted = "with n = 2 from argument `x`, degree = 2 from attribute `degree`, degree+1 = 3, got F32[2,4]";
+    let wanted = "with n = 2 from argument `x`, degree = 2 from attribute `degree`, degree+1 = 3, got F32[2, 4]";
     assert!(said.contains(wanted), "{said}");
 }

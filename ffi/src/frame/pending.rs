@@ -52,7 +52,7 @@ const RETURNED: u8 = 1;
 const DONE: u8 = 2;
 
 /// The handler of a call, and the stage.
-type Of = (&'static str, u32);
+type HandlerStage = (&'static str, u32);
 
 /// What the return leaves for the completion.
 enum Waiter {
@@ -62,7 +62,7 @@ enum Waiter {
     Future {
         host: Host,
         future: *mut XLA_FFI_Future,
-        of: Of,
+        of: HandlerStage,
         failure: Option<Error>,
     },
     /// The host has no futures: the return waits here.
@@ -248,7 +248,7 @@ impl Return {
 
     /// What the host is told when the handler has returned, perhaps with an error of its own.
     #[inline(never)]
-    pub(crate) fn settle(self, host: Host, of: Of, error: Option<Error>) -> Flow {
+    pub(crate) fn settle(self, host: Host, of: HandlerStage, error: Option<Error>) -> Flow {
         let call = self.call;
         std::mem::forget(self);
         // SAFETY: neither party has freed it, since this one has not spoken.
@@ -296,7 +296,12 @@ fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
 /// # Safety
 /// `call` is a call whose return has not spoken.
 #[inline(never)]
-unsafe fn return_open(call: NonNull<Call>, host: Host, of: Of, error: Option<Error>) -> Flow {
+unsafe fn return_open(
+    call: NonNull<Call>,
+    host: Host,
+    of: HandlerStage,
+    error: Option<Error>,
+) -> Flow {
     // SAFETY: the caller's promise.
     let shared = unsafe { call.as_ref() };
     // A host that cannot make a future is as one that has none.
@@ -458,7 +463,7 @@ mod loom_tests {
     fn loom_an_error_of_the_handlers_waits_for_the_completion() {
         models(loom_host::both(), |host, end| {
             let (completion, back) = pair();
-            let thread = loom::thread::spawn(move || end.come(completion));
+            let thread = loom::thread::spawn(move || end.play(completion));
             let flow = back.settle(host, ("loom", 3), Some(Error::internal("its own")));
             assert!(!loom_host::went_well(flow));
             thread.join().unwrap();

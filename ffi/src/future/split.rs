@@ -441,7 +441,7 @@ mod loom_tests {
                     let other = parts.pop().unwrap();
                     let thread = loom::thread::spawn(move || play(other, end));
                     play(parts.pop().unwrap(), End::Well);
-                    let well = loom_host::went_well(back.settle(host, None));
+                    let well = loom_host::went_well(back.settle(host, ("loom", 3), None));
                     assert_eq!(well, end == End::Well);
                     thread.join().unwrap();
                 });
