@@ -239,7 +239,7 @@ def aliases(lib, alias):
     has_not(compiled(axpy, x, x + 1, donate_argnums=1), "copy(")
     # Declared by the caller alone: refused by the handler, which would read what it has overwritten.
     overlap = lambda x: plain(lib.scale, f32(5), input_output_aliases={0: 0})(x, factor=np.float32(2))
-    raises(Exception, lambda: jax.jit(overlap)(x).block_until_ready(), "overlaps", "InOut")
+    raises(Exception, lambda: jax.jit(overlap)(x).block_until_ready(), "overlaps", "in-out operand")
 
 
 def wrong_aliases(alias):
