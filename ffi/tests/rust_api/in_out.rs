@@ -58,11 +58,11 @@ fn in_out_operands() {
     assert_eq!(ret::<i32>(&outcome, 0), [2, 2]);
     assert_eq!(
         refused(call::<maybe_increment>("{}").arg(x())),
-        "maybe_increment (execute): in-out operand `x`: came as an argument, but not as a result"
+        "maybe_increment (execute): in-out operand `x`: passed as an argument, but not as a result"
     );
     assert_eq!(
         refused(call::<maybe_increment>("{}").ret(shape(DType::S32, &[2]))),
-        "maybe_increment (execute): in-out operand `x`: came as a result, but not as an argument"
+        "maybe_increment (execute): in-out operand `x`: passed as a result, but not as an argument"
     );
     let outcome = call::<add_into>("{}")
         .args([x(), x()])
