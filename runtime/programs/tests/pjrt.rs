@@ -53,7 +53,7 @@ fn plugins_that_are_refused() {
         (
             "-DMINOR=54",
             ErrorCode::FailedPrecondition,
-            "PJRT 0.54; version 0.57",
+            "0.54; 0.57",
         ),
         ("-DMAJOR=1", ErrorCode::FailedPrecondition, "PJRT 1.81"),
         (
