@@ -54,7 +54,7 @@ fn stubs_come_from_the_package_of_the_named_python() {
     let out = stubs(&library, &["--python", python], &package);
     assert_eq!(out.status.code(), Some(1));
     assert!(
-        said(&out).contains("no ELF, Mach-O or PE library"),
+        said(&out).contains("ELF, Mach-O or PE library"),
         "{}",
         said(&out)
     );

@@ -170,7 +170,7 @@ fn stages_without_futures_have_the_same() {
                 "only the execute stage may",
             ),
             (beside_an_error, "as it was told to"),
-            (kept_back, "not returned"),
+            (kept_back, "neither returned"),
         ] {
             let executable = executable(&[(stage, handler)]);
             let memory = Arc::new(Ledger::default());

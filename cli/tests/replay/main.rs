@@ -263,7 +263,8 @@ fn an_error_that_begins_with_a_code_is_compared_whole() {
     let Some(library) = library(test, &folder, 0) else {
         return;
     };
-    let whole = "INVALID_ARGUMENT: so it says";
+    let whole = "fails (execute): INVALID_ARGUMENT: so it says";
+    let twice = "INVALID_ARGUMENT: fails (execute): INVALID_ARGUMENT: so it says";
     let call = |number, revision, code, message| Recorded {
         revision,
         error: Some((code, message)),
@@ -271,18 +272,12 @@ fn an_error_that_begins_with_a_code_is_compared_whole() {
     };
     call(1, 10, Some(3), whole).write(&folder);
     // As hosts before r9 give it, and as one would that put nothing before it.
-    call(2, 8, None, "INVALID_ARGUMENT: INVALID_ARGUMENT: so it says").write(&folder);
+    call(2, 8, None, twice).write(&folder);
     call(3, 8, None, whole).write(&folder);
     let file = library.to_str().unwrap();
     all_equal(&replay(&folder, file, &[]), 3);
-    call(4, 10, Some(3), "so it says").write(&folder);
-    call(
-        5,
-        10,
-        Some(3),
-        "INVALID_ARGUMENT: INVALID_ARGUMENT: so it says",
-    )
-    .write(&folder);
+    call(4, 10, Some(3), "fails (execute): so it says").write(&folder);
+    call(5, 10, Some(3), twice).write(&folder);
     let said = ["5 calls: 3 equal, 2 differ, 0 not compared"];
     says(1, &replay(&folder, file, &[]), &said);
 }

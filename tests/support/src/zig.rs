@@ -46,8 +46,8 @@ impl Target {
 
 /// What a DLL of C or C++ takes from the system's runtime. With these an import library is written; the runtime of
 /// MinGW, which would take minutes to compile, is not.
-const RUNTIME: &str = "__acrt_iob_func\nabort\nfprintf\nfree\nmalloc\nmemcmp\nmemcpy\nmemmove\nmemset\nqsort\n\
-    realloc\nsnprintf\nsqrtf\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
+const RUNTIME: &str = "__acrt_iob_func\nabort\nfprintf\nfree\nmalloc\nmemchr\nmemcmp\nmemcpy\nmemmove\nmemset\nqsort\n\
+    realloc\nsnprintf\nsqrtf\nstrchr\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
     __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n_ZNSt3__122__libcpp_verbose_abortEPKcz\n";
 
 impl Zig {

@@ -293,7 +293,7 @@ static void TheDevice(xffi_rt* runtime) {
   CHECK(y == 42 && allocated == 0);
   // A stream of the program's own: the runtime knows its handle alone.
   RIGHT(ffi::TakeStatus(xffi_rt_call_set_stream(call.get(), &x)));
-  CHECK(Has(Run(call.get()), "its own platform's functions"));
+  CHECK(Has(Run(call.get()), "the platform's functions"));
   CHECK(allocated == 0);
 }
 
@@ -375,7 +375,7 @@ static void Nulls() {
   CHECK(xffi_rt_refuse(nullptr, XFFI_RT_IMAGE) != nullptr && xffi_rt_refuse(nullptr, nullptr) != nullptr);
   CHECK(xffi_rt_refuse(XLA_FFI_GetApi(), XFFI_RT_IMAGE) == nullptr);
   CHECK(Has(ffi::TakeStatus(xffi_rt_invocation_of(XLA_FFI_GetApi(), nullptr, XFFI_RT_IMAGE, &call)), "ctx is null"));
-  CHECK(Has(ffi::TakeStatus(xffi_rt_invocation_of(XLA_FFI_GetApi(), nullptr, &call, &call)), "another image"));
+  CHECK(Has(ffi::TakeStatus(xffi_rt_invocation_of(XLA_FFI_GetApi(), nullptr, &call, &call)), "a different image"));
   CHECK(!ffi::TakeStatus(xffi_rt_invocation_of(XLA_FFI_GetApi(), nullptr, XFFI_RT_IMAGE, nullptr)).ok());
   CHECK(xffi_rt_invocation_runtime(nullptr) == nullptr && xffi_rt_invocation_stream(nullptr) == nullptr);
   CHECK(xffi_rt_invocation_stage(nullptr) == XLA_FFI_ExecutionStage_EXECUTE);

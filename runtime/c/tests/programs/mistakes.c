@@ -151,8 +151,8 @@ int main(void) {
     return 4;
   }
   WRONG(xffi_rt_compiled_run(NULL, args, 1, rets, 1), INVALID_ARGUMENT, "program");
-  WRONG(xffi_rt_compiled_run(compiled, args, 2, rets, 1), INVALID_ARGUMENT, "2 pointers came");
-  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 0), INVALID_ARGUMENT, "0 pointers came");
+  WRONG(xffi_rt_compiled_run(compiled, args, 2, rets, 1), INVALID_ARGUMENT, "got 2 pointers");
+  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 0), INVALID_ARGUMENT, "got 0 pointers");
   WRONG(xffi_rt_compiled_run(compiled, NULL, 1, rets, 1), INVALID_ARGUMENT, "arguments");
   WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 1), INVALID_ARGUMENT, "argument 0");
   args[0] = two;

@@ -104,7 +104,7 @@ static void mistakes(const char* not_a_plugin) {
   xffi_rt_loaded_destroy(NULL);
   xffi_rt_results_destroy(NULL);
   wrong(xffi_rt_program_parse(NULL, &program), INVALID_ARGUMENT, "hlo is a null pointer");
-  wrong(xffi_rt_program_parse("HloModule", &program), INVALID_ARGUMENT, "HLO text, line 1: the module's name");
+  wrong(xffi_rt_program_parse("HloModule", &program), INVALID_ARGUMENT, "HLO text, line 1: expected the module's name");
   wrong(xffi_rt_program_parse("HloModule m\nENTRY e {\n ROOT x = f32[] add(a, b)\n}", &program), UNIMPLEMENTED,
         "line 3: 'x' is an 'add'");
   wrong(xffi_rt_program_parse("HloModule m\nENTRY e {\n ROOT x = f32[] parameter(0)\n}", NULL), INVALID_ARGUMENT,
