@@ -180,7 +180,7 @@ struct Chapter;
 ///     Ok(call.arg(Tensor::from_slice([], &[x])?).ret(Shape::new(DType::F32, [])?))
 /// };
 /// assert_eq!(call(4.0)?.run()?.rets[0].to_vec(), Some(vec![0.25_f32]));
-/// assert_eq!(call(0.0)?.run().unwrap_err().message(), "division by zero");
+/// assert_eq!(call(0.0)?.run().unwrap_err().message(), "invert_ffi (execute): division by zero");
 /// # Ok(())
 /// # }
 /// ```
