@@ -255,13 +255,13 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "the plugin is one of 'cpu'");
   compile.platform = "HOST";
   compile.with_device = 1;
-  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "devices of its own");
+  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "its own devices");
   compile.with_device = 0;
   compile.check_unwritten = 1;
-  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "embedded runtime alone");
+  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "only the embedded runtime");
   compile.check_unwritten = 0;
   compile.milliseconds = 20;
-  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "sets a time limit");
+  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "set a time limit");
   xffi_rt_program_destroy(program);
 }
 
