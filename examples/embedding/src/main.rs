@@ -131,7 +131,9 @@ fn main() -> Result<(), xla_ffi::Error> {
     // A time limit: the call returns, and is open until its handler is done.
     let late = runtime.find("my_server.late", "Host")?;
     let late = late.instantiate(&Attributes::new())?.call();
-    let mut late = late.time_limit(Some(Duration::from_millis(100))).prepare()?;
+    let mut late = late
+        .time_limit(Some(Duration::from_millis(100)))
+        .prepare()?;
     let error = late.invoke().expect_err("it takes longer");
     assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
     assert!(late.is_open());
