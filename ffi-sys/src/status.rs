@@ -330,7 +330,12 @@ impl Error {
     /// Prefixes the text with `context: `.
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
-        self.message = std::format!("{context}: {}", self.message).into();
+        // Of its final size, as a rule: a handler's error gets its name on every failing call.
+        let mut text = String::with_capacity(self.message.len() + 64);
+        // A string takes whatever is written.
+        let _ = fmt::Write::write_fmt(&mut text, format_args!("{context}: "));
+        text.push_str(&self.message);
+        self.message = text.into();
         self
     }
 

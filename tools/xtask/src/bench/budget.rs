@@ -94,7 +94,7 @@ impl Row {
                     (false, _) => (1.15 * c).max(c + 0.5),
                     (true, "wrong dtype") => 2.0 * c,
                     // The error gets the name of the handler and the stage, which C leaves out.
-                    (true, _) => 5.0 * c,
+                    (true, _) => 3.0 * c,
                 };
                 add(Against::C, c, goal);
             }
