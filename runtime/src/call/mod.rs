@@ -256,8 +256,7 @@ impl Call {
     /// waited for 60 s, and no handler is cancelled.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
-        self.request.rules.limit = limit;
-        self.request.parts.time_limit = limit;
+        self.request.rules.time_limit = Some(limit);
         self
     }
 

@@ -111,7 +111,7 @@ impl PreparedCall {
         let state = executable.state().clone();
         let parts = std::mem::replace(&mut request.parts, Parts::new());
         let mut context = Context::new(shared.clone(), tally, parts, state, both);
-        context.start_time_limit();
+        context.start_time_limit(rules.time_limit.flatten());
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
         let mut body = Box::new(Body {
@@ -132,7 +132,7 @@ impl PreparedCall {
                 Some(open) => {
                     // Nobody else can tell the caller, who may have his memory back with the error.
                     if body.is_on_memory_of_callers() {
-                        let _ = open.wait(rules.limit);
+                        let _ = open.wait(rules.wait_limit());
                     }
                     keep_until_done(open, body, executable);
                 }
@@ -168,7 +168,8 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
-        self.body.context.start_time_limit();
+        let limit = self.body.request.rules.time_limit.flatten();
+        self.body.context.start_time_limit(limit);
         // Before anything is written: of a call that does not begin the results stay what they are.
         self.body
             .context
@@ -265,7 +266,7 @@ impl PreparedCall {
     pub fn wait(&mut self) -> Result<()> {
         let deadline = self.body.context.parts().deadline;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        self.wait_for(left.or(self.body.request.rules.limit))
+        self.wait_for(left.or(self.body.request.rules.wait_limit()))
     }
 
     /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's;

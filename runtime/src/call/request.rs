@@ -33,20 +33,18 @@ pub enum Unwritten {
 }
 
 /// What a call was asked to do besides calling its handler.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Rules {
     pub(super) stages: Stages,
-    pub(super) limit: Option<Duration>,
+    /// The limit that the caller set, which may be none.
+    pub(super) time_limit: Option<Option<Duration>>,
     pub(super) unwritten: Unwritten,
 }
 
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            stages: Stages::default(),
-            limit: Some(Duration::from_secs(60)),
-            unwritten: Unwritten::default(),
-        }
+impl Rules {
+    /// How long to wait for an asynchronous handler.
+    pub(super) fn wait_limit(self) -> Option<Duration> {
+        self.time_limit.unwrap_or(Some(Duration::from_secs(60)))
     }
 }
 

@@ -23,7 +23,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{
     Revision, XFFI_Extension_Cancellation, XLA_FFI_Extension, XLA_FFI_Extension_Record,
@@ -201,8 +201,8 @@ impl Context {
     }
 
     /// Starts the time limit of an execution.
-    pub(crate) fn start_time_limit(&mut self) {
-        if let Some(limit) = self.parts.time_limit {
+    pub(crate) fn start_time_limit(&mut self, limit: Option<Duration>) {
+        if let Some(limit) = limit {
             self.parts.deadline = Instant::now().checked_add(limit);
             self.cancellation.take();
         }

@@ -6,7 +6,7 @@ use crate::frame::encoded::Encoded;
 use crate::host::Executor;
 use std::any::Any;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Extension;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
@@ -25,8 +25,6 @@ pub(crate) struct Parts {
     pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) canceller: Option<Canceller>,
-    /// Of each execution, if the caller set one.
-    pub(crate) time_limit: Option<Duration>,
     /// The end of the time limit of the execution under way.
     pub(crate) deadline: Option<Instant>,
 }
@@ -87,7 +85,6 @@ impl Parts {
             custom_options: None,
             called_computation: None,
             canceller: None,
-            time_limit: None,
             deadline: None,
         }
     }

@@ -175,7 +175,7 @@ impl PreparedCall {
         self.unpacked.take();
         let asked = &mut *call.request;
         let rules = &mut self.body.request.rules;
-        rules.limit = asked.rules.limit;
+        rules.time_limit = asked.rules.time_limit;
         rules.unwritten = asked.rules.unwritten;
         asked.parts.complete_from(self.body.context.parts());
         self.body.replace_parts(&mut asked.parts);
