@@ -39,8 +39,8 @@ impl Library {
         let handlers = read_described(self.path())?;
         if handlers.is_empty() {
             return none(
-                "neither exports `xla_ffi_register` nor describes its handlers: C needs XFFI_LIBRARY(…), C++ \
-                 XLA_FFI_LIBRARY(…), Rust `library!`; register its functions one by one instead",
+                "does not describe its handlers: C needs XFFI_LIBRARY(…), C++ XLA_FFI_LIBRARY(…), Rust `library!`; \
+                 otherwise register its functions one by one",
             );
         }
         let (mut tried, mut refused) = (0, Vec::new());
