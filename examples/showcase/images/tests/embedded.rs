@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use image::{DynamicImage, ImageFormat, RgbImage};
 use xla_ffi_runtime::{
-    Attributes, ErrorCode, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
 const NEWEST: Revision = Revision::ALL[Revision::ALL.len() - 1];

@@ -1,7 +1,7 @@
 //! The library on the embedded runtime, on every revision of the ABI that it can run on.
 
 use xla_ffi_runtime::{
-    Attributes, ErrorCode, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
 /// Calls `solve`, by `method`, with the matrix of these entries.
