@@ -46,10 +46,12 @@ class Project:
         required = "".join(f"Requires-Dist: {each}\n" for each in self._list("dependencies"))
         for each in self._list("tools"):
             required += f"Provides-Extra: tools\nRequires-Dist: {each} ; extra == 'tools'\n"
+        urls = re.findall(r'^(\w+) = "(https:[^"]+)"$', self._text, re.MULTILINE)
+        urls = "".join(f"Project-URL: {label}, {url}\n" for label, url in urls)
         return (
             "Metadata-Version: 2.4\n"
             f"Name: {self._value('name')}\nVersion: {self.version}\nSummary: {self._value('description')}\n"
-            f"Requires-Python: {self._value('requires-python')}\n{required}"
+            f"Requires-Python: {self._value('requires-python')}\n{required}{urls}"
             "License-Expression: Apache-2.0 OR MIT\n"
             "License-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\nDescription-Content-Type: text/markdown\n\n"
             + (self.folder / "README.md").read_text(encoding="utf-8")
