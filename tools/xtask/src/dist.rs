@@ -3,7 +3,7 @@
 
 use crate::cargo::{Package, cargo, metadata};
 use crate::python::{self, Python};
-use crate::{folders, install, tally, uv};
+use crate::{folders, install, tally, uv, version};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Makes the packages anew; gives the folder.
 pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
-    let version = install::version(root)?;
-    check_versions(root, &version)?;
+    version::check(root, &version::current(root)?)?;
     let dist = root.join("target/dist");
     if dist.exists() {
         fs::remove_dir_all(&dist).with_context(|| dist.display().to_string())?;
@@ -62,24 +61,6 @@ pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
     }
     checksums(&dist)?;
     Ok(dist)
-}
-
-/// All packages have one version.
-fn check_versions(root: &Path, version: &str) -> Result<()> {
-    for file in [
-        "python/pyproject.toml",
-        "python/tools/pyproject.toml",
-        "python/xla_ffi/__init__.py",
-    ] {
-        let text = fs::read_to_string(root.join(file)).context(file)?;
-        let line = format!("= \"{version}\"");
-        let mut versions = text.lines().filter(|line| line.contains("version"));
-        ensure!(
-            versions.any(|known| known.ends_with(&line)),
-            "{file} has another version than the crates' {version}"
-        );
-    }
-    Ok(())
 }
 
 /// The crates as an index would have them.

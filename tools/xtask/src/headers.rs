@@ -55,7 +55,7 @@ fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
         let path = Path::new("include/xla/ffi/api").join(header.file_name());
         (path, template::render(header, &entries))
     });
-    let version = crate::install::version(root)?;
+    let version = crate::version::current(root)?;
     let facts = [
         ("include/xla_ffi/facts.h", facts::c(&version)),
         ("python/xla_ffi/_facts.py", facts::python()),

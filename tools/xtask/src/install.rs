@@ -3,7 +3,7 @@
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
-use crate::{folders, tally};
+use crate::{folders, tally, version};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,7 +75,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
         let text = fs::read(&from).with_context(|| from.display().to_string())?;
         write(&to, &text)?;
     }
-    let version = version(root)?;
+    let version = version::current(root)?;
     let mut templates = TEMPLATES.to_vec();
     if let Some(built) = built {
         templates.extend(RUNTIME_TEMPLATES);
@@ -156,20 +156,6 @@ fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
         std::os::unix::fs::symlink(target, &link).with_context(|| link.display().to_string())?;
     }
     Ok(())
-}
-
-/// The version of the crates, from the workspace.
-pub(crate) fn version(root: &Path) -> Result<String> {
-    let path = root.join("Cargo.toml");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let (_, package) = text
-        .split_once("[workspace.package]")
-        .context("Cargo.toml has no [workspace.package]")?;
-    let line = package
-        .lines()
-        .find_map(|line| line.strip_prefix("version = "))
-        .context("[workspace.package] has no version")?;
-    Ok(line.trim().trim_matches('"').to_owned())
 }
 
 /// The headers below a folder, as paths relative to the first one, sorted.

@@ -24,6 +24,7 @@ mod test;
 mod uv;
 mod venv;
 mod verdicts;
+mod version;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -65,6 +66,8 @@ enum Task {
     Soak(soak::Args),
     /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
     Verdicts(verdicts::Args),
+    /// Set the version of all packages, or check that every place has it.
+    Version(version::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(material::FetchArgs),
 }
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Task::Showcase(args) => showcase::run(&args),
         Task::Soak(args) => soak::run(&args),
         Task::Verdicts(args) => verdicts::run(&args),
+        Task::Version(args) => version::run(&args),
         Task::Fetch(args) => material::fetch(&args),
     };
     match outcome {
