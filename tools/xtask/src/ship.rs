@@ -2,6 +2,7 @@
 //! wheel, install that into fresh environments with the oldest and the newest jaxlib, run its tests. The checkout cannot be
 //! read meanwhile.
 
+use crate::cargo::cargo;
 use crate::python::{self, Python};
 use crate::{dist, folders, tally, uv, venv};
 use anyhow::{Context, Result, ensure};
@@ -63,6 +64,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !ship.hides {
         tally::note("unshare --mount is not allowed here: the checkout stays readable");
     }
+    // What the index checks before it takes the crates; they are built by the projects below.
+    let begun = Instant::now();
+    let mut publish = cargo(&ship.root);
+    publish.args(["publish", "--workspace", "--dry-run", "--quiet"]);
+    publish.args(["--no-verify", "--allow-dirty"]);
+    python::output(&mut publish, "cargo publish --dry-run")?;
+    let took = tally::seconds(begun.elapsed());
+    tally::note(format_args!("cargo publish --dry-run: {took}"));
     ship.unpack(&packages)?;
     let pythons = python::all()?;
     let count = if args.all { pythons.len() } else { 1 };
