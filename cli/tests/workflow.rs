@@ -1,147 +1,110 @@
-//! The workflow file of the book, step by step: its `run:` lines run in a fresh folder, with the built program
-//! in place of the installed one.
+//! `action.yml`, step by step, with the built tool in place of the installed one; the book's workflow; the hook of
+//! pre-commit.
 
-use std::collections::BTreeMap;
+use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{root, skip};
 
-/// What the runner needs of the file: the values under `env`, and the steps that run something.
-struct Workflow {
-    env: BTreeMap<String, String>,
-    /// Name and script, without those that install.
-    steps: Vec<(String, String)>,
-    /// What a step's `if` asks to be not empty, by the step's name.
-    conditions: BTreeMap<String, String>,
+/// A YAML file of the repository.
+fn yaml(path: &str) -> Value {
+    let text = std::fs::read_to_string(root().join(path)).expect(path);
+    serde_yaml_ng::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Reads the one file that we wrote: two spaces a level, `run:` inline or as a block.
-fn workflow() -> Workflow {
-    let text = std::fs::read_to_string(root().join("docs/ci/xla-ffi.yml")).unwrap();
-    let mut workflow = Workflow {
-        env: BTreeMap::new(),
-        steps: Vec::new(),
-        conditions: BTreeMap::new(),
-    };
-    let mut section = "";
-    let mut name = String::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        if !line.starts_with([' ', '#']) && !line.is_empty() {
-            section = line;
+/// The action, and the folders of one run.
+struct Action {
+    definition: Value,
+    /// Where the runner keeps files, the installed tool among them.
+    temp: tempfile::TempDir,
+    /// The user's checkout.
+    checkout: tempfile::TempDir,
+}
+
+impl Action {
+    fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let bin = temp.path().join("xla-ffi/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::fs::create_dir_all(temp.path().join("xla-ffi/sarif")).unwrap();
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_xla-ffi"), bin.join("xla-ffi")).unwrap();
+        Self {
+            definition: yaml("action.yml"),
+            temp,
+            checkout: tempfile::tempdir().unwrap(),
         }
-        let plain = line.trim();
-        if section == "env:" && line.starts_with("  ") && !plain.starts_with('#') {
-            let (key, value) = plain.split_once(": ").unwrap();
-            workflow
-                .env
-                .insert(key.to_owned(), value.trim_matches('"').to_owned());
-        } else if let Some(step) = plain.strip_prefix("- name: ") {
-            name = step.to_owned();
-        } else if let Some(condition) = plain.strip_prefix("if: env.") {
-            let variable = condition
-                .strip_suffix(" != ''")
-                .expect("the only form of a condition");
-            workflow
-                .conditions
-                .insert(name.clone(), variable.to_owned());
-        } else if let Some(script) = plain.strip_prefix("run: ") {
-            let mut block = String::new();
-            if script == "|" {
-                let indent = " ".repeat(10);
-                while let Some(line) = lines.peek()
-                    && (line.starts_with(&indent) || line.is_empty())
-                {
-                    block.push_str(line.trim_start_matches(&indent));
-                    block.push('\n');
-                    lines.next();
-                }
-            } else {
-                block = script.to_owned();
+    }
+
+    /// Runs one step as a runner does; returns its output, or `None` if its condition is false.
+    fn step(&self, name: &str, inputs: &[(&str, &str)]) -> Option<Output> {
+        let value = |input: &str| {
+            let known = &self.definition["inputs"][input];
+            assert!(known.is_object(), "{name}: no input {input}");
+            let given = inputs.iter().find(|(key, _)| *key == input);
+            given.map_or(known["default"].as_str().unwrap(), |(_, value)| value)
+        };
+        let steps = self.definition["runs"]["steps"].as_array().unwrap();
+        let step = steps.iter().find(|step| step["name"] == name).expect(name);
+        let condition = step["if"].as_str().unwrap_or_default();
+        for part in condition.split("inputs.").skip(1) {
+            let (input, _) = part.split_once(" != ''").expect("a comparison with ''");
+            if value(input).is_empty() {
+                return None;
             }
-            workflow.steps.push((name.clone(), block));
         }
+        let mut command = Command::new("bash");
+        command.args(["--noprofile", "--norc", "-eo", "pipefail", "-c"]);
+        command.arg(step["run"].as_str().unwrap());
+        for (key, expression) in step["env"].as_object().unwrap() {
+            let inputs = expression.as_str().unwrap().split("${{ inputs.").skip(1);
+            let values = inputs.map(|rest| value(rest.split_once(" }}").unwrap().0));
+            command.env(key, values.collect::<String>());
+        }
+        let command = command.env("RUNNER_TEMP", self.temp.path());
+        Some(command.current_dir(self.checkout.path()).output().unwrap())
     }
-    workflow
+
+    fn passes(&self, name: &str, inputs: &[(&str, &str)]) -> String {
+        let output = self.step(name, inputs).expect("the step runs");
+        let printed = printed(&output);
+        assert!(output.status.success(), "{name}: {printed}");
+        printed
+    }
+
+    /// Runs a step that fails with this text.
+    fn fails(&self, name: &str, inputs: &[(&str, &str)], text: &str) {
+        let output = self.step(name, inputs).expect("the step runs");
+        let printed = printed(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert!(printed.contains(text), "{printed}");
+    }
+
+    /// The numbers of the findings that would be uploaded, without notes; removes the file.
+    fn uploads(&self, file: &str) -> Vec<String> {
+        let path = self.temp.path().join("xla-ffi/sarif").join(file);
+        let text = std::fs::read_to_string(&path).expect(file);
+        std::fs::remove_file(path).unwrap();
+        let sarif: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(sarif["version"], "2.1.0");
+        let results = sarif["runs"][0]["results"].as_array().unwrap().iter();
+        results
+            .filter(|result| result["level"] != "note")
+            .map(|result| result["ruleId"].as_str().unwrap().to_owned())
+            .collect()
+    }
 }
 
-/// Runs the steps in `folder` as a runner does, until one fails: the name of that one and what was said.
-fn run(
-    workflow: &Workflow,
-    folder: &Path,
-    values: &[(&str, &str)],
-) -> Result<String, (String, String)> {
-    let mut env = workflow.env.clone();
-    for (key, value) in values {
-        assert!(env.contains_key(*key), "the workflow has no {key}");
-        env.insert((*key).to_owned(), (*value).to_owned());
-    }
-    let program = Path::new(env!("CARGO_BIN_EXE_xla-ffi")).parent().unwrap();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut said = String::new();
-    for (name, script) in &workflow.steps {
-        // The built program stands in, and libclang is here or is not.
-        if name.starts_with("Install ") {
-            continue;
-        }
-        if workflow
-            .conditions
-            .get(name)
-            .is_some_and(|variable| env[variable].is_empty())
-        {
-            continue;
-        }
-        let output = Command::new("bash")
-            .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script])
-            .current_dir(folder)
-            .envs(&env)
-            .env("PATH", format!("{}:{path}", program.display()))
-            .output()
-            .unwrap();
-        said.push_str(&String::from_utf8_lossy(&output.stdout));
-        said.push_str(&String::from_utf8_lossy(&output.stderr));
-        if !output.status.success() {
-            return Err((name.clone(), said));
-        }
-    }
-    Ok(said)
+fn printed(output: &Output) -> String {
+    [&output.stdout, &output.stderr]
+        .map(|text| String::from_utf8_lossy(text))
+        .concat()
 }
 
-#[test]
-fn every_step_does_what_it_says() {
-    for tool in ["bash", "gcc", "g++"] {
-        if !works(tool) {
-            return skip("every_step_does_what_it_says", &format!("no {tool}"));
-        }
-    }
-    let workflow = workflow();
-    let names: Vec<&str> = workflow
-        .steps
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "Install the checker",
-            "Install libclang, which reads the headers",
-            "Check the headers",
-            "Build",
-            "Ask the doctor"
-        ]
-    );
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    let headers = folder.join("third_party/xla/ffi/api");
-    std::fs::create_dir_all(&headers).unwrap();
-    let ours = root().join("include/xla/ffi/api/c_api.h");
-    let copy = headers.join("c_api.h");
-    std::fs::copy(&ours, &copy).unwrap();
-    // A handler of C, made with the copied header, that answers what the runtime speaks.
-    let source = r#"
+/// A handler in C, made with a copied header, that answers with the version of its host.
+const HANDLER: &str = r#"
 #include "third_party/xla/ffi/api/c_api.h"
-XLA_FFI_Error* NAME(XLA_FFI_CallFrame* frame) {
+XLA_FFI_Error* my_op(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Metadata_Extension* asked = (XLA_FFI_Metadata_Extension*)frame->extension_start;
   if (asked && asked->extension_base.type == XLA_FFI_Extension_Metadata) {
     asked->metadata->api_version.major_version = 0;
@@ -151,59 +114,159 @@ XLA_FFI_Error* NAME(XLA_FFI_CallFrame* frame) {
   return 0;
 }
 "#;
-    std::fs::write(folder.join("one.c"), source.replace("NAME", "first")).unwrap();
-    std::fs::write(folder.join("two.c"), source.replace("NAME", "second")).unwrap();
-    let build =
-        "mkdir -p build && for n in one two; do gcc -shared -fPIC -I. $n.c -o build/lib$n.so; done";
-    let handlers = "first second";
-    let good = [
-        ("BUILD", build),
-        ("HANDLERS", handlers),
-        ("REVISION", "r10"),
-    ];
-    let with = |more: &[(&str, &str)]| run(&workflow, folder, &[&good[..], more].concat());
-    let said = with(&[]).unwrap_or_else(|(step, said)| panic!("{step}: {said}"));
-    assert!(said.contains("revision r10"), "{said}");
-    let fails = |more: &[(&str, &str)], step: &str, what: &str| {
-        let (failed, said) = with(more).expect_err(what);
-        assert_eq!(failed, step, "{said}");
-        assert!(said.contains(what), "{said}");
-    };
-    fails(&[("REVISION", "r9")], "Check the headers", "is not r9");
-    fails(
-        &[("HEADERS", "nowhere/*.h")],
-        "Check the headers",
-        "no header matches",
+
+#[test]
+fn the_action_checks_headers() {
+    const STEP: &str = "Check the headers";
+    if std::env::var_os("LIBCLANG_PATH").is_none() {
+        return skip(
+            "the_action_checks_headers",
+            "no libclang (set LIBCLANG_PATH)",
+        );
+    }
+    let action = Action::new();
+    let headers = action.checkout.path().join("third_party/xla/ffi/api");
+    std::fs::create_dir_all(&headers).unwrap();
+    let copy = headers.join("c_api.h");
+    std::fs::copy(root().join("include/xla/ffi/api/c_api.h"), &copy).unwrap();
+    let given = ("headers", "third_party/xla/ffi/api/*c_api.h");
+    let sarif = ("sarif", "true");
+
+    let printed = action.passes(STEP, &[given, ("revision", "r10")]);
+    assert!(
+        printed.contains("passed: third_party/xla/ffi/api/c_api.h"),
+        "{printed}"
     );
-    fails(&[("BUILD", "false")], "Build", "");
-    fails(
-        &[("LIBRARIES", "nowhere/*.so")],
-        "Ask the doctor",
-        "no library matches",
+    action.passes(STEP, &[given, sarif, ("header-options", "-I third_party")]);
+    assert!(action.uploads("headers.sarif").is_empty());
+    action.fails(STEP, &[given, ("revision", "r9")], "is not r9");
+    action.fails(
+        STEP,
+        &[("headers", "nowhere/*.h")],
+        "::error::no header matches nowhere/*.h",
     );
-    fails(&[("HANDLERS", "")], "Ask the doctor", "XF002");
-    fails(
-        &[("HANDLERS", "libone.so:third")],
-        "Ask the doctor",
-        "::error file=build/libone.so,title=XF102",
-    );
-    with(&[("HEADERS", ""), ("JAXLIBS", "")])
-        .unwrap_or_else(|(step, said)| panic!("{step}: {said}"));
+    assert!(action.step(STEP, &[]).is_none());
+
     let text = std::fs::read_to_string(&copy).unwrap();
     std::fs::write(&copy, text.replacen("int64_t rank;", "uint64_t rank;", 1)).unwrap();
-    fails(&[], "Check the headers", "retyped: rank");
+    action.fails(STEP, &[given], "c_api.h,title=XF306::");
+    action.fails(STEP, &[given, sarif], "XF306");
+    assert_eq!(action.uploads("headers.sarif"), ["XF306"]);
+}
+
+#[test]
+fn the_action_checks_libraries() {
+    const STEP: &str = "Check the libraries";
+    if !works("gcc") {
+        return skip("the_action_checks_libraries", "no gcc");
+    }
+    let action = Action::new();
+    let checkout = action.checkout.path();
+    std::fs::create_dir_all(checkout.join("third_party")).unwrap();
+    std::os::unix::fs::symlink(root().join("include/xla"), checkout.join("third_party/xla"))
+        .unwrap();
+    std::fs::write(checkout.join("my_op.c"), HANDLER).unwrap();
+    for library in ["libone.so", "libtwo.so"] {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-shared", "-fPIC", "-I.", "my_op.c", "-o", library]);
+        assert!(gcc.current_dir(checkout).status().unwrap().success());
+    }
+    let given = ("libraries", "lib*.so");
+    let handler = ("library-options", "--handler my_op");
+    let sarif = ("sarif", "true");
+
+    action.passes(STEP, &[given, handler]);
+    action.passes(
+        STEP,
+        &[given, handler, sarif, ("jaxlibs", "0.4.38 0.9.1..")],
+    );
+    assert!(action.uploads("libraries.sarif").is_empty());
+    // It is strict: without a manifest, the handlers have to be named.
+    action.fails(STEP, &[given], "XF002");
+    let missing = ("library-options", "--handler libone.so:other");
+    action.fails(
+        STEP,
+        &[given, missing],
+        "::error file=libone.so,title=XF102",
+    );
+    action.fails(STEP, &[given, missing, sarif], "XF102");
+    assert!(
+        action
+            .uploads("libraries.sarif")
+            .contains(&"XF102".to_owned())
+    );
+    action.fails(
+        STEP,
+        &[("libraries", "nowhere/*.so")],
+        "::error::no library or wheel matches",
+    );
+    assert!(action.step(STEP, &[]).is_none());
+    let refused = action
+        .step(STEP, &[given, handler, ("fail-on", "never")])
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+
+    std::fs::write(checkout.join("damaged-1.0-py3-none-any.whl"), "").unwrap();
+    action.fails(
+        STEP,
+        &[("libraries", "*.whl")],
+        "damaged-1.0-py3-none-any.whl",
+    );
+    action.fails("Check the inputs", &[], "headers, libraries, or both");
+    action.passes("Check the inputs", &[given]);
+}
+
+#[test]
+fn workflows_pass_inputs_that_the_action_has() {
+    let inputs = &yaml("action.yml")["inputs"];
+    for (file, uses) in [
+        (".github/workflows/ci.yml", "./"),
+        ("docs/ci/xla-ffi.yml", "xla-ffi/xla-ffi@"),
+    ] {
+        let workflow = yaml(file);
+        let jobs = workflow["jobs"].as_object().unwrap().values();
+        let mut steps = jobs.flat_map(|job| job["steps"].as_array().unwrap());
+        let is_ours = |step: &&Value| step["uses"].as_str().is_some_and(|it| it.starts_with(uses));
+        let step = steps.find(is_ours).expect(file);
+        for input in step["with"].as_object().unwrap().keys() {
+            assert!(inputs[input].is_object(), "{file}: {input}");
+        }
+    }
 }
 
 #[test]
 fn the_hook_checks_what_it_is_given() {
-    let text = std::fs::read_to_string(root().join(".pre-commit-hooks.yaml")).unwrap();
-    let value = |key: &str| {
-        let line = text.lines().find_map(|line| line.trim().strip_prefix(key));
-        line.unwrap_or_else(|| panic!("no {key}")).trim().to_owned()
+    let hook = &yaml(".pre-commit-hooks.yaml")[0];
+    // pre-commit searches for the pattern in paths.
+    let matches = |path: &str| {
+        let mut grep = Command::new("bash");
+        grep.args(["-c", r#"grep -qE "$0" <<<"$1""#]);
+        grep.args([hook["files"].as_str().unwrap(), path]);
+        grep.status().unwrap().success()
     };
+    for header in ["c_api.h", "record_c_api.h", "collectives_c_api.h"] {
+        assert!(
+            matches(&format!("third_party/xla/ffi/api/{header}")),
+            "{header}"
+        );
+    }
+    assert!(matches("ffi/api/c_api.h"));
+    for other in [
+        "xla/pjrt/c/pjrt_c_api.h",
+        "xla/ffi/api/pjrt_c_api.h",
+        "tensorflow/c/c_api.h",
+        "xla/ffi/api/c_api_internal.h",
+        "ffi/api/c_api.hpp",
+    ] {
+        assert!(!matches(other), "{other}");
+    }
+
     // pre-commit appends the names of the files that changed.
-    let entry = value("entry:");
-    let arguments = entry.strip_prefix("xla-ffi ").unwrap();
+    let arguments = hook["entry"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("xla-ffi ")
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ours = root().join("include/xla/ffi/api");
     let edited = folder.path().join("c_api.h");
