@@ -86,6 +86,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     });
     if all {
         old_python(root, tally);
+        tally.work("workflows", |log| workflows(root, log));
         tally.work("features", |log| each_feature_alone(root, log));
         let mut doc = cargo(root);
         doc.args(["doc", "--quiet", "--workspace", "--no-deps"]);
@@ -170,6 +171,25 @@ fn old_python(root: &Path, tally: &Tally) {
             .arg(root.join("python"));
         tally::run(NAME, &mut command, log)
     });
+}
+
+/// Compares the action and every workflow with GitHub's schemas.
+fn workflows(root: &Path, log: &mut Log) -> Outcome {
+    let python = &python::all()?[0];
+    let packages = uv::folder(python, &[uv::SCHEMAS], "check_jsonschema")?;
+    let mut list = Command::new("git");
+    list.args(["ls-files", "*.github/workflows/*.yml", "docs/ci/*.yml"]);
+    let workflows = python::output(list.current_dir(root), "git ls-files")?;
+    for (schema, files) in [
+        ("vendor.github-workflows", workflows.as_str()),
+        ("vendor.github-actions", "action.yml"),
+    ] {
+        let mut command = python::Python::command(&python.exe);
+        command.args(["-m", "check_jsonschema", "--builtin-schema", schema]);
+        command.args(files.lines()).current_dir(root);
+        tally::run(schema, command.env("PYTHONPATH", &packages), log)?;
+    }
+    Ok(vec![])
 }
 
 /// Compiles each package that has features, with none and with each alone: users turn on one, the workspace's own builds all of them. Tests stay out: their own dependencies

@@ -21,6 +21,8 @@ pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 
 /// The type checkers that read our stub files. Pinned: a new release may have new opinions.
 pub(crate) const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
+/// Checks workflows against the schemas that it includes.
+pub(crate) const SCHEMAS: &str = "check-jsonschema==0.39.0";
 /// What `jax.export` imports and no jax requires.
 pub(crate) const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
 
