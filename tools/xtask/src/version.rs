@@ -111,7 +111,9 @@ pub(crate) fn check(root: &Path, version: &str) -> Result<()> {
         let text = read(root, file)?;
         let found = versions_after(&text, marker);
         if found.is_empty() {
-            wrong.push(format!("{file}: no version after {marker:?}"));
+            wrong.push(format!(
+                "{file}: no version after {marker:?}; see PLACES in version.rs"
+            ));
         }
         for found in found.into_iter().map(|range| &text[range]) {
             if found != version {
