@@ -81,6 +81,8 @@ pub struct Wheel {
     tags: Vec<String>,
     /// Whether the metadata marks it as pure Python.
     is_pure: bool,
+    /// Whether the metadata requires a wheel of NVIDIA's.
+    requires_nvidia: bool,
     /// Remaining bytes that may be unpacked.
     left: u64,
 }
@@ -135,26 +137,34 @@ impl Wheel {
             zip: ZipArchive::new(file).map_err(|error| damaged(path, &error))?,
             tags: Vec::new(),
             is_pure: false,
+            requires_nvidia: false,
             left: LIBRARIES,
         };
-        let is_wheel = |name: &&str| {
-            let folder = name.strip_suffix(".dist-info/WHEEL");
+        let is_metadata = |name: &&str| {
+            let folder = name
+                .strip_suffix(".dist-info/WHEEL")
+                .or_else(|| name.strip_suffix(".dist-info/METADATA"));
             folder.is_some_and(|folder| !folder.contains('/'))
         };
-        let Some(name) = wheel.zip.file_names().find(is_wheel).map(str::to_owned) else {
-            return Ok(wheel);
-        };
-        let file = wheel.zip.by_name(&name);
-        let mut text = Vec::new();
-        let file = file.map_err(|error| damaged(path, &error))?;
-        file.take(METADATA).read_to_end(&mut text).map_err(io)?;
-        for line in String::from_utf8_lossy(&text).lines() {
-            match line.split_once(':').map(|(key, value)| (key, value.trim())) {
-                Some(("Tag", tag)) => wheel.tags.push(tag.to_owned()),
-                Some(("Root-Is-Purelib", value)) => {
-                    wheel.is_pure = value.eq_ignore_ascii_case("true");
+        let files = wheel.zip.file_names().filter(is_metadata);
+        for name in files.map(str::to_owned).collect::<Vec<_>>() {
+            let file = wheel.zip.by_name(&name);
+            let mut text = Vec::new();
+            let file = file.map_err(|error| damaged(path, &error))?;
+            file.take(METADATA).read_to_end(&mut text).map_err(io)?;
+            for line in String::from_utf8_lossy(&text).lines() {
+                match line.split_once(':').map(|(key, value)| (key, value.trim())) {
+                    Some(("Tag", tag)) => wheel.tags.push(tag.to_owned()),
+                    Some(("Root-Is-Purelib", value)) => {
+                        wheel.is_pure = value.eq_ignore_ascii_case("true");
+                    }
+                    Some(("Requires-Dist", project)) if project.starts_with("nvidia-") => {
+                        wheel.requires_nvidia = true;
+                    }
+                    // The rest of METADATA is the description.
+                    None if line.is_empty() => break,
+                    _ => {}
                 }
-                _ => {}
             }
         }
         Ok(wheel)

@@ -186,6 +186,38 @@ fn libraries_of_other_machines_are_named() {
     assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
 }
 
+/// A library of CUDA may come from a wheel of NVIDIA's, if the wheel requires it and the RPATH leads to it.
+#[test]
+fn nvidia_wheels_bring_the_libraries_of_cuda() {
+    let test = "nvidia_wheels_bring_the_libraries_of_cuda";
+    let folder = tempfile::tempdir().unwrap();
+    let soname = ["-Wl,-soname,libcudart.so.13"];
+    let Some(cuda) = library_of_text(folder.path(), "cuda", "gcc", "int cuda;\n", &soname) else {
+        return skip(test, "gcc is not there");
+    };
+    let metadata = |required: &str| {
+        format!("Metadata-Version: 2.4\nName: mine\nVersion: 1.0\n{required}\nText.\n")
+    };
+    let required = metadata("Requires-Dist: nvidia-cuda-runtime<14,>=13\n");
+    let described = metadata("\nRequires-Dist: nvidia-cuda-runtime\n");
+    let rpath = "-Wl,-rpath,$ORIGIN/../nvidia/cu13/lib";
+    for (metadata, rpath, is_accepted) in [
+        (&required, rpath, true),
+        (&required, "-Wl,-rpath,$ORIGIN", false),
+        (&described, rpath, false),
+    ] {
+        let flags = ["-Wl,--no-as-needed", cuda.to_str().unwrap(), rpath];
+        let library = library("", &flags).unwrap();
+        let wheel = Wheel::named(GOOD)
+            .member(MEMBER, &library)
+            .member("mine-1.0.dist-info/METADATA", metadata.as_bytes());
+        let told = judge(wheel, &["--no-run"]);
+        let mut to_fix = told.to_fix().into_iter();
+        let is_missing = to_fix.any(|key| key == "XF104 mine.whl/wheel");
+        assert_eq!(is_missing, !is_accepted, "{:#}", told.wheel);
+    }
+}
+
 #[test]
 fn the_worst_comes_first() {
     let more = "\n__attribute__((visibility(\"default\"), used)) const char pool[] = \"RAYON_NUM_THREADS\";\n\

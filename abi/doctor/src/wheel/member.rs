@@ -110,13 +110,16 @@ const WINDOWS: [&str; 19] = [
 ];
 
 /// Libraries of CUDA, which JAX installs as separate wheels.
-const CUDA: [&str; 7] = [
+const CUDA: [&str; 10] = [
     "libcudart",
     "libcublas",
     "libcudnn",
-    "libcusolver",
     "libcufft",
+    "libcurand",
+    "libcusolver",
+    "libcusparse",
     "libnccl",
+    "libnvJitLink",
     "libnvrtc",
 ];
 
@@ -156,7 +159,14 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
             .map(|library| file(system, library.name()))
             .collect();
         for need in &facts.needs {
-            if is_everywhere(system, need) || inside.contains(&file(system, need)) {
+            let is_cuda = CUDA.iter().any(|known| need.starts_with(known));
+            let mut search = facts.search.iter();
+            // NVIDIA's wheels put their libraries below `site-packages/nvidia`.
+            let is_required = is_cuda
+                && wheel.requires_nvidia
+                && search
+                    .any(|folder| folder.starts_with("$ORIGIN") && folder.contains("/nvidia/"));
+            if is_everywhere(system, need) || inside.contains(&file(system, need)) || is_required {
                 continue;
             }
             let (why, bring) = match system {
@@ -167,8 +177,9 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
             let fix = if need == "libcuda.so.1" {
                 "load the driver in the first call that needs it, so that the library loads without a GPU"
                     .to_owned()
-            } else if CUDA.iter().any(|known| need.starts_with(known)) {
-                "link it statically, or load it in the first call from the nvidia packages that JAX installs"
+            } else if is_cuda {
+                "link it statically, or require NVIDIA's wheel of it and add that wheel's folder to the RPATH \
+                 ($ORIGIN/../nvidia/…)"
                     .to_owned()
             } else {
                 format!("add it to the wheel with {bring}, or link it statically")
