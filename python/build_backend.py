@@ -128,7 +128,8 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    paths = [HERE / "pyproject.toml", HERE / "README.md", HERE / "build_backend.py", *_sources()]
+    names = ("pyproject.toml", "README.md", "CMakeLists.txt", "build_backend.py")
+    paths = [*(HERE / name for name in names), *_sources()]
     files = {path.relative_to(HERE).as_posix(): path for path in paths}
     files |= {f"include/{name}": path for name, path in _headers().items()}
     for name in [*(f"include/cmake/{name}.in" for name in PACKAGE_FILES), "LICENSE-APACHE", "LICENSE-MIT"]:

@@ -142,6 +142,42 @@ fn a_cmake_project() {
     try_out(&build.join("libmy_calls.so"));
 }
 
+/// `FetchContent` of the source distribution of `xla-ffi`, with the CMakeLists.txt of the guide to shipping.
+#[test]
+fn a_cmake_project_that_fetches_the_headers() {
+    if ["cmake", "g++", "python3"].iter().any(|tool| !works(tool)) {
+        skip(
+            "a_cmake_project_that_fetches_the_headers",
+            "no cmake, no g++ or no python3",
+        );
+        return;
+    }
+    let (archives, project) = (fresh("fetch_archives"), fresh("fetch"));
+    let mut pack = Command::new("python3");
+    pack.args([
+        "-B",
+        "-c",
+        "import sys, build_backend as b; b.build_sdist(sys.argv[1])",
+    ]);
+    run(pack.arg(&archives).current_dir(root().join("python")));
+    let blocks = blocks(&page("shipping.md"));
+    let mut shown = blocks.iter().map(|block| block.text.as_str());
+    let shown = shown
+        .find(|text| text.contains("FetchContent"))
+        .expect("an example");
+    let text = shown.replace("/path/to", archives.to_str().expect("a path"));
+    std::fs::write(project.join("CMakeLists.txt"), text).expect("the project");
+    for file in ["my_calls.cc", "my_calls_c.c"] {
+        let from = root().join("c_examples/cmake_project").join(file);
+        std::fs::copy(from, project.join(file)).expect(file);
+    }
+    let build = project.join("build");
+    let mut configure = Command::new("cmake");
+    run(configure.arg("-S").arg(&project).arg("-B").arg(&build));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    try_out(&build.join("libmy_calls.so"));
+}
+
 /// Two directories that find the package, each with what it asks for; a second time with a component; a project of C alone,
 /// by an older standard; configurations with a postfix.
 #[test]
