@@ -94,11 +94,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         license: args.license,
     };
     let mut files = templates::files(&project);
-    if let (Language::Rust, Some(sdk)) = (args.lang, &sdk) {
-        files.push((".cargo/config.toml".to_owned(), replacement(sdk)));
+    if let Some(sdk) = &sdk {
         let ignored = files.iter_mut().find(|(path, _)| path == ".gitignore");
         let (_, ignored) = ignored.context("a project has a .gitignore")?;
-        ignored.push_str("# The SDK's crates from a checkout on this machine.\n/.cargo\n");
+        ignored.push_str("# These name the SDK's checkout on this machine.\n/uv.lock\n");
+        if args.lang == Language::Rust {
+            ignored.push_str("/.cargo\n");
+            files.push((".cargo/config.toml".to_owned(), replacement(sdk)));
+        }
     }
     write(&args.name, &files)?;
     let mut text: String = files
@@ -112,13 +115,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     };
     text += &format!(
-        "\nNext, in {}: {test}, `pip install .`, `pytest`\n",
+        "\nNext, in {}: {test}; then `pip install -e '.[test]'` and `pytest`, or `uv run pytest`\n",
         args.name.display()
     );
     if let Some(sdk) = sdk {
         text += &format!(
-            "The project uses the SDK in {sdk}: run `cargo xtask dist` there, and \
-             `export PIP_FIND_LINKS='{sdk}/target/dist'` before pip\n"
+            "The project uses the SDK in {sdk}: run `cargo xtask dist` there, then \
+             `export PIP_FIND_LINKS='{sdk}/target/dist' UV_FIND_LINKS='{sdk}/target/dist'` before pip or uv\n"
         );
     } else {
         let index = match args.lang {

@@ -9,7 +9,7 @@ use xla_ffi_testing::skip;
 const CARGO: &str = r#"#!/bin/sh
 mkdir -p elsewhere/triple/release
 echo "$CONTENT" > elsewhere/triple/release/$LIBRARY
-echo "   Compiling mine" >&2
+echo "   Compiling mine with ${NVCC:-no nvcc}" >&2
 echo '{"reason":"compiler-artifact","target":{"name":"other"},"filenames":["/nowhere/libother.rlib"]}'
 echo '{"reason":"compiler-artifact","target":{"name":"mine"},"filenames":["'$PWD/elsewhere/triple/release/$LIBRARY'"]}'
 echo '{"reason":"build-finished","success":true}'
@@ -74,6 +74,7 @@ fn build(folder: &Path, content: &str, system: &[&str], target: &str) -> Output 
         .env("CARGO_BUILD_TARGET", target)
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("GLIBC")
+        .env_remove("NVCC")
         .output()
         .unwrap()
 }
@@ -106,4 +107,24 @@ fn a_wheel_for_macos_names_the_architecture_of_its_library() {
         let done = build(&folder, "", &[system, machine], target);
         assert_eq!(tag(&done), format!("py3-none-{wanted}"));
     }
+}
+
+/// A project for GPUs requires nvcc for its build; other projects do not have it.
+#[test]
+fn the_build_of_a_project_for_gpus_finds_nvcc() {
+    let Some(folder) = project("nvcc") else {
+        return;
+    };
+    let compiles_with = |nvcc: &str| {
+        let done = build(&folder, "", &[], "");
+        let told = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{told}");
+        assert!(
+            told.contains(&format!("Compiling mine with {nvcc}\n")),
+            "{told}"
+        );
+    };
+    compiles_with("no nvcc");
+    std::fs::create_dir_all(folder.join("nvidia/cu13")).unwrap();
+    compiles_with(folder.join("nvidia/cu13/bin/nvcc").to_str().unwrap());
 }

@@ -23,14 +23,16 @@ pub(super) fn files(project: &Project) -> Vec<(String, String)> {
 type Files = Vec<(&'static str, String)>;
 
 fn common(project: &Project) -> Files {
-    let (work, older) = match project.language {
+    let (work, older, wheel) = match project.language {
         Language::Rust => (
             include_str!("../../templates/rust/work.md"),
             include_str!("../../templates/rust/older.md"),
+            include_str!("../../templates/rust/ci-wheel.yml"),
         ),
         Language::C | Language::Cpp => (
             include_str!("../../templates/native/work.md"),
             include_str!("../../templates/native/older.md"),
+            include_str!("../../templates/native/ci-wheel.yml"),
         ),
     };
     // Headers are compiled in each project; a crate has the ABI inside.
@@ -40,21 +42,29 @@ fn common(project: &Project) -> Files {
             r#"xla-ffi abi check --header "$(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h""#
         }
     };
-    // What is for GPUs alone has nothing to check on a runner without one.
+    // The runners have no GPU to check the handler on.
     let check = match project.cuda {
         true => "",
         false => include_str!("../../templates/common/ci-check.yml"),
     };
-    // CMake wants nvcc; Rust's kernels are compiled where they run, where there is none.
-    let nvcc = match (project.cuda, project.language) {
-        (true, Language::C | Language::Cpp) => include_str!("../../templates/cpp-cuda/ci-nvcc.yml"),
-        _ => "",
+    // JAX has NVIDIA GPUs only on Linux.
+    let systems = match project.cuda {
+        true => "ubuntu-latest, ubuntu-24.04-arm",
+        false => "ubuntu-latest, ubuntu-24.04-arm, macos-latest, macos-15-intel, windows-latest",
     };
     let workflow = include_str!("../../templates/common/ci.yml")
         .replace("@ABI@", abi)
         .replace("@CHECK@", check)
-        .replace("@NVCC@", nvcc);
+        .replace("@SYSTEMS@", systems)
+        .replace("@WHEEL@", wheel.trim_end());
+    let repair = match (project.cuda, project.language) {
+        (true, Language::C | Language::Cpp) => {
+            "auditwheel repair --exclude 'libcu*' --exclude 'libnv*' dist/*.whl"
+        }
+        _ => "auditwheel repair dist/*.whl",
+    };
     let readme = include_str!("../../templates/common/README.md")
+        .replace("@REPAIR@", repair)
         .replace("@WORK@", work.trim_end())
         .replace("@OLDER@", older.trim_end());
     let test = match project.cuda {
@@ -106,14 +116,13 @@ fn rust(project: &Project) -> Files {
     };
     let manifest =
         include_str!("../../templates/rust/Cargo.toml").replace("@DEPENDENCY@", dependency);
+    let pyproject =
+        include_str!("../../templates/rust/pyproject.toml").replace("@NVCC@", nvcc(project));
     let mut files = vec![
         ("Cargo.toml", manifest),
         ("src/lib.rs", library.to_owned()),
         ("tests/embedded.rs", test.to_owned()),
-        (
-            "pyproject.toml",
-            include_str!("../../templates/rust/pyproject.toml").to_owned(),
-        ),
+        ("pyproject.toml", pyproject),
         (
             "hatch_build.py",
             include_str!("../../templates/rust/hatch_build.py").to_owned(),
@@ -137,6 +146,18 @@ fn kernels() -> (&'static str, String) {
     ("src/kernels.cu", text.to_owned())
 }
 
+/// Returns what builds for GPUs require as well: nvcc and its headers, of one release.
+fn nvcc(project: &Project) -> &'static str {
+    match project.cuda {
+        true => {
+            r#",
+  "nvidia-cuda-nvcc==13.0.*", "nvidia-nvvm==13.0.*", "nvidia-cuda-crt==13.0.*", "nvidia-cuda-cccl==13.0.*",
+  "nvidia-cuda-runtime==13.0.*""#
+        }
+        false => "",
+    }
+}
+
 fn native(project: &Project) -> Files {
     let (languages, extension, path, source) = match (project.language, project.cuda) {
         (_, true) => (
@@ -158,14 +179,31 @@ fn native(project: &Project) -> Files {
             include_str!("../../templates/cpp/source.cc"),
         ),
     };
-    let (library, tests) = match project.cuda {
+    let (version, compiler, library, tests) = match project.cuda {
+        // `all-major` needs 3.23.
         true => (
+            "3.23",
+            include_str!("../../templates/cpp-cuda/nvcc.cmake"),
             include_str!("../../templates/cpp-cuda/library.cmake"),
             include_str!("../../templates/cpp-cuda/tests.cmake"),
         ),
-        false => ("", include_str!("../../templates/native/tests.cmake")),
+        false => (
+            "3.18",
+            "",
+            "",
+            include_str!("../../templates/native/tests.cmake"),
+        ),
     };
+    let repair = match project.cuda {
+        true => include_str!("../../templates/cpp-cuda/repair.toml"),
+        false => "",
+    };
+    let pyproject = include_str!("../../templates/native/pyproject.toml")
+        .replace("@NVCC@", nvcc(project))
+        .replace("@REPAIR@\n", repair);
     let cmake = include_str!("../../templates/native/CMakeLists.txt")
+        .replace("@CMAKE@", version)
+        .replace("@COMPILER@", compiler)
         .replace("@LANGUAGES@", languages)
         .replace("@EXT@", extension)
         .replace("@CUDA@", library)
@@ -173,10 +211,7 @@ fn native(project: &Project) -> Files {
     let mut files = vec![
         ("CMakeLists.txt", cmake),
         (path, source.to_owned()),
-        (
-            "pyproject.toml",
-            include_str!("../../templates/native/pyproject.toml").to_owned(),
-        ),
+        ("pyproject.toml", pyproject),
         (
             ".gitignore",
             include_str!("../../templates/native/gitignore").to_owned(),

@@ -5,12 +5,12 @@ import sys
 
 import xla_ffi
 
-# libNAME.so, libNAME.dylib or NAME.dll, as this system calls it.
+# libNAME.so on Linux, libNAME.dylib on macOS, NAME.dll on Windows.
 _prefix = "" if sys.platform == "win32" else "lib"
 _suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _file = f"{_prefix}@NAME@{_suffix}"
 
-# The library may lie elsewhere than this file: in an editable installation, for instance.
+# In an editable installation, the library is not next to this file.
 with importlib.resources.as_file(importlib.resources.files(__name__).joinpath(_file)) as _path:
     lib = xla_ffi.load(_path)
 

@@ -1,4 +1,4 @@
-# `xla-ffi stubs` writes what the library says of itself; keep this file in step with it.
+# `xla-ffi stubs` prints the signatures of the handlers: update this file when they change.
 import jax
 import xla_ffi
 from xla_ffi import typing as t

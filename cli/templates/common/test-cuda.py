@@ -17,6 +17,6 @@ def test_scales():
     np.testing.assert_allclose(scale(x), 2 * np.asarray(x))
 
 
-def test_refuses_what_it_cannot_take():
+def test_rejects_integers():
     with pytest.raises(TypeError, match="x"):
         @NAME@.scale(np.ones(3, np.int32), factor=2.0)

@@ -15,10 +15,10 @@ def test_scales():
     np.testing.assert_allclose(scale(x), 2 * np.asarray(x))
 
 
-def test_behaves_as_functions_of_jax_do():
+def test_works_with_transformations_of_jax():
     assert xla_ffi.check(@NAME@.lib.scale, np.ones((2, 3), np.float32), factor=2.0)
 
 
-def test_refuses_what_it_cannot_take():
+def test_rejects_integers():
     with pytest.raises(TypeError, match="x"):
         @NAME@.scale(np.ones(3, np.int32), factor=2.0)

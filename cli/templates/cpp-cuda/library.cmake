@@ -1,5 +1,4 @@
-# The CUDA runtime inside, so that the library loads on machines without CUDA. Code for GPUs since Turing.
-set_target_properties(@NAME@ PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden)
-if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set_target_properties(@NAME@ PROPERTIES CUDA_ARCHITECTURES 75)
-endif()
+# The CUDA runtime is linked statically: the library needs none of CUDA's libraries and loads on machines without a GPU.
+# The RPATH finds other libraries of CUDA in NVIDIA's wheels: see "Wheels for GPUs" in the SDK's guide to shipping.
+set_target_properties(@NAME@ PROPERTIES CUDA_RUNTIME_LIBRARY Static CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden
+  INSTALL_RPATH "$ORIGIN/../nvidia/cu13/lib")

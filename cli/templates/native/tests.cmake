@@ -1,4 +1,4 @@
-# The library on the embedded runtime, on every revision of the ABI.
+# Runs the library on the embedded runtime, with every revision of the ABI.
 enable_testing()
 find_program(XLA_FFI xla-ffi)
 if(XLA_FFI)

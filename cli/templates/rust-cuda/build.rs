@@ -1,5 +1,5 @@
-//! Compiles the kernels with nvcc (NVCC, else that of CUDA_HOME, else on PATH). Without one the library
-//! carries their source, which NVRTC compiles on the GPU's machine.
+//! Compiles the kernels with nvcc: the one that NVCC names, that of CUDA_HOME, or the first on PATH. Without nvcc, the
+//! library contains their source, and NVRTC compiles it on the GPU's machine.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,8 +16,8 @@ fn main() {
     let home = env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin/nvcc"));
     let nvcc = env::var_os("NVCC").map(PathBuf::from).or(home);
     let mut compile = Command::new(nvcc.unwrap_or_else(|| "nvcc".into()));
-    // PTX for any GPU since Turing; add `-gencode arch=compute_90,code=sm_90` for machine code.
-    compile.args(["-fatbin", "-O3", "-gencode", "arch=compute_75,code=compute_75"]);
+    // Machine code for each generation of GPUs that nvcc supports, and PTX for later ones.
+    compile.args(["-fatbin", "-O3", "-arch=all-major"]);
     match compile.arg(SOURCE).arg("-o").arg(&image).status() {
         Ok(status) => assert!(status.success(), "{SOURCE} does not compile"),
         Err(error) => {

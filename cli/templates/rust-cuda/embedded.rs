@@ -1,4 +1,4 @@
-//! What can be tested without a GPU: operands and attributes, and the words for what is missing.
+//! Tests that need no GPU: the checks of operands, and the error on a host without a device.
 
 use std::ffi::c_void;
 use xla_ffi_runtime::{Attributes, Executable, Runtime, Stage, Stream, Tensor};
@@ -18,7 +18,7 @@ fn scale(factor: f64) -> Executable {
 }
 
 #[test]
-fn a_host_without_a_device_is_refused() {
+fn a_host_without_a_device_is_rejected() {
     let x = Tensor::from_slice([2], &[1.0_f32, 2.0]).unwrap();
     let shape = x.shape().clone();
     let error = scale(2.0).call().arg(x).ret(shape).run().unwrap_err();
@@ -26,10 +26,10 @@ fn a_host_without_a_device_is_refused() {
 }
 
 #[test]
-fn wrong_operands_are_told_by_name() {
+fn wrong_operands_are_named() {
     let x = Tensor::from_slice([2], &[1, 2]).unwrap();
     let shape = x.shape().clone();
-    // SAFETY: nobody follows the address.
+    // SAFETY: the call fails before anything uses the address.
     let stream = unsafe { Stream::borrowed(0x5000 as *mut c_void) };
     let call = scale(2.0).call().stream(stream).arg(x).ret(shape);
     let error = call.run().unwrap_err();

@@ -1,4 +1,4 @@
-//! The library on the embedded runtime, on every revision of the ABI that it can run on.
+//! Runs the library on the embedded runtime, with every revision of the ABI.
 
 use xla_ffi_runtime::{Attributes, Revision, Runtime, Stage, Tensor};
 

@@ -1,5 +1,6 @@
 """Builds the library and puts it into the package: one wheel for every Python."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import sysconfig
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# What cargo calls a library on this system.
+# The names of cargo's shared libraries on this system.
 PREFIX = "" if sys.platform == "win32" else "lib"
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
@@ -20,20 +21,28 @@ GLIBC = os.environ.get("GLIBC")
 
 
 def tag():
-    """The platform of the library, which is of one architecture where Python is of two."""
+    """Returns the platform tag. Python for macOS may support two architectures; the library supports one."""
     name = os.environ.get("CARGO_BUILD_TARGET", "").partition("-")[0] or platform.machine()
     machine = {"aarch64": "arm64"}.get(name, name)
     system = sysconfig.get_platform()
     if system.startswith("macosx-") and system.endswith("-universal2"):
         version = tuple(map(int, system.split("-")[1].split(".")))
-        # No macOS before 11 ran on the newer one.
+        # The first macOS for arm64 is 11.
         major, minor = max(version, (11, 0)) if machine == "arm64" else version
         system = f"macosx-{major}.{minor}-{machine}"
     return system.replace("-", "_").replace(".", "_")
 
 
+def nvcc():
+    """Returns the path of nvcc, if pyproject.toml requires NVIDIA's wheels for the build."""
+    try:
+        return str(pathlib.Path(importlib.import_module("nvidia.cu13").__path__[0], "bin", "nvcc"))
+    except ImportError:
+        return None
+
+
 def built(command, name):
-    """Builds, and gives the path that cargo tells of the library: its target and its folder may be configured anywhere."""
+    """Builds the library, and returns its path, which cargo prints because its target folder can be configured."""
     done = subprocess.run([*command, "--message-format=json-render-diagnostics"], check=True, stdout=subprocess.PIPE, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     files = [pathlib.Path(file) for message in messages for file in message.get("filenames") or ()]
@@ -53,11 +62,13 @@ class CustomBuildHook(BuildHookInterface):
         if GLIBC:
             triple = f"{os.uname().machine}-unknown-linux-gnu"
             command[1:2] = ["zigbuild", "--target", f"{triple}.{GLIBC}"]
-        # The package is the only folder below python/, and the library has its name.
+        if nvcc():
+            os.environ.setdefault("NVCC", nvcc())
+        # The package is the only folder in python/. The library has the same name.
         package = next(root.glob("python/*/__init__.py")).parent
         name = f"{PREFIX}{package.name}{SUFFIX}"
         place = package / name
-        # Whoever has loaded the one before keeps it: it is replaced, not written into.
+        # Replaces the file, because processes may have loaded the previous library.
         beside = place.with_name(f".{name}.{os.getpid()}")
         try:
             shutil.copyfile(built(command, name), beside)
@@ -65,6 +76,6 @@ class CustomBuildHook(BuildHookInterface):
         finally:
             beside.unlink(missing_ok=True)
         build_data["artifacts"].append(f"python/{package.name}/{name}")
-        # It knows nothing of the interpreter: any Python 3 on this platform.
+        # The library does not use Python's C API: the wheel serves every Python 3 on this platform.
         build_data["tag"] = f"py3-none-{tag()}"
         build_data["pure_python"] = False
