@@ -39,6 +39,8 @@ struct Ship {
     /// Hides the checkout, if the system lets us.
     hides: bool,
     root: PathBuf,
+    /// uv with its settings.
+    uv: Command,
     /// Also what takes long.
     all: bool,
 }
@@ -59,6 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         place: std::env::temp_dir().join(format!("xla-ffi-ship-{}", std::process::id())),
         hides: python::output(unshare.args(["--mount", "true"]), "unshare").is_ok(),
         root,
+        uv: uv::command()?,
         all: args.all,
     };
     if !ship.hides {
@@ -127,17 +130,22 @@ impl Ship {
         command.args(["-c", line]);
         let links = std::env::var("PIP_FIND_LINKS").unwrap_or_default();
         let links = format!("{} {links}", self.place.join("dist").display());
+        let links = links.trim();
+        let settings = self.uv.get_envs();
+        command.envs(settings.filter_map(|(name, value)| Some((name, value?))));
+        let uv = Path::new(self.uv.get_program()).parent().map(PathBuf::from);
         let rustup = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
         let rustup = rustup.or_else(|| Some(std::env::home_dir()?.join(".rustup")));
         if let Some(rustup) = rustup.filter(|rustup| rustup.is_dir()) {
             command.env("RUSTUP_HOME", rustup);
         }
-        let own = "XLA_FFI_SDK CARGO_TARGET_DIR CARGO_MANIFEST_DIR CARGO PYTHONPATH VIRTUAL_ENV";
-        for name in own.split(' ') {
+        let removed = "CUDACXX CUDAFLAGS NVCC XLA_FFI_SDK CARGO_TARGET_DIR CARGO_MANIFEST_DIR CARGO PYTHONPATH VIRTUAL_ENV";
+        for name in removed.split(' ') {
             command.env_remove(name);
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&path));
+        let own = std::iter::once(bin.to_owned()).chain(uv);
+        let path = own.chain(std::env::split_paths(&path));
         command
             .current_dir(folder)
             .env("PATH", std::env::join_paths(path)?)
@@ -145,6 +153,7 @@ impl Ship {
             .env("CARGO_HOME", self.place.join("cargo"))
             .env("TMPDIR", self.place.join("tmp"))
             .env("PIP_FIND_LINKS", links)
+            .env("UV_FIND_LINKS", links.replace(' ', ","))
             .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
             .env("JAX_PLATFORMS", "cpu")
             .stdin(std::process::Stdio::null());
@@ -157,7 +166,7 @@ impl Ship {
 
     /// The whole way of a user with one Python.
     fn with(&self, python: &Python) -> Result<()> {
-        let jaxlibs = ends(python)?;
+        let (oldest, newest) = ends(python)?;
         let work = &self.place.join(format!("3.{}", python.minor));
         fs::create_dir_all(work)?;
         let mut begun = Instant::now();
@@ -173,6 +182,8 @@ impl Ship {
             "cmake",
             "ninja",
             "twine",
+            "check-jsonschema",
+            "cibuildwheel",
             uv::ZIG,
         ];
         let tools = &self.environment(work, python, "tools", &packages)?;
@@ -189,35 +200,33 @@ impl Ship {
             self.build(&work.join(format!("ship-{language}")), tools, language)?;
             told(&format!("{language}: begun, tested, packed"));
         }
-        for version in &jaxlibs {
-            let packages = [
-                &format!("jax=={version}"),
-                &format!("jaxlib=={version}"),
-                "pytest",
-            ];
-            let fresh = self.environment(work, python, &format!("jaxlib-{version}"), &packages)?;
-            let line = "python -m pip install -q wheels/*.whl 'xla-ffi[tools]'";
-            self.run(work, &fresh, line)?;
-            for language in LANGUAGES {
-                let project = work.join(format!("ship-{language}"));
-                self.run(&project, &fresh, "python -m pytest -q")?;
-            }
-            told(&format!("jaxlib {version}: installed and tested"));
+        let packages = [
+            &format!("jax=={oldest}"),
+            &format!("jaxlib=={oldest}"),
+            "pytest",
+        ];
+        let fresh = self.environment(work, python, "oldest", &packages)?;
+        let line = "python -m pip install -q wheels/*.whl 'xla-ffi[tools]'";
+        self.run(work, &fresh, line)?;
+        for language in LANGUAGES {
+            let project = work.join(format!("ship-{language}"));
+            self.run(&project, &fresh, "python -m pytest -q")?;
         }
+        told(&format!("jaxlib {oldest}: installed and tested with pip"));
+        self.for_gpus(work, tools, &fresh)?;
+        told("for GPUs: built, with and without libraries of CUDA");
         self.without_tools(work, python)?;
         told("cpp: built with the source distribution of xla-ffi alone");
         self.older(work, tools)?;
         told(&format!("built for glibc {}", dist::GLIBC));
-        // From nothing to a result in JAX, as the first page of the book has it.
-        let newest = jaxlibs.last().context("a jaxlib")?;
-        let packages = [&*format!("jax=={newest}"), &format!("jaxlib=={newest}")];
-        let bin = self.environment(work, python, "first", &packages)?;
-        let program = "import mine, jax.numpy as jnp; print(mine.scale(jnp.ones(3), factor=2.0))";
-        let line = format!(
-            "python -m pip install -q 'xla-ffi[tools]' && xla-ffi new mine && python -m pip install -q ./mine && python -c '{program}'"
-        );
-        self.run(work, &bin, &line)?;
-        told("from nothing to a result");
+        for language in LANGUAGES {
+            self.with_uv(&work.join(format!("ship-{language}")), python, &newest)?;
+        }
+        told(&format!(
+            "jaxlib {newest}: installed, tested and rebuilt with uv"
+        ));
+        self.from_nothing(work, python, &newest)?;
+        told("from nothing to a result, with pip and with uv");
         Ok(())
     }
 
@@ -231,7 +240,31 @@ impl Ship {
             }
         };
         self.run(project, tools, test)?;
-        self.run(project, tools, "python -m build --wheel")?;
+        self.run(
+            project,
+            tools,
+            "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/ci.yml",
+        )?;
+        if language != "rust" {
+            // It builds in containers and on other systems; here its configuration is read.
+            let line = "for system in linux macos windows; do cibuildwheel --platform $system --print-build-identifiers; done";
+            let builds = self.run(project, tools, line)?;
+            let builds: Vec<&str> = builds.lines().collect();
+            let one_each = [
+                "cp312-manylinux_x86_64",
+                "cp312-macosx_x86_64",
+                "cp312-win_amd64",
+            ];
+            ensure!(
+                builds == one_each,
+                "{language}: cibuildwheel builds {builds:?}"
+            );
+        }
+        let pack = match language {
+            "c" => format!("uv build --wheel --python '{}/python'", tools.display()),
+            _ => "python -m build --wheel".to_owned(),
+        };
+        self.run(project, tools, &pack)?;
         self.run(
             project,
             tools,
@@ -248,6 +281,42 @@ impl Ship {
             tools,
             &format!("xla-ffi doctor --strict --wheel {wheel}"),
         )?;
+        Ok(())
+    }
+
+    /// A project for GPUs becomes a wheel on a machine without CUDA. A second one requires NVIDIA's wheel of the CUDA
+    /// runtime, in place of any other library of CUDA, and finds the library there.
+    fn for_gpus(&self, work: &Path, tools: &Path, fresh: &Path) -> Result<()> {
+        let python = format!("'{}/python'", tools.display());
+        let pack = |folder: &str, options: &str| {
+            format!(
+                "uv build --wheel --python {python} --out-dir {folder} {options} && \
+                 auditwheel repair --exclude 'libcu*' --exclude 'libnv*' -w {folder}/repaired {folder}/*.whl"
+            )
+        };
+        self.run(work, tools, "xla-ffi new ship-gpu --lang cpp --cuda")?;
+        let project = &work.join("ship-gpu");
+        for line in [
+            &pack("static", ""),
+            "xla-ffi doctor --strict --wheel static/repaired/*.whl",
+            // As "Wheels for GPUs" in docs/shipping.md has it.
+            "sed -i 's/CUDA_RUNTIME_LIBRARY Static/CUDA_RUNTIME_LIBRARY None/' CMakeLists.txt",
+            r#"echo 'target_link_libraries(ship_gpu PRIVATE "${cuda}/lib/libcudart.so.13")' >> CMakeLists.txt"#,
+            r#"sed -i 's/^dependencies = \[/&"nvidia-cuda-runtime==13.*", /' pyproject.toml"#,
+            &pack("shared", "-C cmake.define.CMAKE_CUDA_ARCHITECTURES=75"),
+            "python -m zipfile -l shared/repaired/*.whl | grep -c '[.]so' | grep -x 1",
+        ] {
+            self.run(project, tools, line)?;
+        }
+        for line in [
+            "python -m pip install -q shared/repaired/*.whl",
+            "python -m pytest -q",
+            "LD_LIBRARY_PATH=$(python -c 'import nvidia.cu13 as cuda; print(*cuda.__path__)')/lib \
+             xla-ffi doctor --strict --format json --wheel shared/repaired/*.whl > doctor.json",
+            "! grep XF104 doctor.json",
+        ] {
+            self.run(project, fresh, line)?;
+        }
         Ok(())
     }
 
@@ -281,6 +350,50 @@ impl Ship {
             "cmake --build without && test -f without/libship_cpp.so",
         ] {
             self.run(work, &bin, line)?;
+        }
+        Ok(())
+    }
+
+    /// uv installs a project with its test requirements, runs its tests, and builds it again after a change.
+    fn with_uv(&self, project: &Path, python: &Python, jaxlib: &str) -> Result<()> {
+        let minor = python.minor;
+        let pins = ["jax", "jaxlib"]
+            .map(|name| format!("\"{name}=={jaxlib} ; python_version == '3.{minor}'\""));
+        // uv locks for all Pythons of the project, some of which cannot have this jaxlib.
+        let pin = format!("constraint-dependencies = [{}]\n", pins.join(", "));
+        let file = project.join("pyproject.toml");
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let pinned = text.replace("[tool.uv]\n", &format!("[tool.uv]\n{pin}"));
+        fs::write(&file, pinned)?;
+        let select = format!("export UV_PYTHON='{}'", python.exe.display());
+        for line in [
+            "uv sync -q && uv run pytest -q",
+            &format!("uv run python -c 'import jaxlib; assert jaxlib.__version__ == \"{jaxlib}\"'"),
+            "echo '#error' | tee -a src/* && ! uv run true 2>../changed.txt && grep '#error' ../changed.txt",
+        ] {
+            self.run(project, project, &format!("{select}; {line}"))?;
+        }
+        Ok(())
+    }
+
+    /// From nothing to a result in JAX, as the first page of the book has it. pip builds `xla-ffi` from its source distribution.
+    fn from_nothing(&self, work: &Path, python: &Python, jaxlib: &str) -> Result<()> {
+        let packages = [&*format!("jax=={jaxlib}"), &format!("jaxlib=={jaxlib}")];
+        for (language, install) in [
+            ("rust", "PIP_NO_BINARY=xla-ffi python -m pip install -q"),
+            (
+                "cpp",
+                "UV_PYTHON=$PWD/first-cpp/bin/python uv pip install -q",
+            ),
+        ] {
+            let bin = self.environment(work, python, &format!("first-{language}"), &packages)?;
+            let program =
+                "import mine, jax.numpy as jnp; print(mine.scale(jnp.ones(3), factor=2.0))";
+            let line = format!(
+                "rm -rf mine && {install} 'xla-ffi[tools]' && xla-ffi new mine --lang {language} && \
+                 {install} ./mine && python -c '{program}'"
+            );
+            self.run(work, &bin, &line)?;
         }
         Ok(())
     }
@@ -342,17 +455,10 @@ impl Ship {
 }
 
 /// The oldest and the newest listed jaxlib that a Python can have.
-fn ends(python: &Python) -> Result<Vec<String>> {
+fn ends(python: &Python) -> Result<(String, String)> {
     let published = uv::published(python)?;
     let mut listed = venv::listed();
     listed.retain(|version| published.contains(version));
-    let oldest_and_newest = listed.first().into_iter().chain(listed.last());
-    let mut ends: Vec<String> = oldest_and_newest.cloned().collect();
-    ends.dedup();
-    let minor = python.minor;
-    ensure!(
-        !ends.is_empty(),
-        "no listed jaxlib has a wheel for Python 3.{minor}"
-    );
-    Ok(ends)
+    let ends = listed.first().cloned().zip(listed.last().cloned());
+    ends.with_context(|| format!("no listed jaxlib has a wheel for Python 3.{}", python.minor))
 }

@@ -70,7 +70,8 @@ pub(crate) fn command() -> Result<Command> {
     command
         .env("UV_CACHE_DIR", folders::cache()?.join("packages"))
         .env("UV_INDEX_STRATEGY", "unsafe-best-match")
-        .args(["--no-python-downloads", "--no-progress"]);
+        .env("UV_PYTHON_DOWNLOADS", "never")
+        .env("UV_NO_PROGRESS", "1");
     let mut list = Python::command(&pip);
     let list = python::output(list.args(["-m", "pip", "config", "list"]), "pip config")?;
     for (name, value) in settings(&list) {
