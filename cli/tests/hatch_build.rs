@@ -65,7 +65,7 @@ fn build(folder: &Path, content: &str, system: &[&str], target: &str) -> Output 
     let path = std::env::var("PATH").unwrap();
     let suffix = if system.is_empty() { "so" } else { "dylib" };
     Command::new("python3")
-        .args(["-B", "run.py"])
+        .args(["-B", "-S", "run.py"])
         .args(system)
         .current_dir(folder)
         .env("PATH", format!("{}:{path}", folder.join("bin").display()))
@@ -125,6 +125,9 @@ fn the_build_of_a_project_for_gpus_finds_nvcc() {
         );
     };
     compiles_with("no nvcc");
-    std::fs::create_dir_all(folder.join("nvidia/cu13")).unwrap();
-    compiles_with(folder.join("nvidia/cu13/bin/nvcc").to_str().unwrap());
+    let bin = folder.join("nvidia/cu13/bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    compiles_with("no nvcc");
+    std::fs::write(bin.join("nvcc"), "").unwrap();
+    compiles_with(bin.join("nvcc").to_str().unwrap());
 }

@@ -34,11 +34,12 @@ def tag():
 
 
 def nvcc():
-    """Returns the path of nvcc, if pyproject.toml requires NVIDIA's wheels for the build."""
+    """Returns the path of nvcc from NVIDIA's wheels, which pyproject.toml of a project for GPUs requires for the build."""
     try:
-        return str(pathlib.Path(importlib.import_module("nvidia.cu13").__path__[0], "bin", "nvcc"))
+        path = pathlib.Path(importlib.import_module("nvidia.cu13").__path__[0], "bin", "nvcc")
     except ImportError:
         return None
+    return str(path) if path.exists() else None
 
 
 def built(command, name):
