@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import batching
 
-from . import _gradient, _jax, _related_handlers, _sharding
+from . import _jax, _related_handlers, _sharding
 from ._primitive import PRIMITIVES
 
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -69,7 +69,10 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     args = _sharding.alike(args, [is_wide and (is_batched or lead == size) for is_wide, is_batched in zip(wide, batched)])
     axes = tuple("one" if w and not b and method == "expand_dims" else 0 if w else None for w, b in zip(wide, batched))
     results = tuple(((size, *shape), dtype) for shape, dtype in results)
-    gradient = None if gradient is None else _gradient.Batched(gradient, axes)
+    if gradient is not None:
+        from . import _gradient
+
+        gradient = _gradient.Batched(gradient, axes)
     if isinstance(batch, _related_handlers.Other):
         attrs = batch.attributes(params["attributes"])
         out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"], dict(batch.said))

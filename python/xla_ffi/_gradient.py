@@ -12,16 +12,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax._src import dispatch
-from jax.extend.core import Primitive
+from jax._src import core, dispatch
 from jax.interpreters import ad, batching, mlir
 
 from . import _jax, _sharding
-from ._primitive import PRIMITIVES
 
-#: The linear map of a call, and the same where no call in it is split over devices: as ``PRIMITIVES``. Operands: the residuals,
-#: then the tangents that are not zero.
-TANGENTS = (Primitive("xla_ffi_tangent_split"), Primitive("xla_ffi_tangent"))
+#: The linear map of a call, and the same where no call in it is split over devices: as ``_primitive.PRIMITIVES``. Operands: the
+#: residuals, then the tangents that are not zero.
+TANGENTS = (core.Primitive("xla_ffi_tangent_split"), core.Primitive("xla_ffi_tangent"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,7 +227,8 @@ def _type(value):
     return tuple(value.shape), np.dtype(value.dtype)
 
 
-def _jvp(primitive, args, tangents, *, gradient, **params):
+def jvp(primitive, args, tangents, *, gradient, **params):
+    """Returns the results of a call and their tangents."""
     if not params["results"]:
         # It is called for its side effect: there is nothing to differentiate.
         return primitive.bind(*args, gradient=gradient, **params), []
@@ -255,8 +254,8 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
     return result, [next(slopes) if _is_differentiable(value) else _jax.zero_tangent(value) for value in result]
 
 
-def _transpose_call(cotangents, *args, gradient, **params):
-    """Of a call that is itself a linear map."""
+def transpose(cotangents, *args, gradient, **params):
+    """Returns the arguments' cotangents of a call that is itself a linear map."""
     if gradient is None or not gradient.handlers.linear:
         raise TypeError(f"{params['target']}: cannot be transposed, because the handler does not declare `linear`")
     undefined = [ad.is_undefined_primal(arg) for arg in args]
@@ -360,9 +359,6 @@ def _batch_tangent(args, dims, *, count, linear, types, results, parts, **params
     return out, (0,) * len(out)
 
 
-for _primitive in PRIMITIVES:
-    ad.primitive_jvps[_primitive] = functools.partial(_jvp, _primitive)
-    ad.primitive_transposes[_primitive] = _transpose_call
 for _primitive in TANGENTS:
     _primitive.multiple_results = True
     _primitive.def_impl(_evaluate)

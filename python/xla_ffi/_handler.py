@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 import jax
 
-from . import _abi, _batch, _gradient, _jax, _primitive, _related_handlers, _sharding, _signature, _values
+from . import _abi, _batch, _jax, _primitive, _related_handlers, _sharding, _signature, _values
 from ._description import Described, checked, expected
 from ._errors import UnsupportedRuntimeError
 
@@ -54,9 +54,11 @@ class Handler(Described):
         """Why the jaxlib of this process cannot take the handler, or None."""
         return self._refusal
 
-    def _origin(self):
-        """What another process loads the handler by."""
-        return self._path, self._prefix, self._given, f"{self.spec.library}.{self.spec.name}"
+    def __reduce__(self):
+        from . import _library
+
+        name = f"{self.spec.library}.{self.spec.name}"
+        return _library.restored_handler, (self._path, self._prefix, self._given, name)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if not (self._can_be_compiled and _jax.is_plain_eager()):
@@ -162,6 +164,8 @@ class Handler(Described):
         rets = [self.spec.rets[min(index, len(self.spec.rets) - 1)] for index in range(len(results))]
         layouts = [arg.layout for arg, _ in bound], [ret.layout for ret in rets]
         if self.gradient is not None:
+            from . import _gradient
+
             attributes = tuple((name, _primitive.Frozen(value)) for name, value in sorted(attrs.items()))
             names = tuple(arg.name for arg, _ in bound), tuple(ret.name for ret in rets)
             options["gradient"] = _gradient.Rule(self.gradient, attributes, *names, tuple(said.items()))

@@ -27,9 +27,10 @@ class LegacyTarget(Single):
         self._library = library
         self.__name__ = name
 
-    def _origin(self):
-        """What another process loads the target by."""
-        return *self._library, self.__name__
+    def __reduce__(self):
+        from . import _library
+
+        return _library.restored_legacy, (*self._library, self.__name__)
 
     def __repr__(self):
         return f"<legacy target {self.target} ({self.signature or 'of unknown signature'})>"

@@ -1,17 +1,19 @@
 """A loaded library."""
 
-import copyreg
 import ctypes
 import itertools
 import os
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _abi, _file, _handler, _image, _jax, _legacy, _manifest, _record, _related_handlers, _user_signature
+from . import _abi, _file, _handler, _image, _jax, _manifest, _record, _related_handlers
 from ._description import Handlers
 from ._errors import LibraryError, UnsupportedRuntimeError
+
+if TYPE_CHECKING:
+    from . import _legacy, _user_signature
 
 _lock = threading.RLock()
 # Libraries stay loaded as long as the process.
@@ -26,7 +28,7 @@ def load(
     path: Union[str, "os.PathLike[str]"],
     prefix: Optional[str] = None,
     *,
-    handlers: Optional[_user_signature.Given] = None,
+    handlers: "Optional[_user_signature.Given]" = None,
     legacy: Optional[Mapping[str, str]] = None,
     types: Optional[Mapping[str, str]] = None,
 ) -> Any:
@@ -51,7 +53,11 @@ def load(
     To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
-    given = _user_signature.named(handlers=handlers, legacy=legacy, types=types)
+    given = None
+    if handlers or legacy or types:
+        from . import _user_signature
+
+        given = _user_signature.named(handlers=handlers, legacy=legacy, types=types)
     path = os.path.realpath(os.fsdecode(path))
     with _lock:
         contents = _file.read(path)
@@ -83,7 +89,11 @@ class Library(Handlers):
         self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {}), "types": dict(types or {})}
         types = _parse_types(path, types or {})
         described = _manifest.read_all(path, contents.data, required=not (handlers or legacy))
-        described = _user_signature.complete(path, described, handlers, legacy).values()
+        if handlers or legacy:
+            from . import _user_signature
+
+            described = _user_signature.complete(path, described, handlers, legacy)
+        described = described.values()
         specs = [spec for each, _ in described for spec in each.values()]
         if self._owner not in _images:
             _images[self._owner] = _file.load(contents, any(known == path for known, _ in _images))
@@ -101,6 +111,8 @@ class Library(Handlers):
         self.legacy: dict[str, _legacy.LegacyTarget] = {}
         declared = {spec.name: spec for _, targets in described for spec in targets}
         for name, _platform, _address, signature in listed:
+            from . import _legacy
+
             target = _legacy.LegacyTarget(
                 name, self._legacy_target(name), signature, declared.get(name), (path, prefix, self._given)
             )
@@ -187,17 +199,15 @@ def _restored(path, prefix, given):
     return load(path, prefix, **given)
 
 
-def _restored_handler(path, prefix, given, name):
+# Another process loads the library when it unpickles one of its handlers or targets.
+def restored_handler(path, prefix, given, name):
+    """The handler that was pickled."""
     return load(path, prefix, **given)[name]
 
 
-def _restored_legacy(path, prefix, given, name):
+def restored_legacy(path, prefix, given, name):
+    """The target that was pickled."""
     return load(path, prefix, **given).legacy[name]
-
-
-# Another process loads the library when it unpickles one of its handlers or targets.
-copyreg.pickle(_handler.Handler, lambda handler: (_restored_handler, handler._origin()))
-copyreg.pickle(_legacy.LegacyTarget, lambda target: (_restored_legacy, target._origin()))
 
 
 def _legacy_platform(platform):

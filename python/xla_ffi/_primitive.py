@@ -9,11 +9,10 @@ import re
 
 import jax
 import numpy as np
-from jax._src import dispatch
+from jax._src import core, dispatch
 from jax._src.interpreters import mlir as internal
 from jax._src.lib.mlir import ir
-from jax.extend.core import Primitive
-from jax.interpreters import mlir
+from jax.interpreters import ad, mlir
 
 from . import _abi, _jax, _mlir, _record, _sharding
 from ._description import one_to_one
@@ -21,7 +20,7 @@ from ._errors import UnsupportedRuntimeError
 
 #: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
 #: takes the devices. All of their parameters can be keys.
-PRIMITIVES = (Primitive("xla_ffi_call"), Primitive("xla_ffi_call_split"))
+PRIMITIVES = (core.Primitive("xla_ffi_call"), core.Primitive("xla_ffi_call_split"))
 
 
 def call(
@@ -160,11 +159,26 @@ def _impl(primitive, *args, **params):
         raise FloatingPointError(f"{params['target']}: invalid value ({what}) encountered in a result") from None
 
 
+# Most programs differentiate no call and never import the rules.
+def _jvp(primitive, args, tangents, **params):
+    from . import _gradient
+
+    return _gradient.jvp(primitive, args, tangents, **params)
+
+
+def _transpose(cotangents, *args, **params):
+    from . import _gradient
+
+    return _gradient.transpose(cotangents, *args, **params)
+
+
 for _primitive in PRIMITIVES:
     _primitive.multiple_results = True
     _primitive.def_impl(functools.partial(_impl, _primitive))
     _primitive.def_effectful_abstract_eval(_abstract)
     mlir.register_lowering(_primitive, _lower, **_jax.LOWERED_IN_PLACE)
+    ad.primitive_jvps[_primitive] = functools.partial(_jvp, _primitive)
+    ad.primitive_transposes[_primitive] = _transpose
     _jax.allow_in_shard_map(_primitive)
 dispatch.prim_requires_devices_during_lowering.add(PRIMITIVES[1])
 

@@ -9,8 +9,6 @@ import dataclasses
 import inspect
 import math
 
-from jax.experimental import custom_partitioning as partitioning
-
 from . import _jax
 
 
@@ -101,6 +99,7 @@ def _all_manual(axes):
 
 def split_call(bind, split, args, results, devices):
     """Calls ``bind`` so that XLA may split it over the devices."""
+    from jax.experimental import custom_partitioning as partitioning
 
     def whole(*args):
         first = next(arg for arg, leading in zip(args, split.leading) if leading)
@@ -127,6 +126,8 @@ def split_call(bind, split, args, results, devices):
 
 def _rule(split, args, results):
     """The rule for Shardy: the leading dimensions are shared, each other one is a factor of its own."""
+    from jax.experimental import custom_partitioning as partitioning
+
     lead = [f"b{i}" for i in range(split.dims)]
     whole = []
 

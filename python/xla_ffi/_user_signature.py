@@ -54,8 +54,6 @@ def named(**said):
 
 def complete(path, libraries, handlers, legacy):
     """The libraries of a file, as ``_manifest.read_all`` gives them, with what the caller says of them."""
-    if not handlers and not legacy:
-        return libraries
     libraries = {name: (dict(specs), list(targets)) for name, (specs, targets) in libraries.items()}
     if not libraries:
         libraries[_stem(path)] = ({}, [])

@@ -273,6 +273,26 @@ def package():
     subprocess.run([sys.executable, "-c", without], check=True)
 
 
+def fast_to_load(path):
+    """A plain library is loaded without what it does not use: the count of modules is exact, the time is reported."""
+    code = (
+        "import sys, time, jax; known = set(sys.modules); begin = time.perf_counter()\n"
+        f"import xla_ffi; xla_ffi.load({path!r})\n"
+        "print(round(1000 * (time.perf_counter() - begin)), *set(sys.modules) - known)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    milliseconds, *modules = done.stdout.split()
+    own = [name for name in modules if name.startswith("xla_ffi")]
+    unused = {f"xla_ffi.{name}" for name in ("_export", "_gradient", "_inline", "_legacy", "_needs", "_user_signature")}
+    if len(own) > 23 or not unused.isdisjoint(own):
+        raise AssertionError(f"{len(own)} modules of xla_ffi: {sorted(own)}")
+    # jax.extend imports Pallas, which takes longer than all of this package; only early jax has its FFI there.
+    others = sorted(set(modules).difference(own))
+    if len(others) > 3 and _jax.REVISION > 3:
+        raise AssertionError(f"jax had not imported {others}")
+    print(f"{len(own)} modules of xla_ffi, {len(others)} others, {milliseconds} ms")
+
+
 def in_one_call(path):
     """A call outside of jit is compiled once per set of keywords, and gives what it gives when traced anew each time."""
     lib = xla_ffi.load(path)
@@ -321,6 +341,7 @@ def main():
     check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
     check("the package", package)
+    check("loading takes few modules", lambda: fast_to_load(libraries["Rust:rms_norm"]))
     check("calls outside of jit", lambda: in_one_call(libraries["Rust:rms_norm"]))
     for language in ("Rust", "C"):
         path = libraries[f"{language}:rms_norm"]
