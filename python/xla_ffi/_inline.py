@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,6 +19,10 @@ from ._installation import checkout, include
 
 #: How many lines of a compiler's words an error shows.
 _LINES = 60
+#: How many precompiled headers the cache keeps: each has some 75 MB.
+_PRECOMPILED = 3
+#: C++ that includes nothing but the standard library before our header: it means the same if the header comes first.
+_HEADER_FIRST = re.compile(r"\s*((//.*\n|#include <\w+>)\s*)*#include [<\"]xla/ffi/api/ffi\.h[>\"]")
 
 _CARGO = """\
 [package]
@@ -74,7 +79,7 @@ def load_inline(
     digest = build.digest(text)
     path = _cache() / digest / _image.file_name(name)
     if not path.is_file():
-        _build(build, text, path.parent)
+        _build(lambda folder: build.run(text, folder), path.parent)
     return _library.load(path, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy, types=types)
 
 
@@ -83,15 +88,15 @@ def _cache():
     return pathlib.Path(root) / "inline"
 
 
-def _build(build, text, folder):
-    """Compiles into a folder of its own, which becomes ``folder`` when it is whole."""
+def _build(run, folder):
+    """Runs a build in a new folder and renames it to ``folder`` when it is complete."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
     except OSError as error:
         raise LibraryError(f"{folder.parent}: cannot be written: {error.strerror}; set XLA_FFI_CACHE to a different folder") from error
     try:
-        build.run(text, made)
+        run(made)
         # Another process may have been faster.
         with contextlib.suppress(OSError):
             os.rename(made, folder)
@@ -152,8 +157,30 @@ class _Compiler:
 
     def run(self, text, folder):
         (folder / self._file).write_text(text, encoding="utf-8")
-        file = [self._file, "-o", _image.file_name(self._name)]
-        _compiled([*self._words, *self._options, *file, *self._flags, "-lm"], folder, self._file)
+        file = [self._file, "-o", _image.file_name(self._name), *self._flags, "-lm"]
+        if self._language == "c++" and _HEADER_FIRST.match(text):
+            # Compilers may refuse a precompiled header; errors are those of the text as it is.
+            with contextlib.suppress(CompileError):
+                _compiled([*self._words, *self._options, "-include", self._precompiled(), *file], folder, self._file)
+                return
+        _compiled([*self._words, *self._options, *file], folder, self._file)
+
+    def _precompiled(self):
+        """Returns a header that includes ours, with its precompiled form next to it, which g++ and clang++ find by its name."""
+        headers = _stamps(pathlib.Path(include()))
+        folder = _cache() / f"header-{_digest('', self._flags, self._compiler, self._options, headers)}"
+        if not folder.is_dir():
+
+            def run(made):
+                (made / "ffi.h").write_text('#include "xla/ffi/api/ffi.h"\n', encoding="utf-8")
+                file = ["-x", "c++-header", "ffi.h", "-o", "ffi.h.gch"]
+                _compiled([*self._words, *self._options, *self._flags, *file], made, "xla/ffi/api/ffi.h")
+
+            _build(run, folder)
+            older = sorted(folder.parent.glob("header-*"), key=lambda each: each.stat().st_mtime, reverse=True)
+            for each in older[_PRECOMPILED:]:
+                shutil.rmtree(each, ignore_errors=True)
+        return str(folder / "ffi.h")
 
 
 class _Rust:

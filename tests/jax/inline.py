@@ -4,6 +4,7 @@ usage: inline.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compi
 """
 
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -92,6 +93,31 @@ def texts(language, program):
         raise AssertionError("other flags, and the same library")
 
 
+def precompiled():
+    """Edited C++ starts from a precompiled header, and compiles without it if the compiler refuses it."""
+    present("c++")
+    kept = lambda: sorted(pathlib.Path(os.environ["XLA_FFI_CACHE"]).glob("inline/header-*/ffi.h.gch"))
+
+    def load(amount, flag="", before="#include <string>\n"):
+        library = xla_ffi.load_inline(cpp=before + CPP % {"amount": f"{amount}."}, handlers=ADD, flags=["-DPRECOMPILED", f"-DX{flag}"])
+        adds(library.add, amount)
+        return {path: path.stat().st_mtime_ns for path in kept()}
+
+    first = load(1)
+    if not first or load(2) != first:
+        raise AssertionError(f"{first} {kept()}")
+    for path in kept():
+        path.write_bytes(b"damaged")
+    damaged = load(3)
+    # A macro may change what the header means.
+    if load(4, "_MACRO", "#define MACRO\n") != damaged:
+        raise AssertionError(kept())
+    for number in range(4):
+        load(5 + number, number)
+    if len(kept()) != 3:
+        raise AssertionError(kept())
+
+
 def other_processes():
     """A later process takes what an earlier one compiled."""
     present("cc")
@@ -109,12 +135,13 @@ def wrong():
     """What does not compile is told with the lines of the text; nothing is left in the cache."""
     present("cc")
     present("c++")
-    os.makedirs(os.path.join(os.environ["XLA_FFI_CACHE"], "inline"), exist_ok=True)
-    before = os.listdir(os.path.join(os.environ["XLA_FFI_CACHE"], "inline"))
+    folder = pathlib.Path(os.environ["XLA_FFI_CACHE"], "inline")
+    kept = lambda: sorted(path.name for path in folder.glob("*") if not path.name.startswith("header-"))
+    before = kept()
     raises(xla_ffi.CompileError, lambda: xla_ffi.load_inline(c=C % {"amount": "nothing"}, handlers=ADD), "inline.c does not compile", "inline.c:6:", "nothingf")
     raises(xla_ffi.CompileError, lambda: xla_ffi.load_inline(cpp=CPP % {"amount": "nothing"}, handlers=ADD, name="mine"), "mine.cc:4:", "nothingf")
     raises(xla_ffi.CompileError, lambda: xla_ffi.load_inline(c=C % {"amount": "1."}, flags=["-no-such-flag"]), "no-such-flag")
-    if sorted(os.listdir(os.path.join(os.environ["XLA_FFI_CACHE"], "inline"))) != sorted(before):
+    if kept() != before:
         raise AssertionError("something was left behind")
     raises(xla_ffi.ManifestError, lambda: xla_ffi.load_inline(c=C % {"amount": "1."}), "XFFI_LIBRARY", "handlers=")
     raises(TypeError, xla_ffi.load_inline, "one of c=, cpp= and rust=")
@@ -140,6 +167,7 @@ def main():
         os.environ["XLA_FFI_CACHE"] = folder
         check("C", lambda: texts("c", "cc"))
         check("C++", lambda: texts("cpp", "c++"))
+        check("C++ headers that are compiled once", precompiled)
         check("a later process", other_processes)
         check("what does not compile", wrong)
         # One jaxlib is enough for what cargo does.
