@@ -5,6 +5,7 @@ use crate::cargo::{Package, cargo, metadata};
 use crate::python::{self, Python};
 use crate::{folders, install, tally, uv, version};
 use anyhow::{Context, Result, ensure};
+use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,20 +13,22 @@ use std::process::Command;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The crates alone, which need no tools from an index.
-    #[arg(long)]
+    /// Makes only the crates, which need no tools from an index.
+    #[arg(long, conflicts_with = "arch")]
     crates: bool,
+    /// Processor for the wheel of the tools: x86_64 or aarch64. Default: the processor of this machine. Another one needs
+    /// its g++ (ARCH-linux-gnu-g++) and Rust's standard library for it.
+    #[arg(long, value_parser = ["x86_64", "aarch64"])]
+    arch: Option<String>,
 }
 
 /// The oldest glibc that the wheel's binaries run on, which is the oldest of Rust's standard library too.
 pub(crate) const GLIBC: &str = "2.17";
-/// What pip calls systems with that glibc.
-const PLATFORM: &str = "manylinux_2_17_x86_64.manylinux2014_x86_64";
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let dist = make(&root, args.crates)?;
+    let arch = args.arch.as_deref().unwrap_or(ARCH);
+    let dist = make(&root, (!args.crates).then_some(arch))?;
     let mut files = Vec::new();
     for entry in fs::read_dir(&dist).with_context(|| dist.display().to_string())? {
         let entry = entry?;
@@ -38,8 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes the packages anew; gives the folder.
-pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
+/// Makes the packages anew and returns their folder: the crates, and the Python packages for a processor.
+pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
     version::check(root, &version::current(root)?)?;
     let dist = root.join("target/dist");
     if dist.exists() {
@@ -50,14 +53,14 @@ pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
         let name = file.file_name().context("a package has a name")?;
         fs::copy(&file, dist.join(name)).with_context(|| file.display().to_string())?;
     }
-    if !crates_alone {
-        let built = build(root)?;
+    if let Some(arch) = arch {
+        let built = build(root, arch)?;
         let prefix = root.join("target/dist-build/prefix");
         if prefix.exists() {
             fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
         }
         install::place(root, &prefix, Some(&built), true)?;
-        pack(root, &prefix, &dist)?;
+        pack(root, &prefix, &dist, arch)?;
     }
     checksums(&dist)?;
     Ok(dist)
@@ -74,76 +77,86 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
     // What is packed is what lies here, committed or not. It is built where it is tried: by `cargo xtask ship`.
     let mut command = cargo(root);
     command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
+    let target = root.join("target");
+    command.arg("--target-dir").arg(&target);
     for package in &published {
         command.args(["--package", &package.name]);
     }
     ensure!(command.status()?.success(), "cargo package failed");
-    let folder = root.join("target/package");
+    let folder = target.join("package");
     Ok(published
         .iter()
         .map(|package| folder.join(format!("{}-{}.crate", package.name, package.version)))
         .collect())
 }
 
-/// Builds what the wheel of the tools contains, for systems as old as [`GLIBC`]; gives the folder.
-fn build(root: &Path) -> Result<PathBuf> {
+/// Builds the contents of the tools' wheel for systems as old as [`GLIBC`] and returns their folder.
+fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     ensure!(
-        cfg!(all(target_os = "linux", target_arch = "x86_64")),
-        "the wheel is built on Linux on x86-64"
+        cfg!(target_os = "linux"),
+        "the wheel of the tools is built on Linux"
     );
+    let target = format!("{arch}-unknown-linux-gnu");
+    let compiler = match arch == ARCH {
+        true => "g++".to_owned(),
+        false => format!("{arch}-linux-gnu-g++"),
+    };
     let zig = uv::zig()?;
     let zigbuild = uv::zigbuild()?;
     let folder = root.join("target/dist-build");
     // zig would give the guard against C++ exceptions a C++ runtime of its own, which does not know the
     // exceptions of handlers that g++ built: the guard is compiled by g++ and linked to the system's.
-    let libraries = folder.join("libstdc++");
+    let libraries = folder.join("libstdc++").join(arch);
     fs::create_dir_all(&libraries).with_context(|| libraries.display().to_string())?;
     let link = libraries.join("libstdc++.so.6");
     if link.symlink_metadata().is_ok() {
         fs::remove_file(&link)?;
     }
-    std::os::unix::fs::symlink(system_libstdcxx()?, &link)?;
-    for packages in install::TOOLS {
-        let mut command = Command::new(&zigbuild);
-        command
-            .current_dir(root)
-            .args(["zigbuild", "--release"])
-            .args(["--target", &format!("{TARGET}.{GLIBC}")])
-            .arg("--target-dir")
-            .arg(&folder)
-            .args(packages.iter().flat_map(|package| ["-p", package]))
-            .env("CARGO", cargo(root).get_program())
-            .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
-            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-            .env(format!("CXX_{}", TARGET.replace('-', "_")), "g++")
-            .env("CXXSTDLIB", "dylib:+verbatim=libstdc++.so.6")
-            .env("RUSTFLAGS", format!("-L native={}", libraries.display()))
-            .env_remove("CARGO_MANIFEST_DIR");
-        python::output(&mut command, "cargo-zigbuild")?;
-    }
-    Ok(folder.join(TARGET).join("release"))
+    std::os::unix::fs::symlink(system_libstdcxx(&compiler)?, &link)?;
+    let mut command = Command::new(&zigbuild);
+    command
+        .current_dir(root)
+        .args(["zigbuild", "--release"])
+        .args(["--target", &format!("{target}.{GLIBC}")])
+        .arg("--target-dir")
+        .arg(&folder)
+        .args(install::TOOLS.iter().flat_map(|package| ["-p", package]))
+        .env("CARGO", cargo(root).get_program())
+        .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        .env(format!("CXX_{}", target.replace('-', "_")), &compiler)
+        .env("CXXSTDLIB", "dylib:+verbatim=libstdc++.so.6")
+        .env("RUSTFLAGS", format!("-L native={}", libraries.display()))
+        .env_remove("CARGO_MANIFEST_DIR");
+    python::output(&mut command, "cargo-zigbuild")?;
+    Ok(folder.join(target).join("release"))
 }
 
-/// The C++ runtime of this system's g++.
-fn system_libstdcxx() -> Result<PathBuf> {
-    let mut ask = Command::new("g++");
-    let path = python::output(ask.arg("-print-file-name=libstdc++.so.6"), "g++")?;
+/// The C++ runtime of one of this system's compilers.
+fn system_libstdcxx(compiler: &str) -> Result<PathBuf> {
+    let mut ask = Command::new(compiler);
+    let path = python::output(ask.arg("-print-file-name=libstdc++.so.6"), compiler)?;
     let path = PathBuf::from(path.trim());
     path.canonicalize()
-        .with_context(|| format!("g++ has no libstdc++.so.6 ({})", path.display()))
+        .with_context(|| format!("{compiler} has no libstdc++.so.6 ({})", path.display()))
 }
 
 /// Packs the wheels and the source distributions.
-fn pack(root: &Path, prefix: &Path, dist: &Path) -> Result<()> {
+fn pack(root: &Path, prefix: &Path, dist: &Path, arch: &str) -> Result<()> {
     const PROGRAM: &str = "import sys, tools_backend as tools, build_backend as pure\n\
          print(pure.build_wheel(sys.argv[1]), pure.build_sdist(sys.argv[1]))\n\
          print(tools.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
          print(tools.build_sdist(sys.argv[1]))";
+    // The names that pip has for systems with that glibc.
+    let platform = format!(
+        "manylinux_{}_{arch}.manylinux2014_{arch}",
+        GLIBC.replace('.', "_")
+    );
     let mut pack = Python::command(&python::all()?[0].exe);
     pack.args(["-c", PROGRAM])
         .arg(dist)
         .arg(prefix)
-        .arg(PLATFORM)
+        .arg(platform)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .current_dir(root.join("python/tools"));
     python::output(&mut pack, "packing the Python packages").map(drop)

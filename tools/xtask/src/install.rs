@@ -22,8 +22,9 @@ pub(crate) struct Args {
     tools: bool,
 }
 
-/// The packages of the tools, each list in a build of its own: together, the runtime would get the program's features.
-pub(crate) const TOOLS: [&[&str]; 2] = [&["xla-ffi-runtime-c", "xla-ffi-record"], &["xla-ffi-cli"]];
+/// The packages of the tools. One build compiles the crates that they share once: the runtime then has the program's feature
+/// `cuda`, of which its linked library has nothing.
+pub(crate) const TOOLS: [&str; 3] = ["xla-ffi-runtime-c", "xla-ffi-record", "xla-ffi-cli"];
 
 /// Files made from a template `include/cmake/NAME.in`: CMake's go to `lib/cmake/xla_ffi`, pkg-config's to `lib/pkgconfig`.
 const TEMPLATES: [&str; 3] = [
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
     let built = match (args.tools, args.runtime) {
         (true, _) => Some(build(&root, &TOOLS)?),
-        (false, true) => Some(build(&root, &[&["xla-ffi-runtime-c"]])?),
+        (false, true) => Some(build(&root, &["xla-ffi-runtime-c"])?),
         (false, false) => None,
     };
     place(&root, &args.prefix, built.as_deref(), args.tools)
@@ -121,17 +122,15 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
     Ok(())
 }
 
-/// Builds each list of packages for release; returns the folder with the results.
-fn build(root: &Path, builds: &[&[&str]]) -> Result<PathBuf> {
+/// Builds packages for release; returns the folder with the results.
+fn build(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     let target = root.join("target");
-    for packages in builds {
-        let built = cargo(root)
-            .args(["build", "--quiet", "--release", "--target-dir"])
-            .arg(&target)
-            .args(packages.iter().flat_map(|package| ["-p", package]))
-            .status()?;
-        ensure!(built.success(), "{} does not build", packages.join(" and "));
-    }
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "--target-dir"])
+        .arg(&target)
+        .args(packages.iter().flat_map(|package| ["-p", package]))
+        .status()?;
+    ensure!(built.success(), "{} does not build", packages.join(" and "));
     Ok(target.join("release"))
 }
 

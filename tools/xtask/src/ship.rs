@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
     let packages = match args.made {
         true => root.join("target/dist"),
-        false => dist::make(&root, false)?,
+        false => dist::make(&root, Some(std::env::consts::ARCH))?,
     };
     let mut unshare = Command::new("unshare");
     let ship = Ship {
