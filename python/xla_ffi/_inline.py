@@ -63,7 +63,8 @@ def load_inline(
     needed: ``XLA_FFI_SDK``, or the one that this package lies in).
 
     What was compiled before, of the same text with all that it includes, name, flags, SDK and compiler, is taken from the cache (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under
-    ``inline``). Targets are called ``NAME-DIGEST.HANDLER``, so an edited text, or file that it includes, gives new
+    ``inline``). C++ that includes ``xla/ffi/api/ffi.h`` starts from a precompiled copy of it there, 50 to 75 MB for each
+    compiler and ``flags``; the newest three are kept. Targets are called ``NAME-DIGEST.HANDLER``, so an edited text, or file that it includes, gives new
     targets, and what was jitted before keeps the old code. Raises :class:`CompileError` with the compiler's words, its
     lines being those of the text.
     """
@@ -173,7 +174,8 @@ class _Compiler:
 
             def run(made):
                 (made / "ffi.h").write_text('#include "xla/ffi/api/ffi.h"\n', encoding="utf-8")
-                file = ["-x", "c++-header", "ffi.h", "-o", "ffi.h.gch"]
+                # clang++ looks for the source again, which therefore stays where it is.
+                file = ["-x", "c++-header", os.path.join(include(), "xla/ffi/api/ffi.h"), "-o", "ffi.h.gch"]
                 _compiled([*self._words, *self._options, *self._flags, *file], made, "xla/ffi/api/ffi.h")
 
             _build(run, folder)
