@@ -127,11 +127,11 @@ XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   size_t room;
   va_list list;
   int n;
-  n = snprintf(call->text + call->text_size, sizeof(call->text) - call->text_size, "\n  ");
+  n = xffi_snprintf_(call->text + call->text_size, sizeof(call->text) - call->text_size, "\n  ");
   if (call->text_size + 3 < sizeof(call->text)) call->text_size += (size_t)n;
   room = sizeof(call->text) - call->text_size;
   va_start(list, format);
-  n = vsnprintf(call->text + call->text_size, room, format, list);
+  n = xffi_vsnprintf_(call->text + call->text_size, room, format, list);
   va_end(list);
   call->text_size += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
   ++call->problems;

@@ -297,7 +297,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, con
     if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* more than is looked at here */
     real = (double)whole;
     fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* exactly */
-    snprintf(text, sizeof(text), "%lld", (long long)whole);
+    xffi_snprintf_(text, sizeof(text), "%lld", (long long)whole);
   } else if (got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_F32) {
     if (got == XLA_FFI_DataType_F64) {
       memcpy(&real, scalar->value, sizeof(real));
@@ -306,7 +306,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, con
       real = (double)single;
     }
     if (real >= -9e18 && real <= 9e18) whole = (int64_t)real;
-    snprintf(text, sizeof(text), "%.9g", real);
+    xffi_snprintf_(text, sizeof(text), "%.9g", real);
   } else {
     return;
   }

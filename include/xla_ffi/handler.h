@@ -59,7 +59,7 @@ typedef struct xffi_handler_info_ {
 
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
   char count[32] = "";
-  if (call->problems != 1) snprintf(count, sizeof(count), "%d problems\n  ", call->problems);
+  if (call->problems != 1) xffi_snprintf_(count, sizeof(count), "%d problems\n  ", call->problems);
   return xffi_error(call, call->code, "%s%s", count, call->text + 3);
 }
 

@@ -216,11 +216,11 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* 
   va_list again;
   int length;
   va_copy(again, list);
-  length = vsnprintf(local, sizeof(local), format, list);
+  length = xffi_vsnprintf_(local, sizeof(local), format, list);
   if (length >= (int)sizeof(local)) {
     text = (char*)malloc((size_t)length + 1);
     if (text != NULL) {
-      vsnprintf(text, (size_t)length + 1, format, again);
+      xffi_vsnprintf_(text, (size_t)length + 1, format, again);
     } else {
       text = local;
     }

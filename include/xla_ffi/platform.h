@@ -33,6 +33,20 @@
 #define XLA_FFI_SDK_SMALL_ cold
 #endif
 
+/* Messages use the formats of C99. Windows' msvcrt lacks some of them (%zu), so MinGW has functions of its own for them. */
+#if defined(__MINGW32__) && !defined(_UCRT)
+#define xffi_snprintf_ __mingw_snprintf
+#define xffi_vsnprintf_ __mingw_vsnprintf
+#else
+#define xffi_snprintf_ snprintf
+#define xffi_vsnprintf_ vsnprintf
+#endif
+#if defined(__MINGW32__) && !defined(__clang__)
+#define XFFI_PRINTF_STYLE_ gnu_printf
+#else
+#define XFFI_PRINTF_STYLE_ printf
+#endif
+
 #ifdef __cplusplus
 #define XFFI_EXTERN_C_ extern "C"
 #else
@@ -46,7 +60,7 @@
 #define XFFI_SLOW_ static __attribute__((noinline, unused))
 #define XFFI_INLINE_ static inline
 #define XFFI_HOT_ static inline __attribute__((always_inline))
-#define XFFI_PRINTF_(at, first) __attribute__((format(printf, at, first)))
+#define XFFI_PRINTF_(at, first) __attribute__((format(XFFI_PRINTF_STYLE_, at, first)))
 #define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* writes nothing that its caller sees */
 #define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that nobody returns is lost */
 #define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)

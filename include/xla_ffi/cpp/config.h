@@ -47,6 +47,17 @@
 #error "xla/ffi/api needs C++17 or newer"
 #endif
 
+#if defined(__MINGW32__) && defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS)
+#error "xla/ffi/api needs std::mutex: compile with MinGW's POSIX threads (x86_64-w64-mingw32-g++-posix)"
+#endif
+
+// Clang knows GCC's spelling from version 13 on.
+#ifdef __clang__
+#define XLA_FFI_SDK_UNROLL_4_ _Pragma("unroll 4")
+#else
+#define XLA_FFI_SDK_UNROLL_4_ _Pragma("GCC unroll 4")
+#endif
+
 #ifdef __has_builtin
 #define XLA_FFI_HAS_BUILTIN(x) __has_builtin(x)
 #else

@@ -480,20 +480,20 @@ class HandlerCore {
         return (both[0] | both[1]) == 0;
       };
       Four groups[kGroups], alike = {};
-      _Pragma("GCC unroll 4")
+      XLA_FFI_SDK_UNROLL_4_
       for (size_t g = 0; g < kGroups; ++g) {
         const Two a = {start(4 * g), start(4 * g + 1)}, b = {start(4 * g + 2), start(4 * g + 3)};
         groups[g] = __builtin_shufflevector(reinterpret_cast<Four>(a), reinterpret_cast<Four>(b), 0, 2, 4, 6);
         alike |= groups[g] << 29;
       }
       if (!none(alike)) return false;
-      _Pragma("GCC unroll 4")
+      XLA_FFI_SDK_UNROLL_4_
       for (size_t g = kFirst / 4; kRets > 0 && g < kGroups; ++g) {
         const Four own = groups[g], turned[] = {__builtin_shufflevector(own, own, 1, 2, 3, 0),
                                                 __builtin_shufflevector(own, own, 2, 3, 0, 1),
                                                 __builtin_shufflevector(own, own, 3, 0, 1, 2)};
         alike = reinterpret_cast<Four>((own == turned[0]) | (own == turned[1]));
-        _Pragma("GCC unroll 4")
+        XLA_FFI_SDK_UNROLL_4_
         for (size_t o = 0; o < g; ++o) {
           alike |= reinterpret_cast<Four>((groups[o] == own) | (groups[o] == turned[0]) | (groups[o] == turned[1]) |
                                           (groups[o] == turned[2]));

@@ -4,6 +4,7 @@
 mod abi;
 mod bench;
 mod cargo;
+mod compilers;
 mod demo;
 mod dist;
 mod examples;
@@ -46,6 +47,8 @@ enum Task {
     Abi(abi::Args),
     /// Run every check of the project.
     Test(test::Args),
+    /// Check the table of compilers in docs/platforms.md: compile handlers with each, and call them.
+    Compilers(compilers::Args),
     /// Run every feature on every jaxlib.
     Matrix(matrix::Args),
     /// Measure what a call costs, beside C and C++.
@@ -78,6 +81,7 @@ fn main() -> ExitCode {
         Task::Demo => demo::run(),
         Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Compilers(args) => compilers::run(&args),
         Task::Matrix(args) => matrix::run(&args),
         Task::Bench(args) => bench::run(&args),
         Task::GpuTest(args) => gpu::test(&args),
