@@ -17,7 +17,7 @@ const UV: &str = "uv==0.13.9";
 /// Zig, which links the wheel for old systems and compiles what `abi emit` writes in it.
 pub(crate) const ZIG: &str = "ziglang==0.13.0.post1";
 /// The oldest zig that compiles handlers and the newest, for `cargo xtask compilers`.
-pub(crate) const ZIG_RANGE: [&str; 2] = ["ziglang==0.8.1", "ziglang==0.17.1"];
+pub(crate) const ZIG_RANGE: [&str; 2] = ["ziglang==0.9.1", "ziglang==0.17.1"];
 /// Cargo with zig as its linker.
 pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 
