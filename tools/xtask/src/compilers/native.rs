@@ -143,17 +143,13 @@ impl Native {
                 let folder = format!("target/compilers/{row}/{standard}").replace([' ', '+'], "_");
                 let folder = self.root.join(folder);
                 fs::create_dir_all(&folder)?;
-                let is_cpp = flag.contains("c++");
-                let outcomes = match wine.filter(|_| self.windows) {
+                let sources = if flag.contains("c++") { &CPP[..] } else { &C };
+                let outcomes: Vec<_> = match wine.filter(|_| self.windows) {
                     Some(wine) => vec![self.on_windows(flag, &folder, wine)],
-                    None if is_cpp => CPP
+                    None => sources
                         .iter()
                         .map(|own| self.on_linux(flag, own, &folder))
                         .collect(),
-                    None => C
-                        .iter()
-                        .map(|own| self.on_linux(flag, own, &folder))
-                        .collect::<Vec<_>>(),
                 };
                 let errors = outcomes.into_iter().filter_map(Result::err);
                 let errors: Vec<String> = errors.map(|error| format!("{error:#}")).collect();
@@ -239,17 +235,16 @@ impl Native {
             "tests/fixtures/conformance.{}",
             if is_cpp { "cc" } else { "c" }
         );
+        // MinGW's runtime would be DLLs; that of zig never is.
+        let is_static = (!self.is_zig()).then_some("-static");
         let mut library = self.command(flag, &source);
-        library
-            .args(["-shared", "-static", "-o"])
-            .arg(folder.join("conformance.dll"));
+        library.arg("-shared").args(is_static).arg("-o");
+        library.arg(folder.join("conformance.dll"));
         compile(&mut library, &source, "C or C++")?;
         let host = "tests/races/host.c";
         let mut command = self.command("-std=c11", host);
-        command
-            .args(["-static", "-pthread", "-o"])
-            .arg(folder.join("host.exe"));
-        compile(&mut command, host, "C")?;
+        command.arg("-pthread").args(is_static).arg("-o");
+        compile(command.arg(folder.join("host.exe")), host, "C")?;
         let mut run = wine.command(folder)?;
         run.args(["host.exe", "conformance.dll", "4", "3"])
             .current_dir(folder);
