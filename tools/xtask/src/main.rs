@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod adopters;
 mod bench;
 mod cargo;
 mod compilers;
@@ -71,6 +72,8 @@ enum Task {
     Verdicts(verdicts::Args),
     /// Set the version of all packages, or check that every place has it.
     Version(version::Args),
+    /// Build public projects with XLA's headers and with ours, and run their tests on several jaxlibs.
+    Adopters(adopters::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(material::FetchArgs),
 }
@@ -93,6 +96,7 @@ fn main() -> ExitCode {
         Task::Soak(args) => soak::run(&args),
         Task::Verdicts(args) => verdicts::run(&args),
         Task::Version(args) => version::run(&args),
+        Task::Adopters(args) => adopters::run(&args),
         Task::Fetch(args) => material::fetch(&args),
     };
     match outcome {

@@ -153,7 +153,7 @@ fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Ven
     for python in &pythons {
         let made = folders::once(&name(python), PYTHON, |place| {
             uv::environment(python, place)?;
-            fill(python, &place.join(PYTHON), package, version)
+            fill(python, &place.join(PYTHON), package, version, &[])
         });
         match made {
             Ok(place) => {
@@ -173,11 +173,17 @@ fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Ven
     Err(NoWheel(format!("{package}=={version} for Python {pythons}")).into())
 }
 
-/// Installs the package; with jaxlib the jax of the same number, or the nearest that accepts it.
-fn fill(python: &Python, exe: &Path, package: &str, version: &str) -> Result<()> {
+/// Makes an environment outside of the cache, with a jaxlib, its jax and other packages.
+pub(crate) fn make(python: &Python, place: &Path, jaxlib: &str, others: &[&str]) -> Result<()> {
+    uv::environment(python, place)?;
+    fill(python, &place.join("bin/python"), JAXLIB, jaxlib, others)
+}
+
+/// Installs the package and others; with jaxlib the jax of the same number, or the nearest that accepts it.
+fn fill(python: &Python, exe: &Path, package: &str, version: &str, others: &[&str]) -> Result<()> {
     let exact = format!("{package}=={version}");
     if package != JAXLIB {
-        return uv::install(exe, None, &[&exact]);
+        return uv::install(exe, None, &[&[exact.as_str()], others].concat());
     }
     uv::install(exe, None, &[&exact, "--no-deps"])?;
     let numbers = uv::version_numbers(version)?;
@@ -192,7 +198,7 @@ fn fill(python: &Python, exe: &Path, package: &str, version: &str) -> Result<()>
         format!("jax>={version},<{}.{}", numbers[0], numbers[1] + 1),
         format!("jax<={version}"),
     ] {
-        let requirements = [&[exact.as_str(), &jax], fitting].concat();
+        let requirements = [&[exact.as_str(), &jax], fitting, others].concat();
         match uv::install(exe, None, &requirements) {
             Err(error) if error.is::<NoWheel>() => {}
             other => return other,

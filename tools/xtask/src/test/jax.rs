@@ -6,7 +6,7 @@ use crate::examples::Built;
 use crate::tally::{self, Log, Outcome, Tally};
 use crate::uv::NoWheel;
 use crate::venv::{self, Venv};
-use crate::{libraries, matrix};
+use crate::{adopters, libraries, matrix};
 use anyhow::{Context, Result};
 use std::path::Path;
 
@@ -135,6 +135,17 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
             tally.work("TensorFlow tf_loader.py", |log| {
                 tensorflow(root, examples, log)
             });
+        });
+        scope.spawn(|| {
+            let mut projects = vec![];
+            tally.wide("adopters", |_| {
+                projects = adopters::quick(root)?;
+                Ok(vec![])
+            });
+            for name in &projects {
+                let step = |log: &mut Log| adopters::step(root, name, log);
+                tally.work(&format!("adopter {name}"), step);
+            }
         });
     });
 }

@@ -1,0 +1,122 @@
+"""The steps of `cargo xtask adopters` that need Python: fetch and unpack an sdist, build it, run its tests.
+
+Each command prints its result as JSON.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tomllib
+import urllib.request
+import xml.etree.ElementTree as xml
+import zipfile
+
+# Compiled objects of a wheel.
+LIBRARY = re.compile(r"\.so(\.\d+)*$")
+WARNING = re.compile(r"^(\S+?):\d+:.*\bwarning: ", re.MULTILINE)
+# Messages of gcc that continue a warning elsewhere start with the same path, but without the word.
+HEADERS = re.compile(r"\b(xla/ffi/|xla_ffi/)")
+
+
+def fetch(lock, sha256, sdist):
+    """Downloads the sdist that a lock file of uv names, if it has the expected checksum."""
+    [package] = tomllib.loads(pathlib.Path(lock).read_text())["packages"]
+    if "sdist" not in package:
+        sys.exit(f"{package['name']} {package['version']} has no sdist")
+    with urllib.request.urlopen(package["sdist"]["url"]) as response:
+        content = response.read()
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        sys.exit(f"the sdist's sha256 is {found}, expected {sha256}")
+    pathlib.Path(sdist).write_bytes(content)
+
+
+def unpack(sdist, folder, *paths):
+    """Unpacks an sdist without its top folder; only these paths if there are any."""
+    shutil.rmtree(folder, ignore_errors=True)
+    with tarfile.open(sdist) as archive:
+        for member in archive:
+            _, _, member.name = member.name.partition("/")
+            wanted = any(member.name == path or member.name.startswith(path + "/") for path in paths)
+            if member.name and (wanted or not paths):
+                archive.extract(member, folder, filter="data")
+
+
+def build_requirements(folder):
+    """The build requirements of a project except jax, and what build backends ask for besides."""
+    file = pathlib.Path(folder, "pyproject.toml")
+    system = tomllib.loads(file.read_text()).get("build-system", {}) if file.is_file() else {}
+    requirements = system.get("requires", ["setuptools", "wheel"])
+    jax = re.compile(r"jax(lib)?\b(?!-)")
+    return [name for name in requirements if not jax.match(name)] + ["cmake", "ninja", "setuptools-scm"]
+
+
+def run(limit, log, command):
+    """Runs a command for at most `limit` seconds. Returns how it ended, None if with status 0, and its CPU time."""
+    with open(log, "wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            status = process.wait(float(limit))
+            crash = f"crashed: {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+            ended = crash if status else None
+        except subprocess.TimeoutExpired:
+            ended = f"timed out after {limit} s"
+        # What the command started may still run.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended, used.ru_utime + used.ru_stime
+
+
+def build(limit, log, wheels, *command):
+    """Runs a command that puts a wheel into a folder, and measures both."""
+    ended, seconds = run(limit, log, command)
+    wheel = next(pathlib.Path(wheels).glob("*.whl"), None)
+    if ended or not wheel:
+        tail = pathlib.Path(log).read_text(errors="replace")[-4000:]
+        sys.exit(f"{tail}\nthe build failed: {ended or 'no wheel'} ({log})")
+    paths = WARNING.findall(pathlib.Path(log).read_text(errors="replace"))
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = [file.file_size for file in archive.infolist() if LIBRARY.search(file.filename)]
+    return {
+        "wheel": str(wheel),
+        "seconds": round(seconds, 1),
+        "warnings": len(paths),
+        "header_warnings": sum(bool(HEADERS.search(path)) for path in paths),
+        "bytes": sum(sizes),
+    }
+
+
+def test(limit, log, report, *command):
+    """Runs pytest, which writes a JUnit report."""
+    pathlib.Path(report).unlink(missing_ok=True)
+    ended, _ = run(limit, log, command)
+    counts = dict.fromkeys(["passed", "failed", "errors", "skipped"], 0)
+    reason = None
+    # pytest writes the report last. Status 1 means that tests failed.
+    if pathlib.Path(report).is_file():
+        suites = list(xml.parse(report).iter("testsuite"))
+        total = lambda key: sum(int(suite.get(key)) for suite in suites)
+        counts = {"failed": total("failures"), "errors": total("errors"), "skipped": total("skipped")}
+        counts["passed"] = total("tests") - sum(counts.values())
+        problems = [case for name in ("error", "failure") for case in xml.parse(report).iter(name)]
+        reason = next((case.get("message") for case in problems), None)
+        ended = ended if ended != "exit status 1" else None
+    return counts | {"ended": ended, "reason": reason and reason[:400]}
+
+
+if __name__ == "__main__":
+    json.dump(globals()[sys.argv[1]](*sys.argv[2:]), sys.stdout)

@@ -1,0 +1,491 @@
+//! `cargo xtask adopters`: public projects with handlers, unchanged, are built with XLA's headers and with ours. Their own
+//! tests run on several jaxlibs with both.
+
+mod project;
+
+use crate::python::{self, Python};
+use crate::tally::{self, Log, Outcome};
+use crate::{folders, matrix, uv, venv};
+use anyhow::{Context, Result, bail, ensure};
+use project::Project;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Command line of `adopters`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Projects of tests/adopters/projects.toml. Default: all.
+    name: Vec<String>,
+}
+
+/// Seconds that a build may take, and one run of the tests.
+const LIMITS: (&str, &str) = ("900", "300");
+
+/// Shows warnings in headers too.
+const FLAGS: &str = "-Wall -Wextra";
+
+/// Files that configure pytest.
+const CONFIGURATION: [&str; 5] = [
+    "pyproject.toml",
+    "pytest.ini",
+    "setup.cfg",
+    "tox.ini",
+    "conftest.py",
+];
+
+/// The headers that a project is built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Headers {
+    /// Those of the newest of the project's jaxlibs, or its own copy.
+    Upstream,
+    Ours,
+}
+
+/// How a build went.
+#[derive(Debug, Deserialize, Serialize)]
+struct Build {
+    wheel: PathBuf,
+    /// Processor time.
+    seconds: f64,
+    warnings: u64,
+    /// Those in headers of XLA, or in ours.
+    header_warnings: u64,
+    /// The size of the wheel's libraries.
+    bytes: u64,
+}
+
+/// How a run of the tests went.
+#[derive(Debug, Default, Deserialize, Serialize)]
+struct Suite {
+    passed: u64,
+    failed: u64,
+    errors: u64,
+    skipped: u64,
+    /// The signal or the exit status, unless all tests ran.
+    ended: Option<String>,
+    /// The first error or failure.
+    reason: Option<String>,
+}
+
+/// The tests on a jaxlib.
+#[derive(Debug, Serialize)]
+struct Row {
+    jaxlib: String,
+    /// How many tests should pass with our headers.
+    expected: u64,
+    upstream: Option<Suite>,
+    ours: Suite,
+}
+
+/// Everything measured for a project.
+#[derive(Debug, Serialize)]
+struct Report {
+    project: String,
+    version: String,
+    upstream: Build,
+    ours: Build,
+    rows: Vec<Row>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = folders::checkout();
+    let projects = Project::named(Project::all(&root)?, &args.name)?;
+    let mut reports = vec![];
+    let mut defects = vec![];
+    for project in &projects {
+        let name = &project.name;
+        if let Some(missing) = project.missing()? {
+            println!("skipped {name}: {missing}");
+            if matrix::in_ci() {
+                defects.push(format!("{name}: skipped, which CI must not"));
+            }
+            continue;
+        }
+        match Place::new(&root, project).and_then(|place| place.measure(true)) {
+            Ok(report) => {
+                defects.extend(report.defects());
+                reports.push(report);
+            }
+            Err(error) => defects.push(format!("{name}: {error:#}")),
+        }
+    }
+    println!("{}", table(&reports));
+    for defect in &defects {
+        println!("FAILED: {defect}");
+    }
+    ensure!(
+        defects.is_empty(),
+        "not every project is as projects.toml says"
+    );
+    Ok(())
+}
+
+/// Returns the names of the projects that `cargo xtask test --all` runs.
+pub(crate) fn quick(root: &Path) -> Result<Vec<String>> {
+    let quick = Project::all(root)?
+        .into_iter()
+        .filter(|project| project.quick);
+    Ok(quick.map(|project| project.name).collect())
+}
+
+/// Runs a project as a step, with XLA's headers on the newest jaxlib only.
+pub(crate) fn step(root: &Path, name: &str, log: &mut Log) -> Outcome {
+    let [project] = &Project::named(Project::all(root)?, &[name.to_owned()])?[..] else {
+        bail!("{name} is listed twice");
+    };
+    if let Some(missing) = project.missing()? {
+        return Ok(vec![format!("{name}: {missing}")]);
+    }
+    let report = Place::new(root, project)?.measure(false)?;
+    log.push_str(&table(std::slice::from_ref(&report)));
+    let defects = report.defects();
+    ensure!(defects.is_empty(), "{}", defects.join("\n"));
+    Ok(vec![])
+}
+
+/// Where a project is built and tested.
+struct Place<'a> {
+    root: &'a Path,
+    project: &'a Project,
+    folder: PathBuf,
+    python: Python,
+    sdist: PathBuf,
+}
+
+impl<'a> Place<'a> {
+    fn new(root: &'a Path, project: &'a Project) -> Result<Self> {
+        let python = python::all()?.swap_remove(0);
+        let folder = root.join("target/adopters").join(&project.name);
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let mut place = Self {
+            root,
+            project,
+            folder,
+            python,
+            sdist: PathBuf::new(),
+        };
+        place.sdist = place.fetch()?;
+        Ok(place)
+    }
+
+    /// A step of steps.py.
+    fn step(&self, name: &str) -> Command {
+        let mut command = Python::command(&self.python.exe);
+        command.arg(self.root.join("tests/adopters/steps.py"));
+        command.arg(name).current_dir(&self.folder);
+        command
+    }
+
+    /// Fetches the source distribution into the cache. uv knows its address; it would install it, too, but only built.
+    fn fetch(&self) -> Result<PathBuf> {
+        let Project {
+            name,
+            version,
+            sha256,
+            ..
+        } = self.project;
+        let folder = format!("tools/sdist-{name}-{version}");
+        let folder = folders::once(&folder, "sdist", |folder| {
+            tally::note(format_args!("fetching {name} {version}"));
+            fs::write(folder.join("requirements"), format!("{name}=={version}"))?;
+            let lock = folder.join("pylock.toml");
+            let mut uv = uv::command()?;
+            uv.args(["pip", "compile", "--quiet", "--no-deps", "--python"])
+                .arg(&self.python.exe)
+                .args(["--format", "pylock.toml", "--output-file"])
+                .args([lock.as_path(), &folder.join("requirements")]);
+            python::output(&mut uv, "uv pip compile")?;
+            let mut fetch = self.step("fetch");
+            fetch
+                .arg(&lock)
+                .args([sha256.as_str(), "sdist"])
+                .current_dir(folder);
+            python::output(&mut fetch, &format!("fetching {name} {version}")).map(drop)
+        })?;
+        Ok(folder.join("sdist"))
+    }
+
+    /// Builds the project with both kinds of headers and runs its tests; if `full` is set, also on older jaxlibs with
+    /// XLA's headers.
+    fn measure(&self, full: bool) -> Result<Report> {
+        let jaxlibs = self.project.jaxlibs();
+        let (newest, _) = *jaxlibs.last().context("no jaxlib")?;
+        let upstream = self.build(Headers::Upstream, newest)?;
+        let ours = self.build(Headers::Ours, newest)?;
+        let tests = self.folder.join("tests");
+        let mut unpack = self.step("unpack");
+        unpack.arg(&self.sdist).arg(&tests);
+        unpack.args(&self.project.tests).args(CONFIGURATION);
+        python::output(&mut unpack, "unpacking the tests")?;
+        let mut rows = vec![];
+        for (jaxlib, expected) in jaxlibs {
+            let environment = self.environment(jaxlib, &self.project.requires, &["pytest"])?;
+            let suite = |headers, build| self.test(&environment, headers, build, jaxlib);
+            rows.push(Row {
+                jaxlib: jaxlib.to_owned(),
+                expected,
+                upstream: match full || jaxlib == newest {
+                    true => Some(suite(Headers::Upstream, &upstream)?),
+                    false => None,
+                },
+                ours: suite(Headers::Ours, &ours)?,
+            });
+            fs::remove_dir_all(&environment)?;
+        }
+        let report = Report {
+            project: self.project.name.clone(),
+            version: self.project.version.clone(),
+            upstream,
+            ours,
+            rows,
+        };
+        let json = serde_json::to_string_pretty(&report)?;
+        fs::write(self.folder.join("report.json"), json)?;
+        Ok(report)
+    }
+
+    /// A fresh environment with a jaxlib.
+    fn environment(&self, jaxlib: &str, packages: &[String], tools: &[&str]) -> Result<PathBuf> {
+        let place = self.folder.join("environment");
+        let before = format!("--exclude-newer={}", self.project.packages_before);
+        let packages = packages.iter().map(String::as_str);
+        let packages: Vec<&str> = packages
+            .chain(tools.iter().copied())
+            .chain([before.as_str()])
+            .collect();
+        venv::make(&self.python, &place, jaxlib, &packages)?;
+        Ok(place)
+    }
+
+    fn build(&self, headers: Headers, jaxlib: &str) -> Result<Build> {
+        let name = headers.name();
+        tally::note(format_args!(
+            "{}: building, {name} headers",
+            self.project.name
+        ));
+        let sources = self.folder.join("sources");
+        let mut unpack = self.step("unpack");
+        python::output(unpack.arg(&self.sdist).arg(&sources), "unpacking")?;
+        let requirements: Vec<String> =
+            self.result(self.step("build_requirements").arg(&sources))?;
+        let requirements = [&requirements[..], &self.project.build_requires].concat();
+        let environment = self.environment(jaxlib, &requirements, &[])?;
+        if headers == Headers::Ours {
+            let replaced = match &self.project.headers {
+                Some(folder) => sources.join(folder),
+                None => {
+                    let minor = self.python.minor;
+                    environment.join(format!("lib/python3.{minor}/site-packages/jaxlib/include"))
+                }
+            };
+            fs::remove_dir_all(&replaced).with_context(|| replaced.display().to_string())?;
+            std::os::unix::fs::symlink(self.root.join("include"), &replaced)?;
+        }
+        let wheels = self.folder.join(name);
+        let mut uv = uv::command()?;
+        uv.args(["build", "--wheel", "--no-build-isolation", "--python"])
+            .args([
+                &environment.join("bin/python"),
+                Path::new("--out-dir"),
+                &wheels,
+                &sources,
+            ]);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::split_paths(&path);
+        let path = std::env::join_paths([environment.join("bin")].into_iter().chain(path))?;
+        let mut build = self.step("build");
+        build
+            .args([LIMITS.0, &format!("build-{name}.log")])
+            .arg(&wheels)
+            .arg(uv.get_program())
+            .args(uv.get_args())
+            .envs(uv.get_envs().filter_map(|(key, value)| Some((key, value?))))
+            .env("PATH", path)
+            .env("CXXFLAGS", FLAGS)
+            .envs(&self.project.build_env);
+        let built = self.result(&mut build)?;
+        fs::remove_dir_all(&environment)?;
+        Ok(built)
+    }
+
+    fn test(
+        &self,
+        environment: &Path,
+        headers: Headers,
+        build: &Build,
+        jaxlib: &str,
+    ) -> Result<Suite> {
+        let python = environment.join("bin/python");
+        // The project's own limits on jax are what the test is to go beyond.
+        let wheel = build.wheel.display().to_string();
+        uv::install(&python, None, &[&wheel, "--no-deps", "--reinstall"])?;
+        let name = format!("test-{jaxlib}-{}", headers.name());
+        tally::note(format_args!("{}: {name}", self.project.name));
+        let mut test = self.step("test");
+        let report = format!("{name}.xml");
+        test.args([LIMITS.1, &format!("../{name}.log"), &format!("../{report}")])
+            .arg(&python)
+            .args(["-P", "-m", "pytest", "-p", "no:cacheprovider"])
+            .arg(format!("--junit-xml=../{report}"))
+            .args(match self.project.pytest.is_empty() {
+                true => &self.project.tests,
+                false => &self.project.pytest,
+            })
+            .env("JAX_PLATFORMS", "cpu")
+            .current_dir(self.folder.join("tests"));
+        python::keep_bytecode(&mut test);
+        self.result(&mut test)
+    }
+
+    /// The result of a step.
+    fn result<T: DeserializeOwned>(&self, step: &mut Command) -> Result<T> {
+        let of = &self.project.name;
+        let printed = python::output(step, of)?;
+        serde_json::from_str(&printed).with_context(|| format!("{of}: {printed:?}"))
+    }
+}
+
+impl Headers {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::Ours => "ours",
+        }
+    }
+}
+
+impl Suite {
+    /// What a cell of the table shows.
+    fn brief(&self) -> String {
+        match (&self.ended, self.failed + self.errors) {
+            (Some(ended), _) => ended.clone(),
+            (None, 0) => format!("{} pass", self.passed),
+            (None, failed) => format!("{} pass, {failed} fail", self.passed),
+        }
+    }
+}
+
+impl Report {
+    /// What is worse than with XLA's headers, or than `projects.toml` says.
+    fn defects(&self) -> Vec<String> {
+        let mut defects = vec![];
+        let (upstream, ours) = (&self.upstream, &self.ours);
+        for (what, upstream, ours) in [
+            ("warnings", upstream.warnings, ours.warnings),
+            (
+                "warnings in headers",
+                upstream.header_warnings,
+                ours.header_warnings,
+            ),
+        ] {
+            if ours > upstream {
+                defects.push(format!("{ours} {what}, {upstream} with XLA's headers"));
+            }
+        }
+        for row in &self.rows {
+            let (jaxlib, ours) = (&row.jaxlib, &row.ours);
+            let reason = ours.reason.as_deref().unwrap_or_default();
+            if ours.passed < row.expected || ours.ended.is_some() {
+                defects.push(format!(
+                    "jaxlib {jaxlib}: {}, expected {}: {reason}",
+                    ours.brief(),
+                    row.expected
+                ));
+            }
+            if let Some(upstream) = &row.upstream
+                && ours.passed < upstream.passed
+            {
+                defects.push(format!(
+                    "jaxlib {jaxlib}: {}, {} with XLA's headers: {reason}",
+                    ours.brief(),
+                    upstream.brief()
+                ));
+            }
+        }
+        let name = &self.project;
+        defects
+            .iter()
+            .map(|defect| format!("{name}: {defect}"))
+            .collect()
+    }
+}
+
+/// The reports as a table in Markdown: XLA's headers, then ours.
+fn table(reports: &[Report]) -> String {
+    let mut lines =
+        String::from("| project | warnings | build | library | tests |\n|---|---|---|---|---|\n");
+    for report in reports {
+        let (upstream, ours) = (&report.upstream, &report.ours);
+        let tests = report.rows.iter().map(|row| {
+            let upstream = row.upstream.as_ref();
+            let upstream = upstream.map_or("not run".to_owned(), Suite::brief);
+            format!("{}: {upstream} / {}", row.jaxlib, row.ours.brief())
+        });
+        lines.push_str(&format!(
+            "| {} {} | {} / {} | {:.0} / {:.0} s | {} / {} KiB | {} |\n",
+            report.project,
+            report.version,
+            upstream.warnings,
+            ours.warnings,
+            upstream.seconds,
+            ours.seconds,
+            upstream.bytes / 1024,
+            ours.bytes / 1024,
+            tests.collect::<Vec<_>>().join("<br>"),
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(warnings: u64) -> Build {
+        Build {
+            wheel: PathBuf::new(),
+            seconds: 1.0,
+            warnings,
+            header_warnings: 0,
+            bytes: 1,
+        }
+    }
+
+    fn report(warnings: u64, passed: u64, ended: Option<&str>) -> Report {
+        let suite = |passed, ended: Option<&str>| Suite {
+            passed,
+            ended: ended.map(str::to_owned),
+            ..Suite::default()
+        };
+        Report {
+            project: "a".to_owned(),
+            version: "1".to_owned(),
+            upstream: build(1),
+            ours: build(warnings),
+            rows: vec![Row {
+                jaxlib: "0.12.0".to_owned(),
+                expected: 3,
+                upstream: Some(suite(4, None)),
+                ours: suite(passed, ended),
+            }],
+        }
+    }
+
+    #[test]
+    fn a_defect_is_what_is_worse_than_upstream_or_than_expected() {
+        for (warnings, passed, ended, defects) in [
+            (1, 4, None, 0),
+            (2, 4, None, 1),
+            (1, 3, None, 1),
+            (1, 2, None, 2),
+            (1, 4, Some("crashed: SIGSEGV"), 1),
+        ] {
+            let found = report(warnings, passed, ended).defects();
+            assert_eq!(found.len(), defects, "{found:?}");
+        }
+    }
+}

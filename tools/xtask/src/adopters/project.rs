@@ -1,0 +1,163 @@
+//! `tests/adopters/projects.toml`: public projects with handlers for the CPU.
+
+use crate::libraries::Compiler;
+use crate::uv;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    packages_before: String,
+    project: Vec<Project>,
+}
+
+/// A project.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Project {
+    /// The name of its source distribution in the package index.
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// The checksum of the source distribution.
+    pub(crate) sha256: String,
+    /// Packages that its module or its tests import, besides jax and pytest.
+    pub(crate) requires: Vec<String>,
+    /// Packages that its build needs, besides those that its pyproject.toml names.
+    #[serde(default)]
+    pub(crate) build_requires: Vec<String>,
+    /// Environment variables of its build.
+    #[serde(default)]
+    pub(crate) build_env: BTreeMap<String, String>,
+    /// Paths that its tests need.
+    pub(crate) tests: Vec<String>,
+    /// Arguments of pytest instead of `tests`.
+    #[serde(default)]
+    pub(crate) pytest: Vec<String>,
+    /// Why some tests are left out.
+    #[serde(default)]
+    pub(crate) because: Option<String>,
+    /// The folder with a copy of XLA's headers in its sources. Default: it uses those of the installed jaxlib.
+    #[serde(default)]
+    pub(crate) headers: Option<String>,
+    /// A header that its build needs from the system.
+    #[serde(default)]
+    system: Option<System>,
+    /// `cargo xtask test --all` runs it.
+    #[serde(default)]
+    pub(crate) quick: bool,
+    /// The jaxlibs to test on, each with the number of tests that pass with our headers.
+    passed: BTreeMap<String, u64>,
+    /// Packages uploaded later are not used.
+    #[serde(skip)]
+    pub(crate) packages_before: String,
+}
+
+/// What a project needs from the system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct System {
+    header: String,
+    debian: String,
+}
+
+impl Project {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a project is incomplete.
+    pub(crate) fn all(root: &Path) -> Result<Vec<Self>> {
+        const PATH: &str = "tests/adopters/projects.toml";
+        let text = std::fs::read_to_string(root.join(PATH)).context(PATH)?;
+        parse(&text).context(PATH)
+    }
+
+    /// Returns the projects with these names, or all if there are none.
+    ///
+    /// # Errors
+    /// A name is unknown.
+    pub(crate) fn named(mut all: Vec<Self>, names: &[String]) -> Result<Vec<Self>> {
+        let known: Vec<_> = all.iter().map(|project| project.name.clone()).collect();
+        if let Some(name) = names.iter().find(|name| !known.contains(name)) {
+            bail!("unknown project {name:?}: expected {}", known.join(", "));
+        }
+        all.retain(|project| names.is_empty() || names.contains(&project.name));
+        Ok(all)
+    }
+
+    /// The jaxlibs to test on, oldest first, each with the number of tests that pass with our headers.
+    pub(crate) fn jaxlibs(&self) -> Vec<(&str, u64)> {
+        let mut jaxlibs: Vec<_> = (self.passed.iter())
+            .map(|(version, passed)| (version.as_str(), *passed))
+            .collect();
+        jaxlibs.sort_by_cached_key(|(version, _)| uv::version_numbers(version).ok());
+        jaxlibs
+    }
+
+    /// Returns why the project cannot be built here: a package of the system is missing.
+    pub(crate) fn missing(&self) -> Result<Option<String>> {
+        let Some(System { header, debian }) = &self.system else {
+            return Ok(None);
+        };
+        let mut compiler = Compiler::Cpp.command();
+        compiler.args(["-x", "c++", "-fsyntax-only", "-include", header, "-"]);
+        compiler.stdin(Stdio::null()).stderr(Stdio::null());
+        let found = compiler.status().context("starting the C++ compiler")?;
+        let missing = || format!("no {header} (install {debian})");
+        Ok((!found.success()).then(missing))
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Project>> {
+    let File {
+        packages_before,
+        mut project,
+    } = toml::from_str(text)?;
+    for project in &mut project {
+        let name = &project.name;
+        project.packages_before.clone_from(&packages_before);
+        ensure!(!project.passed.is_empty(), "{name}: no jaxlib in `passed`");
+        ensure!(
+            project.pytest.is_empty() || project.because.is_some(),
+            "{name}: say in `because` why `pytest` leaves tests out"
+        );
+        for version in project.passed.keys() {
+            uv::version_numbers(version).with_context(|| format!("{name}: `passed`"))?;
+        }
+    }
+    Ok(project)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "packages_before = '2026-01-01'\n[[project]]\nname = 'a'\nversion = '1'\nsha256 = ''\n\
+                       requires = []\ntests = ['tests']\n";
+
+    #[test]
+    fn jaxlibs_are_in_order_of_their_numbers() {
+        let text = format!("{ONE}passed = {{ '0.12.0' = 3, '0.9.1' = 2 }}");
+        let projects = parse(&text).unwrap();
+        assert_eq!(projects[0].jaxlibs(), [("0.9.1", 2), ("0.12.0", 3)]);
+        assert!(Project::named(projects.clone(), &["b".to_owned()]).is_err());
+        assert_eq!(Project::named(projects, &[]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn incomplete_projects_are_errors() {
+        let passed = "passed = { '0.9.1' = 2 }\n";
+        for wrong in [
+            "passed = {}".to_owned(),
+            "passed = { newest = 1 }".to_owned(),
+            format!("{passed}pytest = ['-k', 'not slow']"),
+            format!("{passed}unknown = 1"),
+        ] {
+            assert!(parse(&format!("{ONE}{wrong}")).is_err(), "{wrong}");
+        }
+    }
+}
