@@ -106,7 +106,6 @@ def test(limit, log, report, *command):
     ended, _ = run(limit, log, command)
     counts = dict.fromkeys(["passed", "failed", "errors", "skipped"], 0)
     reason = None
-    # pytest writes the report last. Status 1 means that tests failed.
     if pathlib.Path(report).is_file():
         suites = list(xml.parse(report).iter("testsuite"))
         total = lambda key: sum(int(suite.get(key)) for suite in suites)
@@ -114,7 +113,8 @@ def test(limit, log, report, *command):
         counts["passed"] = total("tests") - sum(counts.values())
         problems = [case for name in ("error", "failure") for case in xml.parse(report).iter(name)]
         reason = next((case.get("message") for case in problems), None)
-        ended = ended if ended != "exit status 1" else None
+        # The report says more than pytest's exit status.
+        ended = None if ended and ended.startswith("exit status") else ended
     return counts | {"ended": ended, "reason": reason and reason[:400]}
 
 

@@ -361,10 +361,23 @@ impl Headers {
 impl Suite {
     /// What a cell of the table shows.
     fn brief(&self) -> String {
-        match (&self.ended, self.failed + self.errors) {
+        const REFUSED: &str = "is incompatible with the framework's API version";
+        let refused = self
+            .reason
+            .as_ref()
+            .is_some_and(|reason| reason.contains(REFUSED));
+        let Self {
+            passed,
+            failed,
+            errors,
+            ..
+        } = self;
+        match (&self.ended, failed + errors) {
             (Some(ended), _) => ended.clone(),
-            (None, 0) => format!("{} pass", self.passed),
-            (None, failed) => format!("{} pass, {failed} fail", self.passed),
+            (None, 0) => format!("{passed} pass"),
+            (None, _) if refused && *passed == 0 => "refused".to_owned(),
+            (None, failed) if refused => format!("refused, {passed} pass, {failed} fail"),
+            (None, failed) => format!("{passed} pass, {failed} fail"),
         }
     }
 }
