@@ -87,7 +87,7 @@ def build(limit, log, wheels, *command):
     wheel = next(pathlib.Path(wheels).glob("*.whl"), None)
     if ended or not wheel:
         tail = pathlib.Path(log).read_text(errors="replace")[-4000:]
-        sys.exit(f"{tail}\nthe build failed: {ended or 'no wheel'} ({log})")
+        sys.exit(f"{tail}\nthe build failed: {ended or 'no wheel'} ({os.path.abspath(log)})")
     paths = WARNING.findall(pathlib.Path(log).read_text(errors="replace"))
     with zipfile.ZipFile(wheel) as archive:
         sizes = [file.file_size for file in archive.infolist() if LIBRARY.search(file.filename)]
