@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use project::Project;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +20,9 @@ use std::process::Command;
 pub(crate) struct Args {
     /// Projects of tests/adopters/projects.toml. Default: all.
     name: Vec<String>,
+    /// Run what `cargo xtask test --all` runs: the quickest projects, on older jaxlibs only with our headers.
+    #[arg(long, conflicts_with = "name")]
+    quick: bool,
 }
 
 /// Seconds that a build may take, and one run of the tests.
@@ -92,7 +96,8 @@ struct Report {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let projects = Project::named(Project::all(&root)?, &args.name)?;
+    let mut projects = Project::named(Project::all(&root)?, &args.name)?;
+    projects.retain(|project| project.quick || !args.quick);
     let mut reports = vec![];
     let mut defects = vec![];
     for project in &projects {
@@ -104,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             continue;
         }
-        match Place::new(&root, project).and_then(|place| place.measure(true)) {
+        match Place::new(&root, project).and_then(|place| place.measure(!args.quick)) {
             Ok(report) => {
                 defects.extend(report.defects());
                 reports.push(report);
@@ -294,9 +299,6 @@ impl<'a> Place<'a> {
                 &wheels,
                 &sources,
             ]);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::env::split_paths(&path);
-        let path = std::env::join_paths([environment.join("bin")].into_iter().chain(path))?;
         let mut build = self.step("build");
         build
             .args([LIMITS.0, &format!("build-{name}.log")])
@@ -304,7 +306,7 @@ impl<'a> Place<'a> {
             .arg(uv.get_program())
             .args(uv.get_args())
             .envs(uv.get_envs().filter_map(|(key, value)| Some((key, value?))))
-            .env("PATH", path)
+            .env("PATH", activated(&environment)?)
             .env("CXXFLAGS", FLAGS)
             .envs(&self.project.build_env);
         let built = self.result(&mut build)?;
@@ -336,6 +338,7 @@ impl<'a> Place<'a> {
                 false => &self.project.pytest,
             })
             .env("JAX_PLATFORMS", "cpu")
+            .env("PATH", activated(environment)?)
             .current_dir(self.folder.join("tests"));
         python::keep_bytecode(&mut test);
         self.result(&mut test)
@@ -347,6 +350,14 @@ impl<'a> Place<'a> {
         let printed = python::output(step, of)?;
         serde_json::from_str(&printed).with_context(|| format!("{of}: {printed:?}"))
     }
+}
+
+/// The search path with the programs of an environment.
+fn activated(environment: &Path) -> Result<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let programs = [environment.join("bin")];
+    let folders = programs.into_iter().chain(std::env::split_paths(&path));
+    Ok(std::env::join_paths(folders)?)
 }
 
 impl Headers {
