@@ -100,6 +100,12 @@ def build(limit, log, wheels, *command):
     }
 
 
+def message(problem):
+    """The message of an error or failure of a JUnit report. For a module that cannot be imported, it is in the traceback."""
+    lines = [line[1:].strip() for line in (problem.text or "").splitlines() if line.startswith("E ")]
+    return " ".join(lines) if problem.get("message") == "collection failure" else problem.get("message")
+
+
 def test(limit, log, report, *command):
     """Runs pytest, which writes a JUnit report."""
     pathlib.Path(report).unlink(missing_ok=True)
@@ -112,7 +118,7 @@ def test(limit, log, report, *command):
         counts = {"failed": total("failures"), "errors": total("errors"), "skipped": total("skipped")}
         counts["passed"] = total("tests") - sum(counts.values())
         problems = [case for name in ("error", "failure") for case in xml.parse(report).iter(name)]
-        reason = next((case.get("message") for case in problems), None)
+        reason = next(map(message, problems), None)
         # The report says more than pytest's exit status.
         ended = None if ended and ended.startswith("exit status") else ended
     return counts | {"ended": ended, "reason": reason and reason[:400]}

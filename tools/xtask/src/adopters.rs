@@ -2,14 +2,15 @@
 //! tests run on several jaxlibs with both.
 
 mod project;
+mod report;
 
 use crate::python::{self, Python};
 use crate::tally::{self, Log, Outcome};
 use crate::{folders, matrix, uv, venv};
 use anyhow::{Context, Result, bail, ensure};
 use project::Project;
+use report::{Build, Report, Row, Suite, table};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,52 +47,6 @@ enum Headers {
     /// Those of the newest of the project's jaxlibs, or its own copy.
     Upstream,
     Ours,
-}
-
-/// How a build went.
-#[derive(Debug, Deserialize, Serialize)]
-struct Build {
-    wheel: PathBuf,
-    /// Processor time.
-    seconds: f64,
-    warnings: u64,
-    /// Those in headers of XLA, or in ours.
-    header_warnings: u64,
-    /// The size of the wheel's libraries.
-    bytes: u64,
-}
-
-/// How a run of the tests went.
-#[derive(Debug, Default, Deserialize, Serialize)]
-struct Suite {
-    passed: u64,
-    failed: u64,
-    errors: u64,
-    skipped: u64,
-    /// The signal or the exit status, unless all tests ran.
-    ended: Option<String>,
-    /// The first error or failure.
-    reason: Option<String>,
-}
-
-/// The tests on a jaxlib.
-#[derive(Debug, Serialize)]
-struct Row {
-    jaxlib: String,
-    /// How many tests should pass with our headers.
-    expected: u64,
-    upstream: Option<Suite>,
-    ours: Suite,
-}
-
-/// Everything measured for a project.
-#[derive(Debug, Serialize)]
-struct Report {
-    project: String,
-    version: String,
-    upstream: Build,
-    ours: Build,
-    rows: Vec<Row>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -365,151 +320,6 @@ impl Headers {
         match self {
             Self::Upstream => "upstream",
             Self::Ours => "ours",
-        }
-    }
-}
-
-impl Suite {
-    /// What a cell of the table shows.
-    fn brief(&self) -> String {
-        const REFUSED: &str = "is incompatible with the framework's API version";
-        let refused = self
-            .reason
-            .as_ref()
-            .is_some_and(|reason| reason.contains(REFUSED));
-        let Self {
-            passed,
-            failed,
-            errors,
-            ..
-        } = self;
-        match (&self.ended, failed + errors) {
-            (Some(ended), _) => ended.clone(),
-            (None, 0) => format!("{passed} pass"),
-            (None, _) if refused && *passed == 0 => "refused".to_owned(),
-            (None, failed) if refused => format!("refused, {passed} pass, {failed} fail"),
-            (None, failed) => format!("{passed} pass, {failed} fail"),
-        }
-    }
-}
-
-impl Report {
-    /// What is worse than with XLA's headers, or than `projects.toml` says.
-    fn defects(&self) -> Vec<String> {
-        let mut defects = vec![];
-        let (upstream, ours) = (&self.upstream, &self.ours);
-        for (what, upstream, ours) in [
-            ("warnings", upstream.warnings, ours.warnings),
-            (
-                "warnings in headers",
-                upstream.header_warnings,
-                ours.header_warnings,
-            ),
-        ] {
-            if ours > upstream {
-                defects.push(format!("{ours} {what}, {upstream} with XLA's headers"));
-            }
-        }
-        for row in &self.rows {
-            let (jaxlib, ours) = (&row.jaxlib, &row.ours);
-            let reason = ours.reason.as_deref().unwrap_or_default();
-            if ours.passed < row.expected || ours.ended.is_some() {
-                defects.push(format!(
-                    "jaxlib {jaxlib}: {}, expected {}: {reason}",
-                    ours.brief(),
-                    row.expected
-                ));
-            }
-            if let Some(upstream) = &row.upstream
-                && ours.passed < upstream.passed
-            {
-                defects.push(format!(
-                    "jaxlib {jaxlib}: {}, {} with XLA's headers: {reason}",
-                    ours.brief(),
-                    upstream.brief()
-                ));
-            }
-        }
-        let name = &self.project;
-        defects
-            .iter()
-            .map(|defect| format!("{name}: {defect}"))
-            .collect()
-    }
-}
-
-/// The reports as a table in Markdown: XLA's headers, then ours.
-fn table(reports: &[Report]) -> String {
-    let mut lines =
-        String::from("| project | warnings | build | library | tests |\n|---|---|---|---|---|\n");
-    for report in reports {
-        let (upstream, ours) = (&report.upstream, &report.ours);
-        let tests = report.rows.iter().map(|row| {
-            let upstream = row.upstream.as_ref();
-            let upstream = upstream.map_or("not run".to_owned(), Suite::brief);
-            format!("{}: {upstream} / {}", row.jaxlib, row.ours.brief())
-        });
-        lines.push_str(&format!(
-            "| {} {} | {} / {} | {:.0} / {:.0} s | {} / {} KiB | {} |\n",
-            report.project,
-            report.version,
-            upstream.warnings,
-            ours.warnings,
-            upstream.seconds,
-            ours.seconds,
-            upstream.bytes / 1024,
-            ours.bytes / 1024,
-            tests.collect::<Vec<_>>().join("<br>"),
-        ));
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn build(warnings: u64) -> Build {
-        Build {
-            wheel: PathBuf::new(),
-            seconds: 1.0,
-            warnings,
-            header_warnings: 0,
-            bytes: 1,
-        }
-    }
-
-    fn report(warnings: u64, passed: u64, ended: Option<&str>) -> Report {
-        let suite = |passed, ended: Option<&str>| Suite {
-            passed,
-            ended: ended.map(str::to_owned),
-            ..Suite::default()
-        };
-        Report {
-            project: "a".to_owned(),
-            version: "1".to_owned(),
-            upstream: build(1),
-            ours: build(warnings),
-            rows: vec![Row {
-                jaxlib: "0.12.0".to_owned(),
-                expected: 3,
-                upstream: Some(suite(4, None)),
-                ours: suite(passed, ended),
-            }],
-        }
-    }
-
-    #[test]
-    fn a_defect_is_what_is_worse_than_upstream_or_than_expected() {
-        for (warnings, passed, ended, defects) in [
-            (1, 4, None, 0),
-            (2, 4, None, 1),
-            (1, 3, None, 1),
-            (1, 2, None, 2),
-            (1, 4, Some("crashed: SIGSEGV"), 1),
-        ] {
-            let found = report(warnings, passed, ended).defects();
-            assert_eq!(found.len(), defects, "{found:?}");
         }
     }
 }
