@@ -67,7 +67,7 @@ impl Suite {
             (Some(ended), _) => ended.clone(),
             (None, 0) => format!("{passed} pass"),
             (None, _) if refused && *passed == 0 => "refused".to_owned(),
-            (None, failed) if refused => format!("refused, {passed} pass, {failed} fail"),
+            (None, _) if refused => format!("refused, {passed} pass"),
             (None, failed) => format!("{passed} pass, {failed} fail"),
         }
     }
@@ -139,7 +139,7 @@ pub(super) fn table(reports: &[Report]) -> String {
             ours.seconds,
             upstream.bytes / 1024,
             ours.bytes / 1024,
-            tests.collect::<Vec<_>>().join("<br>"),
+            tests.collect::<Vec<_>>().join("; "),
         ));
     }
     lines
