@@ -27,6 +27,14 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Longest line of the pipe in bytes.
 const LONGEST: usize = 1 << 20;
 
+/// The error if a child process was stopped at its time limit.
+#[derive(Debug, thiserror::Error)]
+#[error("{who} did not return within the time limit of {limit:?} and was stopped")]
+pub(crate) struct TimedOut {
+    who: String,
+    limit: Duration,
+}
+
 /// Does the work of a supervised child, which writes to the parent through this descriptor.
 pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     if output::connect(pipe).is_err() {
@@ -85,23 +93,51 @@ pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Va
     }
 }
 
+/// Runs a different program in a child process and returns its JSON output. Its last arguments are the number of the pipe's
+/// descriptor and `request`.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn ask_program(
+    limit: Duration,
+    mut command: Command,
+    request: &str,
+) -> Result<Option<Value>> {
+    let arguments = |pipe: i32| {
+        command.arg(pipe.to_string()).arg(request);
+        Ok(command)
+    };
+    let (status, said) = supervise(limit, arguments)?;
+    outcome(status, said)
+}
+
 /// Runs this program in a child process. Each call may take `limit`, everything else [`GRACE`] more.
 fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, ChildOutput)> {
+    supervise(limit, |pipe| {
+        let at = 1.min(arguments.len());
+        arguments.insert(at, format!("{CHILD}={pipe}").into());
+        // On Linux, this runs the same program even if its file was replaced.
+        let program = if cfg!(target_os = "linux") {
+            PathBuf::from("/proc/self/exe")
+        } else {
+            std::env::current_exe().context("cannot find this program's file")?
+        };
+        let mut command = Command::new(program);
+        command.arg0("xla-ffi").args(arguments);
+        Ok(command)
+    })
+}
+
+/// Runs a command that writes messages to a pipe.
+fn supervise(
+    limit: Duration,
+    command: impl FnOnce(i32) -> Result<Command>,
+) -> Result<(ExitStatus, ChildOutput)> {
     let (read, write) = rustix::pipe::pipe().context("cannot create a pipe to a child process")?;
     rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
     // Processes that a handler started may hold the pipe open, so reads do not block.
     rustix::io::ioctl_fionbio(&read, true)?;
-    let at = 1.min(arguments.len());
-    arguments.insert(at, format!("{CHILD}={}", write.as_raw_fd()).into());
-    // On Linux, this runs the same program even if its file was replaced.
-    let program = if cfg!(target_os = "linux") {
-        PathBuf::from("/proc/self/exe")
-    } else {
-        std::env::current_exe().context("cannot find this program's file")?
-    };
-    let mut child = Command::new(program)
-        .arg0("xla-ffi")
-        .args(arguments)
+    let mut child = command(write.as_raw_fd())?
         .spawn()
         .context("cannot start a child process")?;
     drop(write);
@@ -132,11 +168,9 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
         if Instant::now() >= end {
             child.kill().context("cannot kill the child process")?;
             child.wait().context("cannot wait for the child process")?;
-            bail!(
-                "{} did not return within the time limit of {:?} and was stopped",
-                said.who,
-                given(said.is_call)
-            );
+            let who = said.who.clone();
+            let limit = given(said.is_call);
+            return Err(TimedOut { who, limit }.into());
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));

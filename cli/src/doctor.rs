@@ -8,6 +8,7 @@ mod wheel;
 
 use crate::baseline::Files;
 use crate::call::{UserType, parse_type};
+use crate::interpreter::Interpreters;
 use crate::report_format::{Annotation, Form, Format, github, sarif};
 use crate::target::HandlerName;
 use crate::{output, probe};
@@ -22,6 +23,7 @@ use std::time::Duration;
 use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::manifest::Manifest;
+use xla_ffi_doctor::wheel::Name;
 use xla_ffi_doctor::{
     Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Severity,
     Verdict, jaxlib, verdict,
@@ -56,6 +58,13 @@ pub(crate) struct Args {
     /// [default: none].
     #[arg(long = "type", help_heading = "Input", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
     types: Vec<UserType>,
+    /// Import Python extension modules in this interpreter; may be repeated [default: the first on PATH that fits].
+    #[arg(long, value_name = "EXE", help_heading = "Input")]
+    python: Vec<PathBuf>,
+    /// Import the Python packages that modules need from this folder; may be repeated
+    /// [default: those of the interpreter].
+    #[arg(long, value_name = "DIR", help_heading = "Input")]
+    site_packages: Vec<PathBuf>,
     /// Read the files without loading the libraries.
     #[arg(long, help_heading = "Limits")]
     no_run: bool,
@@ -133,14 +142,19 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         args,
         versions: &versions,
         all: asked.is_empty(),
+        interpreters: &Interpreters::new(
+            &args.python,
+            &args.site_packages,
+            Duration::from_secs(args.time_limit),
+        ),
     };
     for path in &args.libraries {
-        judged.push(judging.one(path, false)?);
+        judged.push(judging.one(path, None)?);
     }
     for wheel in &mut wheels {
         let places: Vec<PathBuf> = wheel.libraries().collect();
         for place in places {
-            match judging.one(&place, true) {
+            match judging.one(&place, Some(wheel.unpacked())) {
                 Ok(one) => judged.push(wheel.renamed(one)),
                 Err(error) => wheel.is_broken(&place, &error),
             }
@@ -234,15 +248,17 @@ struct Examiner<'a> {
     versions: &'a [&'a str],
     /// Whether `versions` is the whole default list.
     all: bool,
+    interpreters: &'a Interpreters,
 }
 
 impl Examiner<'_> {
     /// Examines one library, asks its handlers, and judges them.
-    fn one(&self, path: &Path, of_wheel: bool) -> anyhow::Result<ExaminedLibrary> {
+    fn one(&self, path: &Path, wheel: Option<(&Path, &Name)>) -> anyhow::Result<ExaminedLibrary> {
         let Examiner {
             args,
             versions,
             all,
+            interpreters,
         } = *self;
         let mut examination = Examination::of(path)?;
         let releases = if all { &RELEASES } else { versions };
@@ -265,7 +281,7 @@ impl Examiner<'_> {
             .iter()
             .filter_map(|version| Some(jaxlib(version)?.0))
             .collect();
-        if args.no_run || of_wheel {
+        if args.no_run || wheel.is_some() {
             // If nothing runs, and in wheels, libraries for other machines are normal.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
@@ -275,19 +291,16 @@ impl Examiner<'_> {
             }
         }
         if args.no_run {
-            examination.findings.push(Finding::new(
-                Confidence::Unknown,
-                Severity::Note,
-                Problem::NotRun,
-                "loading and the handlers' answers were not examined",
-                "--no-run was given",
-            ));
+            let why = "--no-run was given".to_owned();
+            examination.findings.push(probe::not_run(why));
         } else if !examination.facts.machine.is_current() {
             let why = format!(
                 "the library is built for {}, not for this machine",
                 examination.facts.machine
             );
             probe::skip_all(&mut candidates, &why);
+        } else if examination.facts.uses_python() {
+            interpreters.ask(&mut examination, &mut candidates, wheel);
         } else {
             let limit = Duration::from_secs(args.time_limit);
             let asking = probe::Asking {

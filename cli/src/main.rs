@@ -18,6 +18,7 @@ mod diff;
 mod doctor;
 mod engine;
 mod inspect;
+mod interpreter;
 mod new;
 mod output;
 mod probe;

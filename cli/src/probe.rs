@@ -1,7 +1,7 @@
 //! Makes the metadata calls of each revision in child processes, so that a crash or a hang of a library is a finding.
 
 use crate::call::UserType;
-use crate::child_process;
+use crate::child_process::{self, TimedOut};
 use crate::output;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,6 +33,12 @@ impl Asking<'_> {
         let Self { path, limit, .. } = *self;
         let why = match answer(limit, path, &Question::Load) {
             Ok(said) => said.as_str()?.to_owned(),
+            Err(error) if error.is::<TimedOut>() => {
+                return Some(not_run(format!(
+                    "{}; raise --time-limit",
+                    crate::output::error_text(&error)
+                )));
+            }
             Err(error) => crate::output::error_text(&error),
         };
         let finding = Finding::new(
@@ -48,8 +54,8 @@ impl Asking<'_> {
     /// Loads the library and asks every handler; failures become findings.
     pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
         if let Some(finding) = self.loading() {
+            skip_all(candidates, &finding.what);
             findings.push(finding);
-            skip_all(candidates, "the library does not load on this machine");
             return;
         }
         for candidate in candidates {
@@ -244,6 +250,18 @@ fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<V
     let question = serde_json::to_string(question)?;
     let arguments: [OsString; 3] = ["ask".into(), path.into(), question.into()];
     Ok(child_process::ask(limit, arguments.into())?.unwrap_or_default())
+}
+
+/// Returns a finding that loading and the handlers' answers were not judged.
+pub(crate) fn not_run(why: String) -> Finding {
+    let what = "loading and the handlers' answers were not examined";
+    Finding::new(
+        Confidence::Unknown,
+        Severity::Note,
+        Problem::NotRun,
+        what,
+        why,
+    )
 }
 
 /// Returns the finding that prevents the library from loading, if any.

@@ -225,11 +225,40 @@ impl From<object::Error> for Fault {
     }
 }
 
+/// Returns true for symbols of Python's C API: `Py_BuildValue`, `PyErr_SetString`, `_Py_Dealloc`.
+pub(crate) fn is_of_python(name: &str) -> bool {
+    let rest = name.trim_start_matches('_').strip_prefix("Py");
+    let rest = rest.map(|rest| rest.trim_start_matches(char::is_alphanumeric));
+    rest.is_some_and(|rest| rest.starts_with('_'))
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 impl Facts {
+    /// Returns the name of the Python extension module in this file, whose path begins with the folder that is on `sys.path`.
+    #[must_use]
+    pub fn module(&self, path: &Path) -> Option<String> {
+        let file = path.file_name()?.to_str()?;
+        let stem = file.split('.').next()?;
+        if !self.exports.contains(&format!("PyInit_{stem}")) {
+            return None;
+        }
+        let folders = path.parent().filter(|_| path.is_relative());
+        let folders = folders.into_iter().flatten();
+        let mut parts: Vec<&str> = folders.filter_map(std::ffi::OsStr::to_str).collect();
+        parts.push(stem);
+        Some(parts.join("."))
+    }
+
+    /// Returns true if the library uses Python's C API, whose symbols the interpreter provides.
+    #[must_use]
+    pub fn uses_python(&self) -> bool {
+        let mut names = self.imports.iter().map(|needed| needed.name.as_str());
+        names.any(is_of_python) || self.exports.iter().any(|name| name.starts_with("PyInit_"))
+    }
+
     /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {

@@ -1,7 +1,7 @@
 //! Findings about the linking of a library.
 
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
-use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System};
+use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System, is_of_python};
 use crate::release::dotted;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn owner(name: &str) -> Option<&'static str> {
         Some("XLA_FFI_GetApi")
     } else if name.starts_with("XlaCustomCallStatus") {
         Some("XlaCustomCallStatus")
-    } else if name.starts_with("Py") || name.starts_with("_Py") {
+    } else if is_of_python(name) {
         Some("Python")
     } else if mangled("4absl") {
         Some("absl")
@@ -66,6 +66,11 @@ fn owner(name: &str) -> Option<&'static str> {
 
 fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
     let mut unresolved = surroundings.unresolved(facts);
+    let is_module = facts.exports.iter().any(|name| name.starts_with("PyInit_"));
+    if is_module {
+        // The interpreter that imports a module provides them.
+        unresolved.retain(|needed| !is_of_python(&needed.name));
+    }
     if !Surroundings::follows(facts) && facts.machine.system == System::Linux {
         // Other symbols may exist on the other machine; these never do.
         unresolved.retain(|needed| owner(&needed.name).is_some());
@@ -144,7 +149,8 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
         let name = needed.rsplit('/').next().unwrap_or(needed);
         let is_python_dll = name.len() > 9 && name.starts_with("python") && name.ends_with(".dll");
         let is_framework = name == "Python" && needed.contains("Python.framework/");
-        if name.starts_with("libpython") || is_python_dll || is_framework {
+        // On Windows, modules are linked to the DLL of the interpreter that imports them.
+        if name.starts_with("libpython") || (is_python_dll && !is_module) || is_framework {
             findings.push(
                 Finding::risk(
                     Problem::LinkedTo,

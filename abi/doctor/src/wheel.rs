@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Bytes of all libraries together, unpacked.
-const LIBRARIES: u64 = 1 << 30;
+/// Bytes of all files together, unpacked.
+const UNPACKED: u64 = 4 << 30;
 /// Bytes of the file `WHEEL` that are read.
 const METADATA: u64 = 1 << 20;
 
@@ -138,7 +138,7 @@ impl Wheel {
             tags: Vec::new(),
             is_pure: false,
             requires_nvidia: false,
-            left: LIBRARIES,
+            left: UNPACKED,
         };
         let is_metadata = |name: &&str| {
             let folder = name
@@ -170,13 +170,13 @@ impl Wheel {
         Ok(wheel)
     }
 
-    /// Unpacks its shared libraries into `folder`, under their names in the wheel.
+    /// Unpacks its files into `folder`, under their names in the wheel, and returns its shared libraries.
     ///
     /// # Errors
-    /// [`Error`], also for more than 1 GiB of libraries.
+    /// [`Error`], also for more than 4 GiB of files.
     pub fn unpack(&mut self, folder: &Path) -> Result<Vec<Inside>, Error> {
         let mut all = Vec::new();
-        let members = self.zip.file_names().filter(|name| is_library(name));
+        let members = self.zip.file_names().filter(|name| !name.ends_with('/'));
         for member in members.map(str::to_owned).collect::<Vec<_>>() {
             let file = self.zip.by_name(&member);
             let mut file = file.map_err(|error| damaged(&self.path, &error))?;
@@ -198,8 +198,11 @@ impl Wheel {
             let left = self.left.checked_sub(unpacked.map_err(io)?);
             self.left = left.ok_or_else(|| Error::TooLarge {
                 path: self.path.clone(),
-                what: format!("its libraries unpack to more than {LIBRARIES} bytes, at {member}"),
+                what: format!("it unpacks to more than {UNPACKED} bytes, at {member}"),
             })?;
+            if !is_library(&member) {
+                continue;
+            }
             let shown = Path::new(&member);
             let bytes = library::bytes(&place);
             if bytes.as_ref().is_ok_and(|bytes| is_for_linkers(bytes)) {

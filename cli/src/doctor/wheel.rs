@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use xla_ffi_doctor::wheel::{Inside, Wheel};
+use xla_ffi_doctor::wheel::{Inside, Name, Wheel};
 use xla_ffi_doctor::{Confidence, Finding, Outcome, Problem, Severity, Subject};
 
 /// A wheel whose libraries have been unpacked.
@@ -41,6 +41,11 @@ impl Opened {
         let own = self.inside.iter();
         let own = own.filter(|inside| !inside.is_bundled());
         own.map(|inside| inside.place.clone())
+    }
+
+    /// Returns the folder with the wheel's files, and the parts of its name.
+    pub(super) fn unpacked(&self) -> (&Path, &Name) {
+        (self.folder.path(), &self.wheel.name)
     }
 
     /// Returns the name in the wheel of an unpacked file.

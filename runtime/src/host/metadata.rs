@@ -42,7 +42,15 @@ impl fmt::Display for Metadata {
 /// # Errors
 /// `INVALID_ARGUMENT` with the reason.
 pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
-    let (major, minor) = metadata.version;
+    accept_version(revision, metadata.version)
+}
+
+/// As [`accept`], for an answer that was read elsewhere.
+///
+/// # Errors
+/// As [`accept`].
+#[doc(hidden)]
+pub fn accept_version(revision: Revision, (major, minor): (i32, i32)) -> Result<()> {
     let own = revision.minor_version();
     let refuse = |why: String| {
         Err(Error::invalid_argument(format!(

@@ -175,6 +175,20 @@ impl Name {
         floors.flatten().min()
     }
 
+    /// Whether this version of Python may have it: exactly that of the tag, or with the stable ABI a later one, too.
+    #[must_use]
+    pub fn admits(&self, [major, minor]: [u32; 2]) -> bool {
+        let is_stable = self.abis.iter().any(|abi| abi == "abi3");
+        self.pythons.iter().any(|python| {
+            let digits = python.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+            let (first, rest) = digits.split_at(digits.len().min(1));
+            let wanted: Option<u32> = rest.parse().ok();
+            let later = is_stable || !python.starts_with("cp");
+            first.parse() == Ok(major)
+                && wanted.is_none_or(|wanted| wanted == minor || (later && wanted < minor))
+        })
+    }
+
     /// Whether any Python 3 may have it.
     #[must_use]
     pub fn is_for_every_python(&self) -> bool {

@@ -1,0 +1,280 @@
+//! Asks the handlers of libraries that use Python's C API, in a Python interpreter as a child process. The handlers of an
+//! extension module are its capsules: attributes of the module, and results of its functions without parameters.
+
+use crate::child_process::{self, TimedOut};
+use crate::output::error_text;
+use crate::probe;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use xla_ffi_doctor::wheel::Name;
+use xla_ffi_doctor::{Answer, Candidate, Examination, Finding, Outcome, Problem, Subject};
+use xla_ffi_runtime::{Revision, metadata};
+
+/// The program of the child process.
+const PROGRAM: &str = include_str!("interpreter.py");
+/// Prints the version of an interpreter, and the endings of modules that it imports.
+const DESCRIBE: &str = "import importlib.machinery, json, sys
+print(json.dumps({'version': sys.version_info[:2], 'suffixes': importlib.machinery.EXTENSION_SUFFIXES}))";
+/// The newest minor version of Python that is searched on PATH.
+const NEWEST: u32 = 20;
+
+/// A Python interpreter.
+#[derive(Deserialize)]
+struct Interpreter {
+    #[serde(skip)]
+    program: PathBuf,
+    version: [u32; 2],
+    suffixes: Vec<String>,
+}
+
+impl Interpreter {
+    fn of(program: PathBuf) -> Option<Self> {
+        let mut command = Command::new(&program);
+        let output = command
+            .args(["-c", DESCRIBE])
+            .stderr(Stdio::null())
+            .output();
+        let found: Self = serde_json::from_slice(&output.ok()?.stdout).ok()?;
+        Some(Self { program, ..found })
+    }
+}
+
+/// The interpreters of the command line or of PATH, and the folders from which they import.
+pub(crate) struct Interpreters {
+    given: Vec<PathBuf>,
+    found: OnceCell<Vec<Interpreter>>,
+    site_packages: Vec<PathBuf>,
+    limit: Duration,
+}
+
+impl Interpreters {
+    pub(crate) fn new(given: &[PathBuf], site_packages: &[PathBuf], limit: Duration) -> Self {
+        Self {
+            given: given.to_vec(),
+            found: OnceCell::new(),
+            site_packages: site_packages.to_vec(),
+            limit,
+        }
+    }
+
+    /// Returns the first interpreter that imports modules with this ending from a wheel of this name.
+    fn fitting(&self, suffix: &str, wheel: Option<&Name>) -> Option<&Interpreter> {
+        let found = self.found.get_or_init(|| {
+            let named = (0..=NEWEST).rev().map(|minor| format!("python3.{minor}"));
+            let named = ["python3".to_owned(), "python".to_owned()]
+                .into_iter()
+                .chain(named);
+            let programs = match self.given.is_empty() {
+                true => named.map(PathBuf::from).collect(),
+                false => self.given.clone(),
+            };
+            programs.into_iter().filter_map(Interpreter::of).collect()
+        });
+        found.iter().find(|one| {
+            one.suffixes.iter().any(|known| known == suffix)
+                && wheel.is_none_or(|wheel| wheel.admits(one.version))
+        })
+    }
+
+    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all.
+    pub(crate) fn ask(
+        &self,
+        examination: &mut Examination,
+        candidates: &mut Vec<Candidate>,
+        wheel: Option<(&Path, &Name)>,
+    ) {
+        let path = examination.path.clone();
+        let found = self.asked(&path, examination, candidates, wheel);
+        let loaded = match found {
+            Ok(loaded) => loaded,
+            Err(finding) => {
+                probe::skip_all(candidates, &finding.what);
+                examination.findings.push(*finding);
+                return;
+            }
+        };
+        if loaded.handlers.len() > candidates.len() {
+            // Its capsules declare the handlers.
+            let findings = &mut examination.findings;
+            findings.retain(|finding| finding.problem != Problem::UnknownHandlers);
+        }
+        let named = candidates.len();
+        let first_named = loaded.handlers.len() - named;
+        for (at, (name, stages, answers)) in loaded.handlers.into_iter().enumerate() {
+            let is_capsule = at < first_named;
+            let answers = outcomes(&name, &answers, is_capsule);
+            if is_capsule {
+                let stages: Vec<(String, String)> = stages.into_iter().collect();
+                let mut candidate = examination.candidate(&name, &stages);
+                candidate.has_types |= loaded.types > 0;
+                candidate.answers = answers;
+                candidates.push(candidate);
+            } else {
+                candidates[at - first_named].answers = answers;
+            }
+        }
+    }
+
+    fn asked(
+        &self,
+        path: &Path,
+        examination: &Examination,
+        candidates: &[Candidate],
+        wheel: Option<(&Path, &Name)>,
+    ) -> Result<Loaded, Box<Finding>> {
+        let not_run = |why: String| Box::new(probe::not_run(why));
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let root = wheel.map(|(root, _)| root);
+        let member = root
+            .and_then(|root| path.strip_prefix(root).ok())
+            .unwrap_or(path);
+        let module = examination.facts.module(member);
+        // Each interpreter loads a library that is not a module.
+        let suffix = match file.find('.') {
+            Some(at) if module.is_some() => &file[at..],
+            _ => ".so",
+        };
+        let interpreter = self.fitting(suffix, wheel.map(|(_, name)| name));
+        let Some(interpreter) = interpreter else {
+            let why = format!("no Python that imports {file} was found; pass one with --python");
+            return Err(not_run(why));
+        };
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let request = json!({
+            "file": absolute,
+            "module": module,
+            "path": root.into_iter().chain(self.site_packages.iter().map(PathBuf::as_path)).collect::<Vec<_>>(),
+            "limit": self.limit.as_secs(),
+            "symbols": candidates.iter().map(|one| json!([one.name, one.stages])).collect::<Vec<_>>(),
+            "revisions": Revision::ALL[1..].iter().map(|revision| json!([
+                revision.minor_version(),
+                revision.api_struct_size(),
+                revision.slot_count(),
+                *revision >= Revision::R6,
+                *revision >= Revision::R2,
+            ])).collect::<Vec<_>>(),
+        });
+        let mut command = Command::new(&interpreter.program);
+        command.args(["-c", PROGRAM]).stdout(Stdio::null());
+        let does_not_load = |why: String| {
+            let what = "the library does not load on this machine";
+            Box::new(Finding::failure(Problem::DoesNotLoad, what, why).about(Subject::Machine))
+        };
+        let said = child_process::ask_program(self.limit, command, &request.to_string());
+        let said = said.map_err(|error| match error.is::<TimedOut>() {
+            true => not_run(error_text(&error)),
+            false => does_not_load(error_text(&error)),
+        })?;
+        match serde_json::from_value(said.unwrap_or_default()) {
+            Ok(Said::Loaded(loaded)) => Ok(loaded),
+            Ok(Said::Failed { error, needs: None }) => Err(does_not_load(error)),
+            Ok(Said::Failed {
+                needs: Some(needs), ..
+            }) => Err(not_run(format!(
+                "it needs the Python package {needs}, which {} does not have; pass --site-packages",
+                interpreter.program.display()
+            ))),
+            Err(error) => Err(not_run(format!("the interpreter's answer: {error}"))),
+        }
+    }
+}
+
+/// The answer of the child process.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Said {
+    Failed {
+        error: String,
+        needs: Option<String>,
+    },
+    Loaded(Loaded),
+}
+
+#[derive(Deserialize)]
+struct Loaded {
+    types: usize,
+    /// Name, stages, and for each revision the answers of the stages that are asked; capsules first.
+    handlers: Vec<(String, BTreeMap<String, String>, Vec<Vec<Value>>)>,
+}
+
+/// Returns the outcome on each revision from r1 on. A capsule that never answers may be of the original custom calls.
+fn outcomes(name: &str, answers: &[Vec<Value>], is_capsule: bool) -> Vec<Answer> {
+    let answered = |one: &Value| one["answered"] == true || one["error"].is_string();
+    let silent = is_capsule && !answers.iter().flatten().any(answered);
+    let revisions = Revision::ALL[1..].iter().enumerate();
+    let of = |(at, revision): (usize, &Revision)| {
+        let outcome = match answers.get(at) {
+            _ if silent => Err(Outcome::Skipped {
+                why: "it does not answer metadata calls: it may be a target of the original custom calls"
+                    .to_owned(),
+            }),
+            Some(stages) => {
+                let stages = stages.iter().map(|one| outcome(name, *revision, one));
+                stages.collect::<Result<Vec<_>, _>>().map(|stages| combined(&stages))
+            }
+            None => Err(Outcome::Skipped {
+                why: "an earlier metadata call reached the time limit".to_owned(),
+            }),
+        };
+        let (Ok(outcome) | Err(outcome)) = outcome;
+        Answer {
+            revision: revision.name(),
+            outcome,
+        }
+    };
+    revisions.map(of).collect()
+}
+
+/// Version, traits, and whether a state type was named.
+type Accepted = ((i32, i32), u32, bool);
+
+fn combined(stages: &[Accepted]) -> Outcome {
+    Outcome::Accepted {
+        version: stages.first().map_or((0, 0), |first| first.0),
+        traits: stages.iter().fold(0, |all, stage| all | stage.1),
+        has_state_type: stages.last().is_some_and(|last| last.2),
+        misread: None,
+    }
+}
+
+/// Judges the answer of one stage, as the embedded runtime does.
+fn outcome(name: &str, revision: Revision, said: &Value) -> Result<Accepted, Outcome> {
+    let broke = |overran: bool, how: &str| {
+        Err(Outcome::Broke {
+            overran,
+            how: format!("metadata of '{name}': {how}"),
+        })
+    };
+    let refused = |why: &str| {
+        Err(Outcome::Refused {
+            why: format!("metadata of '{name}': {why}"),
+        })
+    };
+    if let Some(how) = said["broke"].as_str() {
+        return broke(false, how);
+    }
+    if let Some(why) = said["error"].as_str() {
+        return refused(why);
+    }
+    if said["frame_overran"] == true {
+        return broke(false, "bytes after the call frame were written");
+    }
+    if said["overran"] == true {
+        return broke(true, "bytes after the metadata were written");
+    }
+    if said["answered"] != true {
+        return refused("the metadata call was not answered");
+    }
+    let number = |key: &str| said[key].as_i64().unwrap_or(0) as i32;
+    let version = (number("major"), number("minor"));
+    if let Err(error) = metadata::accept_version(revision, version) {
+        return refused(&error.to_string());
+    }
+    let traits = said["traits"].as_u64().unwrap_or(0) as u32;
+    Ok((version, traits, said["state"] == true))
+}

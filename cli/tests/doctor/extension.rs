@@ -1,0 +1,168 @@
+//! Python extension modules: an interpreter imports them, and their capsules are asked.
+
+use crate::{FIXED, Report, build, doctor};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use xla_ffi_testing::skip;
+use xla_ffi_testing::wheel::Wheel;
+
+/// Declarations of Python's C API, the same in all versions, so that the tests need no headers.
+const PYTHON: &str = r#"
+typedef struct { long base[5]; const char* name; void* doc; long size; void* rest[5]; } Definition;
+typedef struct { const char* name; void* (*function)(void*, void*); int flags; const char* doc; } Method;
+void* PyModule_Create2(Definition*, int);
+int PyModule_AddObject(void*, const char*, void*);
+void* PyCapsule_New(void*, const char*, void*);
+void* PyDict_New(void);
+int PyDict_SetItemString(void*, const char*, void*);
+void PyErr_SetString(void*, const char*);
+extern void* PyExc_ValueError;
+static void* capsule(void* function) { return PyCapsule_New(function, "xla._CUSTOM_CALL_TARGET", 0); }
+"#;
+
+const MODULE: &str = r#"
+XLA_FFI_Error* silent(XLA_FFI_CallFrame* frame) { return 0; }
+XLA_FFI_Error* original(void* out) { __builtin_trap(); }
+static void* get_fixed(void* module, void* none) { return capsule(fixed); }
+static void* registrations(void* module, void* none) {
+  void *all = PyDict_New(), *stages = PyDict_New();
+  PyDict_SetItemString(stages, "execute", capsule(negotiating));
+  PyDict_SetItemString(stages, "instantiate", capsule(fixed));
+  PyDict_SetItemString(all, "both", stages);
+  PyDict_SetItemString(all, "one", capsule(negotiating));
+  return all;
+}
+static void* crash(void* module, void* none) { __builtin_trap(); }
+static void* fail(void* module, void* none) { PyErr_SetString(PyExc_ValueError, "no"); return 0; }
+static Method methods[] = {{"get_fixed", get_fixed, 4, 0}, {"registrations", registrations, 4, 0},
+                           {"crash", crash, 4, 0}, {"fail", fail, 4, 0}, {0, 0, 0, 0}};
+static Definition definition = {{1}, "ext", 0, -1, {methods}};
+void* PyInit_libext(void) {
+  void* module = PyModule_Create2(&definition, 1013);
+  PyModule_AddObject(module, "attribute", capsule(negotiating));
+  PyModule_AddObject(module, "silent", capsule(silent));
+  PyModule_AddObject(module, "original", capsule(original));
+  PyModule_AddObject(module, "data", capsule(&definition));
+  return module;
+}
+"#;
+
+/// Builds a module whose fixed handlers answer version 0.`minor`.
+fn module(folder: &Path, minor: u8, test: &str) -> Option<PathBuf> {
+    let source = [FIXED, PYTHON, MODULE].concat();
+    let minor = format!("-DMINOR={minor}");
+    let built = build(folder, "ext", "gcc", &source, &[&minor]);
+    if built.is_none() {
+        skip(test, "gcc is not there");
+    }
+    built
+}
+
+/// Returns the numbers of all findings.
+fn ids(told: &Report) -> Vec<&str> {
+    let findings = told.value["findings"].as_array().unwrap();
+    findings
+        .iter()
+        .map(|one| one["id"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_capsules_of_a_module_are_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = module(folder.path(), 3, "the_capsules_of_a_module_are_asked") else {
+        return;
+    };
+    let told = doctor(&library, &["--jaxlib", "0.8.1", "--jaxlib", "0.12.0"]);
+    let handlers = told.value["handlers"].as_array().unwrap();
+    let stages = |name: &str| {
+        let mut all = handlers.iter();
+        let found = all.find(|one| one["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}: {:#}", told.value))["stages"].clone()
+    };
+    assert_eq!(stages("attribute")["execute"], "attribute");
+    assert_eq!(stages("get_fixed")["execute"], "get_fixed()");
+    assert_eq!(stages("one")["execute"], "registrations()['one']");
+    assert_eq!(
+        stages("both")["instantiate"],
+        "registrations()['both']['instantiate']"
+    );
+    assert_eq!(handlers.len(), 6, "{handlers:#?}");
+    for (name, old, new) in [
+        ("attribute", "yes", "yes"),
+        ("one", "yes", "yes"),
+        ("get_fixed", "no", "yes"),
+        ("both", "no", "yes"),
+        // These may be targets of the original custom calls.
+        ("silent", "unknown", "unknown"),
+        ("original", "unknown", "unknown"),
+    ] {
+        let verdicts = (told.loads("0.8.1", name), told.loads("0.12.0", name));
+        assert_eq!(verdicts, (old, new), "{name}");
+    }
+    let failing = told.whole["gate"]["failing"].as_array().unwrap();
+    let keys: Vec<&Value> = failing.iter().map(|one| &one["key"]).collect();
+    assert_eq!(keys, ["XF202 libext.so/get_fixed", "XF202 libext.so/both"]);
+    for id in ["XF002", "XF105", "XF106", "XF112", "XF113"] {
+        assert!(!ids(&told).contains(&id), "{id}: {:#}", told.value);
+    }
+    // Only its file is read.
+    let told = doctor(&library, &["--no-run"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(ids(&told).contains(&"XF001") && !ids(&told).contains(&"XF106"));
+}
+
+#[test]
+fn a_module_without_an_interpreter_or_a_package_is_not_judged() {
+    let test = "a_module_without_an_interpreter_or_a_package_is_not_judged";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = module(folder.path(), 1, test) else {
+        return;
+    };
+    let told = doctor(&library, &["--python", "/nowhere/python3"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(ids(&told).contains(&"XF001"), "{:#}", told.value);
+    assert_eq!(
+        doctor(&library, &["--python", "/nowhere/python3", "--strict"]).code,
+        Some(1)
+    );
+    let import = "void* PyImport_ImportModule(const char*);
+        void* PyInit_libneeds(void) { return PyImport_ImportModule(\"no_such_package\"); }";
+    let library = build(folder.path(), "needs", "gcc", import, &[]).unwrap();
+    let told = doctor(&library, &[]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let of_package = told.value["findings"].to_string();
+    assert!(ids(&told).contains(&"XF001") && of_package.contains("no_such_package"));
+    let site = folder.path().join("site/no_such_package.py");
+    std::fs::create_dir_all(site.parent().unwrap()).unwrap();
+    std::fs::write(&site, "").unwrap();
+    let told = doctor(
+        &library,
+        &["--site-packages", site.parent().unwrap().to_str().unwrap()],
+    );
+    assert!(!ids(&told).contains(&"XF001"), "{:#}", told.value);
+    // A crash of the import is a failure.
+    let crash = "void PyErr_Clear(void);
+        void* PyInit_libcrash(void) { PyErr_Clear(); __builtin_trap(); }";
+    let library = build(folder.path(), "crash", "gcc", crash, &[]).unwrap();
+    doctor(&library, &[]).proved_to_fail("does not load on this machine");
+}
+
+/// A module is imported from a wheel, although the wheel's package cannot be.
+#[test]
+fn a_module_in_a_wheel_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = module(folder.path(), 1, "a_module_in_a_wheel_is_asked") else {
+        return;
+    };
+    let wheel = Wheel::named("mine-1.0-cp39-abi3-manylinux_2_34_x86_64")
+        .member("mine/__init__.py", b"import no_such_package\n")
+        .member("mine/libext.so", &std::fs::read(library).unwrap());
+    let wheel = wheel.pack(folder.path());
+    let told = doctor(
+        Path::new("--wheel"),
+        &[wheel.to_str().unwrap(), "--jaxlib", "0.12.0"],
+    );
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert_eq!(told.loads("0.12.0", "get_fixed"), "yes");
+}
