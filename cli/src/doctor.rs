@@ -23,7 +23,6 @@ use std::time::Duration;
 use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::manifest::Manifest;
-use xla_ffi_doctor::wheel::Name;
 use xla_ffi_doctor::{
     Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Severity,
     Verdict, jaxlib, verdict,
@@ -91,6 +90,8 @@ struct ExaminedLibrary {
     examination: Examination,
     candidates: Vec<Candidate>,
     verdicts: Vec<Verdict>,
+    /// The jaxlibs whose refusals a finding about the wheel explains.
+    explained: BTreeSet<String>,
 }
 
 impl ExaminedLibrary {
@@ -138,27 +139,48 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
     let mut lists = args.known.read()?;
     let mut judged = Vec::new();
+    let interpreters = Interpreters::new(
+        &args.python,
+        &args.site_packages,
+        Duration::from_secs(args.time_limit),
+    );
     let judging = Examiner {
         args,
         versions: &versions,
         all: asked.is_empty(),
-        interpreters: &Interpreters::new(
-            &args.python,
-            &args.site_packages,
-            Duration::from_secs(args.time_limit),
-        ),
+        interpreters: &interpreters,
     };
     for path in &args.libraries {
         judged.push(judging.one(path, None)?);
     }
     for wheel in &mut wheels {
-        let places: Vec<PathBuf> = wheel.libraries().collect();
-        for place in places {
-            match judging.one(&place, Some(wheel.unpacked())) {
-                Ok(one) => judged.push(wheel.renamed(one)),
+        let claimed = match asked.as_slice() {
+            [] => wheel.releases(),
+            _ => None,
+        };
+        let judging = Examiner {
+            versions: claimed.as_deref().unwrap_or(&versions),
+            all: asked.is_empty() && claimed.is_none(),
+            ..judging
+        };
+        let mut of_wheel = Vec::new();
+        for place in wheel.libraries().collect::<Vec<_>>() {
+            match judging.one(&place, Some(wheel)) {
+                Ok(one) => of_wheel.push(wheel.renamed(one)),
                 Err(error) => wheel.is_broken(&place, &error),
             }
         }
+        if asked.is_empty() {
+            wheel.judge_requirements(&mut of_wheel, judging.versions);
+        }
+        // The others have none.
+        if of_wheel.iter().any(|one| !one.candidates.is_empty()) {
+            for one in &mut of_wheel {
+                let findings = &mut one.examination.findings;
+                findings.retain(|finding| finding.problem != Problem::UnknownHandlers);
+            }
+        }
+        judged.extend(of_wheel);
     }
     add_unmatched(args, &mut judged);
     let items: Vec<Item> = judged
@@ -243,6 +265,7 @@ fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
 }
 
 /// The settings for judging libraries.
+#[derive(Clone, Copy)]
 struct Examiner<'a> {
     args: &'a Args,
     versions: &'a [&'a str],
@@ -253,7 +276,7 @@ struct Examiner<'a> {
 
 impl Examiner<'_> {
     /// Examines one library, asks its handlers, and judges them.
-    fn one(&self, path: &Path, wheel: Option<(&Path, &Name)>) -> anyhow::Result<ExaminedLibrary> {
+    fn one(&self, path: &Path, wheel: Option<&Opened>) -> anyhow::Result<ExaminedLibrary> {
         let Examiner {
             args,
             versions,
@@ -290,6 +313,10 @@ impl Examiner<'_> {
                 }
             }
         }
+        let guesses = match wheel {
+            Some(wheel) if candidates.is_empty() => wheel.possible_handlers(&examination),
+            _ => Vec::new(),
+        };
         if args.no_run {
             let why = "--no-run was given".to_owned();
             examination.findings.push(probe::not_run(why));
@@ -299,8 +326,9 @@ impl Examiner<'_> {
                 examination.facts.machine
             );
             probe::skip_all(&mut candidates, &why);
-        } else if examination.facts.uses_python() {
-            interpreters.ask(&mut examination, &mut candidates, wheel);
+        } else if examination.facts.uses_python() || !guesses.is_empty() {
+            let unpacked = wheel.map(Opened::unpacked);
+            interpreters.ask(&mut examination, &mut candidates, &guesses, unpacked);
         } else {
             let limit = Duration::from_secs(args.time_limit);
             let asking = probe::Asking {
@@ -333,6 +361,7 @@ impl Examiner<'_> {
             examination,
             candidates,
             verdicts,
+            explained: BTreeSet::new(),
         })
     }
 }

@@ -251,13 +251,12 @@ def main():
     except Exception as error:
         say(answer={"error": f"{type(error).__name__}: {error}", "needs": missing_package(error)})
         return
+    handlers, types = [], []
     if REQUEST["module"]:
         handlers, types = capsules_of(library)
-    else:
-        handlers, types = [], []
-    for name, stages in REQUEST["symbols"]:
-        own = library if not REQUEST["module"] else ctypes.CDLL(REQUEST["file"])
-        pointers = [(stage, symbol, ctypes.cast(getattr(own, symbol), ctypes.c_void_p).value) for stage, symbol in stages]
+        library = ctypes.CDLL(REQUEST["file"])
+    for name, stages in REQUEST["guesses"] + REQUEST["symbols"]:
+        pointers = [(stage, symbol, ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value) for stage, symbol in stages]
         handlers.append([name, {stage: [symbol, at] for stage, symbol, at in pointers}])
     done = []
     for name, stages in handlers:

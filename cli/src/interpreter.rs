@@ -81,15 +81,17 @@ impl Interpreters {
         })
     }
 
-    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all.
+    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all. The functions of
+    /// `guesses` are handlers if they answer.
     pub(crate) fn ask(
         &self,
         examination: &mut Examination,
         candidates: &mut Vec<Candidate>,
+        guesses: &[String],
         wheel: Option<(&Path, &Name)>,
     ) {
         let path = examination.path.clone();
-        let found = self.asked(&path, examination, candidates, wheel);
+        let found = self.asked(&path, examination, candidates, guesses, wheel);
         let loaded = match found {
             Ok(loaded) => loaded,
             Err(finding) => {
@@ -98,16 +100,15 @@ impl Interpreters {
                 return;
             }
         };
-        if loaded.handlers.len() > candidates.len() {
-            // Its capsules declare the handlers.
-            let findings = &mut examination.findings;
-            findings.retain(|finding| finding.problem != Problem::UnknownHandlers);
-        }
         let named = candidates.len();
         let first_named = loaded.handlers.len() - named;
         for (at, (name, stages, answers)) in loaded.handlers.into_iter().enumerate() {
             let is_capsule = at < first_named;
             let answers = outcomes(&name, &answers, is_capsule);
+            let skipped = |one: &Answer| matches!(one.outcome, Outcome::Skipped { .. });
+            if guesses.contains(&name) && answers.iter().all(skipped) {
+                continue;
+            }
             if is_capsule {
                 let stages: Vec<(String, String)> = stages.into_iter().collect();
                 let mut candidate = examination.candidate(&name, &stages);
@@ -118,6 +119,10 @@ impl Interpreters {
                 candidates[at - first_named].answers = answers;
             }
         }
+        if !candidates.is_empty() {
+            let findings = &mut examination.findings;
+            findings.retain(|finding| finding.problem != Problem::UnknownHandlers);
+        }
     }
 
     fn asked(
@@ -125,6 +130,7 @@ impl Interpreters {
         path: &Path,
         examination: &Examination,
         candidates: &[Candidate],
+        guesses: &[String],
         wheel: Option<(&Path, &Name)>,
     ) -> Result<Loaded, Box<Finding>> {
         let not_run = |why: String| Box::new(probe::not_run(why));
@@ -150,6 +156,7 @@ impl Interpreters {
             "module": module,
             "path": root.into_iter().chain(self.site_packages.iter().map(PathBuf::as_path)).collect::<Vec<_>>(),
             "limit": self.limit.as_secs(),
+            "guesses": guesses.iter().map(|name| json!([name, [["execute", name]]])).collect::<Vec<_>>(),
             "symbols": candidates.iter().map(|one| json!([one.name, one.stages])).collect::<Vec<_>>(),
             "revisions": Revision::ALL[1..].iter().map(|revision| json!([
                 revision.minor_version(),

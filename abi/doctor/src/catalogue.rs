@@ -30,7 +30,7 @@ const fn entry(
 }
 
 /// All problems, in the order of their numbers. The book lists them in the same words.
-pub const CATALOGUE: [Entry; 34] = [
+pub const CATALOGUE: [Entry; 35] = [
     entry(
         Problem::NotRun,
         "XF001",
@@ -235,6 +235,12 @@ pub const CATALOGUE: [Entry; 34] = [
         "The tags in the wheel's metadata differ from its name, or the metadata declares a wheel without libraries.",
         "Rebuild the wheel with a build backend, or change tags with `wheel tags`.",
     ),
+    entry(
+        Problem::WheelRequirement,
+        "XF406",
+        "The wheel's metadata allows a jax on which its handlers do not load.",
+        "Write the bound from the finding into `dependencies`, or build against the headers of the oldest jaxlib.",
+    ),
 ];
 
 impl Problem {
@@ -280,6 +286,6 @@ mod tests {
         }
         assert_eq!(lines.next(), None);
         // The last of them: a new one that has no entry makes these two differ.
-        assert_eq!(Problem::WheelMetadata as usize + 1, CATALOGUE.len());
+        assert_eq!(Problem::WheelRequirement as usize + 1, CATALOGUE.len());
     }
 }

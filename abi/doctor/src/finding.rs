@@ -152,6 +152,8 @@ pub enum Problem {
     Foreign,
     /// A wheel's metadata is inconsistent.
     WheelMetadata,
+    /// A wheel's metadata allows a jax on which its handlers do not load.
+    WheelRequirement,
 }
 
 impl Serialize for Problem {

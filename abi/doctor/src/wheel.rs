@@ -2,8 +2,10 @@
 
 mod findings;
 mod member;
+mod requirement;
 mod tag;
 
+pub use requirement::{Requirement, releases};
 pub use tag::{Name, Platform};
 
 use crate::finding::Finding;
@@ -81,8 +83,8 @@ pub struct Wheel {
     tags: Vec<String>,
     /// Whether the metadata marks it as pure Python.
     is_pure: bool,
-    /// Whether the metadata requires a wheel of NVIDIA's.
-    requires_nvidia: bool,
+    /// The projects that it requires without a condition.
+    pub requires: Vec<Requirement>,
     /// Remaining bytes that may be unpacked.
     left: u64,
 }
@@ -137,7 +139,7 @@ impl Wheel {
             zip: ZipArchive::new(file).map_err(|error| damaged(path, &error))?,
             tags: Vec::new(),
             is_pure: false,
-            requires_nvidia: false,
+            requires: Vec::new(),
             left: UNPACKED,
         };
         let is_metadata = |name: &&str| {
@@ -158,9 +160,7 @@ impl Wheel {
                     Some(("Root-Is-Purelib", value)) => {
                         wheel.is_pure = value.eq_ignore_ascii_case("true");
                     }
-                    Some(("Requires-Dist", project)) if project.starts_with("nvidia-") => {
-                        wheel.requires_nvidia = true;
-                    }
+                    Some(("Requires-Dist", text)) => wheel.requires.extend(Requirement::of(text)),
                     // The rest of METADATA is the description.
                     None if line.is_empty() => break,
                     _ => {}

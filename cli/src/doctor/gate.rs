@@ -109,6 +109,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
         match verdict.loads {
             Loads::Yes if verdict.confidence == Confidence::Proved => {}
             Loads::No if verdict.declared && !asked => {}
+            Loads::No if judged.explained.contains(&verdict.jaxlib) => continue,
             Loads::No if !verdict.declared && is_reported(&verdict.handler) => continue,
             Loads::No => {
                 let (confidence, severity) = match verdict.confidence {

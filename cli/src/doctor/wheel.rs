@@ -2,13 +2,18 @@
 
 use super::ExaminedLibrary;
 use super::gate::Item;
-use super::report::{are_alike, grouped, write_finding};
+use super::report::{are_alike, grouped, list, write_finding};
+use crate::probe;
 use anyhow::Context;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use xla_ffi_doctor::wheel::{Inside, Name, Wheel};
-use xla_ffi_doctor::{Confidence, Finding, Outcome, Problem, Severity, Subject};
+use xla_ffi_doctor::wheel::{Inside, Name, Wheel, releases};
+use xla_ffi_doctor::{
+    Confidence, Examination, Finding, Loads, Outcome, Problem, Severity, Subject,
+};
 
 /// A wheel whose libraries have been unpacked.
 pub(super) struct Opened {
@@ -18,6 +23,31 @@ pub(super) struct Opened {
     findings: Vec<Finding>,
     inside: Vec<Inside>,
     folder: tempfile::TempDir,
+    /// The identifiers in its Python sources.
+    identifiers: OnceCell<BTreeSet<String>>,
+}
+
+/// Text in libraries that were built with XLA's headers.
+const HEADERS: &[u8] = b"XLA_FFI_";
+
+/// Returns the identifiers in the Python sources of a folder.
+fn identifiers(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "py") {
+                let text = std::fs::read(path).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
+                let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+                found.extend(words.map(str::to_owned));
+            }
+        }
+    }
+    found
 }
 
 impl Opened {
@@ -33,6 +63,7 @@ impl Opened {
             findings,
             inside,
             folder,
+            identifiers: OnceCell::new(),
         })
     }
 
@@ -46,6 +77,120 @@ impl Opened {
     /// Returns the folder with the wheel's files, and the parts of its name.
     pub(super) fn unpacked(&self) -> (&Path, &Name) {
         (self.folder.path(), &self.wheel.name)
+    }
+
+    /// Returns the exported functions that may be handlers: the library was built with XLA's headers, and the wheel's Python
+    /// sources name the function, or the first part of its name.
+    pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
+        let bytes = xla_ffi_doctor::library::bytes(&examination.path);
+        if bytes.is_ok_and(|bytes| memchr::memmem::find(&bytes, HEADERS).is_none()) {
+            return Vec::new();
+        }
+        let known = self
+            .identifiers
+            .get_or_init(|| identifiers(self.folder.path()));
+        let is_named = |name: &&String| {
+            let mut starts = name.match_indices('_').map(|(at, _)| &name[..=at]);
+            known.contains(*name) || starts.any(|start| start.len() > 6 && known.contains(start))
+        };
+        examination
+            .facts
+            .functions
+            .iter()
+            .filter(is_named)
+            .cloned()
+            .collect()
+    }
+
+    /// Returns the jaxlib releases that the wheel's requirements allow, if it requires jax and any release is published.
+    pub(super) fn releases(&self) -> Option<Vec<&'static str>> {
+        releases(&self.wheel.requires).filter(|found| !found.is_empty())
+    }
+
+    /// Compares the requirements with the verdicts on the wheel's libraries. A refusal by jaxlibs below the bound of the
+    /// finding needs no finding of its own; neither does one of a library with a twin for that jaxlib.
+    pub(super) fn judge_requirements(&mut self, judged: &mut [ExaminedLibrary], versions: &[&str]) {
+        let refuses = |one: &ExaminedLibrary, handler: &str, version: &str| {
+            let mut verdicts = one.verdicts.iter();
+            verdicts
+                .find(|verdict| verdict.handler == handler && verdict.jaxlib == version)
+                .map(|verdict| verdict.loads == Loads::No)
+        };
+        // A wheel may have a library per jaxlib, in different folders.
+        let mut refused: BTreeMap<&str, Vec<(String, String)>> = BTreeMap::new();
+        for version in versions {
+            for one in judged.iter() {
+                let of_version = one
+                    .verdicts
+                    .iter()
+                    .filter(|verdict| verdict.jaxlib == *version);
+                for verdict in of_version.filter(|verdict| verdict.loads == Loads::No) {
+                    let twins = judged
+                        .iter()
+                        .filter(|twin| twin.path.file_name() == one.path.file_name());
+                    let mut answers =
+                        twins.filter_map(|twin| refuses(twin, &verdict.handler, version));
+                    if answers.all(|refuses| refuses)
+                        && probe::broken(&one.examination.findings).is_none()
+                    {
+                        let found = (verdict.handler.clone(), verdict.why.clone());
+                        refused.entry(version).or_default().push(found);
+                    }
+                }
+            }
+        }
+        let last = versions
+            .iter()
+            .rposition(|version| refused.contains_key(version));
+        let bound = last.and_then(|last| versions.get(last + 1));
+        if let (Some(last), Some(bound)) = (last, bound) {
+            self.findings
+                .push(self.requirement(versions, bound, &refused[versions[last]]));
+        }
+        for one in judged {
+            let is_explained = |version: &&&str| {
+                let below =
+                    bound.is_some() && versions.iter().position(|one| one == *version) <= last;
+                below || !refused.contains_key(**version)
+            };
+            one.explained = versions
+                .iter()
+                .filter(is_explained)
+                .map(|version| (*version).to_owned())
+                .collect();
+        }
+    }
+
+    fn requirement(&self, versions: &[&str], bound: &str, refused: &[(String, String)]) -> Finding {
+        let names: BTreeSet<&str> = refused.iter().map(|(name, _)| name.as_str()).collect();
+        let names = list(&names.into_iter().collect::<Vec<_>>());
+        let mut projects = self.wheel.requires.iter().map(|one| one.project.as_str());
+        let oldest = versions.first().copied().unwrap_or_default();
+        let (severity, what, project) =
+            match projects.find(|project| ["jax", "jaxlib"].contains(project)) {
+                Some(project) => (
+                    Severity::Fails,
+                    format!("allows {project} {oldest}, but needs {bound}: {names}"),
+                    project,
+                ),
+                None => (
+                    Severity::Risk,
+                    format!("does not require jax, but needs jax {bound}: {names}"),
+                    "jax",
+                ),
+            };
+        let why = refused.first().map_or("", |(_, why)| why.as_str());
+        let fix =
+            format!("require {project}>={bound}, or build against the headers of jaxlib {oldest}");
+        Finding::new(
+            Confidence::Proved,
+            severity,
+            Problem::WheelRequirement,
+            what,
+            why,
+        )
+        .about(Subject::Wheel)
+        .fix(fix)
     }
 
     /// Returns the name in the wheel of an unpacked file.

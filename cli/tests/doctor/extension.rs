@@ -166,3 +166,104 @@ fn a_module_in_a_wheel_is_asked() {
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert_eq!(told.loads("0.12.0", "get_fixed"), "yes");
 }
+
+/// Packs a wheel with the module, and judges it for the jaxlibs that it requires.
+fn wheel(folder: &Path, library: &Path, tag: &str, member: &str, requires: &str) -> Value {
+    let metadata = format!("Metadata-Version: 2.4\nName: mine\nVersion: 1.0\n{requires}\nText.\n");
+    let wheel = Wheel::named(&format!("mine-1.0-{tag}-manylinux_2_34_x86_64"))
+        .member(member, &std::fs::read(library).unwrap())
+        .member("mine-1.0.dist-info/METADATA", metadata.as_bytes());
+    let wheel = wheel.pack(folder);
+    doctor(Path::new("--wheel"), &[wheel.to_str().unwrap()]).whole
+}
+
+fn failing(whole: &Value) -> Vec<&str> {
+    let failing = whole["gate"]["failing"].as_array().unwrap();
+    failing
+        .iter()
+        .map(|one| one["key"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn the_jax_that_a_wheel_requires_is_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = module(folder.path(), 3, "the_jax_that_a_wheel_requires_is_judged") else {
+        return;
+    };
+    for (requires, bound) in [
+        ("Requires-Dist: jax>=0.5.0\n", Some("jax>=0.9.1")),
+        (
+            "Requires-Dist: jaxlib (>=0.9.0,<0.10)\n",
+            Some("jaxlib>=0.9.1"),
+        ),
+        ("Requires-Dist: jax\n", Some("jax>=0.9.1")),
+        ("Requires-Dist: jax>=0.9.1\n", None),
+        (
+            "Requires-Dist: jax>=0.9.1; extra == 'x'\nRequires-Dist: jax~=0.10.0\n",
+            None,
+        ),
+    ] {
+        let told = wheel(
+            folder.path(),
+            &library,
+            "py3-none",
+            "mine/libext.so",
+            requires,
+        );
+        let expected: &[&str] = if bound.is_some() {
+            &["XF406 mine.whl/wheel"]
+        } else {
+            &[]
+        };
+        assert_eq!(failing(&told), expected, "{requires}: {told:#}");
+        let fixes = told["wheels"][0]["findings"].to_string();
+        assert!(
+            bound.is_none_or(|bound| fixes.contains(bound)),
+            "{requires}: {fixes}"
+        );
+    }
+    // Without a requirement, nothing is promised.
+    let told = wheel(folder.path(), &library, "py3-none", "mine/libext.so", "");
+    let findings = told["wheels"][0]["findings"].as_array().unwrap();
+    let found = findings.iter().find(|one| one["id"] == "XF406").unwrap();
+    assert_eq!(
+        (found["severity"].as_str(), failing(&told)),
+        (Some("risk"), vec![])
+    );
+    // Nothing works on the newest jaxlib of the range.
+    let told = wheel(
+        folder.path(),
+        &library,
+        "py3-none",
+        "mine/libext.so",
+        "Requires-Dist: jax==0.8.1\n",
+    );
+    assert!(
+        failing(&told).contains(&"XF202 libext.so/get_fixed"),
+        "{told:#}"
+    );
+}
+
+#[test]
+fn the_python_tag_fits_the_modules() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = module(folder.path(), 1, "the_python_tag_fits_the_modules") else {
+        return;
+    };
+    let of_312 = "mine/libext.cpython-312-x86_64-linux-gnu.so";
+    for (tag, member, fails) in [
+        ("cp38-abi3", of_312, true),
+        ("cp311-cp311", of_312, true),
+        ("cp312-cp312t", of_312, true),
+        ("py3-none", of_312, true),
+        ("cp312-cp312", of_312, false),
+        ("cp311.cp312-cp311.cp312", of_312, true),
+        ("cp38-abi3", "mine/libext.abi3.so", false),
+        ("py3-none", "mine/jax-0.9/libext.so", false),
+    ] {
+        let told = wheel(folder.path(), &library, tag, member, "");
+        let found = failing(&told).contains(&"XF401 mine.whl/wheel");
+        assert_eq!(found, fails, "{tag} {member}: {told:#}");
+    }
+}

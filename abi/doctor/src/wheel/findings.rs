@@ -1,7 +1,7 @@
 //! Findings about a wheel: its tags compared with the requirements of its libraries.
 
 use super::member::{Read, missing};
-use super::tag::Platform;
+use super::tag::{Name, Platform};
 use super::{Inside, Wheel};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::release::{self, dotted};
@@ -307,17 +307,16 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         file.contains(".cpython-") || file.ends_with(".pyd") && file.contains(".cp3")
     };
     let python = wheel.name.python();
-    if wheel.name.is_for_every_python() {
-        if let Some(library) = libraries.iter().find(for_one) {
-            found.push(
-                Finding::failure(Problem::WheelPromise,
-                    format!("can be installed in any Python, but {} is for one version", library.name()),
-                    format!("its tag {python}, and the library's name"),
-                )
-                .fix("tag the wheel for that Python, or build handlers as a library without Python's C API"),
-            );
-        }
-    } else if !libraries.is_empty()
+    if let Some((library, only)) = unimportable(&wheel.name, libraries) {
+        found.push(
+            Finding::failure(Problem::WheelPromise,
+                format!("can be installed in Pythons that do not import {library}"),
+                format!("its tag is {python}, and the module's name is for {only} only"),
+            )
+            .fix("tag the wheel for that Python, or build handlers as a library without Python's C API"),
+        );
+    } else if !wheel.name.is_for_every_python()
+        && !libraries.is_empty()
         && libraries.iter().all(|library| library.facts.is_some())
         && !libraries
             .iter()
@@ -332,4 +331,44 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             .fix("tag it py3-none: set wheel.py-api = \"py3\" for scikit-build-core, build_data[\"tag\"] for hatchling"),
         );
     }
+}
+
+/// Returns a module that a Python of the tag does not import, because its name is for a different one, and that Python's tag.
+fn unimportable<'a>(name: &Name, libraries: &'a [Read<'_>]) -> Option<(&'a str, String)> {
+    // `mine.cpython-312-x86_64-linux-gnu.so` and `mine.cp312-win_amd64.pyd` are for cp312.
+    let parts = |library: &'a Read<'_>| {
+        let at = library.name().rfind('/').map_or(0, |at| at + 1);
+        let dot = at + library.name()[at..].find('.')?;
+        let (stem, rest) = (&library.name()[..dot], &library.name()[dot + 1..]);
+        let tag = match rest.strip_prefix("cpython-") {
+            Some(rest) => format!("cp{}", rest.split(['-', '.']).next()?),
+            None if rest.starts_with("cp3") => rest.split(['-', '.']).next()?.to_owned(),
+            None if rest.starts_with("pypy") => rest.split('-').next()?.to_owned(),
+            None => String::new(),
+        };
+        Some((library.name(), stem, tag))
+    };
+    let all: Vec<_> = libraries.iter().filter_map(parts).collect();
+    // A tag of one version needs a module for it, any other tag needs one for every Python.
+    let exact = |python: &String| {
+        python.starts_with("cp") && name.abis.iter().any(|abi| abi.starts_with(python))
+    };
+    let wanted = name.pythons.iter().filter(|python| exact(python));
+    let wanted: Vec<&String> = wanted
+        .flat_map(|python| name.abis.iter().filter(move |abi| abi.starts_with(python)))
+        .collect();
+    let is_imported = |stem: &str| {
+        let has = |wanted: &str| {
+            all.iter()
+                .any(|(_, other, tag)| *other == stem && (tag.is_empty() || tag == wanted))
+        };
+        match wanted.as_slice() {
+            [] => has(""),
+            some => some.iter().all(|wanted| has(wanted)),
+        }
+    };
+    let strange = all
+        .iter()
+        .find(|(_, stem, tag)| !tag.is_empty() && !is_imported(stem));
+    strange.map(|(member, _, tag)| (*member, tag.clone()))
 }

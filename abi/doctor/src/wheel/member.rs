@@ -163,7 +163,10 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
             let mut search = facts.search.iter();
             // NVIDIA's wheels put their libraries below `site-packages/nvidia`.
             let is_required = is_cuda
-                && wheel.requires_nvidia
+                && wheel
+                    .requires
+                    .iter()
+                    .any(|one| one.project.starts_with("nvidia-"))
                 && search
                     .any(|folder| folder.starts_with("$ORIGIN") && folder.contains("/nvidia/"));
             if is_everywhere(system, need) || inside.contains(&file(system, need)) || is_required {
