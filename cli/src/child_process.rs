@@ -12,7 +12,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use xla_ffi_doctor::library::Provided;
 
 /// The option that marks a supervised child; it follows the subcommand.
 const CHILD: &str = "--supervised";
@@ -24,6 +26,34 @@ const GRACE: Duration = Duration::from_secs(5);
 const LATE: Duration = Duration::from_millis(500);
 /// Upper bound of time limits, because clocks overflow.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Variables of child processes, which add to the dynamic linker's search path and load libraries first.
+static ENVIRONMENT: OnceLock<Vec<(&str, OsString)>> = OnceLock::new();
+
+/// Sets which libraries child processes find and load first, in addition to those of the system.
+pub(crate) fn provide(provided: &Provided) -> Result<()> {
+    let mut variables = Vec::new();
+    for (name, paths) in [
+        ("LD_LIBRARY_PATH", &provided.folders),
+        ("LD_PRELOAD", &provided.preload),
+    ] {
+        if !paths.is_empty() {
+            let known = std::env::var_os(name).unwrap_or_default();
+            let known = std::env::split_paths(&known).collect::<Vec<_>>();
+            let absolute: Vec<PathBuf> = paths
+                .iter()
+                .map(std::path::absolute)
+                .collect::<Result<_, _>>()?;
+            let all = std::env::join_paths(absolute.iter().chain(&known));
+            variables.push((
+                name,
+                all.context("a folder or file has a colon in its name")?,
+            ));
+        }
+    }
+    ENVIRONMENT.get_or_init(|| variables);
+    Ok(())
+}
+
 /// Longest line of the pipe in bytes.
 const LONGEST: usize = 1 << 20;
 
@@ -138,6 +168,13 @@ fn supervise(
     // Processes that a handler started may hold the pipe open, so reads do not block.
     rustix::io::ioctl_fionbio(&read, true)?;
     let mut child = command(write.as_raw_fd())?
+        .envs(
+            ENVIRONMENT
+                .get()
+                .into_iter()
+                .flatten()
+                .map(|(name, value)| (name, value)),
+        )
         .spawn()
         .context("cannot start a child process")?;
     drop(write);

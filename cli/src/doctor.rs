@@ -11,7 +11,7 @@ use crate::call::{UserType, parse_type};
 use crate::interpreter::Interpreters;
 use crate::report_format::{Annotation, Form, Format, github, sarif};
 use crate::target::HandlerName;
-use crate::{output, probe};
+use crate::{child_process, output, probe};
 use formats::to_json;
 use gate::{Decision, Item, Threshold};
 use range::Range;
@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
+use xla_ffi_doctor::library::Provided;
 use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
     Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Severity,
@@ -60,10 +61,13 @@ pub(crate) struct Args {
     /// Import Python extension modules in this interpreter; may be repeated [default: the first on PATH that fits].
     #[arg(long, value_name = "EXE", help_heading = "Input")]
     python: Vec<PathBuf>,
-    /// Import the Python packages that modules need from this folder; may be repeated
-    /// [default: those of the interpreter].
+    /// Find the Python packages and the libraries that a library needs below this folder; may be repeated
+    /// [default: those of the interpreter and the system].
     #[arg(long, value_name = "DIR", help_heading = "Input")]
     site_packages: Vec<PathBuf>,
+    /// Load this library first, as the user's process does; may be repeated [default: none].
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    preload: Vec<PathBuf>,
     /// Read the files without loading the libraries.
     #[arg(long, help_heading = "Limits")]
     no_run: bool,
@@ -95,10 +99,12 @@ struct ExaminedLibrary {
 }
 
 impl ExaminedLibrary {
-    /// Returns the library's file name.
+    /// Returns the library's path in its wheel, or its file name.
     fn name(&self) -> String {
-        let name = self.path.file_name();
-        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        let wheel = self.wheel.as_ref();
+        let member = wheel.and_then(|wheel| self.path.strip_prefix(wheel).ok());
+        let name = member.or(self.path.file_name().map(Path::new));
+        name.map_or_else(String::new, |name| name.display().to_string())
     }
 }
 
@@ -139,6 +145,8 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
     let mut lists = args.known.read()?;
     let mut judged = Vec::new();
+    let provided = Provided::of(&args.site_packages, &args.preload);
+    child_process::provide(&provided)?;
     let interpreters = Interpreters::new(
         &args.python,
         &args.site_packages,
@@ -149,6 +157,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         versions: &versions,
         all: asked.is_empty(),
         interpreters: &interpreters,
+        provided: &provided,
     };
     for path in &args.libraries {
         judged.push(judging.one(path, None)?);
@@ -183,11 +192,12 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         judged.extend(of_wheel);
     }
     add_unmatched(args, &mut judged);
-    let items: Vec<Item> = judged
+    let mut items: Vec<Item> = judged
         .iter()
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
         .chain(wheels.iter().flat_map(Opened::items))
         .collect();
+    items.sort_by_key(|item| (item.finding.severity, item.finding.confidence));
     let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
     args.known.write(decision.keys())?;
     let fails =
@@ -272,6 +282,7 @@ struct Examiner<'a> {
     /// Whether `versions` is the whole default list.
     all: bool,
     interpreters: &'a Interpreters,
+    provided: &'a Provided,
 }
 
 impl Examiner<'_> {
@@ -282,8 +293,11 @@ impl Examiner<'_> {
             versions,
             all,
             interpreters,
+            provided,
         } = *self;
-        let mut examination = Examination::of(path)?;
+        let mut examination = Examination::with(path, provided)?;
+        let search = examination.facts.search.clone();
+        let are_expected = examination.expect(|name| wheel?.provider(name, &search));
         let releases = if all { &RELEASES } else { versions };
         examination.judge_glibc(releases);
         examination.judge_user_data(releases);
@@ -326,6 +340,12 @@ impl Examiner<'_> {
                 examination.facts.machine
             );
             probe::skip_all(&mut candidates, &why);
+        } else if !examination.missing.is_empty() && !examination.facts.uses_python() {
+            let why = "a required library is not on this machine".to_owned();
+            probe::skip_all(&mut candidates, &why);
+            examination
+                .findings
+                .extend(are_expected.then(|| probe::not_run(why)));
         } else if examination.facts.uses_python() || !guesses.is_empty() {
             let unpacked = wheel.map(Opened::unpacked);
             interpreters.ask(&mut examination, &mut candidates, &guesses, unpacked);
@@ -339,11 +359,33 @@ impl Examiner<'_> {
             };
             asking.all(&mut candidates, &mut examination.findings);
         }
+        if !examination.missing.is_empty() && examination.facts.uses_python() && !args.no_run {
+            // The module's package may provide it.
+            let findings = &mut examination.findings;
+            let count = findings.len();
+            findings.retain(|finding| finding.problem != Problem::DoesNotLoad);
+            if findings.len() < count {
+                let why = "a required library is not on this machine".to_owned();
+                findings.extend(are_expected.then(|| probe::not_run(why)));
+            } else if probe::has_run(findings) {
+                findings.retain(|finding| finding.problem != Problem::MissingLibrary);
+            }
+        }
         for subject in &mut candidates {
             behaviour_finding(subject, &mut examination.findings);
             let traits = traits_finding(subject, &examination.manifests);
             examination.findings.extend(traits);
         }
+        examination.findings.sort_by_key(|finding| {
+            // The wrong machine first: it explains the others.
+            let first = finding.problem != Problem::OtherMachine;
+            (
+                first,
+                finding.severity,
+                finding.confidence,
+                finding.problem.id(),
+            )
+        });
         let broken = probe::broken(&examination.findings).cloned();
         let verdicts: Vec<Verdict> = versions
             .iter()
@@ -434,7 +476,8 @@ pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Find
             Severity::Risk,
             format!("answers with API version 0.{minor} on every runtime, as XLA's headers do"),
             Some(
-                "build the library with this SDK, which answers with the runtime's version"
+                "build the library with this SDK, which answers with the runtime's version, or against the headers of the \
+                 oldest jaxlib that you support, whose version newer ones accept"
                     .to_owned(),
             ),
         ),

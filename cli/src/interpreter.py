@@ -33,20 +33,24 @@ def load():
     file, name = REQUEST["file"], REQUEST["module"]
     if not name:
         return ctypes.CDLL(file)
+    if "." not in name:
+        return load_alone()
+    # The package may load libraries that the module needs, or need packages that are not there.
     try:
-        loader = importlib.machinery.ExtensionFileLoader(name, file)
-        module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-        loader.exec_module(module)
-        return module
-    except ImportError:
-        if "." not in name:
+        module = importlib.import_module(name)
+        return module if os.path.samefile(module.__file__, file) else load_alone()
+    except Exception:
+        if isolated("the library", lambda: [bool(load_alone())]) != ([True], None):
             raise
-        try:  # The package may load libraries that the module needs.
-            return importlib.import_module(name)
-        except Exception as error:
-            if missing_package(error):
-                raise
-        raise
+        return load_alone()
+
+
+def load_alone():
+    """Returns the module without its package."""
+    loader = importlib.machinery.ExtensionFileLoader(REQUEST["module"], REQUEST["file"])
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(REQUEST["module"], loader))
+    loader.exec_module(module)
+    return module
 
 
 def missing_package(error):

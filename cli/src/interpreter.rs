@@ -46,17 +46,27 @@ impl Interpreter {
 
 /// The interpreters of the command line or of PATH, and the folders from which they import.
 pub(crate) struct Interpreters {
-    given: Vec<PathBuf>,
-    found: OnceCell<Vec<Interpreter>>,
+    /// Each is started when it is first needed.
+    programs: Vec<(PathBuf, OnceCell<Option<Interpreter>>)>,
     site_packages: Vec<PathBuf>,
     limit: Duration,
 }
 
 impl Interpreters {
     pub(crate) fn new(given: &[PathBuf], site_packages: &[PathBuf], limit: Duration) -> Self {
+        let named = (0..=NEWEST).rev().map(|minor| format!("python3.{minor}"));
+        let named = ["python3".to_owned(), "python".to_owned()]
+            .into_iter()
+            .chain(named);
+        let programs: Vec<PathBuf> = match given {
+            [] => named.map(PathBuf::from).collect(),
+            some => some.to_vec(),
+        };
         Self {
-            given: given.to_vec(),
-            found: OnceCell::new(),
+            programs: programs
+                .into_iter()
+                .map(|program| (program, OnceCell::new()))
+                .collect(),
             site_packages: site_packages.to_vec(),
             limit,
         }
@@ -64,18 +74,12 @@ impl Interpreters {
 
     /// Returns the first interpreter that imports modules with this ending from a wheel of this name.
     fn fitting(&self, suffix: &str, wheel: Option<&Name>) -> Option<&Interpreter> {
-        let found = self.found.get_or_init(|| {
-            let named = (0..=NEWEST).rev().map(|minor| format!("python3.{minor}"));
-            let named = ["python3".to_owned(), "python".to_owned()]
-                .into_iter()
-                .chain(named);
-            let programs = match self.given.is_empty() {
-                true => named.map(PathBuf::from).collect(),
-                false => self.given.clone(),
-            };
-            programs.into_iter().filter_map(Interpreter::of).collect()
+        let mut found = self.programs.iter().filter_map(|(program, found)| {
+            found
+                .get_or_init(|| Interpreter::of(program.clone()))
+                .as_ref()
         });
-        found.iter().find(|one| {
+        found.find(|one| {
             one.suffixes.iter().any(|known| known == suffix)
                 && wheel.is_none_or(|wheel| wheel.admits(one.version))
         })

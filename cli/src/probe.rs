@@ -264,6 +264,13 @@ pub(crate) fn not_run(why: String) -> Finding {
     )
 }
 
+/// Returns true if loading and the handlers' answers were judged.
+pub(crate) fn has_run(findings: &[Finding]) -> bool {
+    findings
+        .iter()
+        .all(|finding| finding.problem != Problem::NotRun)
+}
+
 /// Returns the finding that prevents the library from loading, if any.
 pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
     let broken = findings

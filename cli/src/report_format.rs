@@ -72,6 +72,7 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], annotations: &[Annotation]) -> V
                 "id": rule.id,
                 "name": rule.name,
                 "shortDescription": { "text": rule.meaning },
+                "fullDescription": { "text": format!("{} {}", rule.meaning, rule.remedy) },
                 "help": { "text": rule.remedy },
             })
         })

@@ -71,7 +71,7 @@ pub const CATALOGUE: [Entry; 35] = [
         Problem::MissingLibrary,
         "XF104",
         "A required library is not found.",
-        "Install the library, link it statically, or bundle it next to yours.",
+        "Install the library, link it statically, or bundle it next to yours. Leave the runtimes of GPUs to JAX's packages.",
     ),
     entry(
         Problem::Undefined,
@@ -161,13 +161,13 @@ pub const CATALOGUE: [Entry; 35] = [
         Problem::Answer,
         "XF201",
         "The handler answers metadata calls with this API version.",
-        "Rebuild with this SDK, which answers with the runtime's API version.",
+        "Rebuild with this SDK, which answers with the runtime's API version, or against the headers of the oldest supported jaxlib.",
     ),
     entry(
         Problem::Refused,
         "XF202",
         "A jaxlib refuses the handler or lacks something that it needs.",
-        "Raise the oldest supported jaxlib, or rebuild with this SDK.",
+        "Raise the oldest supported jaxlib, or rebuild against its headers or with this SDK.",
     ),
     entry(
         Problem::OldestRuntime,

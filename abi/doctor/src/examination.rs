@@ -3,11 +3,11 @@
 
 use crate::candidate::{Candidate, Use};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
-use crate::library::{self, Facts, Surroundings};
+use crate::library::{self, Facts, Provided, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
 use crate::release;
-use crate::{description, exported, threads};
+use crate::{description, exported, runtimes, threads};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header, Struct};
@@ -26,6 +26,8 @@ pub struct Examination {
     pub manifests: Vec<Manifest>,
     /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
+    /// The required libraries that were not found.
+    pub missing: Vec<String>,
     /// The findings.
     pub findings: Vec<Finding>,
 }
@@ -39,16 +41,28 @@ impl Examination {
         Self::of_bytes(path, &library::bytes(path)?)
     }
 
+    /// As [`of`](Self::of), in a process that has more libraries.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn with(path: &Path, provided: &Provided) -> Result<Self, library::Error> {
+        Self::read(path, &library::bytes(path)?, provided)
+    }
+
     /// As [`of`](Self::of), for the bytes of a file at `path`, from which required libraries are searched.
     ///
     /// # Errors
     /// As [`of`](Self::of).
     pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
+        Self::read(path, whole, &Provided::default())
+    }
+
+    fn read(path: &Path, whole: &[u8], provided: &Provided) -> Result<Self, library::Error> {
         let parts = library::parts(path, whole)?;
         let facts = library::read_parts(path, &parts)?;
         let mut findings = Vec::new();
         machine(&facts, &mut findings);
-        let surroundings = Surroundings::of(path, &facts);
+        let surroundings = Surroundings::of(path, &facts, provided);
         link::findings(path, &facts, &surroundings, &mut findings);
         // `read_parts` refuses files without parts.
         let bytes = parts.first().map_or(whole, |part| part.bytes);
@@ -76,8 +90,28 @@ impl Examination {
             facts,
             manifests,
             compiled_with,
+            missing: surroundings.missing.into_keys().collect(),
             findings,
         })
+    }
+
+    /// Removes the failures about missing libraries that something provides on the user's machine. Returns true if
+    /// libraries are missing, and all are provided.
+    pub fn expect(&mut self, provider: impl Fn(&str) -> Option<String>) -> bool {
+        let names = self.missing.clone();
+        let expected =
+            |name: &&String| runtimes::gpu_runtime(name).is_some() || provider(name).is_some();
+        for name in names.iter().filter(expected) {
+            let Some(from) = provider(name) else { continue };
+            let about = format!("requires {name}, ");
+            let mut findings = self.findings.iter_mut();
+            if let Some(finding) = findings.find(|finding| {
+                finding.problem == Problem::MissingLibrary && finding.what.starts_with(&about)
+            }) {
+                *finding = link::expected(name, &from);
+            }
+        }
+        !names.is_empty() && names.iter().all(|name| expected(&name))
     }
 
     /// Adds a finding about the required glibc on these releases.

@@ -19,15 +19,21 @@ const SHARED: [(&str, &str); 9] = [
 ];
 
 pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
-    if !facts.unique.is_empty() {
+    let unique: BTreeSet<String> = facts
+        .unique
+        .iter()
+        .filter(|name| !is_of_cxx(name))
+        .cloned()
+        .collect();
+    if !unique.is_empty() {
         findings.push(
             Finding::risk(Problem::Exported,
                 format!(
                     "exports {} names that are unique per process, so that other libraries with these names share \
                      their memory",
-                    facts.unique.len()
+                    unique.len()
                 ),
-                format!("STB_GNU_UNIQUE: {}", first(&facts.unique)),
+                format!("STB_GNU_UNIQUE: {}", first(&unique)),
             )
             .fix("compile with -fvisibility=hidden -fvisibility-inlines-hidden, or with -fno-gnu-unique"),
         );
@@ -73,6 +79,33 @@ fn first(names: &BTreeSet<String>) -> String {
     list.join(", ")
 }
 
+/// Returns true for names of C++'s runtime, which all libraries share on purpose: `std`, `__gnu_cxx`, `__cxxabiv1`.
+fn is_of_cxx(name: &str) -> bool {
+    let Some(mut rest) = name.strip_prefix("_Z") else {
+        return false;
+    };
+    // Tables, type information, guards, local names, qualifiers.
+    while let Some(inner) = ["TV", "TI", "TS", "TT", "GV", "GR", "Z", "N", "K"]
+        .iter()
+        .find_map(|part| rest.strip_prefix(part))
+    {
+        rest = inner;
+    }
+    [
+        "St",
+        "Sa",
+        "Ss",
+        "Sb",
+        "Si",
+        "So",
+        "Sd",
+        "9__gnu_cxx",
+        "10__cxxabiv1",
+    ]
+    .iter()
+    .any(|start| rest.starts_with(start))
+}
+
 /// Returns exported names that are not of handlers, the loader or the linker.
 fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
     let mut own: BTreeSet<&str> = ["_init", "_fini", "_end", "_edata", "__bss_start"].into();
@@ -84,7 +117,11 @@ fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
         own.extend(manifest.legacy.iter().map(|target| target.symbol.as_str()));
     }
     let is_ours = |name: &str| {
-        own.contains(name) || name.ends_with(manifest::SYMBOL) || name.contains("xla_ffi_")
+        own.contains(name)
+            || is_of_cxx(name)
+            || name.starts_with("PyInit_")
+            || name.ends_with(manifest::SYMBOL)
+            || name.contains("xla_ffi_")
     };
     let more = facts.exports.iter().filter(|name| !is_ours(name));
     more.cloned().collect()

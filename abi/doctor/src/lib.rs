@@ -14,6 +14,7 @@ mod link;
 pub mod manifest;
 mod related_handlers;
 mod release;
+mod runtimes;
 mod threads;
 mod verdict;
 pub mod wheel;

@@ -5,7 +5,7 @@ mod format;
 mod machine;
 mod signature;
 
-pub use dependencies::Surroundings;
+pub use dependencies::{Provided, Surroundings};
 pub use machine::{Machine, Processor, System, here};
 pub use signature::Signature;
 
@@ -294,7 +294,7 @@ mod tests {
         assert!(facts.needs.iter().any(|name| name.starts_with("libc.so")));
         let floor = facts.floor("GLIBC_").unwrap();
         assert!(floor >= vec![2, 2], "{floor:?}");
-        let surroundings = Surroundings::of(&path, &facts);
+        let surroundings = Surroundings::of(&path, &facts, &Provided::default());
         assert!(surroundings.missing.is_empty(), "{surroundings:?}");
         assert!(surroundings.unresolved(&facts).is_empty());
     }

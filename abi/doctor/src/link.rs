@@ -3,6 +3,7 @@
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System, is_of_python};
 use crate::release::dotted;
+use crate::runtimes::gpu_runtime;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -13,6 +14,10 @@ pub(crate) fn findings(
     findings: &mut Vec<Finding>,
 ) {
     for (name, by) in &surroundings.missing {
+        if let Some(from) = gpu_runtime(name) {
+            findings.push(expected(name, from));
+            continue;
+        }
         findings.push(
             Finding::failure(
                 Problem::MissingLibrary,
@@ -22,7 +27,8 @@ pub(crate) fn findings(
                 ),
             )
             .fix(
-                "install it, link it statically, or bundle it next to the library with RPATH $ORIGIN",
+                "link it statically or bundle it next to the library with RPATH $ORIGIN; if a package provides it, pass \
+                 --site-packages or --preload",
             ),
         );
     }
@@ -35,6 +41,19 @@ pub(crate) fn findings(
         System::MacOs => macos(facts, findings),
         System::Windows => windows(path, facts, findings),
     }
+}
+
+/// Returns a note that a library is missing on this machine only.
+pub(crate) fn expected(name: &str, from: &str) -> Finding {
+    let what = format!("requires {name}, which is expected from {from}");
+    let why = "it is not on this machine, which proves nothing about others";
+    Finding::new(
+        Confidence::Possible,
+        Severity::Note,
+        Problem::MissingLibrary,
+        what,
+        why,
+    )
 }
 
 /// Returns the owner of a symbol that no required library provides.
@@ -134,14 +153,8 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             )
             .about(Subject::Machine)
             .fix("link the library that defines them; -Wl,-z,defs makes missing symbols a link error"),
-            None => Finding::new(
-                Confidence::Unknown,
-                Severity::Risk,
-                Problem::Undefined,
-                "some symbols may be missing when it is loaded",
-                format!("{undefined}; a required library is missing on this machine"),
-            )
-            .fix("install the missing library and run the doctor again"),
+            // The missing library may provide them.
+            None => continue,
         });
     }
     for needed in &facts.needs {

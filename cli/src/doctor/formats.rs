@@ -65,7 +65,14 @@ pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
             known: known.map(|(_, reason)| reason.clone()),
         }
     });
-    annotations.collect()
+    let mut annotations: Vec<Annotation> = annotations.collect();
+    // An open note is a warning.
+    annotations.sort_by_key(|one| {
+        ["error", "warning", "note"]
+            .iter()
+            .position(|level| one.level == *level)
+    });
+    annotations
 }
 
 /// Returns the level for CI; every failing finding is an error.

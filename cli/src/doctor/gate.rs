@@ -2,6 +2,7 @@
 
 use super::ExaminedLibrary;
 use crate::baseline::{self, Lists};
+use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_doctor::{Confidence, Finding, Loads, Problem, Severity, Subject};
 
 /// Lowest severity that fails the run.
@@ -103,8 +104,16 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     };
     for verdict in &judged.verdicts {
         let about = |confidence, severity, problem, what: &str| {
-            Finding::new(confidence, severity, problem, what, verdict.why.clone())
-                .about_handler(&verdict.handler)
+            let finding = Finding::new(confidence, severity, problem, what, verdict.why.clone());
+            let headers = Revision::from_name(verdict.revision).map_or("", Revision::first_jaxlib);
+            let fix = format!(
+                "require a jaxlib that loads it, or build against the headers of jaxlib {headers}"
+            );
+            let finding = finding.about_handler(&verdict.handler);
+            match problem {
+                Problem::Refused => finding.fix(fix),
+                _ => finding,
+            }
         };
         match verdict.loads {
             Loads::Yes if verdict.confidence == Confidence::Proved => {}

@@ -2,7 +2,7 @@
 
 use super::ExaminedLibrary;
 use std::fmt::Write;
-use xla_ffi_doctor::{Finding, Loads, Problem, Severity, Subject};
+use xla_ffi_doctor::{Finding, Loads, Severity, Subject};
 
 /// Returns the report of one library.
 pub(super) fn report(judged: &ExaminedLibrary) -> String {
@@ -30,11 +30,6 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     if wheel.is_some() {
         findings.retain(|finding| finding.severity == Severity::Note);
     }
-    // The wrong machine first: it explains the others.
-    findings.sort_by_key(|finding| {
-        let first = finding.problem != Problem::OtherMachine;
-        (first, finding.severity, finding.confidence)
-    });
     // Findings that are equal for several handlers are combined.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();

@@ -10,7 +10,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use xla_ffi_doctor::wheel::{Inside, Name, Wheel, releases};
+use xla_ffi_doctor::wheel::{Inside, Name, Platform, Wheel, releases};
 use xla_ffi_doctor::{
     Confidence, Examination, Finding, Loads, Outcome, Problem, Severity, Subject,
 };
@@ -72,6 +72,11 @@ impl Opened {
         let own = self.inside.iter();
         let own = own.filter(|inside| !inside.is_bundled());
         own.map(|inside| inside.place.clone())
+    }
+
+    /// Returns the required package that provides a library.
+    pub(super) fn provider(&self, name: &str, search: &[String]) -> Option<String> {
+        self.wheel.provider(name, search)
     }
 
     /// Returns the folder with the wheel's files, and the parts of its name.
@@ -225,16 +230,49 @@ impl Opened {
     }
 
     /// Replaces unpacked paths in a judged library by paths in the wheel.
-    pub(super) fn renamed(&self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
-        // The wheel's own findings cover the machine.
+    pub(super) fn renamed(&mut self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
+        // The wheel's own findings cover the machine and the systems of its tag.
+        let platforms = &self.wheel.name.platforms;
+        let is_tagged = platforms
+            .iter()
+            .any(|tag| matches!(tag, Platform::Manylinux { .. } | Platform::Macos { .. }));
         let findings = &mut judged.examination.findings;
-        findings.retain(|finding| finding.problem != Problem::OtherMachine);
+        findings.retain(|finding| match finding.problem {
+            Problem::OtherMachine => false,
+            Problem::Glibc | Problem::Libstdcxx | Problem::DeploymentTarget => !is_tagged,
+            _ => true,
+        });
+        // One finding per missing library: the library's if nothing provides it, or else the wheel's.
+        let is_missing = |finding: &&Finding| finding.problem == Problem::MissingLibrary;
+        for name in &judged.examination.missing {
+            let fails = |finding: &&Finding| {
+                finding.is_proved_failure() && finding.what.contains(name.as_str())
+            };
+            let lacks = format!("lacks {name}, ");
+            if findings
+                .iter()
+                .filter(is_missing)
+                .any(|finding| fails(&finding))
+            {
+                self.findings
+                    .retain(|finding| !finding.what.starts_with(&lacks));
+            } else if self
+                .findings
+                .iter()
+                .any(|finding| finding.what.starts_with(&lacks))
+            {
+                findings.retain(|finding| {
+                    !is_missing(&finding) || !finding.what.contains(name.as_str())
+                });
+            }
+        }
+        let this: &Self = self;
         let rename = |finding: &mut Finding| {
-            finding.what = self.named(&finding.what);
-            finding.why = self.named(&finding.why);
+            finding.what = this.named(&finding.what);
+            finding.why = this.named(&finding.why);
         };
-        judged.path = PathBuf::from(self.named(&judged.path.display().to_string()));
-        judged.wheel = Some(self.path.clone());
+        judged.path = PathBuf::from(this.named(&judged.path.display().to_string()));
+        judged.wheel = Some(this.path.clone());
         judged.examination.findings.iter_mut().for_each(rename);
         let answers = judged
             .candidates
@@ -242,13 +280,13 @@ impl Opened {
             .flat_map(|one| &mut one.answers);
         for answer in answers {
             match &mut answer.outcome {
-                Outcome::Refused { why } | Outcome::Skipped { why } => *why = self.named(why),
-                Outcome::Broke { how, .. } => *how = self.named(how),
+                Outcome::Refused { why } | Outcome::Skipped { why } => *why = this.named(why),
+                Outcome::Broke { how, .. } => *how = this.named(how),
                 Outcome::Accepted { .. } => {}
             }
         }
         for verdict in &mut judged.verdicts {
-            verdict.why = self.named(&verdict.why);
+            verdict.why = this.named(&verdict.why);
             verdict.risks.iter_mut().for_each(rename);
         }
         judged

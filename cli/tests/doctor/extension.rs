@@ -168,13 +168,21 @@ fn a_module_in_a_wheel_is_asked() {
 }
 
 /// Packs a wheel with the module, and judges it for the jaxlibs that it requires.
-fn wheel(folder: &Path, library: &Path, tag: &str, member: &str, requires: &str) -> Value {
+fn wheel(
+    folder: &Path,
+    library: &Path,
+    tag: &str,
+    member: &str,
+    requires: &str,
+    more: &[&str],
+) -> Value {
     let metadata = format!("Metadata-Version: 2.4\nName: mine\nVersion: 1.0\n{requires}\nText.\n");
     let wheel = Wheel::named(&format!("mine-1.0-{tag}-manylinux_2_34_x86_64"))
         .member(member, &std::fs::read(library).unwrap())
         .member("mine-1.0.dist-info/METADATA", metadata.as_bytes());
     let wheel = wheel.pack(folder);
-    doctor(Path::new("--wheel"), &[wheel.to_str().unwrap()]).whole
+    let arguments = [&[wheel.to_str().unwrap()], more].concat();
+    doctor(Path::new("--wheel"), &arguments).whole
 }
 
 fn failing(whole: &Value) -> Vec<&str> {
@@ -210,6 +218,7 @@ fn the_jax_that_a_wheel_requires_is_judged() {
             "py3-none",
             "mine/libext.so",
             requires,
+            &[],
         );
         let expected: &[&str] = if bound.is_some() {
             &["XF406 mine.whl/wheel"]
@@ -224,7 +233,14 @@ fn the_jax_that_a_wheel_requires_is_judged() {
         );
     }
     // Without a requirement, nothing is promised.
-    let told = wheel(folder.path(), &library, "py3-none", "mine/libext.so", "");
+    let told = wheel(
+        folder.path(),
+        &library,
+        "py3-none",
+        "mine/libext.so",
+        "",
+        &[],
+    );
     let findings = told["wheels"][0]["findings"].as_array().unwrap();
     let found = findings.iter().find(|one| one["id"] == "XF406").unwrap();
     assert_eq!(
@@ -238,9 +254,10 @@ fn the_jax_that_a_wheel_requires_is_judged() {
         "py3-none",
         "mine/libext.so",
         "Requires-Dist: jax==0.8.1\n",
+        &[],
     );
     assert!(
-        failing(&told).contains(&"XF202 libext.so/get_fixed"),
+        failing(&told).contains(&"XF202 mine/libext.so/get_fixed"),
         "{told:#}"
     );
 }
@@ -262,8 +279,52 @@ fn the_python_tag_fits_the_modules() {
         ("cp38-abi3", "mine/libext.abi3.so", false),
         ("py3-none", "mine/jax-0.9/libext.so", false),
     ] {
-        let told = wheel(folder.path(), &library, tag, member, "");
+        let told = wheel(folder.path(), &library, tag, member, "", &["--no-run"]);
         let found = failing(&told).contains(&"XF401 mine.whl/wheel");
         assert_eq!(found, fails, "{tag} {member}: {told:#}");
     }
+}
+
+/// The package of a module loads a library that the module needs.
+#[test]
+fn a_package_may_load_what_its_module_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let soname = ["-Wl,-soname,libpre.so.1"];
+    let Some(pre) = build(folder.path(), "pre", "gcc", "int pre;", &soname) else {
+        return skip(
+            "a_package_may_load_what_its_module_needs",
+            "gcc is not there",
+        );
+    };
+    let source = [FIXED, PYTHON, MODULE].concat();
+    let flags = ["-DMINOR=1", "-Wl,--no-as-needed", pre.to_str().unwrap()];
+    let library = build(folder.path(), "ext", "gcc", &source, &flags).unwrap();
+    let wheel = |start: &str| {
+        Wheel::named("mine-1.0-py3-none-manylinux_2_34_x86_64")
+            .member("mine/__init__.py", start.as_bytes())
+            .member("mine/libext.so", &std::fs::read(&library).unwrap())
+            .pack(folder.path())
+    };
+    let judge = |wheel: PathBuf| {
+        doctor(
+            Path::new("--wheel"),
+            &[wheel.to_str().unwrap(), "--jaxlib", "0.12.0"],
+        )
+    };
+    let told = judge(wheel(&format!(
+        "import ctypes\nctypes.CDLL({:?})\n",
+        pre.to_str().unwrap()
+    )));
+    assert_eq!(
+        (told.loads("0.12.0", "get_fixed"), told.code),
+        ("yes", Some(0))
+    );
+    assert!(!ids(&told).contains(&"XF104"), "{:#}", told.value);
+    let told = judge(wheel(""));
+    assert_eq!(
+        failing(&told.whole),
+        ["XF104 mine/libext.so/library"],
+        "{:#}",
+        told.whole
+    );
 }

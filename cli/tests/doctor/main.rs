@@ -1,6 +1,7 @@
 //! `xla-ffi doctor` on libraries built here: what it finds, how sure it is, and its exit codes.
 
 mod description;
+mod elsewhere;
 mod extension;
 mod files;
 mod gate;

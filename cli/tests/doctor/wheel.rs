@@ -230,9 +230,9 @@ fn the_worst_comes_first() {
         told.to_fix(),
         [
             "XF401 mine.whl/wheel",
-            "XF109 libmine.so/library",
-            "XF114 libmine.so/library",
-            "XF115 libmine.so/library",
+            "XF109 mine/libmine.so/library",
+            "XF114 mine/libmine.so/library",
+            "XF115 mine/libmine.so/library",
         ]
     );
     let output = run(&path, &[]);
@@ -242,7 +242,7 @@ fn the_worst_comes_first() {
             .unwrap_or_else(|| panic!("no {words}: {text}"))
     };
     assert!(place("to fix, the most severe first") < place("1. XF401 proved fails: wheel: "));
-    assert!(place("3. XF114 possible risk: libmine.so: ") < place("jaxlib     revision"));
+    assert!(place("3. XF114 possible risk: mine/libmine.so: ") < place("jaxlib     revision"));
     // What was told above is not told again.
     assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
 }

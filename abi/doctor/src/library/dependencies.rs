@@ -7,6 +7,47 @@ use std::path::{Path, PathBuf};
 /// Maximum number of libraries that are followed.
 const DEPTH: usize = 256;
 
+/// Libraries of the user's process that this machine's dynamic linker does not find.
+#[derive(Clone, Debug, Default)]
+pub struct Provided {
+    /// Folders that are searched, too.
+    pub folders: Vec<PathBuf>,
+    /// Libraries that are loaded first.
+    pub preload: Vec<PathBuf>,
+}
+
+/// Folders of Python packages have libraries at most this deep: `nvidia/cublas/lib`.
+const NESTED: usize = 4;
+
+impl Provided {
+    /// Finds the folders with libraries below folders of Python packages.
+    #[must_use]
+    pub fn of(site_packages: &[PathBuf], preload: &[PathBuf]) -> Self {
+        let mut provided = Self {
+            folders: Vec::new(),
+            preload: preload.to_vec(),
+        };
+        let mut queue: Vec<(PathBuf, usize)> = site_packages
+            .iter()
+            .map(|folder| (folder.clone(), 0))
+            .collect();
+        while let Some((folder, depth)) = queue.pop() {
+            let mut has_libraries = false;
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                has_libraries |= name.starts_with("lib") && name.contains(".so");
+                if depth < NESTED && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    queue.push((entry.path(), depth + 1));
+                }
+            }
+            if has_libraries {
+                provided.folders.extend(std::path::absolute(folder));
+            }
+        }
+        provided
+    }
+}
+
 /// The required libraries and their exports, found as the dynamic linker does.
 #[derive(Debug, Default)]
 pub struct Surroundings {
@@ -21,7 +62,7 @@ impl Surroundings {
     /// Finds the required libraries of the library at `path`. The result is empty for other machines, and for macOS and
     /// Windows, whose system libraries cannot be read.
     #[must_use]
-    pub fn of(path: &Path, facts: &Facts) -> Self {
+    pub fn of(path: &Path, facts: &Facts, provided: &Provided) -> Self {
         let mut surroundings = Self::default();
         if !Self::follows(facts) {
             return surroundings;
@@ -39,6 +80,26 @@ impl Surroundings {
             .iter()
             .map(|name| (name.clone(), path.display().to_string(), own.clone()))
             .collect();
+        for file in &provided.preload {
+            let Some(loaded) = bytes(file).ok().and_then(|bytes| read(file, &bytes).ok()) else {
+                continue;
+            };
+            let name = file
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned());
+            for name in name.into_iter().chain(loaded.soname) {
+                surroundings.found.insert(name, file.clone());
+            }
+            let folders = search_folders(&loaded.search, &folder(file));
+            let by = file.display().to_string();
+            queue.extend(
+                loaded
+                    .needs
+                    .into_iter()
+                    .map(|next| (next, by.clone(), folders.clone())),
+            );
+            surroundings.exports.extend(loaded.exports);
+        }
         while let Some((name, by, folders)) = queue.pop() {
             if surroundings.found.contains_key(&name)
                 || surroundings.missing.contains_key(&name)
@@ -51,6 +112,7 @@ impl Surroundings {
             } else {
                 folders
                     .iter()
+                    .chain(&provided.folders)
                     .chain(&system)
                     .map(|folder| folder.join(&name))
                     .collect()

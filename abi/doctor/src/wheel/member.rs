@@ -1,9 +1,10 @@
 //! A library in a wheel: its machine, and required libraries that systems of the wheel's tag may not have.
 
-use super::{Inside, Wheel};
+use super::{Inside, Requirement, Wheel};
 use crate::finding::{Finding, Problem};
 use crate::library::{self, Facts, System};
 use crate::link::is_debug_runtime;
+use crate::runtimes::gpu_runtime;
 use object::{Architecture, BinaryFormat, Object};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -109,20 +110,6 @@ const WINDOWS: [&str; 19] = [
     "ws2_32.dll",
 ];
 
-/// Libraries of CUDA, which JAX installs as separate wheels.
-const CUDA: [&str; 10] = [
-    "libcudart",
-    "libcublas",
-    "libcudnn",
-    "libcufft",
-    "libcurand",
-    "libcusolver",
-    "libcusparse",
-    "libnccl",
-    "libnvJitLink",
-    "libnvrtc",
-];
-
 /// Returns true if every system of a tag has the library. XF109 covers absolute paths on macOS.
 fn is_everywhere(system: System, need: &str) -> bool {
     match system {
@@ -135,6 +122,36 @@ fn is_everywhere(system: System, need: &str) -> bool {
             WINDOWS.iter().any(|known| need.starts_with(known)) && !is_debug_runtime(&need)
                 || need.starts_with("python3")
         }
+    }
+}
+
+impl Wheel {
+    /// Returns the required project that provides a library on the user's machine: one of NVIDIA's to which the RPATH leads,
+    /// one with the extra of a GPU, or one with the library's name.
+    #[must_use]
+    pub fn provider(&self, need: &str, search: &[String]) -> Option<String> {
+        let name = need.to_ascii_lowercase();
+        let is_gpu = gpu_runtime(need).is_some();
+        let leads = search
+            .iter()
+            .any(|folder| folder.starts_with("$ORIGIN") && folder.contains("/nvidia/"));
+        let provides = |one: &&Requirement| {
+            let is_gpu_extra = ["cuda", "rocm"]
+                .iter()
+                .any(|extra| one.extras.contains(extra));
+            let words = one
+                .project
+                .split('-')
+                .filter(|word| word.len() > 2 && *word != "lib" && *word != "python");
+            match is_gpu {
+                true => is_gpu_extra || (leads && one.project.starts_with("nvidia-")),
+                false => words.into_iter().any(|word| name.contains(word)),
+            }
+        };
+        self.requires
+            .iter()
+            .find(provides)
+            .map(|one| format!("the package {}", one.project))
     }
 }
 
@@ -159,17 +176,10 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
             .map(|library| file(system, library.name()))
             .collect();
         for need in &facts.needs {
-            let is_cuda = CUDA.iter().any(|known| need.starts_with(known));
-            let mut search = facts.search.iter();
-            // NVIDIA's wheels put their libraries below `site-packages/nvidia`.
-            let is_required = is_cuda
-                && wheel
-                    .requires
-                    .iter()
-                    .any(|one| one.project.starts_with("nvidia-"))
-                && search
-                    .any(|folder| folder.starts_with("$ORIGIN") && folder.contains("/nvidia/"));
-            if is_everywhere(system, need) || inside.contains(&file(system, need)) || is_required {
+            if is_everywhere(system, need)
+                || inside.contains(&file(system, need))
+                || wheel.provider(need, &facts.search).is_some()
+            {
                 continue;
             }
             let (why, bring) = match system {
@@ -177,15 +187,16 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
                 System::MacOs => ("LC_LOAD_DYLIB", "`delocate-wheel`"),
                 System::Windows => ("its imports", "`delvewheel repair`"),
             };
-            let fix = if need == "libcuda.so.1" {
-                "load the driver in the first call that needs it, so that the library loads without a GPU"
-                    .to_owned()
-            } else if is_cuda {
-                "link it statically, or require NVIDIA's wheel of it and add that wheel's folder to the RPATH \
-                 ($ORIGIN/../nvidia/…)"
-                    .to_owned()
-            } else {
-                format!("add it to the wheel with {bring}, or link it statically")
+            let fix = match gpu_runtime(need) {
+                _ if need == "libcuda.so.1" => {
+                    "load the driver in the first call that needs it, so that the library loads without a GPU".to_owned()
+                }
+                Some(from) => format!(
+                    "leave it to {from}: require that wheel, lead the RPATH to its folder ($ORIGIN/../nvidia/…), and keep \
+                     the library out of yours with `auditwheel repair --exclude '{}*'`",
+                    need.split_inclusive(".so").next().unwrap_or(need)
+                ),
+                None => format!("add it to the wheel with {bring}, or link it statically"),
             };
             let asked = match wheel.name.glibc() {
                 Some(_) => "systems of its tag may not have it",

@@ -9,6 +9,8 @@ use xla_ffi_abi::declared::parse_version;
 pub struct Requirement {
     /// The project, in lower case and with `-`.
     pub project: String,
+    /// Its extras, as written.
+    pub extras: String,
     /// The versions that are allowed, each an operator and a version: `(">=", "0.4.31")`.
     pub bounds: Vec<(String, String)>,
 }
@@ -34,9 +36,9 @@ impl Requirement {
         let (name, rest) =
             text.split_at(text.find(|letter| !is_name(letter)).unwrap_or(text.len()));
         let rest = rest.trim_start();
-        let rest = match rest.strip_prefix('[') {
-            Some(extras) => extras.split_once(']')?.1,
-            None => rest,
+        let (extras, rest) = match rest.strip_prefix('[') {
+            Some(extras) => extras.split_once(']')?,
+            None => ("", rest),
         };
         let rest = rest.trim().trim_start_matches('(').trim_end_matches(')');
         let bound = |part: &str| {
@@ -49,6 +51,7 @@ impl Requirement {
         };
         Some(Self {
             project: name.to_ascii_lowercase().replace(['_', '.'], "-"),
+            extras: extras.to_owned(),
             bounds: rest.split(',').filter_map(bound).collect(),
         })
     }
