@@ -173,10 +173,15 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             ..judging
         };
         let mut of_wheel = Vec::new();
-        for place in wheel.libraries().collect::<Vec<_>>() {
-            match judging.one(&place, Some(wheel)) {
+        let places: Vec<PathBuf> = wheel.libraries().collect();
+        for (at, place) in places.iter().enumerate() {
+            if wheel.is_large() {
+                let (member, count) = (wheel.member(place), places.len());
+                output::message(format_args!("examining {member} ({} of {count})", at + 1));
+            }
+            match judging.one(place, Some(wheel)) {
                 Ok(one) => of_wheel.push(wheel.renamed(one)),
-                Err(error) => wheel.is_broken(&place, &error),
+                Err(error) => wheel.is_broken(place, &error),
             }
         }
         if asked.is_empty() {
@@ -348,7 +353,12 @@ impl Examiner<'_> {
                 .extend(are_expected.then(|| probe::not_run(why)));
         } else if examination.facts.uses_python() || !guesses.is_empty() {
             let unpacked = wheel.map(Opened::unpacked);
-            interpreters.ask(&mut examination, &mut candidates, &guesses, unpacked);
+            interpreters.ask(
+                &mut examination,
+                &mut candidates,
+                &guesses,
+                unpacked.as_ref(),
+            );
         } else {
             let limit = Duration::from_secs(args.time_limit);
             let asking = probe::Asking {

@@ -20,6 +20,12 @@ const PROGRAM: &str = include_str!("interpreter.py");
 /// Prints the version of an interpreter, and the endings of modules that it imports.
 const DESCRIBE: &str = "import importlib.machinery, json, sys
 print(json.dumps({'version': sys.version_info[:2], 'suffixes': importlib.machinery.EXTENSION_SUFFIXES}))";
+/// Prints the first of these projects that is not installed.
+const LACKS: &str = "import importlib.metadata, sys
+sys.path[:0] = sys.argv[1].split('\\n')
+for project in sys.argv[2:]:
+    try: importlib.metadata.version(project)
+    except importlib.metadata.PackageNotFoundError: sys.exit(print(project))";
 /// The newest minor version of Python that is searched on PATH.
 const NEWEST: u32 = 20;
 
@@ -42,6 +48,29 @@ impl Interpreter {
         let found: Self = serde_json::from_slice(&output.ok()?.stdout).ok()?;
         Some(Self { program, ..found })
     }
+
+    /// Returns the first of these projects that it does not have.
+    fn lacks(&self, site_packages: &[PathBuf], projects: &[&str]) -> Option<String> {
+        let folders: Vec<String> = site_packages
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
+        let mut command = Command::new(&self.program);
+        command
+            .args(["-c", LACKS])
+            .arg(folders.join("\n"))
+            .args(projects);
+        let output = command.stderr(Stdio::null()).output().ok()?;
+        let lacks = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        (!lacks.is_empty()).then_some(lacks)
+    }
+}
+
+/// The files of a wheel, and what it requires.
+pub(crate) struct Unpacked<'a> {
+    pub(crate) root: &'a Path,
+    pub(crate) name: &'a Name,
+    pub(crate) requires: Vec<&'a str>,
 }
 
 /// The interpreters of the command line or of PATH, and the folders from which they import.
@@ -92,7 +121,7 @@ impl Interpreters {
         examination: &mut Examination,
         candidates: &mut Vec<Candidate>,
         guesses: &[String],
-        wheel: Option<(&Path, &Name)>,
+        wheel: Option<&Unpacked<'_>>,
     ) {
         let path = examination.path.clone();
         let found = self.asked(&path, examination, candidates, guesses, wheel);
@@ -135,11 +164,11 @@ impl Interpreters {
         examination: &Examination,
         candidates: &[Candidate],
         guesses: &[String],
-        wheel: Option<(&Path, &Name)>,
+        wheel: Option<&Unpacked<'_>>,
     ) -> Result<Loaded, Box<Finding>> {
         let not_run = |why: String| Box::new(probe::not_run(why));
         let file = path.file_name().unwrap_or_default().to_string_lossy();
-        let root = wheel.map(|(root, _)| root);
+        let root = wheel.map(|wheel| wheel.root);
         let member = root
             .and_then(|root| path.strip_prefix(root).ok())
             .unwrap_or(path);
@@ -149,7 +178,7 @@ impl Interpreters {
             Some(at) if module.is_some() => &file[at..],
             _ => ".so",
         };
-        let interpreter = self.fitting(suffix, wheel.map(|(_, name)| name));
+        let interpreter = self.fitting(suffix, wheel.map(|wheel| wheel.name));
         let Some(interpreter) = interpreter else {
             let why = format!("no Python that imports {file} was found; pass one with --python");
             return Err(not_run(why));
@@ -172,7 +201,18 @@ impl Interpreters {
         });
         let mut command = Command::new(&interpreter.program);
         command.args(["-c", PROGRAM]).stdout(Stdio::null());
+        let needs = |package: &str| {
+            let program = interpreter.program.display();
+            not_run(format!(
+                "it needs the Python package {package}, which {program} does not have; pass --site-packages"
+            ))
+        };
         let does_not_load = |why: String| {
+            // Without the packages that the wheel requires, a failure proves nothing.
+            let requires = wheel.map_or(&[][..], |wheel| &wheel.requires);
+            if let Some(package) = interpreter.lacks(&self.site_packages, requires) {
+                return needs(&package);
+            }
             let what = "the library does not load on this machine";
             Box::new(Finding::failure(Problem::DoesNotLoad, what, why).about(Subject::Machine))
         };
@@ -185,11 +225,9 @@ impl Interpreters {
             Ok(Said::Loaded(loaded)) => Ok(loaded),
             Ok(Said::Failed { error, needs: None }) => Err(does_not_load(error)),
             Ok(Said::Failed {
-                needs: Some(needs), ..
-            }) => Err(not_run(format!(
-                "it needs the Python package {needs}, which {} does not have; pass --site-packages",
-                interpreter.program.display()
-            ))),
+                needs: Some(package),
+                ..
+            }) => Err(needs(&package)),
             Err(error) => Err(not_run(format!("the interpreter's answer: {error}"))),
         }
     }

@@ -9,11 +9,16 @@ use crate::manifest::{self, Manifest};
 use crate::release;
 use crate::{description, exported, runtimes, threads};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header, Struct};
 use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
+
+/// Text in libraries that were built with XLA's headers.
+const HEADERS: &str = "XLA_FFI_";
 
 /// The result of reading a library's file.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ pub struct Examination {
     pub manifests: Vec<Manifest>,
     /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
+    /// Whether it was built with XLA's headers: it contains their messages.
+    pub uses_headers: bool,
     /// The required libraries that were not found.
     pub missing: Vec<String>,
     /// The findings.
@@ -38,7 +45,7 @@ impl Examination {
     /// # Errors
     /// [`library::Error`] if the file is not a library.
     pub fn of(path: &Path) -> Result<Self, library::Error> {
-        Self::of_bytes(path, &library::bytes(path)?)
+        Self::with(path, &Provided::default())
     }
 
     /// As [`of`](Self::of), in a process that has more libraries.
@@ -46,7 +53,12 @@ impl Examination {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn with(path: &Path, provided: &Provided) -> Result<Self, library::Error> {
-        Self::read(path, &library::bytes(path)?, provided)
+        let bytes = library::bytes(path)?;
+        let file = File::open(path).map_err(|source| library::Error::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::read(path, &bytes, file, provided)
     }
 
     /// As [`of`](Self::of), for the bytes of a file at `path`, from which required libraries are searched.
@@ -54,10 +66,16 @@ impl Examination {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
-        Self::read(path, whole, &Provided::default())
+        Self::read(path, whole, whole, &Provided::default())
     }
 
-    fn read(path: &Path, whole: &[u8], provided: &Provided) -> Result<Self, library::Error> {
+    /// Reads a library. Its bytes are also read from `file`, so that texts in them are found without keeping them in memory.
+    fn read(
+        path: &Path,
+        whole: &[u8],
+        file: impl Read,
+        provided: &Provided,
+    ) -> Result<Self, library::Error> {
         let parts = library::parts(path, whole)?;
         let facts = library::read_parts(path, &parts)?;
         let mut findings = Vec::new();
@@ -83,13 +101,16 @@ impl Examination {
         exports(&manifests, &facts, &mut findings);
         description::findings(&manifests, &mut findings);
         exported::findings(&manifests, &facts, &mut findings);
-        threads::findings(&facts, bytes, &mut findings);
+        let texts: Vec<&str> = threads::texts().chain([HEADERS]).collect();
+        let texts = library::texts(file, &texts);
+        threads::findings(&facts, &texts, &mut findings);
         let compiled_with = compiled_with(bytes, &mut findings);
         Ok(Self {
             path: path.to_owned(),
             facts,
             manifests,
             compiled_with,
+            uses_headers: texts.contains(HEADERS),
             missing: surroundings.missing.into_keys().collect(),
             findings,
         })

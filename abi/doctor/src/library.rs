@@ -9,8 +9,13 @@ pub use dependencies::{Provided, Surroundings};
 pub use machine::{Machine, Processor, System, here};
 pub use signature::Signature;
 
+use memchr::memmem;
+use memmap2::Mmap;
 use object::FileKind;
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
@@ -104,11 +109,23 @@ pub struct Apple {
     pub signature: Signature,
 }
 
-/// Reads the bytes of a library's file.
+/// The bytes of a file, mapped into memory so that only what is read occupies any.
+#[derive(Debug, Default)]
+pub struct Bytes(Option<Mmap>);
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+/// Maps the bytes of a library's file.
 ///
 /// # Errors
 /// [`Error::Read`] or [`Error::Kind`].
-pub fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
+pub fn bytes(path: &Path) -> Result<Bytes, Error> {
     let read = |source| Error::Read {
         path: path.to_owned(),
         source,
@@ -126,9 +143,40 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
     }
     // Kernel files also have size 0, and some never end.
     if metadata.len() == 0 {
-        return Ok(Vec::new());
+        return Ok(Bytes::default());
     }
-    std::fs::read(path).map_err(read)
+    let file = File::open(path).map_err(read)?;
+    // SAFETY: nobody shortens the file while it is read; the dynamic linker relies on the same.
+    let map = unsafe { Mmap::map(&file) };
+    Ok(Bytes(Some(map.map_err(read)?)))
+}
+
+/// Bytes that are searched at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Returns which of these texts a file contains.
+pub(crate) fn texts<'t>(mut file: impl Read, texts: &[&'t str]) -> BTreeSet<&'t str> {
+    let mut found = BTreeSet::new();
+    let finders: Vec<_> = texts
+        .iter()
+        .map(|text| (*text, memmem::Finder::new(*text)))
+        .collect();
+    let overlap = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+    let mut buffer = Vec::new();
+    loop {
+        let before = buffer.len();
+        let more = file.by_ref().take(CHUNK as u64).read_to_end(&mut buffer);
+        for (text, finder) in &finders {
+            if !found.contains(text) && finder.find(&buffer).is_some() {
+                found.insert(*text);
+            }
+        }
+        if !more.is_ok_and(|count| count > 0) {
+            return found;
+        }
+        debug_assert!(before <= overlap, "the rest of the last chunk");
+        buffer.drain(..buffer.len().saturating_sub(overlap));
+    }
 }
 
 /// A library, or the part of a fat file that contains one.
@@ -237,6 +285,17 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Facts {
+    /// Returns the facts without symbols that it defines, of which a large library has many.
+    pub(crate) fn without_definitions(self) -> Self {
+        Self {
+            functions: BTreeSet::new(),
+            exports: BTreeSet::new(),
+            unique: BTreeSet::new(),
+            names: BTreeSet::new(),
+            ..self
+        }
+    }
+
     /// Returns the name of the Python extension module in this file, whose path begins with the folder that is on `sys.path`.
     #[must_use]
     pub fn module(&self, path: &Path) -> Option<String> {
@@ -297,6 +356,19 @@ mod tests {
         let surroundings = Surroundings::of(&path, &facts, &Provided::default());
         assert!(surroundings.missing.is_empty(), "{surroundings:?}");
         assert!(surroundings.unresolved(&facts).is_empty());
+    }
+
+    #[test]
+    fn texts_are_found_at_the_borders_of_chunks() {
+        for at in [0, 5, CHUNK - 3, CHUNK, 3 * CHUNK - 1] {
+            let mut bytes = vec![b'.'; at];
+            bytes.extend(b"needle");
+            assert_eq!(
+                texts(&bytes[..], &["needle", "other"]),
+                ["needle"].into(),
+                "{at}"
+            );
+        }
     }
 
     #[test]

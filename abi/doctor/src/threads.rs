@@ -2,7 +2,7 @@
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
-use memchr::memmem;
+use std::collections::BTreeSet;
 
 /// A thread pool and its signs in a library.
 struct Pool {
@@ -62,17 +62,19 @@ const POOLS: [Pool; 6] = [
     },
 ];
 
-/// Adds findings for the thread pools of a library.
-pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>) {
+/// Returns the texts by which pools are recognised.
+pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
+    POOLS.iter().flat_map(|pool| pool.text).copied()
+}
+
+/// Adds findings for the thread pools of a library that contains some of the texts.
+pub(crate) fn findings(facts: &Facts, texts: &BTreeSet<&str>, findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =
             |text: &str, starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
         let file = facts.needs.iter().find(|name| begins(name, pool.files));
         let symbol = || facts.names.iter().find(|name| begins(name, pool.symbols));
-        let text = || {
-            let holds = |text: &&&str| memmem::find(bytes, text.as_bytes()).is_some();
-            pool.text.iter().find(holds)
-        };
+        let text = || pool.text.iter().find(|text| texts.contains(**text));
         let why = if let Some(file) = file {
             format!("it is linked to {file}")
         } else if let Some(symbol) = symbol() {

@@ -3,6 +3,7 @@
 use super::ExaminedLibrary;
 use super::gate::Item;
 use super::report::{are_alike, grouped, list, write_finding};
+use crate::interpreter::Unpacked;
 use crate::probe;
 use anyhow::Context;
 use serde_json::{Value, json};
@@ -10,9 +11,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use xla_ffi_doctor::wheel::{Inside, Name, Platform, Wheel, releases};
+use xla_ffi_doctor::wheel::{Inside, Platform, Wheel, releases};
 use xla_ffi_doctor::{
-    Confidence, Examination, Finding, Loads, Outcome, Problem, Severity, Subject,
+    Confidence, Examination, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject,
 };
 
 /// A wheel whose libraries have been unpacked.
@@ -27,8 +28,8 @@ pub(super) struct Opened {
     identifiers: OnceCell<BTreeSet<String>>,
 }
 
-/// Text in libraries that were built with XLA's headers.
-const HEADERS: &[u8] = b"XLA_FFI_";
+/// Bytes of a wheel whose progress is reported.
+const LARGE: u64 = 20 << 20;
 
 /// Returns the identifiers in the Python sources of a folder.
 fn identifiers(folder: &Path) -> BTreeSet<String> {
@@ -79,16 +80,24 @@ impl Opened {
         self.wheel.provider(name, search)
     }
 
-    /// Returns the folder with the wheel's files, and the parts of its name.
-    pub(super) fn unpacked(&self) -> (&Path, &Name) {
-        (self.folder.path(), &self.wheel.name)
+    /// Returns what an interpreter needs to know of the wheel.
+    pub(super) fn unpacked(&self) -> Unpacked<'_> {
+        Unpacked {
+            root: self.folder.path(),
+            name: &self.wheel.name,
+            requires: self
+                .wheel
+                .requires
+                .iter()
+                .map(|one| one.project.as_str())
+                .collect(),
+        }
     }
 
     /// Returns the exported functions that may be handlers: the library was built with XLA's headers, and the wheel's Python
     /// sources name the function, or the first part of its name.
     pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
-        let bytes = xla_ffi_doctor::library::bytes(&examination.path);
-        if bytes.is_ok_and(|bytes| memchr::memmem::find(&bytes, HEADERS).is_none()) {
+        if !examination.uses_headers {
             return Vec::new();
         }
         let known = self
@@ -109,6 +118,15 @@ impl Opened {
 
     /// Returns the jaxlib releases that the wheel's requirements allow, if it requires jax and any release is published.
     pub(super) fn releases(&self) -> Option<Vec<&'static str>> {
+        let name = &self.wheel.name;
+        if name.project == "jaxlib" {
+            return Some(
+                RELEASES
+                    .into_iter()
+                    .filter(|version| *version == name.version)
+                    .collect(),
+            );
+        }
         releases(&self.wheel.requires).filter(|found| !found.is_empty())
     }
 
@@ -198,6 +216,11 @@ impl Opened {
         .fix(fix)
     }
 
+    /// Returns true if the wheel is examined for so long that its progress is reported.
+    pub(super) fn is_large(&self) -> bool {
+        self.wheel.bytes > LARGE
+    }
+
     /// Returns the name in the wheel of an unpacked file.
     pub(super) fn member(&self, place: &Path) -> String {
         let member = place.strip_prefix(self.folder.path());
@@ -236,9 +259,23 @@ impl Opened {
         let is_tagged = platforms
             .iter()
             .any(|tag| matches!(tag, Platform::Manylinux { .. } | Platform::Macos { .. }));
+        let files = self
+            .inside
+            .iter()
+            .filter_map(|inside| Path::new(&inside.member).file_name());
+        let members: Vec<_> = files.map(|file| file.to_string_lossy()).collect();
+        let for_every_python = self.wheel.name.is_for_every_python();
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| match finding.problem {
             Problem::OtherMachine => false,
+            // A library of the same wheel, or the Python of the tag.
+            Problem::LinkedTo => {
+                let of_tag = !for_every_python && finding.what.contains("Python process");
+                !of_tag
+                    && !members
+                        .iter()
+                        .any(|file| finding.what.contains(file.as_ref()))
+            }
             Problem::Glibc | Problem::Libstdcxx | Problem::DeploymentTarget => !is_tagged,
             _ => true,
         });

@@ -328,3 +328,34 @@ fn a_package_may_load_what_its_module_needs() {
         told.whole
     );
 }
+
+/// A failure proves nothing if the interpreter lacks a package that the wheel requires.
+#[test]
+fn required_packages_must_be_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let source =
+        "void PyErr_Clear(void); void* PyInit_libext(void) { PyErr_Clear(); __builtin_trap(); }";
+    let Some(library) = build(folder.path(), "ext", "gcc", source, &[]) else {
+        return skip("required_packages_must_be_there", "gcc is not there");
+    };
+    let expected: [(&str, &[&str]); 2] = [
+        ("Requires-Dist: no-such-project\n", &[]),
+        ("", &["XF112 mine/libext.so/machine"]),
+    ];
+    for (requires, keys) in expected {
+        let told = wheel(
+            folder.path(),
+            &library,
+            "py3-none",
+            "mine/libext.so",
+            requires,
+            &[],
+        );
+        assert_eq!(failing(&told), keys, "{requires}: {told:#}");
+        let is_judged = told["libraries"][0]["findings"].as_array().unwrap();
+        assert_eq!(
+            is_judged.iter().all(|one| one["id"] != "XF001"),
+            !keys.is_empty()
+        );
+    }
+}

@@ -1,8 +1,10 @@
 //! Finds the required libraries of a library, as the dynamic linker does.
 
 use super::{Facts, Needed, System, bytes, read};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Maximum number of libraries that are followed.
 const DEPTH: usize = 256;
@@ -14,6 +16,8 @@ pub struct Provided {
     pub folders: Vec<PathBuf>,
     /// Libraries that are loaded first.
     pub preload: Vec<PathBuf>,
+    /// What was read of each candidate, because libraries of a wheel require the same ones.
+    known: RefCell<BTreeMap<PathBuf, Option<Rc<Facts>>>>,
 }
 
 /// Folders of Python packages have libraries at most this deep: `nvidia/cublas/lib`.
@@ -24,8 +28,8 @@ impl Provided {
     #[must_use]
     pub fn of(site_packages: &[PathBuf], preload: &[PathBuf]) -> Self {
         let mut provided = Self {
-            folders: Vec::new(),
             preload: preload.to_vec(),
+            ..Self::default()
         };
         let mut queue: Vec<(PathBuf, usize)> = site_packages
             .iter()
@@ -46,6 +50,28 @@ impl Provided {
         }
         provided
     }
+
+    /// Returns the facts of the library in a file, if it is one.
+    fn facts(&self, path: &Path) -> Option<Rc<Facts>> {
+        if let Some(known) = self.known.borrow().get(path) {
+            return known.clone();
+        }
+        let facts = bytes(path).ok().and_then(|bytes| read(path, &bytes).ok());
+        // Only what it exports resolves symbols.
+        let facts = facts.map(|mut facts| {
+            let exports = std::mem::take(&mut facts.exports);
+            let facts = facts.without_definitions();
+            Rc::new(Facts {
+                exports,
+                imports: BTreeSet::new(),
+                ..facts
+            })
+        });
+        self.known
+            .borrow_mut()
+            .insert(path.to_owned(), facts.clone());
+        facts
+    }
 }
 
 /// The required libraries and their exports, found as the dynamic linker does.
@@ -55,7 +81,7 @@ pub struct Surroundings {
     pub found: BTreeMap<String, PathBuf>,
     /// Missing libraries, and the library that requires each.
     pub missing: BTreeMap<String, String>,
-    exports: BTreeSet<String>,
+    exported: Vec<Rc<Facts>>,
 }
 
 impl Surroundings {
@@ -81,13 +107,13 @@ impl Surroundings {
             .map(|name| (name.clone(), path.display().to_string(), own.clone()))
             .collect();
         for file in &provided.preload {
-            let Some(loaded) = bytes(file).ok().and_then(|bytes| read(file, &bytes).ok()) else {
+            let Some(loaded) = provided.facts(file) else {
                 continue;
             };
             let name = file
                 .file_name()
                 .map(|name| name.to_string_lossy().into_owned());
-            for name in name.into_iter().chain(loaded.soname) {
+            for name in name.into_iter().chain(loaded.soname.clone()) {
                 surroundings.found.insert(name, file.clone());
             }
             let folders = search_folders(&loaded.search, &folder(file));
@@ -95,10 +121,10 @@ impl Surroundings {
             queue.extend(
                 loaded
                     .needs
-                    .into_iter()
-                    .map(|next| (next, by.clone(), folders.clone())),
+                    .iter()
+                    .map(|next| (next.clone(), by.clone(), folders.clone())),
             );
-            surroundings.exports.extend(loaded.exports);
+            surroundings.exported.push(loaded);
         }
         while let Some((name, by, folders)) = queue.pop() {
             if surroundings.found.contains_key(&name)
@@ -119,20 +145,17 @@ impl Surroundings {
             };
             // The dynamic linker skips files for other machines.
             let hit = candidates.into_iter().find_map(|candidate| {
-                let found = read(&candidate, &bytes(&candidate).ok()?).ok()?;
+                let found = provided.facts(&candidate)?;
                 (found.machine == facts.machine).then_some((candidate, found))
             });
             match hit {
                 Some((candidate, facts)) => {
                     let mut inner = search_folders(&facts.search, &folder(&candidate));
                     inner.extend(folders);
-                    queue.extend(
-                        facts
-                            .needs
-                            .into_iter()
-                            .map(|next| (next, candidate.display().to_string(), inner.clone())),
-                    );
-                    surroundings.exports.extend(facts.exports);
+                    queue.extend(facts.needs.iter().map(|next| {
+                        (next.clone(), candidate.display().to_string(), inner.clone())
+                    }));
+                    surroundings.exported.push(facts);
                     surroundings.found.insert(name, candidate);
                 }
                 None => {
@@ -158,7 +181,10 @@ impl Surroundings {
             .filter(|needed| {
                 !needed.weak
                     && needed.library.is_none()
-                    && !self.exports.contains(&needed.name)
+                    && !self
+                        .exported
+                        .iter()
+                        .any(|library| library.exports.contains(&needed.name))
                     && !facts.exports.contains(&needed.name)
             })
             .collect()

@@ -24,7 +24,9 @@ impl Read<'_> {
         let mut library = Read {
             inside,
             targets: Vec::new(),
-            facts: library::read(Path::new(&inside.member), &bytes).ok(),
+            facts: library::read(Path::new(&inside.member), &bytes)
+                .ok()
+                .map(Facts::without_definitions),
         };
         // A fat file has a library for each of several machines.
         let parts = library::parts(Path::new(&inside.member), &bytes).unwrap_or_default();
