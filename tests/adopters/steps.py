@@ -117,7 +117,7 @@ def test(limit, log, report, *command):
         total = lambda key: sum(int(suite.get(key)) for suite in suites)
         counts = {"failed": total("failures"), "errors": total("errors"), "skipped": total("skipped")}
         counts["passed"] = total("tests") - sum(counts.values())
-        problems = [case for name in ("error", "failure") for case in xml.parse(report).iter(name)]
+        problems = [case for name in ("failure", "error") for case in xml.parse(report).iter(name)]
         reason = next(map(message, problems), None)
         # The report says more than pytest's exit status.
         ended = None if ended and ended.startswith("exit status") else ended

@@ -5,9 +5,9 @@ mod project;
 mod report;
 
 use crate::python::{self, Python};
-use crate::tally::{self, Log, Outcome};
+use crate::tally::{self, Log, Outcome, Tally};
 use crate::{folders, matrix, uv, venv};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use project::Project;
 use report::{Build, Report, Row, Suite, table};
 use serde::de::DeserializeOwned;
@@ -51,8 +51,12 @@ enum Headers {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let mut projects = Project::named(Project::all(&root)?, &args.name)?;
-    projects.retain(|project| project.quick || !args.quick);
+    if args.quick {
+        let tally = Tally::new();
+        quick(&root, &tally);
+        return tally.finish(matrix::in_ci());
+    }
+    let projects = Project::named(Project::all(&root)?, &args.name)?;
     let mut reports = vec![];
     let mut defects = vec![];
     for project in &projects {
@@ -64,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             continue;
         }
-        match Place::new(&root, project).and_then(|place| place.measure(!args.quick)) {
+        match Place::new(&root, project).and_then(|place| place.measure(true)) {
             Ok(report) => {
                 defects.extend(report.defects());
                 reports.push(report);
@@ -83,21 +87,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of the projects that `cargo xtask test --all` runs.
-pub(crate) fn quick(root: &Path) -> Result<Vec<String>> {
-    let quick = Project::all(root)?
-        .into_iter()
-        .filter(|project| project.quick);
-    Ok(quick.map(|project| project.name).collect())
+/// Runs the quickest projects as steps, with XLA's headers on the newest jaxlib only.
+pub(crate) fn quick(root: &Path, tally: &Tally) {
+    let projects = match Project::all(root) {
+        Ok(projects) => projects,
+        Err(error) => return tally.wide("adopters", |_| Err(error)),
+    };
+    for project in projects.iter().filter(|project| project.quick) {
+        tally.work(&format!("adopter {}", project.name), |log| {
+            step(root, project, log)
+        });
+    }
 }
 
-/// Runs a project as a step, with XLA's headers on the newest jaxlib only.
-pub(crate) fn step(root: &Path, name: &str, log: &mut Log) -> Outcome {
-    let [project] = &Project::named(Project::all(root)?, &[name.to_owned()])?[..] else {
-        bail!("{name} is listed twice");
-    };
+fn step(root: &Path, project: &Project, log: &mut Log) -> Outcome {
     if let Some(missing) = project.missing()? {
-        return Ok(vec![format!("{name}: {missing}")]);
+        return Ok(vec![format!("{}: {missing}", project.name)]);
     }
     let report = Place::new(root, project)?.measure(false)?;
     log.push_str(&table(std::slice::from_ref(&report)));

@@ -136,17 +136,7 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
                 tensorflow(root, examples, log)
             });
         });
-        scope.spawn(|| {
-            let mut projects = vec![];
-            tally.wide("adopters", |_| {
-                projects = adopters::quick(root)?;
-                Ok(vec![])
-            });
-            for name in &projects {
-                let step = |log: &mut Log| adopters::step(root, name, log);
-                tally.work(&format!("adopter {name}"), step);
-            }
-        });
+        scope.spawn(|| adopters::quick(root, tally));
     });
 }
 
