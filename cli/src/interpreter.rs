@@ -247,9 +247,12 @@ enum Said {
 #[derive(Deserialize)]
 struct Loaded {
     types: usize,
-    /// Name, stages, and for each revision the answers of the stages that are asked; capsules first.
-    handlers: Vec<(String, BTreeMap<String, String>, Vec<Vec<Value>>)>,
+    /// Capsules first.
+    handlers: Vec<Asked>,
 }
+
+/// Name, stages, and for each revision the answers of the stages that are asked.
+type Asked = (String, BTreeMap<String, String>, Vec<Vec<Value>>);
 
 /// Returns the outcome on each revision from r1 on. A capsule that never answers may be of the original custom calls.
 fn outcomes(name: &str, answers: &[Vec<Value>], is_capsule: bool) -> Vec<Answer> {
