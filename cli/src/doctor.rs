@@ -26,7 +26,7 @@ use xla_ffi_doctor::library::Provided;
 use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
     Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Severity,
-    Verdict, jaxlib, verdict,
+    Subject, Verdict, jaxlib, verdict,
 };
 
 /// The `schema` of the JSON output. The number changes if something is removed or changes its meaning.
@@ -381,6 +381,9 @@ impl Examiner<'_> {
                 findings.retain(|finding| finding.problem != Problem::MissingLibrary);
             }
         }
+        if !args.no_run && examination.facts.machine.is_current() {
+            one_cause(&mut examination.findings);
+        }
         for subject in &mut candidates {
             behaviour_finding(subject, &mut examination.findings);
             let traits = traits_finding(subject, &examination.manifests);
@@ -415,6 +418,25 @@ impl Examiner<'_> {
             verdicts,
             explained: BTreeSet::new(),
         })
+    }
+}
+
+/// Removes findings about undefined symbols if the library loads, and the loader's message about them if it does not.
+fn one_cause(findings: &mut Vec<Finding>) {
+    let is = |finding: &Finding, problem| {
+        finding.problem == problem && finding.subject == Subject::Machine
+    };
+    let fails = findings
+        .iter()
+        .any(|finding| is(finding, Problem::DoesNotLoad));
+    if fails
+        && findings
+            .iter()
+            .any(|finding| is(finding, Problem::Undefined))
+    {
+        findings.retain(|finding| !is(finding, Problem::DoesNotLoad));
+    } else if !fails && probe::has_run(findings) {
+        findings.retain(|finding| !is(finding, Problem::Undefined));
     }
 }
 

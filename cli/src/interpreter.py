@@ -33,16 +33,13 @@ def load():
     file, name = REQUEST["file"], REQUEST["module"]
     if not name:
         return ctypes.CDLL(file)
-    if "." not in name:
+    alone = isolated("the library", lambda: [bool(load_alone())])
+    if "." not in name or alone == ([True], None):
         return load_alone()
-    # The package may load libraries that the module needs, or need packages that are not there.
-    try:
-        module = importlib.import_module(name)
-        return module if os.path.samefile(module.__file__, file) else load_alone()
-    except Exception:
-        if isolated("the library", lambda: [bool(load_alone())]) != ([True], None):
-            raise
-        return load_alone()
+    # Its package loads what the module needs.
+    say(calls="the library")
+    module = importlib.import_module(name)
+    return module if os.path.samefile(module.__file__, file) else load_alone()
 
 
 def load_alone():
@@ -259,7 +256,8 @@ def main():
     if REQUEST["module"]:
         handlers, types = capsules_of(library)
         library = ctypes.CDLL(REQUEST["file"])
-    for name, stages in REQUEST["guesses"] + REQUEST["symbols"]:
+    guesses = [] if handlers else REQUEST["guesses"]
+    for name, stages in guesses + REQUEST["symbols"]:
         pointers = [(stage, symbol, ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value) for stage, symbol in stages]
         handlers.append([name, {stage: [symbol, at] for stage, symbol, at in pointers}])
     done = []

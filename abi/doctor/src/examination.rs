@@ -236,7 +236,7 @@ impl Examination {
             .facts
             .names
             .iter()
-            .filter(|name| name.starts_with("_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E"))
+            .filter(|name| name.starts_with(library::CXX_HANDLER))
             .filter_map(|name| Some(&name[..name.rfind("C1E").or_else(|| name.rfind("D0Ev"))?]))
             .collect();
         let using: Vec<&&str> = handlers

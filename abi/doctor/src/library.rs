@@ -19,6 +19,9 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
+/// How the names of the functions of XLA's C++ handlers for the execute stage begin: `xla::ffi::Handler<…>`.
+pub(crate) const CXX_HANDLER: &str = "_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E";
+
 /// Larger libraries are not read.
 const LIMIT: u64 = 4 << 30;
 
@@ -86,7 +89,7 @@ pub struct Facts {
     pub unique: BTreeSet<String>,
     /// The imported symbols.
     pub imports: BTreeSet<Needed>,
-    /// The defined symbols, exported or not; most are missing in a stripped library.
+    /// The exported symbols, and symbols of C++ handlers and thread pools that are not exported, unless it is stripped.
     pub names: BTreeSet<String>,
     /// The versions that it requires of other libraries.
     pub versions: BTreeSet<String>,

@@ -85,6 +85,8 @@ fn owner(name: &str) -> Option<&'static str> {
 
 fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
     let mut unresolved = surroundings.unresolved(facts);
+    // <iostream> of GCC 13 names this symbol without a relocation, so that the loader does not resolve it.
+    unresolved.retain(|needed| needed.name != "_ZSt21ios_base_library_initv");
     let is_module = facts.exports.iter().any(|name| name.starts_with("PyInit_"));
     if is_module {
         // The interpreter that imports a module provides them.

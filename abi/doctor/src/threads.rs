@@ -62,6 +62,11 @@ const POOLS: [Pool; 6] = [
     },
 ];
 
+/// Returns the starts of symbols by which pools are recognised.
+pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
+    POOLS.iter().flat_map(|pool| pool.symbols).copied()
+}
+
 /// Returns the texts by which pools are recognised.
 pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     POOLS.iter().flat_map(|pool| pool.text).copied()

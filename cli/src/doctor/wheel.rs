@@ -28,6 +28,8 @@ pub(super) struct Opened {
     identifiers: OnceCell<BTreeSet<String>>,
 }
 
+/// Exported functions of a module that are asked.
+const MOST: usize = 64;
 /// Bytes of a wheel whose progress is reported.
 const LARGE: u64 = 20 << 20;
 
@@ -94,8 +96,8 @@ impl Opened {
         }
     }
 
-    /// Returns the exported functions that may be handlers: the library was built with XLA's headers, and the wheel's Python
-    /// sources name the function, or the first part of its name.
+    /// Returns the exported functions that may be handlers, if the library was built with XLA's headers: those of a module
+    /// that registers its handlers itself, and those that the wheel's Python sources name, at least in part.
     pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
         if !examination.uses_headers {
             return Vec::new();
@@ -107,13 +109,17 @@ impl Opened {
             let mut starts = name.match_indices('_').map(|(at, _)| &name[..=at]);
             known.contains(*name) || starts.any(|start| start.len() > 6 && known.contains(start))
         };
-        examination
+        let functions = examination.facts.functions.iter();
+        if examination
             .facts
-            .functions
+            .exports
             .iter()
-            .filter(is_named)
-            .cloned()
-            .collect()
+            .any(|name| name.starts_with("PyInit_"))
+        {
+            let is_c = |name: &&String| !name.starts_with('_') && !name.starts_with("PyInit_");
+            return functions.filter(is_c).take(MOST).cloned().collect();
+        }
+        functions.filter(is_named).cloned().collect()
     }
 
     /// Returns the jaxlib releases that the wheel's requirements allow, if it requires jax and any release is published.

@@ -1,7 +1,10 @@
 //! The formats of libraries: ELF (Linux), Mach-O (macOS) and PE (Windows). Names of symbols in Mach-O files are given as
 //! C spells them, without the underscore that the format puts before them.
 
-use super::{Apple, Facts, Fault, Machine, Needed, Part, Processor, System, signature, text};
+use super::{
+    Apple, CXX_HANDLER, Facts, Fault, Machine, Needed, Part, Processor, System, signature, text,
+};
+use crate::threads;
 use object::elf::{self, FileHeader64};
 use object::macho::{self, DylibCommand, MachHeader64};
 use object::pe::{self, ImageNtHeaders64};
@@ -95,11 +98,18 @@ pub(super) fn elf_facts(bytes: &[u8]) -> Result<Facts, Fault> {
             continue;
         }
         match symbols.symbol_name(endian, symbol) {
-            Ok(name) if !name.is_empty() => facts.names.insert(text(name)),
+            // A large library has a million others.
+            Ok(name) if is_telling(name) => facts.names.insert(text(name)),
             _ => continue,
         };
     }
     Ok(facts)
+}
+
+/// Returns true for the names of C++ handlers and of thread pools.
+fn is_telling(name: &[u8]) -> bool {
+    let mut starts = threads::symbols().chain([CXX_HANDLER]);
+    starts.any(|start| name.starts_with(start.as_bytes()))
 }
 
 fn dynamic<'a>(
