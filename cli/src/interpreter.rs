@@ -135,7 +135,7 @@ impl Interpreters {
         };
         let named = candidates.len();
         let first_named = loaded.handlers.len() - named;
-        for (at, (name, stages, answers)) in loaded.handlers.into_iter().enumerate() {
+        for (at, Asked(name, stages, answers)) in loaded.handlers.into_iter().enumerate() {
             let is_capsule = at < first_named;
             let answers = outcomes(&name, &answers, is_capsule);
             let skipped = |one: &Answer| matches!(one.outcome, Outcome::Skipped { .. });
@@ -218,7 +218,7 @@ impl Interpreters {
         };
         let said = child_process::ask_program(self.limit, command, &request.to_string());
         let said = said.map_err(|error| match error.is::<TimedOut>() {
-            true => not_run(error_text(&error)),
+            true => Box::new(probe::too_slow(&error)),
             false => does_not_load(error_text(&error)),
         })?;
         match serde_json::from_value(said.unwrap_or_default()) {
@@ -251,8 +251,9 @@ struct Loaded {
     handlers: Vec<Asked>,
 }
 
-/// Name, stages, and for each revision the answers of the stages that are asked.
-type Asked = (String, BTreeMap<String, String>, Vec<Vec<Value>>);
+/// The name and the stages of a handler, and for each revision the answers of the stages that are asked.
+#[derive(Deserialize)]
+struct Asked(String, BTreeMap<String, String>, Vec<Vec<Value>>);
 
 /// Returns the outcome on each revision from r1 on. A capsule that never answers may be of the original custom calls.
 fn outcomes(name: &str, answers: &[Vec<Value>], is_capsule: bool) -> Vec<Answer> {

@@ -33,12 +33,7 @@ impl Asking<'_> {
         let Self { path, limit, .. } = *self;
         let why = match answer(limit, path, &Question::Load) {
             Ok(said) => said.as_str()?.to_owned(),
-            Err(error) if error.is::<TimedOut>() => {
-                return Some(not_run(format!(
-                    "{}; raise --time-limit",
-                    crate::output::error_text(&error)
-                )));
-            }
+            Err(error) if error.is::<TimedOut>() => return Some(too_slow(&error)),
             Err(error) => crate::output::error_text(&error),
         };
         let finding = Finding::new(
@@ -262,6 +257,14 @@ pub(crate) fn not_run(why: String) -> Finding {
         what,
         why,
     )
+}
+
+/// Returns a finding that loading reached the time limit, which proves nothing.
+pub(crate) fn too_slow(error: &anyhow::Error) -> Finding {
+    let what = "the library does not load on this machine within the time limit";
+    let why = crate::output::error_text(error);
+    let finding = Finding::risk(Problem::DoesNotLoad, what, why).about(Subject::Machine);
+    finding.fix("raise --time-limit")
 }
 
 /// Returns true if loading and the handlers' answers were judged.
