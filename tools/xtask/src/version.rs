@@ -167,9 +167,10 @@ fn versions_after(text: &str, marker: &str) -> Vec<Range<usize>> {
         let skipped = rest.find(end)?;
         let rest = (!rest[..skipped].contains('\n')).then(|| &rest[skipped + end.len()..])?;
         let is_other = |c: char| !c.is_ascii_digit() && c != '.';
-        let length = rest.find(is_other).unwrap_or(rest.len());
+        let version = &rest[..rest.find(is_other).unwrap_or(rest.len())];
         let from = text.len() - rest.len();
-        Some(from..from + length)
+        // `xla_ffi-0.1.0.tar.gz`
+        Some(from..from + version.trim_end_matches('.').len())
     });
     found
         .filter(|range| &text[range.clone()] != UNPUBLISHED)
