@@ -60,6 +60,12 @@ pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
             fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
         }
         install::place(root, &prefix, Some(&built), true)?;
+        // The debug information of Rust's standard library, which linkers leave out of everything else.
+        let strip = tool(arch, "strip");
+        let mut command = Command::new(&strip);
+        command.arg("--strip-debug");
+        command.arg(prefix.join("lib/libxla_ffi_runtime.a"));
+        python::output(&mut command, &strip)?;
         pack(root, &prefix, &dist, arch)?;
     }
     checksums(&dist)?;
@@ -97,10 +103,7 @@ fn build(root: &Path, arch: &str) -> Result<PathBuf> {
         "the wheel of the tools is built on Linux"
     );
     let target = format!("{arch}-unknown-linux-gnu");
-    let compiler = match arch == ARCH {
-        true => "g++".to_owned(),
-        false => format!("{arch}-linux-gnu-g++"),
-    };
+    let compiler = tool(arch, "g++");
     let zig = uv::zig()?;
     let zigbuild = uv::zigbuild()?;
     let folder = root.join("target/dist-build");
@@ -130,6 +133,14 @@ fn build(root: &Path, arch: &str) -> Result<PathBuf> {
         .env_remove("CARGO_MANIFEST_DIR");
     python::output(&mut command, "cargo-zigbuild")?;
     Ok(folder.join(target).join("release"))
+}
+
+/// The name of a GNU tool for a processor.
+fn tool(arch: &str, name: &str) -> String {
+    match arch == ARCH {
+        true => name.to_owned(),
+        false => format!("{arch}-linux-gnu-{name}"),
+    }
 }
 
 /// The C++ runtime of one of this system's compilers.

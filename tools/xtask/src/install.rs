@@ -22,8 +22,8 @@ pub(crate) struct Args {
     tools: bool,
 }
 
-/// The packages of the tools. One build compiles the crates that they share once: the runtime then has the program's feature
-/// `cuda`, of which its linked library has nothing.
+/// The packages of the tools. One build compiles shared crates once. The runtime then has the program's feature `cuda`, whose
+/// code the shared library leaves out and the archive has.
 pub(crate) const TOOLS: [&str; 3] = ["xla-ffi-runtime-c", "xla-ffi-record", "xla-ffi-cli"];
 
 /// Files made from a template `include/cmake/NAME.in`: CMake's go to `lib/cmake/xla_ffi`, pkg-config's to `lib/pkgconfig`.
