@@ -300,9 +300,9 @@ impl Examiner<'_> {
             interpreters,
             provided,
         } = *self;
-        let mut examination = Examination::with(path, provided)?;
-        let search = examination.facts.search.clone();
-        let are_expected = examination.expect(|name| wheel?.provider(name, &search));
+        let mut examination =
+            Examination::with(path, provided, |name, search| wheel?.provider(name, search))?;
+        let are_expected = examination.lacks_only_provided();
         let releases = if all { &RELEASES } else { versions };
         examination.judge_glibc(releases);
         examination.judge_user_data(releases);

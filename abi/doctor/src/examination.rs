@@ -7,7 +7,7 @@ use crate::library::{self, Facts, Provided, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
 use crate::release;
-use crate::{description, exported, runtimes, threads};
+use crate::{description, exported, threads};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
@@ -45,20 +45,25 @@ impl Examination {
     /// # Errors
     /// [`library::Error`] if the file is not a library.
     pub fn of(path: &Path) -> Result<Self, library::Error> {
-        Self::with(path, &Provided::default())
+        Self::with(path, &Provided::default(), |_, _| None)
     }
 
-    /// As [`of`](Self::of), in a process that has more libraries.
+    /// As [`of`](Self::of), in a process that has more libraries. `provider` tells what provides a library that is missing here
+    /// on the user's machine, from its name and the library's RPATH.
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub fn with(path: &Path, provided: &Provided) -> Result<Self, library::Error> {
+    pub fn with(
+        path: &Path,
+        provided: &Provided,
+        provider: impl Fn(&str, &[String]) -> Option<String>,
+    ) -> Result<Self, library::Error> {
         let bytes = library::bytes(path)?;
         let file = File::open(path).map_err(|source| library::Error::Read {
             path: path.to_owned(),
             source,
         })?;
-        Self::read(path, &bytes, file, provided)
+        Self::read(path, &bytes, file, provided, provider)
     }
 
     /// As [`of`](Self::of), for the bytes of a file at `path`, from which required libraries are searched.
@@ -66,7 +71,7 @@ impl Examination {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
-        Self::read(path, whole, whole, &Provided::default())
+        Self::read(path, whole, whole, &Provided::default(), |_, _| None)
     }
 
     /// Reads a library. Its bytes are also read from `file`, so that texts in them are found without keeping them in memory.
@@ -75,13 +80,14 @@ impl Examination {
         whole: &[u8],
         file: impl Read,
         provided: &Provided,
+        provider: impl Fn(&str, &[String]) -> Option<String>,
     ) -> Result<Self, library::Error> {
         let parts = library::parts(path, whole)?;
         let facts = library::read_parts(path, &parts)?;
         let mut findings = Vec::new();
         machine(&facts, &mut findings);
         let surroundings = Surroundings::of(path, &facts, provided);
-        link::findings(path, &facts, &surroundings, &mut findings);
+        link::findings(path, &facts, &surroundings, provider, &mut findings);
         // `read_parts` refuses files without parts.
         let bytes = parts.first().map_or(whole, |part| part.bytes);
         let manifests = match manifest::read(bytes) {
@@ -116,23 +122,14 @@ impl Examination {
         })
     }
 
-    /// Removes the failures about missing libraries that something provides on the user's machine. Returns true if
-    /// libraries are missing, and all are provided.
-    pub fn expect(&mut self, provider: impl Fn(&str) -> Option<String>) -> bool {
-        let names = self.missing.clone();
-        let expected =
-            |name: &&String| runtimes::gpu_runtime(name).is_some() || provider(name).is_some();
-        for name in names.iter().filter(expected) {
-            let Some(from) = provider(name) else { continue };
-            let about = format!("requires {name}, ");
-            let mut findings = self.findings.iter_mut();
-            if let Some(finding) = findings.find(|finding| {
-                finding.problem == Problem::MissingLibrary && finding.what.starts_with(&about)
-            }) {
-                *finding = link::expected(name, &from);
-            }
-        }
-        !names.is_empty() && names.iter().all(|name| expected(&name))
+    /// Returns true if required libraries are missing here, and all of them are provided on the user's machine.
+    #[must_use]
+    pub fn lacks_only_provided(&self) -> bool {
+        let mut missing = self
+            .findings
+            .iter()
+            .filter(|finding| finding.problem == Problem::MissingLibrary);
+        !self.missing.is_empty() && missing.all(|finding| !finding.is_proved_failure())
     }
 
     /// Adds a finding about the required glibc on these releases.

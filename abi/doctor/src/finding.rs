@@ -181,6 +181,9 @@ pub struct Finding {
     pub why: String,
     /// The remedy.
     pub fix: Option<String>,
+    /// The required library that the finding is about.
+    #[serde(skip)]
+    pub library: Option<String>,
 }
 
 impl Finding {
@@ -201,6 +204,7 @@ impl Finding {
             what: what.into(),
             why: why.into(),
             fix: None,
+            library: None,
         }
     }
 
@@ -233,6 +237,13 @@ impl Finding {
     #[must_use]
     pub fn about_handler(self, name: &str) -> Self {
         self.about(Subject::Handler(name.to_owned()))
+    }
+
+    /// Sets the required library.
+    #[must_use]
+    pub(crate) fn library(mut self, name: &str) -> Self {
+        self.library = Some(name.to_owned());
+        self
     }
 
     /// Sets the remedy.

@@ -314,11 +314,17 @@ impl Facts {
         Some(parts.join("."))
     }
 
+    /// Returns true if Python imports the library as an extension module, whatever its file is called.
+    #[must_use]
+    pub fn is_python_module(&self) -> bool {
+        self.exports.iter().any(|name| name.starts_with("PyInit_"))
+    }
+
     /// Returns true if the library uses Python's C API, whose symbols the interpreter provides.
     #[must_use]
     pub fn uses_python(&self) -> bool {
         let mut names = self.imports.iter().map(|needed| needed.name.as_str());
-        names.any(is_of_python) || self.exports.iter().any(|name| name.starts_with("PyInit_"))
+        names.any(is_of_python) || self.is_python_module()
     }
 
     /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers.

@@ -7,15 +7,18 @@ use crate::runtimes::gpu_runtime;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// `provider` tells what provides a library on the user's machine.
 pub(crate) fn findings(
     path: &Path,
     facts: &Facts,
     surroundings: &Surroundings,
+    provider: impl Fn(&str, &[String]) -> Option<String>,
     findings: &mut Vec<Finding>,
 ) {
     for (name, by) in &surroundings.missing {
-        if let Some(from) = gpu_runtime(name) {
-            findings.push(expected(name, from));
+        let from = provider(name, &facts.search).or_else(|| gpu_runtime(name).map(str::to_owned));
+        if let Some(from) = from {
+            findings.push(expected(name, &from));
             continue;
         }
         findings.push(
@@ -26,6 +29,7 @@ pub(crate) fn findings(
                     "needed by {by}; searched its RPATH, LD_LIBRARY_PATH and the system's folders"
                 ),
             )
+            .library(name)
             .fix(
                 "link it statically or bundle it next to the library with RPATH $ORIGIN; if a package provides it, pass \
                  --site-packages or --preload",
@@ -44,7 +48,7 @@ pub(crate) fn findings(
 }
 
 /// Returns a note that a library is missing on this machine only.
-pub(crate) fn expected(name: &str, from: &str) -> Finding {
+fn expected(name: &str, from: &str) -> Finding {
     let what = format!("requires {name}, which is expected from {from}");
     let why = "it is not on this machine, which proves nothing about others";
     Finding::new(
@@ -54,6 +58,7 @@ pub(crate) fn expected(name: &str, from: &str) -> Finding {
         what,
         why,
     )
+    .library(name)
 }
 
 /// Returns the owner of a symbol that no required library provides.
@@ -87,7 +92,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
     let mut unresolved = surroundings.unresolved(facts);
     // <iostream> of GCC 13 names this symbol without a relocation, so that the loader does not resolve it.
     unresolved.retain(|needed| needed.name != "_ZSt21ios_base_library_initv");
-    let is_module = facts.exports.iter().any(|name| name.starts_with("PyInit_"));
+    let is_module = facts.is_python_module();
     if is_module {
         // The interpreter that imports a module provides them.
         unresolved.retain(|needed| !is_of_python(&needed.name));
@@ -172,6 +177,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                     format!("loads a second Python interpreter, {name}"),
                     "it is linked to this library; other versions of Python then run two interpreters",
                 )
+                .library(name)
                 .fix("do not link libpython, because the interpreter provides its symbols"),
             );
         }
@@ -185,6 +191,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                     format!("requires {name}, which other versions of jaxlib do not have"),
                     "it is linked to this library",
                 )
+                .library(name)
                 .fix("do not link jaxlib's libraries: use the table in the call frame"),
             );
         }

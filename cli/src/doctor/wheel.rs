@@ -110,12 +110,7 @@ impl Opened {
             known.contains(*name) || starts.any(|start| start.len() > 6 && known.contains(start))
         };
         let functions = examination.facts.functions.iter();
-        if examination
-            .facts
-            .exports
-            .iter()
-            .any(|name| name.starts_with("PyInit_"))
-        {
+        if examination.facts.is_python_module() {
             let is_c = |name: &&String| !name.starts_with('_') && !name.starts_with("PyInit_");
             return functions.filter(is_c).take(MOST).cloned().collect();
         }
@@ -265,48 +260,35 @@ impl Opened {
         let is_tagged = platforms
             .iter()
             .any(|tag| matches!(tag, Platform::Manylinux { .. } | Platform::Macos { .. }));
-        let files = self
-            .inside
-            .iter()
-            .filter_map(|inside| Path::new(&inside.member).file_name());
-        let members: Vec<_> = files.map(|file| file.to_string_lossy()).collect();
+        let is_member = |name: &String| {
+            let mut files = self
+                .inside
+                .iter()
+                .filter_map(|inside| Path::new(&inside.member).file_name());
+            files.any(|file| file == name.as_str())
+        };
         let for_every_python = self.wheel.name.is_for_every_python();
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| match finding.problem {
             Problem::OtherMachine => false,
             // A library of the same wheel, or the Python of the tag.
-            Problem::LinkedTo => {
-                let of_tag = !for_every_python && finding.what.contains("Python process");
-                !of_tag
-                    && !members
-                        .iter()
-                        .any(|file| finding.what.contains(file.as_ref()))
-            }
+            Problem::LinkedTo => match &finding.library {
+                Some(needed) => !is_member(needed),
+                None => for_every_python,
+            },
             Problem::Glibc | Problem::Libstdcxx | Problem::DeploymentTarget => !is_tagged,
             _ => true,
         });
         // One finding per missing library: the library's if nothing provides it, or else the wheel's.
-        let is_missing = |finding: &&Finding| finding.problem == Problem::MissingLibrary;
         for name in &judged.examination.missing {
-            let fails = |finding: &&Finding| {
-                finding.is_proved_failure() && finding.what.contains(name.as_str())
+            let is_about = |finding: &Finding| {
+                finding.problem == Problem::MissingLibrary && finding.library.as_ref() == Some(name)
             };
-            let lacks = format!("lacks {name}, ");
-            if findings
-                .iter()
-                .filter(is_missing)
-                .any(|finding| fails(&finding))
-            {
-                self.findings
-                    .retain(|finding| !finding.what.starts_with(&lacks));
-            } else if self
-                .findings
-                .iter()
-                .any(|finding| finding.what.starts_with(&lacks))
-            {
-                findings.retain(|finding| {
-                    !is_missing(&finding) || !finding.what.contains(name.as_str())
-                });
+            let fails = |finding: &Finding| is_about(finding) && finding.is_proved_failure();
+            if findings.iter().any(fails) {
+                self.findings.retain(|finding| !is_about(finding));
+            } else if self.findings.iter().any(is_about) {
+                findings.retain(|finding| !is_about(finding));
             }
         }
         let this: &Self = self;

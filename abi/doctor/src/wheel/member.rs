@@ -210,6 +210,7 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
                     format!("lacks {need}, which {} requires", library.name()),
                     format!("{why}; {asked}"),
                 )
+                .library(need)
                 .fix(fix),
             );
         }
