@@ -1,6 +1,7 @@
-"""Builds the package ``xla-ffi``: the loader, the headers, and the files that CMake and pkg-config read.
+"""Builds the package ``xla-ffi``: the loader, the headers, and the files for CMake and pkg-config.
 
-The wheel is pure Python, and building it fetches and compiles nothing. ``tools/tools_backend.py`` uses the same code.
+The wheel is pure Python. Building it neither downloads nor compiles anything. ``tools/tools_backend.py`` uses the same
+code.
 """
 
 import base64
@@ -13,7 +14,8 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-#: Files made from ``include/cmake/NAME.in``, and their folder in the package. ``xtask`` makes them too, and the runtime's.
+#: Files made from ``include/cmake/NAME.in``, with their folder in the package. ``xtask`` makes these files and those of
+#: the embedded runtime.
 PACKAGE_FILES = {
     "xla_ffi-config.cmake": "lib/cmake/xla_ffi",
     "xla_ffi-config-version.cmake": "lib/cmake/xla_ffi",
@@ -22,12 +24,13 @@ PACKAGE_FILES = {
 
 
 def beside(name):
-    """Returns the path of a file or folder: next to this file in a source distribution, above it in a checkout."""
+    """Returns the path of a file that is next to this file in a source distribution, and one folder up in a
+    checkout."""
     return next(path for path in (HERE / name, HERE.parent / name) if path.exists())
 
 
 class Project:
-    """A folder with a ``pyproject.toml`` and a ``README.md``. Members of archives map a path to its bytes and its mode."""
+    """A folder with a ``pyproject.toml`` and a ``README.md``, from which wheels and source distributions are built."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -58,7 +61,7 @@ class Project:
         ).encode()
 
     def wheel(self, directory, members, platform="any", entry_points=b""):
-        """Writes a wheel; returns its name."""
+        """Writes a wheel and returns its name. ``members`` maps each path to its bytes and mode."""
         info = f"{self.stem}.dist-info"
         members = {**members, f"{info}/METADATA": (self._metadata(), 0o644)}
         for name in ("LICENSE-APACHE", "LICENSE-MIT"):
@@ -77,7 +80,7 @@ class Project:
         name = f"{self.stem}-py3-none-{platform}.whl"
         with zipfile.ZipFile(pathlib.Path(directory) / name, "w", zipfile.ZIP_DEFLATED) as archive:
             for member, (data, mode) in members.items():
-                # A fixed date makes equal sources equal wheels.
+                # A fixed date makes builds reproducible.
                 entry = zipfile.ZipInfo(member, (2020, 1, 1, 0, 0, 0))
                 entry.external_attr = (0o100000 | mode) << 16
                 entry.compress_type = zipfile.ZIP_DEFLATED
@@ -85,7 +88,7 @@ class Project:
         return name
 
     def sdist(self, directory, files):
-        """Writes a source distribution of files, a map from members to paths; returns its name."""
+        """Writes a source distribution and returns its name. ``files`` maps each member to the path of its contents."""
         name = f"{self.stem}.tar.gz"
         with tarfile.open(pathlib.Path(directory) / name, "w:gz") as archive:
             contents = {member: path.read_bytes() for member, path in files.items()}
@@ -109,7 +112,7 @@ def _headers():
 
 
 def members():
-    """Returns the members of the wheel, without its metadata."""
+    """Returns the members of the wheel without its metadata."""
     found = {f"xla_ffi/{path.name}": path.read_bytes() for path in _sources()}
     found |= {f"xla_ffi/include/{name}": path.read_bytes() for name, path in _headers().items()}
     for name, folder in PACKAGE_FILES.items():

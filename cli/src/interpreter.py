@@ -1,6 +1,7 @@
-"""Loads a library in this interpreter and asks its handlers for their metadata, as a runtime of each revision does.
+"""Loads a library in this interpreter and asks its handlers for their metadata, as a runtime of each revision would.
 
-`xla-ffi doctor` runs this file as a child process: python -c FILE PIPE REQUEST. The answer is JSON, on the pipe.
+`xla-ffi doctor` runs this file as a child process: `python -c FILE PIPE REQUEST`. It writes the answer to the pipe as
+JSON.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ PIPE, REQUEST = int(sys.argv[1]), json.loads(sys.argv[2])
 STAGES = {"instantiate", "prepare", "initialize", "execute", "record"}
 GUARD = 0x5A5AA5A53C3CC33C
 UNANSWERED = 0x8000000080000000
-#: Positions in the host's function table, the same in all revisions.
+#: Positions in the host's function table. They are the same in all revisions.
 ERROR_CREATE, TYPE_REGISTER = 0, 5
 
 
@@ -28,7 +29,7 @@ def say(**message):
 
 
 def load():
-    """Returns the module, or a library that is not a module."""
+    """Returns the loaded module, or the shared library if the request names no module."""
     sys.path[:0] = REQUEST["path"]
     file, name = REQUEST["file"], REQUEST["module"]
     if not name:
@@ -36,7 +37,7 @@ def load():
     alone = isolated("the library", lambda: [bool(load_alone())])
     if "." not in name or alone == ([True], None):
         return load_alone()
-    # Its package loads what the module needs.
+    # The module needs something that its package loads first.
     say(calls="the library")
     module = importlib.import_module(name)
     return module if os.path.samefile(module.__file__, file) else load_alone()
@@ -60,7 +61,7 @@ def missing_package(error):
 
 
 def isolated(who, work):
-    """Returns what `work` yields in a fork of this process, and how the fork failed, if it did."""
+    """Runs `work` in a fork of this process. Returns what it yielded, and how the fork failed or None."""
     say(enters=who)
     read, write = os.pipe()
     child = os.fork()
@@ -93,7 +94,7 @@ def isolated(who, work):
 
 
 def code_of(capsule):
-    """Returns a capsule's pointer."""
+    """Returns the pointer in a capsule."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_void_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -102,7 +103,7 @@ def code_of(capsule):
 
 
 def collect(value, shown, name, handlers, types):
-    """Adds the handlers and the type ids of a value that has capsules."""
+    """Adds the handlers and type ids found in a value: a capsule, or a dict or list that contains capsules."""
     if type(value).__name__ == "PyCapsule":
         if name == "type_id" or (name.endswith("type_id") and not is_function(code_of(value))):
             types.append(code_of(value))
@@ -123,12 +124,12 @@ def collect(value, shown, name, handlers, types):
 
 
 def may_return_capsules(function):
-    """Returns true unless a function's signature excludes that it returns capsules without arguments."""
+    """Returns true if calling a function without arguments may return capsules, judging by its signature."""
     signature = getattr(function, "__nb_signature__", None)
     text = signature[0][0] if signature else getattr(function, "__text_signature__", None) or function.__doc__ or ""
     match = re.match(r"(?:def )?[\w.]*\(([^)]*)\)(?:\s*->\s*(.*))?", text.strip().split("\n")[0])
     if not match:
-        return True  # It refuses the call if it has parameters.
+        return True  # Without a known signature, try the call. Python rejects it if the function has parameters.
     arguments, result = match.groups()
     none = all(part.strip() in ("", "/", "$module") for part in arguments.split(","))
     return none and (not result or re.search("object|capsule|dict|list|tuple|any", result, re.I))
@@ -177,7 +178,7 @@ def is_function(address):
 
 
 def ask(function, revision):
-    """Makes the metadata call of one revision."""
+    """Makes the metadata call of one revision and returns the handler's answer."""
     minor, table_size, count, has_state, has_future = revision
     errors = []
 
@@ -223,7 +224,7 @@ def words(values):
 
 
 def answers(who, stages, types):
-    """Returns an answer per revision."""
+    """Returns a handler's answers to the metadata call, one per revision."""
     found = []
 
     def work():
@@ -268,5 +269,5 @@ def main():
 
 main()
 say(ends=None)
-# Exit handlers of the module are not judged.
+# Skip the module's exit handlers, because a crash in them is not part of the answer.
 os._exit(0)

@@ -1,8 +1,8 @@
-"""Builds the package ``xla-ffi-tools``: the tool ``xla-ffi``, the embedded runtime, and the recorder.
+"""Builds the package ``xla-ffi-tools``: the command-line tool ``xla-ffi``, the embedded runtime, and the recorder.
 
-Its files are installed into the folder of the package ``xla_ffi``. cargo builds them, unless
-``--config-settings prefix=DIR`` names a folder that ``cargo xtask install --prefix DIR --tools`` filled;
-``--config-settings platform=TAG`` is the system that they run on.
+Its files are installed into the folder of the package ``xla_ffi``. By default, cargo builds them. With
+``--config-settings prefix=DIR``, they are copied from a folder that ``cargo xtask install --prefix DIR --tools``
+filled. ``--config-settings platform=TAG`` sets the platform tag of the wheel.
 """
 
 import os
@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-#: The checkout, or the source distribution, which has the same files.
+#: The root of the checkout or of the source distribution, which have the same files.
 ROOT = next(folder for folder in (HERE, *HERE.parents) if (folder / "Cargo.toml").exists())
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -23,14 +23,14 @@ PROJECT = build_backend.Project(HERE)
 
 
 def _members(prefix):
-    """Returns the members of the wheel, without its metadata."""
+    """Returns the members of the wheel without its metadata."""
     members = {}
     files = sorted(path for path in (prefix / "lib").rglob("*") if not path.is_dir())
     links = {path: path.resolve() for path in files if path.is_symlink()}
     for path in files:
         if path not in links and path in links.values():
-            continue  # A link has the name that loaders look for.
-        # Wheels have no links: this text means the same to linkers.
+            continue  # Loaders look for the link's name, so only the link is packaged.
+        # Wheels cannot contain links. To a linker, this linker script is equivalent.
         is_for_linkers = path in links and path.suffix == ".so"
         data = f"INPUT({os.readlink(path)})\n".encode() if is_for_linkers else path.read_bytes()
         members[f"xla_ffi/{path.relative_to(prefix).as_posix()}"] = data, 0o644

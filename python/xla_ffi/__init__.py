@@ -1,9 +1,10 @@
 """Load XLA custom-call libraries into JAX and TensorFlow.
 
-``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers with JAX, and
-returns an object with one function a handler; ``xla_ffi.tensorflow.load`` does so with TensorFlow.
+``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers with JAX, and returns an
+object with one function per handler. ``xla_ffi.tensorflow.load`` does the same for TensorFlow.
 
-JAX is imported with the first name that is used: builds that ask where the headers lie have none, nor has TensorFlow.
+JAX is imported when a name that needs it is first used, because builds that only need the headers, and TensorFlow
+programs, may not have JAX.
 """
 
 import importlib
@@ -46,7 +47,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# A type checker reads the imports above; a test compares them.
+# Type checkers read the imports above instead. A test compares the two.
 _MODULES = {
     "_check": ("CheckResult", "Report", "check"),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),

@@ -9,7 +9,7 @@ from ._errors import LibraryError
 
 
 def main(arguments=None):
-    """Runs the command line; returns the exit status."""
+    """Runs the command line and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m xla_ffi", description="Print folders of the package, write stub files, and list the handlers of models.")
     places = parser.add_mutually_exclusive_group()
     for option, place, what in (
@@ -53,7 +53,7 @@ def _run_needs(given):
 
 
 def _guarded(work):
-    """Returns the exit status of ``work``; prints errors to standard error and returns 1."""
+    """Returns the exit status of ``work``. If it raises, prints the error to standard error and returns 1."""
     try:
         return work() or 0
     except (LibraryError, ImportError, OSError) as error:
@@ -62,7 +62,7 @@ def _guarded(work):
 
 
 def _write(text):
-    """Writes to standard output in UTF-8, the encoding of stub files, in any locale."""
+    """Writes to standard output in UTF-8, the encoding of stub files, whatever the locale is."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")
     sys.stdout.write(text)

@@ -1,4 +1,4 @@
-"""The ABI as Python needs it: element types, revisions, and the list of its legacy targets that a library exports."""
+"""The parts of the ABI that Python needs: element types, revisions, and the list of legacy targets in a library."""
 
 import ctypes
 import re
@@ -9,7 +9,7 @@ from ._facts import ELEMENT_TYPES, REVISIONS, YANKED
 
 
 def _numpy_name(name, kind, bits):
-    """NumPy's name (that of ml_dtypes where NumPy has none): "F8E4M3" is its "float8_e4m3"."""
+    """Returns NumPy's name of an element type, or that of ml_dtypes: ``F8E4M3`` is ``float8_e4m3``."""
     if kind in ("bool", "token"):
         return "bool" if kind == "bool" else None
     short = name[1:].lower().removeprefix(str(bits))
@@ -18,12 +18,12 @@ def _numpy_name(name, kind, bits):
     return f"{kind}{bits}_{short}" if short else f"{kind}{bits}"
 
 
-#: NumPy's name of each element type; None for what is no array.
+#: NumPy's name of each element type, or None if NumPy has no arrays of it.
 DTYPE_NAMES = {name: _numpy_name(name, *about) for name, about in ELEMENT_TYPES.items()} | {"INVALID": None}
 
 _BY_NUMPY = {numpy: name for name, numpy in DTYPE_NAMES.items() if numpy}
 
-#: Those whose arrays jax has after ``jax_enable_x64`` alone.
+#: Element types that jax only supports with ``jax_enable_x64``.
 WIDE_DTYPES = ("F64", "S64", "U64", "C128")
 
 ATTRIBUTE_DTYPES = {
@@ -35,19 +35,20 @@ ATTRIBUTE_DTYPES = {
 
 
 def dtype_name(dtype):
-    """The ABI's name of a NumPy dtype, or NumPy's own where the ABI has none."""
+    """Returns the ABI's name of a NumPy dtype, or NumPy's name if the ABI does not have the type."""
     name = np.dtype(dtype).name
     return _BY_NUMPY.get(name, name)
 
 
 def type_text(name, dims=None):
-    """An element type of the ABI or of NumPy, with dimensions unless they are None, as errors show it: "float32[2, 3]"."""
+    """Returns an element type of the ABI or of NumPy as errors show it, with dimensions unless they are None:
+    ``float32[2, 3]``."""
     name = DTYPE_NAMES.get(name) or name
     return name if dims is None else f"{name}[{', '.join(map(str, dims))}]"
 
 
 def widens(have, want):
-    """Returns true if a cast from one element type of the ABI to another keeps what every value means."""
+    """Returns true if a cast from one element type of the ABI to another preserves every value's meaning."""
     kinds = ("bool", "uint", "int", "float", "complex")
     (a, has), (b, gets) = ELEMENT_TYPES.get(have, ("token", 0)), ELEMENT_TYPES[want]
     has, gets = has // (1 + (a == "complex")), gets // (1 + (b == "complex"))
@@ -57,18 +58,18 @@ def widens(have, want):
 
 
 def numpy_dtype(name):
-    """The NumPy dtype of an ABI name."""
+    """Returns the NumPy dtype of an ABI name."""
     plain = DTYPE_NAMES[name]
     try:
         return np.dtype(plain)
     except TypeError:
-        import ml_dtypes  # jax always brings it
+        import ml_dtypes  # a dependency of jax
 
         return np.dtype(getattr(ml_dtypes, plain))
 
 
-# jaxlib tells Python nothing of the revision that it was built with: the version number is all there is. (Its
-# function table would tell a handler, but a handler has to be registered before it is called.)
+# jaxlib does not tell Python which revision it was built with, so the revision is derived from the version number. (Its
+# function table has the revision, but only handlers see it, and they must be registered before they are called.)
 
 
 def _numbers(version):
@@ -76,35 +77,38 @@ def _numbers(version):
 
 
 def revision_of(version):
-    """The revision of jaxlib ``version``; -1 for one older than the first."""
+    """Returns the revision of jaxlib ``version``, or -1 if that jaxlib is older than the first revision."""
     if version in YANKED:
         return YANKED[version]
     return sum(_numbers(first) <= _numbers(version) for first, _minor in REVISIONS) - 1
 
 
 def first_jaxlib(revision):
-    """The first jaxlib with ``revision``, or None for one that this package does not know."""
+    """Returns the first jaxlib with ``revision``, or None if this package does not know the revision."""
     return REVISIONS[revision][0] if revision < len(REVISIONS) else None
 
 
 def minor_version(revision):
-    """The minor version that a runtime of this revision states; each that is yet to come raises it."""
+    """Returns the minor version that a runtime of this revision reports.
+
+    Each unknown future revision is assumed to raise it by one.
+    """
     newest = len(REVISIONS) - 1
     return REVISIONS[min(revision, newest)][1] + max(0, revision - newest)
 
 
-#: By the number of the signature in a library's list.
+#: Names of signatures, indexed by the number that a library's list of legacy targets uses.
 LEGACY_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
 
-#: XLA's CustomCallApiVersion under which a signature is called; devices call "gpu_status" as 3 too.
+#: XLA's CustomCallApiVersion for each signature. Devices also accept "gpu_status" as 3.
 LEGACY_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_status": 2}
 
-#: The function that gives a library's list.
+#: The function that returns a library's list of legacy targets.
 LEGACY_LIST = "xla_ffi_legacy_targets"
 
 
 class _Target(ctypes.Structure):
-    """An entry of the list that a library exports."""
+    """An entry of a library's list of legacy targets."""
 
 
 _Target._fields_ = [
@@ -118,10 +122,10 @@ _Target._fields_ = [
 
 
 def legacy_targets(image):
-    """``(name, platform, address, signature)`` of each target that a loaded library has registered."""
+    """Returns ``(name, platform, address, signature)`` for each legacy target that a loaded library has registered."""
     try:
         function = getattr(image, LEGACY_LIST)
-    except (AttributeError, UnicodeDecodeError):  # the loader's words have the path
+    except (AttributeError, UnicodeDecodeError):  # The loader's error message contains the path.
         return []
     function.restype = ctypes.POINTER(_Target)
     function.argtypes = []

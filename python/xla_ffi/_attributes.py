@@ -1,7 +1,7 @@
-"""Attributes: Python values become exactly the type that a handler declares.
+"""Attributes: converts Python values to exactly the types that a handler declares.
 
-JAX turns a Python int into an S64 and a float into an F64 attribute; a handler that wants another
-type would refuse it. Here the declared type decides, and a value that does not fit is an error.
+JAX turns a Python int into an S64 attribute and a float into an F64 attribute, which handlers that expect other types
+refuse. This module converts to the declared type instead, and raises an error if the value does not fit.
 """
 
 import difflib
@@ -11,19 +11,22 @@ import numpy as np
 
 from . import _abi, _values
 
-#: Elements of the attributes whose type nobody declares.
+#: Element types of attributes without a declared type.
 _UNTYPED = [np.dtype(kind).name for name, kind in _abi.ATTRIBUTE_DTYPES.items() if name != "bool"]
 
 
 def refuse(handler, problems):
-    """Raises a TypeError if there are problems: one on the handler's line, several one per line."""
+    """Raises a TypeError if there are problems.
+
+    One problem is on the handler's line, several are listed one per line.
+    """
     if problems:
         lines = problems if len(problems) == 1 else [f"{len(problems)} problems", *problems]
         raise TypeError(f"{handler}: " + "\n  ".join(lines))
 
 
 def cast_all(spec, given):
-    """Attributes as ``ffi_call`` takes them, from the keyword arguments of a call."""
+    """Converts the keyword arguments of a call to attributes for ``ffi_call``."""
     declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
     given = _stated(spec, declared, {name: value for name, value in given.items() if value is not None})
     cast, problems, unknown = {}, [], []
@@ -56,15 +59,18 @@ def cast_all(spec, given):
 
 
 def _stated(spec, declared, given):
-    """What is given and, where the handler does not know them itself, the defaults of the rest."""
+    """Returns the given attributes, plus the declared defaults if the handler itself does not know them."""
     if not spec.states_defaults:
         return given
     return {**{name: attr.default for name, attr in declared.items() if attr.default is not None}, **given}
 
 
 def with_defaults(spec, cast, inside=None):
-    """The attributes of a call and, for those that it leaves away, the defaults that the manifest knows; so in its
-    dictionaries, too, ``inside`` being the name of one. What a dictionary in one of these holds nobody declares."""
+    """Returns the attributes of a call, completed with the defaults in the manifest.
+
+    Also completes dictionary attributes, where ``inside`` is the name of the dictionary. Dictionaries nested in those
+    have no declared members.
+    """
     declared = [attr for attr in spec.attrs if attr.inside == inside]
     all_ = {**{attr.name: attr.default for attr in declared if attr.default is not None}, **cast}
     inner = {attr.name for attr in declared if attr.type == "dict"} if inside is None else ()
@@ -72,15 +78,18 @@ def with_defaults(spec, cast, inside=None):
 
 
 def integers(spec, cast):
-    """The values of the declared integer attributes, which a shape contract may name."""
+    """Returns the values of the declared integer attributes, which shape contracts may use."""
     given = with_defaults(spec, cast)
     names = [attr.name for attr in spec.attrs if attr.inside is None and attr.type.startswith(("i", "u"))]
     return {name: int(given[name]) for name in names if name in given}
 
 
 def _dictionary(spec, name, value):
-    """The value of an attribute that is a dictionary, whose members a handler may declare: those of its own dictionaries it
-    may not, though one be called as another attribute is."""
+    """Converts the value of a dictionary attribute.
+
+    A handler may declare its members, but not members of nested dictionaries, even if a nested dictionary has the name
+    of a declared attribute.
+    """
     if not isinstance(value, Mapping):
         raise TypeError(f"expected a dict, got {_values.shown(value)}")
     inner = {attr.name: attr for attr in spec.attrs if attr.inside == name}
@@ -106,7 +115,7 @@ def _dictionary(spec, name, value):
 
 
 def _text(kind):
-    """An attribute's type in an error's text."""
+    """Returns an attribute's type as errors show it."""
     if kind.startswith("["):
         return f"{_text(kind[1:-1])}[?]"
     return np.dtype(_abi.ATTRIBUTE_DTYPES[kind]).name if kind in _abi.ATTRIBUTE_DTYPES else kind
@@ -130,11 +139,14 @@ def _value(kind, value, name):
 
 
 def _in_range(attr, value):
-    """The value if it is in the attribute's range. XLA drops a call whose results are empty, so its handler may never check."""
+    """Checks a value against the attribute's range and returns it.
+
+    XLA drops calls with empty results, so the handler may never check.
+    """
     for word, bound in ("min", attr.minimum), ("max", attr.maximum):
         if bound is not None:
             numbers = np.atleast_1d(value)
-            # A bound of a float is rounded as the value was.
+            # The bound is rounded to the type of the value, because the value was rounded too.
             limit = numbers.dtype.type(bound) if numbers.dtype.kind == "f" else bound
             wrong = numbers[~(numbers >= limit if word == "min" else numbers <= limit)]
             if wrong.size:
@@ -143,7 +155,10 @@ def _in_range(attr, value):
 
 
 def _elements(kind, value, name):
-    """``value`` with elements of the NumPy type of ``kind``, if that changes nothing but the digits of floats."""
+    """Converts ``value`` to elements of the NumPy type of ``kind``.
+
+    Raises a TypeError if this loses more than digits of floats.
+    """
     to = _abi.ATTRIBUTE_DTYPES[kind.strip("[]")]
     value = _constant(value)
     _values.check(value, to, _text(kind), True, name)
@@ -154,7 +169,8 @@ def _elements(kind, value, name):
 
 
 def _constant(value):
-    """A value with NumPy's arrays in place of jax's and others', in lists too."""
+    """Returns a value with the arrays of jax and other libraries converted to NumPy arrays, including those in
+    lists."""
     _values.refuse_masked(value)
     if isinstance(value, (list, tuple)):
         return [_constant(item) for item in value]
@@ -164,7 +180,7 @@ def _constant(value):
 
 
 def _untyped(value):
-    """A value whose type nobody declares, as JAX too decides it: an int becomes S64, a float F64."""
+    """Returns a value without a declared type. As in JAX, an int becomes S64 and a float F64."""
     if isinstance(value, Mapping):
         return {key: _untyped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
@@ -181,7 +197,7 @@ def _untyped(value):
 
 
 def _array_of_its_own(value):
-    """An array, or a scalar of NumPy, as one that nobody else changes."""
+    """Returns a private copy of an array, or a NumPy scalar, so that later changes by the caller have no effect."""
     value = _constant(value) if isinstance(value, (np.ndarray, np.generic)) else _known(value)[()]
     if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
         raise TypeError(f"XLA passes no attributes of type {value.dtype.name}, got {_values.shown(value)}")
@@ -189,7 +205,10 @@ def _array_of_its_own(value):
 
 
 def _known(value):
-    """An array of any library as one of NumPy's. A traced value has no elements yet, and each library its own error for that."""
+    """Converts an array of any library to NumPy.
+
+    A traced value has no elements yet, and libraries differ in the error they raise for it.
+    """
     try:
         return np.asarray(value)
     except Exception as error:

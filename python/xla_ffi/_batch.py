@@ -1,7 +1,8 @@
-"""vmap: what becomes of a call when its operands have one more dimension.
+"""vmap: how a call changes when its operands have an additional leading dimension.
 
-A call's ``batch`` says it: one of jax's words for it (``vmap_method``), None where it is refused, or what the
-author declared: a tuple with ``"leading"`` or ``"shared"`` for each operand, or another handler (``_related_handlers.Other``).
+A call's ``batch`` decides this. It is one of jax's values of ``vmap_method``, None if vmap is refused, or the author's
+declaration: a tuple with ``"leading"`` or ``"shared"`` for each operand, or a different handler
+(``_related_handlers.Other``).
 """
 
 import functools
@@ -17,8 +18,8 @@ METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", 
 
 
 def declared(spec, contract):
-    """What a handler's manifest says of its batching."""
-    # What is of one rank takes no dimension more.
+    """Returns the batching that a handler's manifest declares."""
+    # Operands of a fixed rank cannot have an additional dimension.
     fixed = any(operand.rank is not None and not operand.token for operand in (*spec.args, *spec.rets))
     if spec.batch == "leading" or (spec.batch is None and contract is not None and contract.batchable and not fixed):
         return "broadcast_all"
@@ -43,11 +44,11 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     method = batch
     if isinstance(batch, tuple):
         shared = [word == "shared" for word in batch]
-        # Nor can one operand that all elements share be the place of their results.
+        # An operand that all elements share cannot hold their results either.
         alone = any(a and b for a, b in zip(shared, batched)) or any(shared[argument] for argument, _ in aliases)
         method = "sequential" if alone else "declared"
     if method in ("sequential", "sequential_unrolled"):
-        # No loop goes over what is divided.
+        # A loop cannot run over a dimension that is divided over devices.
         args = _sharding.alike(args, batched, (None,))
         return _found(_one_by_one(primitive, args, batched, method, results=results, gradient=gradient, split=split, **params), parts)
     if method == "declared":
@@ -58,7 +59,7 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
         wide = [True] * len(args)
     for argument, _result in aliases:
         if not batched[argument]:
-            # The place of all elements' results.
+            # The operand's memory must have room for the results of all elements.
             args[argument] = jnp.broadcast_to(args[argument], (size, *args[argument].shape))
             batched[argument] = wide[argument] = True
     lead = 1 if method == "expand_dims" else size
@@ -83,7 +84,10 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
 
 
 def _found(out, parts):
-    """The results of a batched call and where they have the batch, that divided over Explicit axes as the operands' is."""
+    """Returns the results of a batched call and their batch dimensions.
+
+    Results are divided over Explicit axes like the operands.
+    """
     return tuple(_jax.divided(value, (*parts, *_jax.parts_of(value)[1:])) for value in out), (0,) * len(out)
 
 
@@ -96,7 +100,8 @@ def _one_by_one(primitive, args, batched, method, **params):
     return _loop(args, primitive, tuple(batched), method, tuple(params.items()))
 
 
-# A loop's body is a constant of the loop: jax would compile every call outside of `jit` anew, and keep what it compiled.
+# A loop's body is a constant of the loop. Without this cache, jax would compile every call outside of `jit` again, and
+# keep every compiled copy.
 @functools.partial(jax.jit, static_argnums=(1, 2, 3, 4), inline=True)
 def _loop(args, primitive, batched, method, params):
     def one(carry, mapped):

@@ -30,7 +30,7 @@ EMBEDDED = (
     "wrong-types", "wrong-ranks",
 )  # fmt: skip
 
-#: Seconds after which a running check is named on standard error.
+#: Seconds after which a running check is reported on standard error.
 _PATIENCE = 5
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
@@ -94,12 +94,15 @@ def _reached(time_limit):
 
 
 def _process(folder, job, deadline, time_limit):
-    """Runs checks in a process. Returns their results, and the check during which the process ended, or None."""
+    """Runs checks in a separate process.
+
+    Returns their results, and the check during which the process ended, or None.
+    """
     import jax
 
     job_file, results_file = folder / "job", folder / "results"
     job["x64"] = bool(jax.config.jax_enable_x64)
-    # The module search path is first, because unpickling the job imports modules.
+    # The module search path is pickled first, because unpickling the job imports modules.
     try:
         job_file.write_bytes(pickle.dumps([os.path.abspath(each) for each in sys.path]) + pickle.dumps(job))
     except Exception as error:
@@ -142,7 +145,10 @@ def _process(folder, job, deadline, time_limit):
 
 
 def _wait(child, handler, results_file, deadline):
-    """Returns the exit status of the process, or None if it was killed at the deadline. Names a check that takes long."""
+    """Returns the exit status of the process, or None if it was killed at the deadline.
+
+    Reports checks that take long.
+    """
     last, since = None, time.monotonic()
     while True:
         try:
@@ -180,7 +186,7 @@ def command_line():
         return named
     built = [_PACKAGE.parent.parent / "target" / profile / "xla-ffi" for profile in ("release", "debug")]
     newest = max((path for path in built if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
-    # The programs of an environment need not be on PATH.
+    # The scripts folder of an environment need not be on PATH.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     return shutil.which("xla-ffi", path=path) if newest is None else os.fspath(newest)
 
@@ -200,7 +206,7 @@ def _embedded(folder, handler, values, more, options, deadline, time_limit):
         for index, array in enumerate(arrays):
             command += ["--arg", _spec(folder / f"arg{index}.npy", np.asarray(array))]
         given = more.get("result_shape_dtypes")
-        # The contract gives no element types; a handler without a manifest has no contract.
+        # Contracts do not determine element types, and handlers without a manifest have no contract.
         several = any(ret.dtypes is None or len(ret.dtypes) > 1 for ret in handler.spec.rets)
         if given is None and (several or handler.spec.states_defaults):
             import jax
@@ -228,7 +234,8 @@ def _embedded(folder, handler, values, more, options, deadline, time_limit):
 
 
 def _named(handler):
-    """Returns the options that choose the handler: its name, or its symbols and types if the manifest does not describe it."""
+    """Returns the options that select the handler: its name, or its symbols and types if the manifest does not
+    describe it."""
     if not handler.spec.states_defaults:
         return ["--handler", handler.spec.name]
     symbols = [f"{stage}={symbol}" for stage, symbol in handler.spec.stages.items()]
@@ -241,7 +248,7 @@ def _type(dtype, shape):
 
 
 def _spec(path, array):
-    """Returns an operand as the command line accepts it."""
+    """Saves an operand to a file and returns the command-line argument for it."""
     plain = array
     if array.dtype.kind not in "biufc":
         plain = array.astype(np.float32) if array.dtype.itemsize > 2 else array.view(f"u{array.dtype.itemsize}")
@@ -251,7 +258,8 @@ def _spec(path, array):
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult:
-    """The result of one check: its name, its status (``passed``, ``failed``, ``note`` or ``skipped``) and the reason."""
+    """The result of one check: its name, its status (``passed``, ``failed``, ``note`` or ``skipped``) and the
+    reason."""
 
     name: str
     status: str
@@ -259,7 +267,7 @@ class CheckResult:
 
 
 class Report:
-    """The results of all checks of one handler. It is true if no check failed, so that a test is one line::
+    """The results of all checks of one handler. A report is true if no check failed, so a test can assert it::
 
         assert xla_ffi.check(lib.rms_norm, x, eps=1e-6)
     """

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _values
 
-#: How often a call is repeated, and from how many threads.
+#: Number of repeated calls and of threads.
 _AGAIN, _THREADS = 5, 8
 _ROWS = 4
 
@@ -25,18 +25,18 @@ class Skipped(Exception):
 
 
 class Case:
-    """A handler and the call that it is checked with."""
+    """A handler and the call to check."""
 
     def __init__(self, handler, args, more, keep=()):
         self.handler, self.spec, self.more = handler, handler.spec, more
         self._args = [np.array(arg) for arg in handler._operands(args)[0]]
-        # The name of a variadic last operand stands for all its arrays.
+        # The name of a variadic last operand refers to all its arrays.
         names = [arg.name for arg in self.spec.args]
         self._kept = [bool(names) and names[min(index, len(names) - 1)] in keep for index in range(len(self._args))]
 
     @property
     def args(self):
-        """New copies of the operands, because JAX may share a NumPy array's memory and a wrong handler may write to it."""
+        """New copies of the operands. JAX may share a NumPy array's memory, and a wrong handler may write to it."""
         return [arg.copy() for arg in self._args]
 
     def call(self, *args):
@@ -75,9 +75,11 @@ def _arrays(out):
 
 
 def _another(arg, row, random):
-    """Returns the operand for one row of a batch. Each row is drawn independently from the operand's values, and floats have
-    a different scale per row, because rotations of one row would hide a handler that mixes rows. Every fourth row holds a
-    single value."""
+    """Returns the operand for one row of a batch.
+
+    Elements are drawn at random from the operand's elements, and floats have a different scale per row. Rotations of
+    one row would hide a handler that mixes rows. Every fourth row holds a single value.
+    """
     if not row or not arg.size:
         return arg
     if row % _ROWS == _ROWS - 1 and arg.size > 1:
@@ -95,7 +97,7 @@ def _bits(a, b):
 
 
 def _nearly(a, b):
-    """Returns True if two arrays differ by no more than a different order of operations explains."""
+    """Returns true if two arrays are equal up to rounding errors from a different order of operations."""
     if not _is_float(a.dtype):
         return np.array_equal(a, b)
     tolerance = 16 * float(jnp.finfo(a.dtype).eps)
@@ -126,7 +128,7 @@ def _where(got, wanted):
 
 
 def runs(case):
-    """Makes the given call."""
+    """Makes the call once."""
     try:
         got = case.results(*case.args)
     except Exception as error:
@@ -194,7 +196,7 @@ def shard_map(case):
 
 
 def export(case):
-    """Exports the call, serialises it, reads it back and calls it."""
+    """Exports the call, serializes it, reads it back and calls it."""
     try:
         from jax import export as exporting
     except ImportError as error:
@@ -233,7 +235,7 @@ def gradient(case):
     try:
         check_grads(of, tuple(jnp.asarray(case.args[index]) for index in at), order=1, modes=modes)
     except Exception as error:
-        # The message has the derivative, the error and both values on separate lines.
+        # The error message has the derivative, the error and both values on separate lines.
         text = "\n".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
         raise Fails(f"check_grads ({', '.join(modes)}): {text}") from error
     return f"check_grads passes in modes {' and '.join(modes)}"
@@ -263,7 +265,7 @@ def repeats(case):
 
 
 def threads(case):
-    """Compares calls from several threads at once with single calls; each thread has its own operands."""
+    """Compares calls from several threads with single-threaded calls. Each thread has its own operands."""
     if not case.is_deterministic:
         raise Skipped("the manifest declares the handler nondeterministic")
     call = jax.jit(case.call)
@@ -345,7 +347,7 @@ def main():
                 status, text = "failed", f"{type(error).__name__}: {_values.first_line(error)}"
             report(name=name, status=status, text=text)
             if name == "runs" and status == "failed":
-                # The other checks need a call that succeeds.
+                # The other checks need a successful call.
                 for other in job["names"]:
                     if other != name:
                         report(name=other, status="skipped", text="the call fails")

@@ -1,16 +1,14 @@
-"""Shape contracts: ``"b n k, b k m -> b n m"`` says how result shapes follow from argument shapes.
+"""Shape contracts: ``"b n k, b k m -> b n m"`` defines the shapes of results from the shapes of arguments.
 
-Operands are separated by commas, dimensions by blanks. A dimension is a name (equal wherever it
-occurs), a number, ``_`` (any), or, once an operand, ``...`` (any number of dimensions, the same
-ones wherever it occurs). ``()`` is a scalar and ``token`` a token; ``?`` after an operand says that
-it may be absent, ``*`` that it stands for all that are left.
+Operands are separated by commas, dimensions by blanks. A dimension is a name, a number, ``_`` (any size) or ``...``
+(any number of dimensions, at most once per operand). A name, and ``...``, has the same value wherever it occurs. ``()``
+is a scalar and ``token`` a token. ``?`` after an operand makes it optional, and ``*`` makes it variadic.
 
-A name may be that of an integer attribute of the handler, and stands for its value then. A dimension
-of a result may be computed from a name: ``2*n``, ``n/2``, ``n+1``, ``n-1``, or several of these in this
-order, ``3*n/2-1``, without blanks. A division that leaves a remainder is an error, as is a negative size.
+A name may be that of an integer attribute of the handler, and then has the attribute's value. Dimensions of results may
+be computed from a name: ``2*n``, ``n/2``, ``n+1``, ``n-1``, or several of these in this order without blanks,
+``3*n/2-1``. A division with a remainder and a negative size are errors.
 
-The grammar and its errors are those of the crate ``xla-ffi-contract``, word for word: its tests
-compare the two.
+The grammar and its error messages are exactly those of the crate ``xla-ffi-contract``, whose tests compare the two.
 """
 
 import dataclasses
@@ -20,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 #: ``times * name / over + plus``, each part as it is written.
 _COMPUTED = re.compile(r"(?:(?P<times>[^*/+-]*)\*)?(?P<name>[^/+-]*)(?:/(?P<over>[^+-]*))?(?:(?P<sign>[+-])(?P<plus>.*))?")
-#: What stands between words: the blanks of ASCII, in every language.
+#: Separators between words: the blanks of ASCII, independent of the locale.
 _BLANKS = " \t\n\v\f\r"
 _WORD = re.compile(f"[^{_BLANKS}]+")
 _MAX_NAMES = 26
@@ -30,7 +28,7 @@ _MAX_SIZE = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Computed:
-    """A size that a result computes: ``times * name / over + plus``."""
+    """A computed size of a result: ``times * name / over + plus``."""
 
     text: str
     name: str
@@ -39,7 +37,10 @@ class Computed:
     plus: int
 
     def of(self, size):
-        """The size where the name stands for ``size``; a ValueError says why there is none."""
+        """Returns the computed size if the name has the value ``size``.
+
+        Raises a ValueError if the result is not a valid size.
+        """
         product = self.times * size
         if not isinstance(product, int):
             return self._symbolic(size, product)
@@ -55,21 +56,21 @@ class Computed:
         return result
 
     def _symbolic(self, size, product):
-        """The same for a size of ``jax.export``, which has no limit, and of which only its constraints are known."""
+        """Computes a symbolic size of ``jax.export``, which has no upper limit and is only known by its constraints."""
         if product % self.over:
             raise ValueError(f"may leave a remainder (pass constraints=['mod({product}, {self.over}) == 0'] to jax.export.symbolic_shape)")
         result = product // self.over + self.plus
         try:
             if result >= 0:
                 return result
-        except Exception:  # an error of jax's own, wherever this jax has it
+        except Exception:  # jax's error class, whose location depends on the version
             pass
         raise ValueError(f"may be negative (pass constraints=['{size} >= {-(self.plus * self.over // self.times)}'] to jax.export.symbolic_shape)")
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One operand of a contract; a dimension is an int, a name, ``"_"``, ``"..."`` or a ``Computed``."""
+    """One operand of a contract. A dimension is an int, a name, ``"_"``, ``"..."`` or a ``Computed``."""
 
     dims: tuple
     token: bool = False
@@ -82,7 +83,7 @@ class Contract:
 
     def __init__(self, text):
         self.text = text
-        #: The names of sizes, in the order in which they occur.
+        #: The names of sizes, in order of first use.
         self.names = []
         sides = text.split("->")
         if len(sides) != 2:
@@ -95,14 +96,15 @@ class Contract:
 
     @property
     def batchable(self):
-        """Whether every operand starts with ``...``, so that further leading dimensions are welcome."""
+        """Whether every operand starts with ``...``, so that it accepts additional leading dimensions."""
         return all(entry.dims[:1] == ("...",) for entry in self.args + self.rets)
 
     def infer(self, names, shapes, attrs=None, dtypes=None):
-        """Result shapes for argument ``shapes`` and the integer attributes ``attrs``, a dict with the
-        defaults filled in; ``names`` and ``dtypes`` are for the error text.
+        """Returns the result shapes, without tokens. The shape of a result is None if the contract does not determine
+        it.
 
-        Tokens are omitted on both sides. A result whose shape does not follow is None.
+        ``shapes`` are the argument shapes without tokens. ``attrs`` maps integer attributes to their values, with
+        defaults filled in. ``names`` and ``dtypes`` are used in error messages only.
         """
         known, given = self._attributes(attrs or {}), list(zip(names, shapes, dtypes or [""] * len(names)))
         arrays = [entry for entry in self.args if not entry.token]
@@ -121,7 +123,7 @@ class Contract:
         return [self._build(index, entry.dims, known) for index, entry in enumerate(rets)]
 
     def _attributes(self, attrs):
-        """The sizes that attributes give to names, and where each is from."""
+        """Returns the sizes that attributes give to names, with their origin for error messages."""
         known = {}
         for name in self.names:
             if name in attrs:
@@ -217,7 +219,7 @@ class Contract:
         parts = _COMPUTED.fullmatch(word)
         if parts is None:
             raise self._no_dimension(word)
-        # The name is looked at first: what has none is no calculation.
+        # The name is checked first, because its errors are more specific.
         name = self._name(parts["name"], word)
 
         def part(key, none):
@@ -238,7 +240,7 @@ class Contract:
         if not _NUMBER.fullmatch(word):
             return None
         digits = word.lstrip("0") or "0"
-        # Python reads no number of very many digits.
+        # Python limits the number of digits that it converts.
         if len(digits) > len(str(_MAX_NUMBER)) or int(digits) > _MAX_NUMBER:
             raise self._wrong(f"`{word}` is too large for a size")
         return int(digits)

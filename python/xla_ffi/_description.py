@@ -1,4 +1,4 @@
-"""A handler as its manifest describes it: what a call of it takes and gives, whatever the framework."""
+"""Framework-independent handlers: the operands, attributes and results that a manifest describes."""
 
 import itertools
 import operator
@@ -13,7 +13,10 @@ from ._errors import ManifestError, no_handler
 
 
 class Single:
-    """What is there once in a process: a copy is this object still. Unlike what is unpickled, it is not the file as that is now."""
+    """An object that exists once per process: copying it returns the same object.
+
+    Unpickling differs, because it reads the current file.
+    """
 
     def __copy__(self):
         return self
@@ -34,11 +37,11 @@ class Handlers(Single):
             return handlers[name]
         raise no_handler(self.__dict__.get("path"), name, handlers, [each for each in handlers if "." not in each])
 
-    # A stub file tells type checkers which attributes there are.
+    # Type checkers learn the attributes from a stub file.
     if not TYPE_CHECKING:
         __getattr__ = _find
 
-    # Also of a handler that is called as something of the library's own, which an attribute is not.
+    # Also finds handlers whose names are taken by attributes of the library itself.
     def __getitem__(self, name: str) -> Any:
         return self._find(name)
 
@@ -50,10 +53,10 @@ class Handlers(Single):
 
 
 class Described(Single):
-    """The operands, attributes and results of a handler's calls.
+    """A handler's calls: their operands, attributes and results.
 
-    A framework says what an operand becomes (``_operand``), what stands for the type of an array (``_array_type``) and
-    of a token (``_token_type``), and what a caller may say of a result's (``_said``).
+    Subclasses for a framework convert operands (``_operand``), make the types of arrays (``_array_type``) and tokens
+    (``_token_type``), and check result types that a caller passes (``_said``).
     """
 
     def __init__(self, spec, path):
@@ -71,13 +74,13 @@ class Described(Single):
         return f"<handler {self.__qualname__} of {_signature.printable(self._path)}>"
 
     def _attributes(self, given, more, args=()):
-        """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
+        """Returns the attributes of a call, from ``attrs=`` and keywords, in the types that the handler declares."""
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"{self.__qualname__}: attrs=: expected a dict, got {_values.shown(given)}")
         both = sorted(set(given or {}) & set(more))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute `{both[0]}`: passed as a keyword and in attrs=; pass it once")
-        # A missing attribute may be among the arguments.
+        # Excess arguments are reported first, because a missing attribute may be among them.
         self._refuse_excess(args)
         return _attributes.cast_all(self.spec, {**(given or {}), **more})
 
@@ -90,7 +93,7 @@ class Described(Single):
             raise TypeError(f"{self.__qualname__}: expected {_counted(declared, 'argument')}, got {len(args)}{hint}")
 
     def _operands(self, args):
-        """The operands as arrays, and ``[(declared operand, index of ours)]``."""
+        """Returns the operands as arrays, and for each the declared operand and its name."""
         declared = self.spec.args
         while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
             args = args[:-1]
@@ -125,7 +128,7 @@ class Described(Single):
         return types, len(rets) == len(types) == 1 and not rets[0].variadic
 
     def _inferred(self, args, bound, own_shapes, cast, known):
-        """The types of the results, but of those that are ``known`` already; None stands for the others there."""
+        """Returns the types of the results. Those in ``known`` that are not None are used as they are."""
         variadic = any(ret.variadic or ret.optional for ret in self.spec.rets)
         rets = [(ret, None) for ret in self.spec.rets]
         if own_shapes is not None:
@@ -183,7 +186,7 @@ class Described(Single):
             return args[source].dtype
         if ret.dtypes is not None and len(ret.dtypes) == 1:
             return _abi.numpy_dtype(ret.dtypes[0])
-        # A generic handler: the result is of the type that the arguments of the same set have.
+        # The handler is generic, so the result has the type of the arguments that accept the same types.
         for value, (arg, _name) in zip(args, bound):
             if not arg.token and arg.dtypes == ret.dtypes:
                 return value.dtype
@@ -193,25 +196,29 @@ class Described(Single):
         raise TypeError(f"{self.__qualname__}: {what} cannot be determined from the arguments; pass {how}")
 
     def _own_aliases(self, given, bound):
-        """The aliases that the caller wrote, without those that the handler declares anyway: what holds for the handlers
-        in its place is theirs to declare."""
+        """Returns the caller's aliases without those that the handler declares, because handlers called in its place
+        declare their own."""
         pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
         return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
 
     def _aliases(self, own, bound):
-        """All aliases of a call, as a dict."""
+        """Returns all aliases of a call as a dict."""
         return one_to_one(self.__qualname__, [*own, *self._declared_aliases(bound)])
 
     def _declared_aliases(self, bound):
         for out, ret in enumerate(self.spec.rets):
             same = [index for index, (arg, _name) in enumerate(bound) if ret.inout and arg.name == ret.name]
-            # Of operands that are all of one name, each has a result of its own.
+            # Each array of a variadic operand is an alias of the result with the same index.
             for index, argument in enumerate(same):
                 yield argument, out + (index if ret.variadic else 0)
 
 
 def one_to_one(name, pairs):
-    """Aliases as a dict. XLA accepts two operands in the same memory, and both would then have the same elements."""
+    """Returns aliases as a dict.
+
+    Raises a ValueError for two operands in the same memory, which XLA would accept, although both then have the same
+    elements.
+    """
     for side in zip(*pairs):
         if len(set(side)) < len(side):
             raise ValueError(f"{name}: expected each argument and each result in one alias, got {sorted(pairs)} from input_output_aliases= and the handler")
@@ -219,7 +226,7 @@ def one_to_one(name, pairs):
 
 
 def _counted(operands, noun):
-    """How many operands a handler has, in an error's text, and their names."""
+    """Returns the number of operands and their names as errors show them."""
     names = ", ".join(f"`{operand.name}`" for operand in operands)
     return f"{len(operands)} {noun}{'' if len(operands) == 1 else 's'}{f' ({names})' if names else ''}"
 
@@ -229,15 +236,18 @@ def _rank(arg):
 
 
 def expected(arg):
-    """The type of a declared operand in an error's text."""
+    """Returns the type of a declared operand as errors show it."""
     rank = _rank(arg)
     dims = None if rank is None else "?" * rank
     return " or ".join(_abi.type_text(dtype, dims) for dtype in arg.dtypes or ["an array" if rank is None else "any"])
 
 
 def checked(arg, name, given, shape, have, cast, more_dims):
-    """Refuses an array, made of ``given``, that the handler would refuse; ``cast`` and ``more_dims`` say what to write instead,
-    ``cast`` of the type to cast it to."""
+    """Raises a TypeError if the handler would refuse an array made of ``given``.
+
+    ``cast`` is a function that returns the remedy for an element type to cast to. ``more_dims`` is the remedy for too
+    many dimensions.
+    """
     if arg.dtypes is None and have not in _abi.DTYPE_NAMES:
         raise TypeError(f"XLA has no arrays of {have}")
     problem, rank = f"expected {expected(arg)}, got {_abi.type_text(have, shape)}", _rank(arg)
@@ -250,11 +260,12 @@ def checked(arg, name, given, shape, have, cast, more_dims):
 
 
 def _given_shapes(shapes, operands, attrs, rets):
-    """The results that come, out of the declared ``rets``, each with its shape; None where ``shapes``
-    leaves it to the contract, and for tokens, which ``shapes`` does not count.
+    """Returns the results of a call, each with its shape. The shape is None if ``shapes`` leaves it to the contract,
+    and for tokens.
 
-    ``shapes`` is a list with a shape for each result; for a handler with one result the shape alone;
-    or a function of the operands' shapes and of the attributes, a dict, that returns one of these.
+    ``shapes`` is a list with a shape for each result that is not a token. For a handler with one result, the shape
+    itself is enough. A function is called with the operands' shapes and a dict of the attributes, and returns one of
+    these.
     """
     if callable(shapes):
         shapes = shapes(tuple(operands), dict(attrs))
@@ -290,7 +301,7 @@ def _checked_shape(shape):
 
 
 def _dim(dim, shape):
-    # A symbolic one of `jax.export` is a size too.
+    # A symbolic size of `jax.export` is valid too.
     if type(dim).__module__.startswith("jax"):
         return dim
     if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim >= 0:

@@ -4,19 +4,19 @@ import difflib
 
 
 class LibraryError(Exception):
-    """A library cannot be used; the text names it, the reason and the fix."""
+    """A library cannot be used. The message has the library, the reason and the remedy."""
 
 
 class ManifestError(LibraryError):
-    """A file has no manifest, or an unreadable one."""
+    """A file has no manifest, or its manifest cannot be read."""
 
 
 class FileMissingError(ManifestError, FileNotFoundError):
-    """There is no such file; also a ``FileNotFoundError``."""
+    """The file does not exist. Also a ``FileNotFoundError``."""
 
 
 class CompileError(LibraryError):
-    """Source text does not compile; the text contains the compiler's output."""
+    """Source text does not compile. The message contains the compiler's output."""
 
 
 class UnsupportedRuntimeError(LibraryError):
@@ -24,7 +24,8 @@ class UnsupportedRuntimeError(LibraryError):
 
 
 def no_handler(path, name, known, shown):
-    """Returns the error for a handler that a library lacks: it names the nearest of ``known``, otherwise those of ``shown``."""
+    """Returns the error for an unknown handler, with the closest match among ``known``, or otherwise the names in
+    ``shown``."""
     near = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean `{near[0]}`?" if near else f"the library has {', '.join(f'`{each}`' for each in shown) or 'none'}"
     return AttributeError(f"{path}: unknown handler `{name}`; {hint}")

@@ -1,4 +1,4 @@
-"""Exported models that keep their handlers: a file that says where they are."""
+"""Exported models that record which libraries have their handlers."""
 
 import dataclasses
 import os
@@ -17,30 +17,32 @@ class Model:
     """An exported function and the handlers that it calls."""
 
     def __init__(self, exported: Any, needs: Sequence[Need], libraries: Sequence[Any], vjp_order: int = 0):
-        #: What ``jax.export`` made.
+        #: The object that ``jax.export`` returned.
         self.exported = exported
-        #: The targets that it calls, as :class:`Need`; of a model that was read, those of its derivatives, too.
+        #: The targets that the model calls, as :class:`Need`. For a model that was read from a file, includes those of
+        #: its derivatives.
         self.needs = tuple(needs)
-        # As the file lists them: dictionaries with the keys "file", "prefix", "digest" and "targets", and what `load` was told.
+        # As in the file: dictionaries with the keys "file", "prefix", "digest" and "targets", and the arguments of
+        # `load`.
         self._libraries = tuple(libraries)
         self._vjp_order = vjp_order
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function, under ``jax.jit`` and in other functions, too."""
+        """Calls the function. This also works under ``jax.jit`` and in other functions."""
         return self.exported.call(*args, **kwargs)
 
     def serialize(self, vjp_order: Optional[int] = None) -> bytes:
-        """The model and its list of handlers, for :func:`load_exported`.
+        """Returns the model and its list of handlers as bytes, for :func:`load_exported`.
 
-        ``vjp_order`` is the number of derivatives in reverse mode that go with it, each of the one before it, as in
-        ``Exported.serialize``: unless it is given, those that the model was read with, none of one that was made here.
+        ``vjp_order`` is the number of reverse-mode derivatives to include, as in ``Exported.serialize``. By default, a
+        model that was read keeps its derivatives, and a newly exported model has none.
         """
         order = self._vjp_order if vjp_order is None else vjp_order
         with _record.plain():
             body = bytes(self.exported.serialize(vjp_order=order))
         needs, libraries = self.needs, self._libraries
         if order != self._vjp_order:
-            # What the derivatives call, which have just been made.
+            # The derivatives have just been made, and may call further handlers.
             needs = _needs.opened(body, "the model")[0]
             known = {target for each in libraries for target in each["targets"]}
             libraries = (*libraries, *_used(need.target for need in needs if need.target not in known))
@@ -51,10 +53,11 @@ class Model:
 
 
 def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None] = None, **kwargs: Any) -> Model:
-    """Exports ``function``, as ``jax.export.export`` does, with the handlers of loaded libraries that it calls.
+    """Exports ``function`` like ``jax.export.export``, and records the handlers of loaded libraries that it calls.
 
-    ``args`` and ``kwargs`` are arrays or ``jax.ShapeDtypeStruct``. jax refuses custom calls that nobody vouches for: the
-    libraries that this process has loaded are vouched for, others are refused as ever.
+    ``args`` and ``kwargs`` are arrays or ``jax.ShapeDtypeStruct``. jax refuses custom calls without a stability
+    guarantee. This function allows the targets of libraries that are loaded in this process, and jax still refuses
+    others.
     """
     from jax import export as jax_export
 
@@ -68,7 +71,7 @@ def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None]
                 exported = jax_export.export(jitted, platforms=platforms, disabled_checks=checks)(*args, **kwargs)
             break
         except ValueError:
-            # The function itself may have loaded the library.
+            # Tracing the function may have loaded the library.
             if vouched >= _loaded().keys():
                 raise
     found = _needs.needs(exported)
@@ -76,13 +79,15 @@ def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None]
 
 
 def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union[Iterable[Any], "_library.Library"] = ()) -> Model:
-    """Reads what :meth:`Model.serialize` wrote, or jax's own serialised form, and loads the handlers that it calls.
+    """Reads the output of :meth:`Model.serialize` or of jax's own serialization, and loads the handlers that it calls.
 
-    ``model`` is a file or its bytes; ``libraries`` are paths or loaded libraries, for those that lie elsewhere than where
-    they were exported: one takes the place of that with the same bytes, whatever it is called now; of another build, of
-    that with its ``prefix``, or its file's name. A library that is not, byte for byte, the one that the model was exported
-    with is a ``RuntimeWarning``. Raises :class:`LibraryError` when a target that the model calls is not there, or not for
-    the platform that it would run on, before anything is called.
+    ``model`` is a file or its bytes. ``libraries`` are paths or loaded libraries, and are needed if libraries have
+    moved since the export. Each replaces the library with the same bytes, whatever its name. A different build replaces
+    the library with the same ``prefix`` or file name. Warns with a ``RuntimeWarning`` if a library is not byte for byte
+    the exported one.
+
+    Raises :class:`LibraryError` before any call if a target of the model is missing, or does not support the model's
+    platform.
     """
     if isinstance(libraries, (str, bytes, os.PathLike)):
         raise LibraryError(f"libraries=: expected a list of paths, got {libraries!r}; pass [{libraries!r}]")
@@ -101,7 +106,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
         if each.library is None and not any(each in choices for choices in stand) and not _are_there(targets, platforms):
             _library.load(each.path)
     for entry, choices in zip(listed, stand):
-        # What is registered already, from elsewhere, need not be there.
+        # A missing file is fine if its targets are already registered from a different file.
         if not choices and os.path.exists(entry["file"]) and not _are_there(entry["targets"], platforms):
             _library.load(entry["file"], entry["prefix"], **_user_signature.read_back(entry))
     have = _loaded()
@@ -121,12 +126,13 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
 
 
 def report(model, paths):
-    """``(text, whether all are there)``: a line for each target that a model calls, and which of the libraries has it."""
+    """Returns a report with a line per target that a model calls and the library that has it, and whether all were
+    found."""
     data, where = _needs.read_model(model)
     listed, given = _needs.model_parts(data, where)[0].get("libraries", []), [_elsewhere(path) for path in paths]
     stand, have = _standing(listed, given), {}
     for path, each in zip(paths, given):
-        # Under its own names, and under those of the model's list.
+        # Under the library's own names, and under those in the model's list.
         said = {None: {}, **{entry["prefix"]: _user_signature.read_back(entry) for entry, choices in zip(listed, stand) if each in choices}}
         libraries = _manifest.read_all(each.path, required=not any(any(keywords.values()) for keywords in said.values()))
         for prefix, keywords in said.items():
@@ -139,16 +145,17 @@ def report(model, paths):
         good = good and by is not None
         attributes = ", ".join(f"{name}: {kind}" for name, kind in need.attributes)
         said = f"in {by}" if by else "in none of the libraries" if paths else "?"
-        # What a model says is one line, and no command for a terminal.
+        # The model's text is untrusted: keep it on one line and without terminal control sequences.
         lines.append(_signature.printable(f"{need.target}  API version {need.api_version}  {{{attributes}}}  {said}").replace("\n", "\\n"))
     return "\n".join(lines) + "\n" if lines else "it calls no handlers\n", good or not paths
 
 
-# ---- the libraries of a model, as its file lists them, and those that stand for them where it is loaded ----------------
+# ---- the libraries in a model's file, and their replacements where it is loaded
+# ----------------------------------------
 
 
 class _Given(NamedTuple):
-    """A library that a caller gives, as a path or as a loaded one."""
+    """A library that a caller passes, as a path or loaded."""
 
     path: str
     names: set[str]
@@ -165,18 +172,19 @@ def _elsewhere(each):
 
 
 def _loaded():
-    """The libraries of this process by the targets that they have registered; several have one for a platform each."""
+    """Returns the loaded libraries by registered target. A target may have several, one per platform."""
     found = {}
     for library in _library.loaded():
         targets = [handler.target for handler in library.handlers.values() if not handler.refused]
         for target in (*targets, *(each.target for each in library.legacy.values())):
-            # One file that is loaded with several descriptions is there once.
+            # A file loaded with several descriptions counts once.
             found.setdefault(target, {})[library.path, library.prefix, library.digest] = library
     return {target: list(libraries.values()) for target, libraries in found.items()}
 
 
 def _used(targets, given=()):
-    """The list of the loaded libraries that have these targets; where a caller gave one of them, it lies there."""
+    """Returns the list of loaded libraries that have these targets, with the caller's path if ``given`` has the
+    library."""
     places, theirs, have = {each.digest: each.path for each in given}, {}, _loaded()
     for target in targets:
         for library in have.get(target, ()):
@@ -188,8 +196,11 @@ def _used(targets, given=()):
 
 
 def _standing(listed, given):
-    """For each library of a list those of ``given`` that may stand for it: the same bytes; or else, of those that are
-    nothing of the list byte for byte, a file of its name, or what is loaded with its prefix."""
+    """Returns for each listed library the candidates in ``given`` that may replace it.
+
+    These are the libraries with the same bytes. If there are none, they are the libraries with the same file name or
+    prefix, unless their bytes match a different listed library.
+    """
     digests = {entry["digest"] for entry in listed}
     others = [each for each in given if each.digest not in digests]
     found = []
@@ -202,8 +213,8 @@ def _standing(listed, given):
 
 
 def _take_place(entry, choice):
-    """Loads what stands for a library of the list, under the names that the model calls."""
-    # This process may have the same bytes from elsewhere.
+    """Loads the replacement of a listed library, under the names that the model calls."""
+    # This process may already have loaded the same bytes from a different file.
     if any((each.digest, each.prefix) == (choice.digest, entry["prefix"]) for each in _library.loaded()):
         return
     said = choice.library._given if choice.library is not None else {}
@@ -211,13 +222,16 @@ def _take_place(entry, choice):
 
 
 def _are_there(targets, platforms):
-    """Whether targets are registered, for all of a model's platforms."""
+    """Returns true if targets are registered for all of a model's platforms."""
     have = _loaded()
     return all(target in have and not _lacks(target, platforms, have) for target in targets)
 
 
 def _lacks(target, platforms, have):
-    """Those of a model's platforms that a target is not registered for; of a legacy target they are not known."""
+    """Returns the model's platforms for which a target is not registered.
+
+    Empty for legacy targets, whose platforms are unknown.
+    """
     handlers = [handler for library in have.get(target, ()) for handler in library.handlers.values() if handler.target == target]
     names = {"cpu" if _jax.is_cpu(name) else name.lower() for handler in handlers for name in handler.spec.platforms}
     is_there = lambda platform: platform in names or ("gpu" in names and platform in ("cuda", "rocm"))

@@ -11,25 +11,25 @@ import tempfile
 from . import _image
 from ._errors import FileMissingError, LibraryError, ManifestError
 
-#: How much of a library's name is in that of its copy.
+#: Number of characters of a library's name that the name of its copy keeps.
 _LONGEST = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """What a file held at one moment."""
+    """The contents of a file at one moment."""
 
     path: str
     data: bytes = dataclasses.field(repr=False)
 
     @functools.cached_property
     def digest(self):
-        """Names the contents."""
+        """A hash that identifies the contents."""
         return hashlib.blake2b(self.data, digest_size=16).hexdigest()
 
 
 def read(path):
-    """The contents of a file."""
+    """Reads a file. Raises :class:`ManifestError` if this fails."""
     try:
         with open(path, "rb") as file:
             return Contents(path, file.read())
@@ -40,15 +40,20 @@ def read(path):
 
 
 def load(contents, private):
-    """The library of these contents, loaded. A ``private`` one is loaded beside what this process has of the path."""
+    """Loads the library with these contents.
+
+    If ``private``, loads a separate copy next to what this process has loaded from the path.
+    """
     path = contents.path
     return _load_copy(contents) if private else _dlopen(path, path)
 
 
 def _load_copy(contents):
-    """Loads a copy of its own: the loader of the system knows a file by its path and its inode, and would hand out the old one.
+    """Loads a new copy of the file, because the system's loader identifies files by path and inode and would return the
+    old one.
 
-    The copy lies beside the original, so that dependencies by ``$ORIGIN`` are found, and is gone once it is loaded.
+    The copy is in the folder of the original, so that dependencies relative to ``$ORIGIN`` are found. It is deleted
+    once it is loaded.
     """
     path = contents.path
     folder, name = os.path.split(path)
@@ -56,14 +61,14 @@ def _load_copy(contents):
     names = {"prefix": f".{name[:_LONGEST]}.", "suffix": os.path.splitext(name)[1] or ".so"}
     try:
         handle, copy = tempfile.mkstemp(dir=folder, **names)
-    except OSError:  # elsewhere, then: the loader names dependencies that it does not find from there
+    except OSError:  # The folder is read-only. Elsewhere, the loader names the dependencies that it does not find.
         handle, copy = tempfile.mkstemp(**names)
     try:
         with open(handle, "wb") as file:
             file.write(data)
         return _dlopen(copy, path)
     finally:
-        # Windows deletes no file that a process has loaded: there the copy stays.
+        # Windows cannot delete a file that a process has loaded, so the copy stays there.
         with contextlib.suppress(PermissionError):
             os.unlink(copy)
 
@@ -76,7 +81,10 @@ def _dlopen(file, path):
 
 
 def address(image, path, symbol):
-    """Where a function of a loaded library lies."""
+    """Returns the address of a function in a loaded library.
+
+    Raises :class:`LibraryError` if the symbol is not exported.
+    """
     try:
         return ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
     except (AttributeError, ValueError) as error:

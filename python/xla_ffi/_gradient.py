@@ -1,8 +1,9 @@
-"""Derivatives: of a call by the handlers that its author declared for them.
+"""Derivatives of calls, made of the handlers that their authors declared.
 
-Differentiating a call gives its results, what the derivative needs to know of the call (the *residuals*), and
-a second primitive, the *tangent*: the linear map from the arguments' tangents to the results'. Evaluated, it is
-forward mode; transposed, reverse mode. ``docs/manifest.md`` says what the handlers take and give.
+Differentiating a call returns its results, the values that the derivative needs (the *residuals*), and a second
+primitive, the *tangent*. The tangent is the linear map from the arguments' tangents to the results' tangents.
+Evaluating it is forward mode, and transposing it is reverse mode. See ``docs/manifest.md`` for the operands and results
+of the handlers.
 """
 
 import dataclasses
@@ -17,8 +18,8 @@ from jax.interpreters import ad, batching, mlir
 
 from . import _jax, _sharding
 
-#: The linear map of a call, and the same where no call in it is split over devices: as ``_primitive.PRIMITIVES``. Operands: the
-#: residuals, then the tangents that are not zero.
+#: The linear map of a call: the primitive for maps whose calls may be split over devices, then the one for other maps,
+#: as in ``_primitive.PRIMITIVES``. The operands are the residuals and then the nonzero tangents.
 TANGENTS = (core.Primitive("xla_ffi_tangent_split"), core.Primitive("xla_ffi_tangent"))
 
 
@@ -26,9 +27,9 @@ TANGENTS = (core.Primitive("xla_ffi_tangent_split"), core.Primitive("xla_ffi_tan
 class Rule:
     """The derivative of one call.
 
-    ``handlers`` are the declared ones (``_related_handlers.Gradient``); ``args`` and ``rets`` the names of the call's
-    operands, one for each: a variadic one occurs several times. ``said`` is what the caller said of the call:
-    keywords for a handler that is called in its place.
+    ``handlers`` are the declared handlers (``_related_handlers.Gradient``). ``args`` and ``rets`` are the names of the
+    call's operands, in which a variadic operand occurs several times. ``said`` are the caller's keywords, for handlers
+    that are called in place of this one.
     """
 
     handlers: Any
@@ -38,29 +39,32 @@ class Rule:
     said: tuple
 
     def augmented(self, args, bind, results, has_side_effect):
-        """The results of the call, and whatever more its ``forward`` has."""
+        """Returns the results of the call, followed by additional results of its ``forward`` handler."""
         if self.handlers.forward is None:
             return bind(*args)
         options = {**dict(self.said), "has_side_effect": has_side_effect}
         return self.handlers.call("forward", self.attributes, args, results, **options)
 
     def saved(self, args):
-        """Which of the operands the linear map needs: indices into the arguments and then the results."""
+        """Returns the operands that the linear map needs, as indices into the arguments followed by the results."""
         return self.handlers.saved(self.args, self.rets, [_is_differentiable(arg) for arg in args])
 
     def lifted(self, _args, tangents):
-        """The tangents as the linear map takes them; None stands for zero."""
+        """Returns the tangents in the form that the linear map accepts. None is a zero tangent."""
         return tangents
 
     def linear(self, args, _saved, results):
-        """The linear map; ``results`` are the types of what the call gives."""
+        """Returns the linear map. ``results`` are the types of the call's results."""
         return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)), results, self.said)
 
 
 @dataclasses.dataclass(frozen=True)
 class Batched:
-    """The derivative of a call that was batched: ``axes`` has for each argument 0 where it has the leading
-    dimension, None where it has none, and "one" where that has the size 1. Its methods are those of ``Rule``."""
+    """The derivative of a batched call, with the methods of ``Rule``.
+
+    ``axes`` has an entry per argument: 0 if it has the leading dimension, "one" if that dimension has size 1, None if
+    it is missing.
+    """
 
     rule: Any
     axes: tuple
@@ -76,7 +80,7 @@ class Batched:
         return self.rule.saved(args)
 
     def lifted(self, args, tangents):
-        """As in ``Rule``: a tangent of what all elements of the batch share is there for each of them."""
+        """As in ``Rule``. Tangents of operands that all elements of the batch share are repeated for each element."""
         size = next(arg.shape[0] for arg, axis in zip(args, self.axes) if axis == 0)
         axes = [axis for arg, axis in zip(args, self.axes) if _is_differentiable(arg)]
         tangents = [t if t is None or axis != "one" else t[0] for t, axis in zip(tangents, axes)]
@@ -109,8 +113,11 @@ class Batched:
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A linear map; ``differentiable`` has a bool for each argument of the call, ``results`` the type of each of its
-    results, those without tangents included; ``said`` is as in ``Rule``."""
+    """A linear map.
+
+    ``differentiable`` has a bool for each argument of the call, ``results`` the type of each result, including those
+    without tangents. ``said`` is as in ``Rule``.
+    """
 
     handlers: Any
     attributes: tuple
@@ -120,17 +127,17 @@ class Linear:
 
     @property
     def whole(self):
-        """What the caller said of all calls that are made for this one."""
+        """The caller's keywords that apply to all calls made for this one."""
         return {"partition_batch": False} if dict(self.said).get("partition_batch") is False else {}
 
     def tangents(self, residuals, tangents, results):
-        """Forward mode. ``results`` are the types of what it gives."""
+        """Evaluates the map for forward mode. ``results`` are the types of the returned tangents."""
         handlers = self.handlers
         if handlers.linear:
             constant = iter(residuals[len(residuals) - self.differentiable.count(False) :])
             given = iter(tangents)
             args = [next(given if is_given else constant) for is_given in self.differentiable]
-            # The handler itself gives what has no tangent, too.
+            # The handler also returns results that have no tangent.
             have, wanted = [_has_tangent(result) for result in self.results], iter(results)
             types = [next(wanted) if has else result for result, has in zip(self.results, have)]
             out = handlers.call("linear", self.attributes, args, types, **dict(self.said))
@@ -143,7 +150,7 @@ class Linear:
         return handlers.call("jvp", self.attributes, [*residuals, *tangents], results, **self.whole)
 
     def cotangents(self, residuals, cotangents, results):
-        """Reverse mode. ``results`` are the types of what it gives."""
+        """Evaluates the transposed map for reverse mode. ``results`` are the types of the returned cotangents."""
         handlers = self.handlers
         if handlers.linear:
             residuals = residuals[: len(residuals) - self.differentiable.count(False)]
@@ -159,8 +166,10 @@ class Linear:
 
 @dataclasses.dataclass(frozen=True)
 class BatchedLinear:
-    """A linear map for each element of a batch; ``axes`` says where the residuals have it, the rest always leads. Its
-    methods are those of ``Linear``."""
+    """A linear map per element of a batch, with the methods of ``Linear``.
+
+    ``axes`` has the batch dimension of each residual. All other operands have it first.
+    """
 
     linear: Any
     axes: tuple
@@ -188,7 +197,7 @@ class BatchedLinear:
 
 
 def _vmap(function, args, axes, size=None):
-    """``jax.vmap``, with the batch divided alike in all operands."""
+    """Calls ``jax.vmap`` with the batch divided over devices in the same way in all operands."""
     args = _sharding.alike(args, [axis == 0 for axis in axes], mesh=_jax.explicit_mesh(args))
     return jax.vmap(function, tuple(axes), 0, axis_size=size)(*args)
 
@@ -198,28 +207,28 @@ def _is_differentiable(value):
 
 
 def _has_tangent(result):
-    """Whether a result of a type has one; None is a token's."""
+    """Returns true if a result of this type has a tangent. None is the type of a token."""
     return result is not None and _jax.is_differentiable(result[1])
 
 
 def _element(value, axis):
-    """The type of one element of a batch."""
+    """Returns the type of one element of a batch."""
     return value if axis is None else jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
 
 
 def _like(args):
-    """The types of the operands that have tangents."""
+    """Returns the types of the operands that have tangents."""
     explicit = lambda arg: {"sharding": _jax.type_of(arg).sharding} if _jax.is_explicit(arg) else {}
     return [jax.ShapeDtypeStruct(arg.shape, arg.dtype, **explicit(arg)) for arg in args if _is_differentiable(arg)]
 
 
 def _as(value, aval):
-    """A cotangent, divided over Explicit axes as what it belongs to, where the type of that says so."""
+    """Divides a cotangent over Explicit axes like the value it belongs to, if that value's type is Explicit."""
     return _jax.divided(value, _jax.parts_of(aval)) if _jax.is_explicit(aval) else value
 
 
 def _divided(values, parts):
-    """The values, divided over Explicit axes as their types say."""
+    """Divides values over Explicit axes as ``parts`` describes."""
     return [_jax.divided(value, part) for value, part in zip(values, parts)]
 
 
@@ -230,7 +239,7 @@ def _type(value):
 def jvp(primitive, args, tangents, *, gradient, **params):
     """Returns the results of a call and their tangents."""
     if not params["results"]:
-        # It is called for its side effect: there is nothing to differentiate.
+        # The call has only side effects, so there is nothing to differentiate.
         return primitive.bind(*args, gradient=gradient, **params), []
     if gradient is None:
         raise ValueError(
@@ -255,7 +264,7 @@ def jvp(primitive, args, tangents, *, gradient, **params):
 
 
 def transpose(cotangents, *args, gradient, **params):
-    """Returns the arguments' cotangents of a call that is itself a linear map."""
+    """Returns the cotangents of the arguments of a call that is itself a linear map."""
     if gradient is None or not gradient.handlers.linear:
         raise TypeError(f"{params['target']}: cannot be transposed, because the handler does not declare `linear`")
     undefined = [ad.is_undefined_primal(arg) for arg in args]
@@ -265,7 +274,7 @@ def transpose(cotangents, *args, gradient, **params):
     if any(map(ad.is_undefined_primal, residuals)):
         raise TypeError(f"{params['target']}: cannot be transposed, because the values of its nonlinear operands are unknown")
     linear = gradient.linear(avals, saved, params["results"])
-    # The map is of what each element of a batch has: what they share gets the sum of theirs.
+    # The map acts on each element of a batch. Operands that the elements share get the sum of the elements' cotangents.
     lift, like = lambda like: tuple(gradient.lifted(avals, like)), _like(avals)
     lifted = jax.make_jaxpr(lift)(like).out_avals
     given = [
@@ -283,8 +292,11 @@ def transpose(cotangents, *args, gradient, **params):
 
 
 def _bind(residuals, tangents, linear, types, results, parts):
-    """The results' tangents. ``types`` are the arguments', ``results`` the results'; None is a zero. ``parts`` says how
-    Explicit axes divide each result."""
+    """Returns the tangents of the results.
+
+    ``types`` are the types of the arguments' tangents, where None is zero, and ``results`` those of the results.
+    ``parts`` has for each result the Explicit axes that divide it.
+    """
     given = [tangent for tangent in tangents if tangent is not None]
     which = tuple(tangent is not None for tangent in tangents)
     operands = _jax.vary_alike([*residuals, *given])
@@ -320,7 +332,10 @@ def _transpose(cotangents, *args, count, linear, which, types, **_):
 
 
 def _jvp_of_tangent(args, slopes, *, count, which, **params):
-    """The second derivative: the map is linear in the tangents; in the residuals it is what its handler declares."""
+    """Differentiates a tangent.
+
+    It is linear in the tangents. Its derivative in the residuals is the one its handler declares.
+    """
     out = _tangent(*args, count=count, which=which, **params)
     if all(type(slope) is ad.Zero for slope in slopes[:count]):
         given = iter(zip(args[count:], slopes[count:]))
@@ -368,5 +383,5 @@ for _primitive in TANGENTS:
     ad.primitive_transposes[_primitive] = _transpose
     batching.primitive_batchers[_primitive] = _batch_tangent
     _jax.allow_in_shard_map(_primitive)
-# What it is lowered to may be a call that is split over devices: jax sees no further than the primitive.
+# Lowering may produce a call that is split over devices, which jax cannot see in the primitive.
 dispatch.prim_requires_devices_during_lowering.add(TANGENTS[0])

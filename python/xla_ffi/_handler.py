@@ -1,4 +1,4 @@
-"""One handler of a library as a Python function."""
+"""A handler of a library as a Python function."""
 
 import copy
 import dataclasses
@@ -13,36 +13,39 @@ from . import _abi, _batch, _jax, _primitive, _related_handlers, _sharding, _sig
 from ._description import Described, checked, expected
 from ._errors import UnsupportedRuntimeError
 
-#: How many compiled calls with different keywords each handler keeps for callers outside of ``jax.jit``.
+#: Number of compiled calls with different keywords that each handler caches for calls outside of ``jax.jit``.
 _COMPILED = 64
 
 
 class Handler(Described):
-    """Calls a handler: operands by position, attributes by keyword.
+    """Calls a handler of a library. Operands are passed by position, attributes by keyword.
 
-    Further keywords: ``shapes`` where the result shapes do not follow from the contract: a list with a
-    shape for each result (None: as the contract says), for one result its shape alone, or a function of
-    the operands' shapes, a tuple, and of the attributes, a dict, that returns these;
-    ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of them, None for one that
-    the handler says) where the types do not follow either; ``vmap_method``,
-    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call`` (a call without results always has one);
-    ``partition_batch``:
-    whether operands sharded along the leading dimensions that the contract calls ``...`` stay so, each
-    device working on its own part (None: where the handler may be batched along them); ``attrs``, a dict
-    for attributes whose names are taken by these keywords.
+    Handlers with a declared gradient are differentiable. For others, see :meth:`with_vjp`.
 
-    Differentiable where the author declared a gradient; see :meth:`with_vjp` otherwise.
+    Args:
+        shapes: Result shapes, needed if the contract does not determine them. A list with a shape for each result, or None
+            for a result whose shape the contract determines. For one result, its shape is enough. A function is called with
+            a tuple of the operands' shapes and a dict of the attributes, and returns one of these.
+        result_shape_dtypes: Result types, needed if the element types are not determined either. An object with ``shape``
+            and ``dtype``, or a sequence of them, with None for results whose type is determined.
+        vmap_method: As in ``jax.ffi.ffi_call``.
+        input_output_aliases: As in ``jax.ffi.ffi_call``.
+        has_side_effect: As in ``jax.ffi.ffi_call``. A call without results always has a side effect.
+        partition_batch: Whether operands may stay sharded along the leading dimensions that the contract calls ``...``, so
+            that each device works on its own part. The default, None, allows this if the handler may be batched along them.
+        attrs: A dict with attributes whose names are also names of these parameters.
     """
 
     def __init__(self, spec, target, path, refusal, prefix=None, given=None):
         super().__init__(spec, path)
-        #: The name under which the handler is registered.
+        #: The target name under which the handler is registered.
         self.target: str = target
         self._refusal = refusal
         self._prefix = prefix
         self._given = given or {}
         self.__signature__ = _signature.signature(spec, options(), jax.Array)
-        #: What the author declared: see ``_batch.py`` and ``_related_handlers.Gradient``. The library fills in other handlers.
+        #: The author's declarations: see ``_batch.py`` and ``_related_handlers.Gradient``. The library replaces names
+        #: by handlers.
         self.batch = _batch.declared(spec, self._contract)
         self.gradient = None
         has_tokens = any(operand.token for operand in (*spec.args, *spec.rets))
@@ -51,7 +54,7 @@ class Handler(Described):
 
     @property
     def refused(self) -> Optional[str]:
-        """Why the jaxlib of this process cannot take the handler, or None."""
+        """The reason why the jaxlib of this process cannot use the handler, or None."""
         return self._refusal
 
     def __reduce__(self):
@@ -67,7 +70,8 @@ class Handler(Described):
             operands = args if all(map(_jax.is_plain_array, args)) else self._operands(args)[0]
             compiled = self._compiled(_Keywords(keywords)) if all(map(_jax.is_plain_array, operands)) else None
         except (TypeError, RecursionError):
-            # Keywords that are not constants, or a wrong operand, which the call itself reports.
+            # Some keywords are not constants, or an operand is wrong. In the latter case, the call itself raises the
+            # error.
             compiled = None
         if compiled is None:
             return self._call(*args, **keywords)
@@ -75,7 +79,10 @@ class Handler(Described):
             return compiled(*operands)
 
     def _compile(self, keywords):
-        """A compiled call with these keywords. ``jax.jit`` knows which types of operands and which settings of jax it has seen."""
+        """Returns a compiled call with these keywords.
+
+        ``jax.jit`` compiles again for new operand types and settings of jax.
+        """
         options = copy.deepcopy(keywords.values)
 
         def function(*args):
@@ -130,17 +137,18 @@ class Handler(Described):
         return out[0] if single else tuple(out)
 
     def with_vjp(self, fwd: Any, bwd: Any) -> Any:
-        """This handler with a gradient written in Python, as a function with the same arguments.
+        """Returns this handler with a gradient written in Python, as a function with the same arguments.
 
-        ``fwd(*operands, **options)`` returns the results and residuals of any structure;
-        ``bwd(residuals, cotangents, **options)`` a tuple with the cotangent of each operand, None for one that has
-        none. ``options`` are the keywords of the call, ``cotangents`` are structured as the results are. As with
-        ``jax.custom_vjp``, which does it, there is no forward mode.
+        ``fwd(*operands, **options)`` returns the results, and residuals of any structure. ``bwd(residuals, cotangents,
+        **options)`` returns a tuple with the cotangent of each operand, or None for operands without one. ``options``
+        are the keywords of the call, and ``cotangents`` have the structure of the results. The function uses
+        ``jax.custom_vjp``, so forward mode is not available.
         """
 
         def function(*args, **options):
             operands = self._operands(args)[0]
-            # Random keys are data to the handler alone; what is None at the end, which is no operand of it, the caller gave.
+            # Random keys become plain data only inside the handler. Trailing None arguments are dropped above, but the
+            # caller passed them.
             absent = args[len(operands) :]
             args = [*(given if _jax.is_key(given) else value for given, value in zip(args, operands)), *absent]
             once = jax.custom_vjp(lambda *args: self(*args, **options))
@@ -150,8 +158,10 @@ class Handler(Described):
         return functools.update_wrapper(function, self, updated=())
 
     def batched(self, args, attrs, results, gradient, has_side_effect, said):
-        """Calls this handler for one that is batched by it; ``gradient`` is that one's, for want of an own, and
-        ``said`` what its caller said of the call: keywords."""
+        """Calls this handler in place of a handler that is batched by it.
+
+        ``gradient`` is the other handler's gradient, used if this one has none. ``said`` are the caller's keywords.
+        """
         attrs = self._attributes(attrs, {})
         args, bound = self._operands(args)
         types = [self._token_type() if result is None else self._array_type(*result) for result in results]
@@ -169,12 +179,12 @@ class Handler(Described):
             attributes = tuple((name, _primitive.Frozen(value)) for name, value in sorted(attrs.items()))
             names = tuple(arg.name for arg, _ in bound), tuple(ret.name for ret in rets)
             options["gradient"] = _gradient.Rule(self.gradient, attributes, *names, tuple(said.items()))
-        # The names under which the metadata of the program and profiles know the call.
+        # Program metadata and profiles show the call under this name.
         with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
             return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
 
     def _batch(self, bound, method, said):
-        """What ``vmap`` does with a call."""
+        """Returns how ``vmap`` batches a call: see ``_batch.py``."""
         if method == "default":
             if isinstance(self.batch, _related_handlers.Other):
                 return dataclasses.replace(self.batch, said=tuple(said.items()))
@@ -186,12 +196,12 @@ class Handler(Described):
         return method
 
     def _split(self, args, bound, wanted, batch, has_side_effect):
-        """How a call may be split over devices, or None."""
+        """Returns how a call may be split over devices, or None."""
         if wanted and not (self._contract and self._contract.batchable and args):
             raise TypeError(f"{self.__qualname__}: partition_batch=True needs a contract whose operands all start with `...`; remove it")
         if not (self._contract and args) or has_side_effect or wanted is False:
             return None
-        # What is of one rank takes no further dimension, and parts of those that it has.
+        # Operands of a fixed rank cannot have an additional dimension, but the dimensions they have can be split.
         of_one_rank = batch == self.batch == "sequential" and self.spec.batch is None and self._contract.batchable
         if not wanted and not (batch == "broadcast_all" or isinstance(batch, tuple) or of_one_rank):
             return None
@@ -206,7 +216,7 @@ class Handler(Described):
         return _sharding.Split(len(args[first].shape) - len(entries[first].dims) + 1, leading)
 
     def _said(self, each):
-        """A result's type as a caller writes it."""
+        """Checks a result type that a caller passes."""
         if each is self._token_type():
             return each
         if not (hasattr(each, "shape") and hasattr(each, "dtype")):
@@ -224,7 +234,7 @@ class Handler(Described):
             return value
         if _jax.is_token(value):
             raise TypeError(f"expected {expected(arg)}, got a token")
-        # A Python number or list has no type of its own: it takes the only one that is accepted.
+        # A Python number or list has no element type. If the handler accepts only one type, use that.
         only = _abi.numpy_dtype(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
         array = _values.operand(value, only, expected(arg), name)
         if _jax.is_key(array):
@@ -243,7 +253,7 @@ class Handler(Described):
 
 
 class _Keywords:
-    """The keywords of a call as a key; a TypeError if they are more than constants."""
+    """The keywords of a call as a hashable key. Raises a TypeError if some are not constants."""
 
     __slots__ = ("key", "values")
 
@@ -260,16 +270,16 @@ class _Keywords:
 
 @functools.cache
 def options():
-    """The keywords that every handler takes besides its attributes."""
+    """Returns the keywords that every handler has in addition to its attributes."""
     parameters = inspect.signature(Handler._call).parameters.values()
     return tuple(each.name for each in parameters if each.kind == inspect.Parameter.KEYWORD_ONLY)
 
 
 def refusal(spec):
-    """Returns why this jaxlib does not support the handler, or None.
+    """Returns the reason why this jaxlib does not support the handler, or None.
 
-    Up to version 0.1 of the ABI, a missing part is reported when it is used. Later runtimes refuse the registration, and
-    jaxlib may ignore that, so those handlers are refused here.
+    Runtimes of ABI version 0.1 report a missing feature when it is used. Later runtimes refuse the registration, and
+    jaxlib may ignore that, so this package refuses those handlers itself.
     """
     have = _jax.REVISION
     if _abi.minor_version(spec.floor) <= max(1, _abi.minor_version(max(have, 0))):

@@ -1,4 +1,4 @@
-"""What is read in a library's file before it is loaded: which system it is for, its manifest, and which symbols are functions."""
+"""Reads a library's file before it is loaded: its system and processor, its manifest, and its functions."""
 
 import platform
 import struct
@@ -11,18 +11,19 @@ _PROCESSORS = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64
 
 
 def file_name(name):
-    """What this system calls the file of a library: ``libNAME.so``, ``libNAME.dylib``, ``NAME.dll``."""
+    """Returns the file name of a library on this system: ``libNAME.so``, ``libNAME.dylib`` or ``NAME.dll``."""
     prefix = "" if sys.platform == "win32" else "lib"
     return prefix + name + {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
 
 def processor():
-    """This machine's processor, as the classes below call it."""
+    """Returns this machine's processor as the classes below name it."""
     return _PROCESSORS.get(platform.machine().lower(), platform.machine())
 
 
 def read(data, path):
-    """The library file with these bytes, by its first bytes: an :class:`Elf`, a :class:`MachO` or a :class:`Pe`."""
+    """Parses a library file: returns an :class:`Elf`, a :class:`MachO` or a :class:`Pe`, depending on its first
+    bytes."""
     formats = {b"\x7fELF": Elf, b"\xcf\xfa\xed\xfe": MachO, b"\xca\xfe\xba\xbe": MachO, b"\xca\xfe\xba\xbf": MachO}
     kind = formats.get(bytes(data[:4]), Pe if data[:2] == b"MZ" else None)
     if kind is None:
@@ -34,7 +35,7 @@ def read(data, path):
 
 
 def refuse_foreign(data, path):
-    """Raises if a library is for a different system or processor than this one."""
+    """Raises a LibraryError if a library is for a different system or processor than this one."""
     image = read(data, path)
     system = _SYSTEMS.get(sys.platform, sys.platform)
     if image.system != system or processor() not in image.processors:
@@ -49,23 +50,23 @@ class _File:
         self.data = data
 
     def bytes(self, offset, size):
-        """So many bytes; a ValueError if the file ends before."""
+        """Returns ``size`` bytes. Raises a ValueError if the file ends before that."""
         if offset + size > len(self.data):
             raise ValueError("the file is truncated")
         return self.data[offset : offset + size]
 
     def structs(self, kind, offset, count):
-        """A list of structures."""
+        """Returns a list of structures."""
         return list(kind.iter_unpack(self.bytes(offset, count * kind.size)))
 
     @staticmethod
     def text(names, offset=0):
-        """The text that begins there and ends with a NUL."""
+        """Returns the NUL-terminated text at an offset."""
         end = names.find(b"\0", offset)
         return bytes(names[offset : end if end >= 0 else len(names)]).decode("utf-8", "replace")
 
     def without_unique_symbols(self):
-        """The file's bytes without symbols that a process has only one of; most systems have no such symbols."""
+        """Returns the file's bytes without process-wide unique symbols. Most systems do not have such symbols."""
         return bytes(self.data)
 
 
@@ -95,7 +96,7 @@ class Elf(_File):
         return self.bytes(section[4], 0 if section[1] == self._NOBITS else section[5])
 
     def functions(self):
-        """The names of the exported functions."""
+        """Returns the names of the exported functions."""
         found = set()
         for section in self._sections:
             if section[1] == self._DYNSYM:
@@ -105,9 +106,10 @@ class Elf(_File):
         return found
 
     def without_unique_symbols(self):
-        """The file's bytes, its symbols none of those that a process has only one of (STB_GNU_UNIQUE).
+        """Returns the file's bytes with unique symbols (STB_GNU_UNIQUE) changed to global ones.
 
-        C++ compilers make inline variables and the like so: a second library would use the first one's.
+        A process has each unique symbol once, and C++ compilers use them for inline variables, among others. A second
+        copy of the library would use the first one's variables.
         """
         data = bytearray(self.data)
         for section in self._sections:
@@ -120,12 +122,15 @@ class Elf(_File):
 
 
 class MachO(_File):
-    """A 64-bit Mach-O file; of a fat one the part for this machine, or its first one."""
+    """A 64-bit Mach-O file.
+
+    Of a fat file, only the part for this machine is used, or the first part if there is none.
+    """
 
     system = "macOS"
     _SECTION = struct.Struct("<16s16sQQIIIIIIII")  # name segment addr size offset align reloff nreloc flags reserved
     _SYMBOL = struct.Struct("<IBBHQ")  # name type sect desc value
-    _CODE = 0x80000400  # instructions alone, or some
+    _CODE = 0x80000400  # only instructions, or some
 
     def __init__(self, data):
         super().__init__(data)
@@ -144,12 +149,12 @@ class MachO(_File):
             elif command == 0x2:  # LC_SYMTAB
                 self._symbols.append(struct.unpack_from("<IIII", self.data, at + 8))
             at += length
-        # A section's name has at most 16 bytes.
+        # Names of sections have at most 16 bytes.
         found = [each for each in self._sections if self.text(each[0]) == "__xla_ffi"]
         self.manifest = self.bytes(found[0][4], found[0][3]) if found else None
 
     def _choose_part(self):
-        """Leaves one part of a fat file; returns the processors of all parts."""
+        """Selects one part of a fat file and returns the processors of all parts."""
         name = lambda number: {0x01000007: "x86_64", 0x0100000C: "arm64"}.get(number, f"processor {number:#x}")
         if self.data[:1] != b"\xca":
             return [name(struct.unpack_from("<I", self.data, 4)[0])]
@@ -162,12 +167,12 @@ class MachO(_File):
         return list(parts)
 
     def functions(self):
-        """The names of the defined functions, as C has them."""
+        """Returns the names of the defined functions as C spells them."""
         found = set()
         for at, count, strings, size in self._symbols:
             names = self.bytes(strings, size)
             for name, kind, section, _desc, _value in self.structs(self._SYMBOL, at, count):
-                # Defined in a section, and not of a debugger.
+                # Keep symbols that are defined in a section. Skip debugger symbols.
                 if kind & 0xEE == 0x0E and 0 < section <= len(self._sections) and self._sections[section - 1][8] & self._CODE:
                     found.add(self.text(names, name).removeprefix("_"))
         return found
@@ -190,12 +195,12 @@ class Pe(_File):
         self.processors = [{0x8664: "x86_64", 0xAA64: "arm64"}.get(machine, f"processor {machine:#x}")]
         (self._exports,) = struct.unpack_from("<I", data, at + 24 + 112) if size >= 120 else (0,)
         self._sections = self.structs(self._SECTION, at + 24 + size, count)
-        # A section's name has at most 8 bytes.
+        # Names of sections have at most 8 bytes.
         found = [each for each in self._sections if self.text(each[0]) == ".xla_ffi"]
         self.manifest = self.bytes(found[0][4], min(found[0][1], found[0][3])) if found else None
 
     def functions(self):
-        """The names of the exported functions."""
+        """Returns the names of the exported functions."""
         if not self._exports:
             return set()
         _, count, functions, names, ordinals = struct.unpack("<IIIII", self.bytes(self._at(self._exports) + 20, 20))
@@ -215,6 +220,6 @@ class Pe(_File):
         raise ValueError("an address is in no section")
 
     def _at(self, address):
-        """Where in the file an address of the loaded library is."""
+        """Returns the file offset of an address in the loaded library."""
         section = self._home(address)
         return section[4] + address - section[2]

@@ -1,4 +1,4 @@
-"""Handlers from source text, for notebooks: compiled once, cached by what they are made of."""
+"""Handlers compiled from source text, for notebooks, with a cache."""
 
 import contextlib
 import hashlib
@@ -17,11 +17,11 @@ from . import _image, _library, _user_signature
 from ._errors import CompileError, LibraryError
 from ._installation import checkout, include
 
-#: How many lines of a compiler's words an error shows.
+#: Number of lines of compiler output that an error shows.
 _LINES = 60
-#: How many precompiled headers the cache keeps: each has some 75 MB.
+#: Number of precompiled headers in the cache. Each has about 75 MB.
 _PRECOMPILED = 3
-#: C++ that includes nothing but the standard library before our header: it means the same if the header comes first.
+#: Matches C++ that includes only the standard library before our header, so that our header may be included first.
 _HEADER_FIRST = re.compile(r"\s*((//.*\n|#include <\w+>)\s*)*#include [<\"]xla/ffi/api/ffi\.h[>\"]")
 
 _CARGO = """\
@@ -55,18 +55,23 @@ def load_inline(
     legacy: Optional[Mapping[str, str]] = None,
     types: Optional[Mapping[str, str]] = None,
 ) -> Any:
-    """Compiles a source file's text and loads it: one of ``c``, ``cpp`` and ``rust``. Returns a :class:`Library`.
+    """Compiles the text of one source file and loads it. Returns a :class:`Library`.
 
-    The text is a whole file, with its ``#include`` of ``xla_ffi/handler.h`` or ``xla/ffi/api/ffi.h``, or its ``use
-    xla_ffi::…`` and ``library!``. What it does not describe itself ``handlers``, ``legacy`` and ``types`` do, as in
-    :func:`load`. ``flags`` go to the compiler (``cc`` and ``c++``, or ``CC`` and ``CXX``; for Rust to ``cargo build``, for which a checkout of the SDK is
-    needed: ``XLA_FFI_SDK``, or the one that this package lies in).
+    Pass one of ``c``, ``cpp`` and ``rust``. The text is a whole file, with its ``#include`` of ``xla_ffi/handler.h`` or
+    ``xla/ffi/api/ffi.h``, or its ``use xla_ffi::…`` and ``library!``. ``handlers``, ``legacy`` and ``types`` describe
+    handlers that the text does not describe itself, as in :func:`load`.
 
-    What was compiled before, of the same text with all that it includes, name, flags, SDK and compiler, is taken from the cache (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under
-    ``inline``). C++ that includes ``xla/ffi/api/ffi.h`` starts from a precompiled copy of it there, 50 to 75 MB for each
-    compiler and ``flags``; the newest three are kept. Targets are called ``NAME-DIGEST.HANDLER``, so an edited text, or file that it includes, gives new
-    targets, and what was jitted before keeps the old code. Raises :class:`CompileError` with the compiler's words, its
-    lines being those of the text.
+    ``flags`` are passed to the compiler: ``cc`` or ``c++``, which the variables ``CC`` and ``CXX`` override, or ``cargo
+    build``. Rust needs a checkout of the SDK: ``XLA_FFI_SDK``, or the checkout that contains this package.
+
+    Compiled libraries are cached in the folder ``inline`` of ``XLA_FFI_CACHE``, by default ``~/.cache/xla-ffi``. The
+    key is the text with everything it includes, the name, the flags, the SDK and the compiler. C++ that includes
+    ``xla/ffi/api/ffi.h`` starts from a precompiled copy in the cache, 50 to 75 MB per compiler and ``flags``. The
+    newest three copies are kept.
+
+    Targets are named ``NAME-DIGEST.HANDLER``. After an edit, the text or an included file has new targets, and
+    functions that were already jitted keep the old code. Raises :class:`CompileError` with the compiler's output, whose
+    line numbers are those of the text.
     """
     sources = {language: text for language, text in (("c", c), ("cpp", cpp), ("rust", rust)) if text is not None}
     if len(sources) != 1:
@@ -90,7 +95,7 @@ def _cache():
 
 
 def _build(run, folder):
-    """Runs a build in a new folder and renames it to ``folder`` when it is complete."""
+    """Runs a build in a new folder and renames the folder to ``folder`` when it is complete."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = pathlib.Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
@@ -98,7 +103,7 @@ def _build(run, folder):
         raise LibraryError(f"{folder.parent}: cannot be written: {error.strerror}; set XLA_FFI_CACHE to a different folder") from error
     try:
         run(made)
-        # Another process may have been faster.
+        # A different process may have finished first.
         with contextlib.suppress(OSError):
             os.rename(made, folder)
     finally:
@@ -106,7 +111,7 @@ def _build(run, folder):
 
 
 def _compiled(command, folder, what, text=None):
-    """Runs a compiler; returns what it writes."""
+    """Runs a compiler and returns its output. Raises :class:`CompileError` if it fails."""
     try:
         done = subprocess.run(command, cwd=folder, input=text, capture_output=True, encoding="utf-8", errors="replace", check=False)
     except OSError as error:
@@ -118,7 +123,7 @@ def _compiled(command, folder, what, text=None):
 
 
 def _stamps(*folders):
-    """What changes when a file of the SDK does."""
+    """Returns a value that changes when a file of the SDK changes."""
     found = []
     for folder in folders:
         for path in sorted(folder.rglob("*")):
@@ -129,7 +134,7 @@ def _stamps(*folders):
 
 
 def _program(text, what):
-    """A compiler as the system would start it, and what changes with it."""
+    """Returns the command of a compiler, and a value that changes when the compiler does."""
     words = shlex.split(text)
     path = shutil.which(words[0])
     if path is None:
@@ -151,7 +156,7 @@ class _Compiler:
         self._language = "c" if language == "c" else "c++"
 
     def digest(self, text):
-        # The text with all that it includes, which other macros may change.
+        # The preprocessed text may depend on macros that the compiler or its flags define.
         command = [*self._words, *self._options, *self._flags, "-E", "-P", "-x", self._language, "-"]
         whole = _compiled(command, include(), self._file, f'#line 1 "{self._file}"\n{text}')
         return _digest(text, whole, self._file, self._flags, self._compiler, self._options)
@@ -160,21 +165,25 @@ class _Compiler:
         (folder / self._file).write_text(text, encoding="utf-8")
         file = [self._file, "-o", _image.file_name(self._name), *self._flags, "-lm"]
         if self._language == "c++" and _HEADER_FIRST.match(text):
-            # Compilers may refuse a precompiled header; errors are those of the text as it is.
+            # Compilers may refuse a precompiled header. Then compile again without it, so that errors refer to the
+            # original text.
             with contextlib.suppress(CompileError):
                 _compiled([*self._words, *self._options, "-include", self._precompiled(), *file], folder, self._file)
                 return
         _compiled([*self._words, *self._options, *file], folder, self._file)
 
     def _precompiled(self):
-        """Returns a header that includes ours, with its precompiled form next to it, which g++ and clang++ find by its name."""
+        """Returns a header that includes ours.
+
+        Its precompiled form is next to it, and g++ and clang++ find it by its name.
+        """
         headers = _stamps(pathlib.Path(include()))
         folder = _cache() / f"header-{_digest('', self._flags, self._compiler, self._options, headers)}"
         if not folder.is_dir():
 
             def run(made):
                 (made / "ffi.h").write_text('#include "xla/ffi/api/ffi.h"\n', encoding="utf-8")
-                # clang++ looks for the source again, which therefore stays where it is.
+                # clang++ opens the original header again, so the path must stay valid.
                 file = ["-x", "c++-header", os.path.join(include(), "xla/ffi/api/ffi.h"), "-o", "ffi.h.gch"]
                 _compiled([*self._words, *self._options, *self._flags, *file], made, "xla/ffi/api/ffi.h")
 
@@ -186,7 +195,7 @@ class _Compiler:
 
 
 class _Rust:
-    """Cargo, in a package of its own over the checkout's crates."""
+    """Cargo, with a package that depends on the checkout's crates."""
 
     def __init__(self, _language, name, flags):
         self._name, self._flags = name, flags
@@ -205,11 +214,11 @@ class _Rust:
         (folder / f"{self._name}.rs").write_text(text, encoding="utf-8")
         (folder / "Cargo.toml").write_text(_CARGO.format(name=self._name, sdk=json.dumps(str(self._sdk / "ffi"))), encoding="utf-8")
         if (self._sdk / "Cargo.lock").is_file():
-            # The versions that are there already.
+            # Use the dependency versions that are already downloaded.
             shutil.copy(self._sdk / "Cargo.lock", folder / "Cargo.lock")
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or folder.parent / "target")
         target.mkdir(parents=True, exist_ok=True)
-        # Whatever is built there has the same name.
+        # All builds in this folder have the same output name.
         with open(target / "inline.lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             command = [*self._words, "build", "--quiet", "--release", "--target-dir", str(target), *self._flags]

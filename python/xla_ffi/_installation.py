@@ -1,25 +1,28 @@
-"""Where the SDK's files for C and C++ are: in the installed package, else in a checkout."""
+"""The locations of the SDK's files for C and C++: in the installed package, or in a checkout."""
 
 import os
 import pathlib
 
 from ._errors import LibraryError
 
-#: What installs the tool, the embedded runtime and the recorder.
+#: The command that installs the command-line tool, the embedded runtime and the recorder.
 INSTALL_TOOLS = "pip install 'xla-ffi[tools]'"
 
 _OWN = pathlib.Path(__file__).resolve().parent
 
 
 def checkout():
-    """The checkout, or None in a package that was installed from elsewhere."""
+    """Returns the folder of the SDK's checkout, or None if the package was installed without one."""
     named = os.environ.get("XLA_FFI_SDK")
     root = pathlib.Path(named) if named else _OWN.parents[1]
     return root if (root / "ffi/Cargo.toml").is_file() else None
 
 
 def include() -> str:
-    """The folder of the SDK's C and C++ headers, for compilers' ``-I``. Raises :class:`LibraryError`."""
+    """Returns the folder of the SDK's C and C++ headers, for the compiler option ``-I``.
+
+    Raises :class:`LibraryError`.
+    """
     sdk = checkout()
     for folder in (_OWN / "include", *([sdk / "include"] if sdk else [])):
         if (folder / "xla_ffi/handler.h").is_file():
@@ -30,12 +33,12 @@ def include() -> str:
 
 
 def cmake() -> str:
-    """The folder of what ``find_package(xla_ffi)`` reads, for ``xla_ffi_DIR``. Raises :class:`LibraryError`."""
+    """Returns the folder of the CMake package, for ``xla_ffi_DIR``. Raises :class:`LibraryError`."""
     return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake", "run pip install ./python in the checkout")
 
 
 def lib() -> str:
-    """The folder of the embedded runtime, for linkers' ``-L``. Raises :class:`LibraryError`."""
+    """Returns the folder of the embedded runtime, for the linker option ``-L``. Raises :class:`LibraryError`."""
     return _installed("lib", "libxla_ffi_runtime.a", INSTALL_TOOLS)
 
 

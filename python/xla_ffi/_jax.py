@@ -1,4 +1,4 @@
-"""The differences between jax releases, in one place; they are asked for what they have, not for their numbers."""
+"""The differences between jax releases, in one place. The code checks for features, not for version numbers."""
 
 import contextlib
 import ctypes
@@ -22,15 +22,15 @@ try:
 except ImportError:
     from jax.extend import ffi as _ffi
 
-#: Version of the jaxlib in this process.
+#: The version of the jaxlib in this process.
 JAXLIB = jaxlib.version.__version__
 
-#: Its revision of the ABI.
+#: The ABI revision of this jaxlib.
 REVISION = _abi.revision_of(JAXLIB)
 
 
 def refuse_before_first():
-    """Refuses a jaxlib from before the first revision: nothing of it is touched."""
+    """Raises an UnsupportedRuntimeError if jaxlib is older than the first revision, before anything in it is used."""
     if REVISION < 0:
         raise UnsupportedRuntimeError(
             f"expected jaxlib {_abi.first_jaxlib(0)} or newer, got {JAXLIB}; upgrade jaxlib"
@@ -41,7 +41,7 @@ _PLATFORMS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM"}
 
 
 def _leave_out_of_sources():
-    """The sources that a program names for its operations are the caller's, not this package's."""
+    """Excludes this package from the source locations of operations, so that they are the caller's lines."""
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src import source_info_util
 
@@ -52,35 +52,37 @@ _leave_out_of_sources()
 
 
 def abstract_token():
-    """What stands for a token among result types."""
+    """Returns the result type that represents a token."""
     return core.abstract_token
 
 
 def is_token(value):
-    """Whether an argument is a token."""
+    """Returns true if an argument is a token."""
     return type(value).__name__ == "Token" or type(getattr(value, "aval", None)).__name__ == "AbstractToken"
 
 
-#: Element types that jax takes from NumPy as they are, whatever its settings.
+#: Element types that jax accepts from NumPy without conversion, whatever its settings.
 _TAKEN_AS_THEY_ARE = frozenset(
     map(np.dtype, ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32"))
 )
 
 
 def is_plain_array(value):
-    """Whether ``jax.jit`` makes of a value what a call outside of it would: its elements are known, on a single device."""
+    """Returns true if ``jax.jit`` would treat the value like an eager call does: a concrete array on a single
+    device."""
     if type(value) is ArrayImpl:
         return type(value.sharding) is jax.sharding.SingleDeviceSharding
     return type(value) is np.ndarray and value.dtype in _TAKEN_AS_THEY_ARE
 
 
 def is_plain_eager():
-    """Whether nothing is being traced, and jax does not look for NaNs: it would repeat a compiled call to find them."""
+    """Returns true if nothing is being traced and jax does not check for NaNs, for which it would repeat compiled
+    calls."""
     return core.trace_state_clean() and not (jax.config.jax_debug_nans or jax.config.jax_debug_infs)
 
 
 def capsule(address):
-    """A function's address as jaxlib wants it."""
+    """Returns a function's address as a capsule, the form that jaxlib expects."""
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
         ("PyCapsule_New", ctypes.pythonapi)
     )
@@ -88,41 +90,41 @@ def capsule(address):
 
 
 def register(target, stages, platform):
-    """Registers ``{stage: address}`` as ``target``. An unknown platform is passed on as it is."""
+    """Registers ``{stage: address}`` as ``target``. An unknown platform is passed to jax unchanged."""
     capsules = {stage: capsule(address) for stage, address in stages.items()}
     function = capsules["execute"] if len(capsules) == 1 else capsules
     _ffi.register_ffi_target(target, function, platform=_PLATFORMS.get(platform.lower(), platform))
 
 
 def platforms_of(context):
-    """The platforms that a call is lowered for."""
+    """Returns the platforms for which a call is being lowered."""
     return getattr(context, "platforms", None) or context.module_context.platforms
 
 
 def is_cpu(platform):
-    """Whether a handler's platform is the CPU, whatever its name."""
+    """Returns true if a handler's platform is the CPU, which has two names."""
     return platform.lower() in ("cpu", "host")
 
 
-#: Whether a type is registered with the info that says how its states are deleted: from r7 on.
+#: Whether types are registered with a TypeInfo, which has the function that deletes states. True from r7 on.
 TYPES_HAVE_INFO = REVISION >= 7
 
 
 def registers_types():
-    """Whether this jaxlib registers types for Python."""
+    """Returns true if this jaxlib has a Python function that registers types."""
     return any(hasattr(_ffi, name) for name in ("register_ffi_type", "register_ffi_type_id"))
 
 
-_registered_types = set()  # (address of the id, platform); XLA knows an id once
+_registered_types = set()  # (address of the id, platform); XLA accepts each id once
 
 
 def register_type(name, number, info, platform):
-    """Registers a type, once: ``number`` is the address of its id, ``info`` that of its info, or None."""
+    """Registers a type once. ``number`` is the address of its id, ``info`` that of its TypeInfo, or None."""
     if (number, platform) in _registered_types:
         return
     key = (number, platform)
     platform = _PLATFORMS.get(platform.lower(), platform)
-    # jaxlib keeps what it is told before its backends are there, and then takes handlers before their types.
+    # Before its backends are initialized, jaxlib defers registrations, and then registers handlers before types.
     jax.devices()
     if not TYPES_HAVE_INFO:
         older = getattr(_ffi, "register_ffi_type_id", None) or _ffi.register_ffi_type
@@ -133,37 +135,37 @@ def register_type(name, number, info, platform):
 
 
 def register_legacy(target, address, platform):
-    """Registers a target of the custom calls that came before XLA FFI: jaxlib's API version 0."""
+    """Registers a target of the original custom calls, which are API version 0 in jaxlib."""
     name = "cpu" if platform.lower() in ("host", "cpu") else "cuda" if platform.lower() == "gpu" else platform.lower()
     platform = _PLATFORMS.get(name, platform)
     _ffi.register_ffi_target(target, capsule(address), platform=platform, api_version=0)
 
 
 def typeof(value):
-    """The type of a value, traced or not."""
+    """Returns the type of a value, traced or not."""
     if hasattr(jax, "typeof"):
         return jax.typeof(value)
     return core.raise_to_shaped(core.get_aval(value))
 
 
 def zero_tangent(value):
-    """The tangent of a value that nothing is differentiated by."""
+    """Returns the zero tangent of a value."""
     from jax.interpreters import ad
 
     aval = typeof(value)
-    # The latter is what the former was called once.
+    # Older jax calls the method `at_least_vspace`.
     tangent = getattr(aval, "to_tangent_aval", None) or aval.at_least_vspace
     return ad.Zero(tangent())
 
 
 def axes_of(aval):
-    """The mesh axes of a shard_map that a value varies over, however this jax tells them."""
+    """Returns the mesh axes of a shard_map over which a value varies."""
     manual = getattr(aval, "manual_axis_type", None)
     return getattr(manual, "varying", None) or getattr(aval, "vma", None) or frozenset()
 
 
 def vary_alike(args):
-    """The operands, each varying over the mesh axes that some of them varies over."""
+    """Returns the operands, each varying over all mesh axes that any of them varies over."""
     for name in ("auto_insert_reshard", "standard_insert_pvary"):
         if hasattr(core, name):
             return getattr(core, name)(*args)
@@ -171,8 +173,11 @@ def vary_alike(args):
 
 
 def result_aval(shape, dtype, operands, varying=frozenset(), parts=()):
-    """The type of a result; under shard_map it varies over the mesh axes that the operands vary over. ``parts`` says how
-    its first dimensions are divided over Explicit axes of a mesh, as ``parts_of`` does."""
+    """Returns the type of a result.
+
+    Under shard_map, it varies over the mesh axes that the operands vary over. ``parts`` has the division of its first
+    dimensions over Explicit axes of a mesh, as in ``parts_of``.
+    """
     varying = varying.union(*map(axes_of, operands))
     if _VARYING is None or not hasattr(jax.sharding, "get_abstract_mesh"):
         return jax.core.ShapedArray(shape, dtype)
@@ -187,7 +192,8 @@ def result_aval(shape, dtype, operands, varying=frozenset(), parts=()):
 
 
 def _varying_options():
-    """How a type says which mesh axes it varies over: options for its axes; None where jax has no such types."""
+    """Returns a function from mesh axes to the options of a type that varies over them, or None if jax has no such
+    types."""
     parameters = inspect.signature(jax.core.ShapedArray).parameters
     if "manual_axis_type" in parameters and hasattr(jax.sharding, "ManualAxisType"):
         return lambda axes: {"manual_axis_type": jax.sharding.ManualAxisType(varying=axes)}
@@ -196,28 +202,32 @@ def _varying_options():
 
 _VARYING = _varying_options()
 
-#: What moves a value whose type says how it is divided; None where jax has no such types, or none that all of it knows.
+#: The function that moves a value to a given division over Explicit axes. None if jax has no such function or types.
 _RESHARD = getattr(jax.sharding, "reshard", None) if _VARYING else None
 
 
 def is_explicit(value):
-    """Whether a value is on a mesh with Explicit axes: its type says how they divide it."""
+    """Returns true if a value is on a mesh with Explicit axes, whose division is part of its type."""
     return _explicit_mesh(value) is not None
 
 
 def parts_of(value):
-    """How Explicit axes divide a value, for each of its dimensions in jax's words: an axis, several, or None; () for a
-    value that is on no such mesh."""
+    """Returns the Explicit axes that divide each dimension of a value: an axis, a tuple of axes, or None.
+
+    Returns () for values that are not on an Explicit mesh.
+    """
     if not is_explicit(value):
         return ()
     spec = type_of(value).sharding.spec
-    # Later jax says nothing of parts that are still to be added up here; `divided` does so.
+    # In later jax, `partitions` omits parts that are still to be summed. `divided` sums them.
     return tuple(getattr(spec, "partitions", spec))
 
 
 def divided(value, parts, mesh=None):
-    """The value, divided over Explicit axes as ``parts`` says of its first dimensions, and whole along all others. One
-    that is on no mesh stays where it is, unless ``mesh`` is given."""
+    """Divides the first dimensions of a value over Explicit axes as in ``parts``, and makes all other dimensions whole.
+
+    A value that is not on a mesh is unchanged, unless ``mesh`` is given.
+    """
     mesh = _explicit_mesh(value) or mesh
     if mesh is None:
         return value
@@ -226,7 +236,7 @@ def divided(value, parts, mesh=None):
 
 
 def explicit_mesh(values):
-    """The mesh with Explicit axes that some of the values are on, or None."""
+    """Returns the mesh with Explicit axes that one of the values is on, or None."""
     return next(filter(None, map(_explicit_mesh, values)), None)
 
 
@@ -238,13 +248,13 @@ def _explicit_mesh(value):
 
 
 def type_of(value):
-    """The type of a value, or of what is one."""
+    """Returns the type of a value. Returns types unchanged."""
     return value if isinstance(value, core.AbstractValue) else typeof(value)
 
 
 def allow_in_shard_map(primitive):
-    """Tells a jax that asks for it that results vary as for any elementwise primitive. jax 0.6.0 asks where its types
-    are told not to say so."""
+    """Registers a primitive's results as varying like those of any elementwise primitive, in versions of jax that
+    need this. jax 0.6.0 needs it if its check of varying types is off."""
     try:
         from jax.experimental import shard_map
     except ImportError:
@@ -255,13 +265,16 @@ def allow_in_shard_map(primitive):
 
 
 def has_shardy():
-    """Whether programs are divided between devices by Shardy; else by GSPMD."""
+    """Returns true if Shardy divides programs between devices, and false if GSPMD does."""
     return bool(getattr(jax.config, "jax_use_shardy_partitioner", False))
 
 
 class _Effect(effects.Effect):
-    """What a call with a side effect has; jax leaves such calls where they are. Exported models have it by this class's
-    module and name, and jax reads it back as one that is equal."""
+    """The effect of a call with side effects, which keeps jax from moving the call.
+
+    Exported models refer to it by the module and name of this class, and jax requires that it reads back an equal
+    object.
+    """
 
     def __str__(self):
         return "XLA FFI"
@@ -277,26 +290,28 @@ for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_deri
     if hasattr(effects, f"{_kind}_effects"):
         getattr(effects, f"{_kind}_effects").add_type(_Effect)
 
-#: The effect of a call that has one.
+#: The effect of calls with side effects.
 EFFECT = _Effect()
 
 
-#: Each call is lowered where it stands: what jax lowers once for several has no place of its own to be named.
+#: Each call is lowered separately, because code that jax lowers once for several calls has no location to name.
 LOWERED_IN_PLACE = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
 
 
 def named(location, primitives, name):
-    """A place of the program whose operation is called by ``name``, not by one of ``primitives``: XLA names its
-    instruction after it, and profiles the instruction's event. Other places stay as they are."""
+    """Returns a location whose operation is named ``name`` instead of one of ``primitives``.
+
+    XLA names the instruction after it, and profilers the instruction's event. Other locations are unchanged.
+    """
     last = re.compile(rf"(^|/)({'|'.join(primitives)})(\[.*)?$", re.DOTALL)
-    if hasattr(location, "child_loc"):  # of a name alone, in earlier bindings an error for others
+    if hasattr(location, "child_loc"):  # In earlier bindings, an error unless the location has only a name.
         with contextlib.suppress(ValueError):
             if location.name_str.removesuffix(":") in primitives and location.name_str.endswith(":"):
-                # The kind of operation, as later jax has it around its place.
+                # Later jax wraps the location in one with the kind of operation.
                 return named(location.child_loc, primitives, name)
             called, count = last.subn(lambda found: found[1] + name, location.name_str)
             return ir.Location.name(called, childLoc=location.child_loc) if count else location
-    # Bindings that do not tell: by way of the text.
+    # Bindings without these properties: use the text of the location.
     text = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(.*)\)', str(location), re.DOTALL)
     if text is None or not hasattr(ir.Location, "from_attr"):
         return location
@@ -304,24 +319,25 @@ def named(location, primitives, name):
     return ir.Location.from_attr(ir.Attribute.parse(f'loc("{called}"{text[2]})')) if count else location
 
 
-#: jax's own rule leaves the layouts away that it is given: in 0.4.31, which has this function for those that it makes up.
+#: True in jax 0.4.31, whose own lowering rule ignores the layouts that it is given. This function exists in that
+#: release only.
 LOSES_LAYOUTS = hasattr(inspect.getmodule(_ffi.ffi_lowering), "_default_layouts")
 
 
-#: jax's own rule for the text of a call. Its layouts count from the fastest dimension, ``ffi_call``'s from the slowest.
+#: jax's own lowering rule. Its layouts count dimensions from the fastest, those of ``ffi_call`` from the slowest.
 ffi_lowering = _ffi.ffi_lowering
 
 
 def has_x64():
-    """Whether jax makes arrays of 64-bit elements."""
+    """Returns true if jax makes arrays with 64-bit elements."""
     return bool(jax.config.jax_enable_x64)
 
 
 def is_key(value):
-    """Whether an argument is an array of random keys."""
+    """Returns true if an argument is an array of random keys."""
     return isinstance(value, jax.Array) and hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def is_differentiable(dtype):
-    """Whether there are tangents of this type."""
+    """Returns true if values of this type have tangents."""
     return jax.dtypes.issubdtype(dtype, np.inexact)

@@ -1,4 +1,4 @@
-"""Targets of the custom calls that came before XLA FFI."""
+"""Targets of the original custom calls, the API before XLA FFI."""
 
 import jax
 
@@ -7,23 +7,22 @@ from ._description import Single
 
 
 class LegacyTarget(Single):
-    """Calls a target of the original custom calls.
+    """Calls a target of the original custom calls. Operands are passed by position.
 
-    Operands by position; ``opaque`` is the text that unified and device targets get;
-    ``result_shape_dtypes`` as in :class:`Handler`, needed where the manifest does not say;
-    ``api_version`` (1, 2 or 3) is needed where only the target's address was registered. A target
-    cannot report a failure to any jaxlib: adapt it to XLA FFI for that.
+    ``opaque`` is text that unified and device targets receive. ``result_shape_dtypes`` is as in :class:`Handler`, and
+    needed if the manifest does not declare the results. ``api_version`` (1, 2 or 3) is needed if only the target's
+    address was registered. No jaxlib lets these targets report errors: adapt the target to XLA FFI for that.
     """
 
     def __init__(self, name, target, signature, spec, library):
-        #: The name under which it is registered.
+        #: The target name under which it is registered.
         self.target = target
         #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
         self.signature = signature
         #: XLA's CustomCallApiVersion, or None.
         self.api_version = _abi.LEGACY_API_VERSIONS.get(signature)
         self._spec = spec
-        #: What loads its library.
+        #: The arguments of `load` for its library.
         self._library = library
         self.__name__ = name
 
@@ -45,7 +44,7 @@ class LegacyTarget(Single):
                 f"{self.target}: api_version=: expected API version {self.api_version}, that of the signature {self.signature}, got {version}; remove it"
             )
         spec = self._spec
-        # As arrays of jax before they are compared: jax may make 32-bit elements of an array of 64-bit ones.
+        # Converted before the comparison, because jax may make 32-bit elements of 64-bit ones.
         args = [self._operand(index, arg) for index, arg in enumerate(args)]
         if spec is not None and spec.args is not None:
             _check(self.target, spec.args, args)
@@ -82,8 +81,9 @@ class LegacyTarget(Single):
 
 
 def _check_tuples(target, spec, results):
-    """Refuses to call a target that expects different pointers from those that XLA passes for arrays.
+    """Raises a TypeError if a target expects other pointers than those that XLA passes for arrays.
 
+    XLA passes one pointer per operand. A single result is a pointer to its data, and several are an array of pointers.
     XLA passes one pointer per operand. A single result is a pointer to its data; several are an array of pointers.
     """
     operands, result = (part.replace(" ", "") for part in spec.structure.split("->"))
@@ -99,7 +99,8 @@ def _check_tuples(target, spec, results):
 
 
 def _check(target, declared, args, noun="argument"):
-    """Refuses operands whose types or sizes differ from the target's declaration: the target would read out of bounds."""
+    """Raises a TypeError if operands differ from the target's declaration, because the target would access memory
+    out of bounds."""
     if len(args) != len(declared):
         raise TypeError(f"{target}: expected {len(declared)} {noun}{'' if len(declared) == 1 else 's'}, got {len(args)}")
     for index, (arg, (dtype, dims)) in enumerate(zip(args, declared)):

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from . import _legacy, _user_signature
 
 _lock = threading.RLock()
-# Libraries stay loaded as long as the process.
-_libraries = {}  # (real path, prefix, what is given, digest): Library
+# Libraries stay loaded until the process ends.
+_libraries = {}  # (real path, prefix, arguments of load, digest): Library
 _images = {}  # (real path, digest): the loaded library
-_targets = {}  # (target, platform): (real path, digest, what is registered) of the library that registered it
-# State types of libraries that do not register them themselves: upstream's C++ leaves that to its user.
+_targets = {}  # (target, platform): (real path, digest, addresses) of the library that registered it
+# State types that libraries do not register themselves. Upstream's C++ leaves this to the user.
 _TYPE_SYMBOLS = re.compile(r"\s*(\w+(?:::\w+)*)\s*(?:,\s*(\w+(?:::\w+)*)\s*)?")
 
 
@@ -34,23 +34,23 @@ def load(
 ) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with JAX.
 
-    ``path`` names the file. A handler's target is called ``PREFIX.HANDLER``, the prefix being the
-    library's own name unless one is given: with prefixes, two builds of one library can be used side
-    by side. Loading a file twice gives the same object, as long as the file is the same. One that has
-    changed, since it was rebuilt, is loaded anew and gives another object: its handlers run the new code,
-    those of the old object, and what was jitted with them, go on to run the old. The new targets are called
-    ``PREFIX@2.HANDLER`` and so on. Libraries that the file depends on are not looked at. Raises
-    :class:`LibraryError` (or a subclass) when the file cannot be loaded or its targets clash with another
-    library's.
+    ``path`` is the library's file. Handlers are registered as ``PREFIX.HANDLER``, where the prefix defaults to the
+    library's own name. With different prefixes, two builds of one library can be used together.
 
-    ``handlers`` says what a library that does not describe itself has, upstream's C++ for one: by symbol the
-    signature as ``help`` shows it, ``{"RmsNorm": "(x: f32[... n], *, eps: f32 = 1e-5) -> y: f32[... n]"}``, or a
-    :class:`Signature` with stages, platforms and more. ``legacy`` does so for targets of the original custom calls:
-    ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``. ``types`` registers the state types of such
-    a library, by the symbols of each one's id and info: ``{"Counter": "Counter::id, counter_info"}``, objects or
-    functions that return their address. XLA is told the type as ``PREFIX.NAME``, as with targets.
+    Loading a file twice returns the same object if the file has not changed. If it has, for example after a rebuild,
+    the new file is loaded and a new object returned. Handlers of the old object, and functions jitted with them, keep
+    running the old code. The new targets are named ``PREFIX@2.HANDLER`` and so on. Changes in libraries that the file
+    depends on are not detected. Raises :class:`LibraryError` (or a subclass) if the file cannot be loaded or its
+    targets clash with those of a different library.
 
-    To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
+    ``handlers`` describes handlers of libraries without a manifest, for example those written with upstream's C++. It
+    maps symbols to signatures in the syntax of ``help``, ``{"RmsNorm": "(x: f32[... n], *, eps: f32 = 1e-5) -> y:
+    f32[... n]"}``, or to a :class:`Signature` with stages, platforms and more. ``legacy`` describes targets of the
+    original custom calls: ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``. ``types`` registers state
+    types by the symbols of their id and info, which are objects or functions that return the address: ``{"Counter":
+    "Counter::id, counter_info"}``. XLA knows the type as ``PREFIX.NAME``, as for targets.
+
+    Type checkers see the :class:`Library` as ``Any``, so that it can be annotated with the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
     given = None
@@ -68,14 +68,16 @@ def load(
 
 
 def loaded():
-    """The libraries of this process."""
+    """Returns the libraries that are loaded in this process."""
     with _lock:
         return list(_libraries.values())
 
 
 class Library(Handlers):
-    """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
-    came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
+    """The handlers of one file, as attributes and in ``handlers``.
+
+    Targets of the original custom calls are in ``legacy``, under their own names.
+    """
 
     def __init__(self, path, prefix=None, contents=None, handlers=None, legacy=None, types=None):
         self.path: str = path
@@ -83,7 +85,7 @@ class Library(Handlers):
         _jax.refuse_before_first()
         contents = contents or _file.read(path)
         _image.refuse_foreign(contents.data, path)
-        #: Names the contents of the file.
+        #: A hash that identifies the contents of the file.
         self.digest: str = contents.digest
         self._owner = (path, contents.digest)
         self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {}), "types": dict(types or {})}
@@ -103,7 +105,7 @@ class Library(Handlers):
         given = {spec.name: spec for _, targets in described for spec in targets if spec.name in (legacy or {})}
         listed += [self._exported_target(spec) for name, spec in given.items() if name not in known]
         plans = [(spec, _handler.refusal(spec), self._stages(spec)) for spec in specs]
-        # Nothing is registered, and no name taken, before all is known to be well.
+        # Everything is checked before anything is registered or named.
         self._generation = self._free_generation(plans, listed)
         self._name([(spec, _handler.Handler(spec, self._target(spec), path, why, prefix, self._given)) for spec, why, _ in plans])
         for name in dict.fromkeys(spec.library for spec in specs):
@@ -132,23 +134,27 @@ class Library(Handlers):
             _targets[(self._legacy_target(name), _legacy_platform(platform))] = (*self._owner, address)
 
     def _name(self, made):
-        """Names the handlers."""
+        """Adds the handlers to ``handlers`` under their names."""
         names = [spec.name for spec, _ in made]
         self.handlers: dict[str, _handler.Handler] = {}
         for spec, handler in made:
             self.handlers[f"{spec.library}.{spec.name}"] = handler
-            # With several libraries in one file a name may be ambiguous: then only the long form works.
+            # Several libraries in one file may have handlers of the same name. These are only available as
+            # `LIBRARY.HANDLER`.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
 
     @staticmethod
     def _registered(plans):
-        """What this jaxlib takes, by handler and platform."""
+        """Returns the handlers and platforms to register with this jaxlib, with the addresses of their stages."""
         return [(spec, platform, addresses) for spec, why, addresses in plans if why is None for platform in spec.platforms]
 
     def _free_generation(self, plans, listed):
-        """Which of the builds of this file it is whose names are free: 1 but where an earlier one has them, or this one for other
-        functions: its caller has said other stages."""
+        """Returns the first generation whose target names are free.
+
+        Generations after 1 are used if an earlier build of the file has registered the names, or this build has
+        registered them with different stages.
+        """
         for self._generation in itertools.count(1):
             names = [(self._target(spec), platform, addresses) for spec, platform, addresses in self._registered(plans)]
             names += [(self._legacy_target(name), _legacy_platform(platform), address) for name, platform, address, _ in listed]
@@ -161,11 +167,11 @@ class Library(Handlers):
                 return self._generation
 
     def _build(self):
-        """The mark of a later build of the file in its targets' names."""
+        """Returns the suffix of a later generation in the names of targets."""
         return "" if self._generation == 1 else f"@{self._generation}"
 
     def _legacy_target(self, name):
-        # The programs that call them know them by their names.
+        # Programs call these targets by their own names.
         return f"{self.prefix}.{name}{self._build()}" if self.prefix else f"{name}{self._build()}"
 
     def _stem(self, spec):
@@ -175,7 +181,7 @@ class Library(Handlers):
         return f"{self._stem(spec)}.{spec.name}"
 
     def _exported_target(self, spec):
-        """An entry of the list of targets for one that only the caller speaks of."""
+        """Returns the entry of the list of targets for a target that only the caller describes."""
         platform = "CUDA" if spec.signature.startswith("gpu") else "Host"
         return spec.name, platform, self._address(spec.name), spec.signature
 
@@ -186,7 +192,7 @@ class Library(Handlers):
         addresses = {}
         for stage, symbol in spec.stages.items():
             address = self._address(symbol)
-            # JAX has no way to reach the record stage so far.
+            # JAX cannot run the record stage yet.
             if stage != "record":
                 addresses[stage] = address
         return addresses
@@ -199,14 +205,14 @@ def _restored(path, prefix, given):
     return load(path, prefix, **given)
 
 
-# Another process loads the library when it unpickles one of its handlers or targets.
+# A different process loads the library when it unpickles one of its handlers or targets.
 def restored_handler(path, prefix, given, name):
-    """The handler that was pickled."""
+    """Returns a handler that is being unpickled."""
     return load(path, prefix, **given)[name]
 
 
 def restored_legacy(path, prefix, given, name):
-    """The target that was pickled."""
+    """Returns a legacy target that is being unpickled."""
     return load(path, prefix, **given).legacy[name]
 
 
@@ -215,7 +221,7 @@ def _legacy_platform(platform):
 
 
 def _parse_types(path, types):
-    """``{name: (symbol of the id, symbol of the info or None)}`` of what ``load`` was given."""
+    """Parses the ``types`` of ``load`` to ``{name: (symbol of the id, symbol of the info or None)}``."""
     found = {}
     for name, text in types.items():
         symbols = _TYPE_SYMBOLS.fullmatch(text) if isinstance(text, str) else None
@@ -228,8 +234,11 @@ def _parse_types(path, types):
 
 
 def _register_types(path, contents, image, types, platforms, prefix):
-    """Registers the types with XLA, each once a platform, before the handlers that use them. XLA knows a name once, and
-    handlers find their types by the id: ``prefix`` keeps those of libraries and of their builds apart."""
+    """Registers state types with XLA, once per platform, before the handlers that use them.
+
+    XLA accepts each name once, and handlers find their types by id. ``prefix`` makes the names unique among libraries
+    and builds.
+    """
     if not types:
         return
     if not _jax.registers_types():
@@ -251,8 +260,8 @@ def _register_types(path, contents, image, types, platforms, prefix):
 
 def _symbol_address(path, image, functions, symbol):
     if "::" in symbol:
-        # As C++ compilers name it.
+        # Symbols are mangled as by C++ compilers.
         symbol = f"_ZN{''.join(f'{len(part)}{part}' for part in symbol.split('::'))}E"
     address = _file.address(image, path, symbol)
-    # Functions are as XLA_FFI_DECLARE_TYPE_ID_SYMBOL and XLA_FFI_DECLARE_TYPE_INFO_SYMBOL declare them.
+    # XLA_FFI_DECLARE_TYPE_ID_SYMBOL and XLA_FFI_DECLARE_TYPE_INFO_SYMBOL declare functions that return the address.
     return ctypes.CFUNCTYPE(ctypes.c_void_p)(address)() if symbol in functions else address

@@ -1,6 +1,6 @@
-"""What a library says about itself; ``docs/manifest.md`` describes the format.
+"""Reads manifests, in which libraries describe their handlers. See ``docs/manifest.md`` for the format.
 
-The SDK's macros write manifests and ``xla-ffi doctor`` judges them: their structure is trusted here.
+Manifests are written by the SDK's macros and validated by ``xla-ffi doctor``, so their structure is trusted here.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ _FORMATS = (1, 2)
 
 @dataclasses.dataclass(frozen=True)
 class LegacySpec:
-    """What a manifest says of a target of the original custom calls."""
+    """A manifest's description of a target of the original custom calls."""
 
     name: str
     signature: str
-    args: Optional[tuple]  # (dtype, dims) of each operand, where they are declared
+    args: Optional[tuple]  # (dtype, dims) of each operand, if declared
     rets: Optional[tuple]
-    tuples: Optional[str] = None  # "leaves" or "roots", where tuples are declared
+    tuples: Optional[str] = None  # "leaves" or "roots" if tuples are declared
     structure: Optional[str] = None  # "(_, _) -> (_, (_))"
 
 
@@ -51,16 +51,16 @@ class Attribute:
     type: str
     optional: bool
     default: Any
-    inside: Optional[str]  # the dictionary that it belongs to
+    inside: Optional[str]  # name of the dictionary that contains it
     doc: str = ""
-    narrow: bool = False  # numbers of other types are taken where they fit
-    minimum: Any = None  # inclusive, as is the maximum
+    narrow: bool = False  # numbers of other types are accepted if they fit
+    minimum: Any = None  # inclusive, like the maximum
     maximum: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Gradient:
-    """Which handlers of the library compute derivatives; ``docs/manifest.md`` says what they take and give."""
+    """The handlers of the library that compute derivatives. See ``docs/manifest.md`` for their operands and results."""
 
     vjp: Optional[str]
     forward: Optional[str]
@@ -72,7 +72,7 @@ class Gradient:
 
 @dataclasses.dataclass(frozen=True)
 class HandlerSpec:
-    """A handler."""
+    """A manifest's description of a handler."""
 
     library: str
     name: str
@@ -86,26 +86,29 @@ class HandlerSpec:
     floor: int
     traits: tuple = ()
     gradient: Optional[Gradient] = None
-    batch: Any = None  # "leading", "sequential", "none", a tuple with a word for each argument, {"handler": name}
+    batch: Any = None  # "leading", "sequential", "none", a tuple with "leading" or "shared" per argument, or {"handler": name}
     described: bool = True
     doc: str = ""
-    #: Whether calls state the defaults of attributes: a handler that its caller describes does not know them.
+    #: Whether calls must pass default attributes, because a handler described by its caller does not know them.
     states_defaults: bool = False
 
 
 def read(path):
-    """The handlers that the library file at ``path`` describes, by library name."""
+    """Returns the handlers that the library file at ``path`` describes, by library name."""
     return {name: handlers for name, (handlers, _legacy) in read_all(path).items()}
 
 
 def read_all(path, data=None, required=True):
-    """The handlers and the targets of the original custom calls, by library name; none where none is ``required``."""
+    """Returns the handlers and legacy targets by library name.
+
+    Empty if there is no manifest and it is not ``required``.
+    """
     data = _file.read(path).data if data is None else data
     section = _image.read(data, path).manifest or b""
     if any(section):
         return parsed(section, path)
     if not required or LEGACY_LIST.encode() in data:
-        return {}  # it has targets of the original custom calls alone, or the caller says what it has
+        return {}  # It has only legacy targets, or the caller describes its handlers.
     raise ManifestError(
         f"{path}: missing manifest; if the library uses this SDK, add `xla_ffi::library! {{ … }}` (XFFI_LIBRARY in C, "
         "XLA_FFI_LIBRARY in C++); otherwise describe its handlers, as in "
@@ -114,7 +117,7 @@ def read_all(path, data=None, required=True):
 
 
 def parsed(section, path):
-    """What the bytes of a manifest section say, as ``read_all`` has it."""
+    """Parses the bytes of a manifest section. Returns the same as ``read_all``."""
     try:
         return _libraries([json.loads(payload.decode("utf-8")) for payload in _payloads(section, path)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -122,7 +125,7 @@ def parsed(section, path):
 
 
 def _payloads(data, path):
-    """The JSON texts of a section."""
+    """Returns the JSON texts in a section."""
     payloads, at = [], 0
     while at < len(data):
         if not any(data[at : at + 16]):
@@ -140,7 +143,7 @@ def _payloads(data, path):
 
 
 def _libraries(records):
-    """The records of a file, by library. One that names no library belongs to the only one that others name."""
+    """Returns the records of a file by library. Records without a library name belong to the only named library."""
     names = list(dict.fromkeys(record["library"] for record in records if record.get("library") is not None))
     if len(names) != 1 and any(record.get("library") is None for record in records):
         raise ValueError(f"a record without a library name, and the other records name {names}")
@@ -187,7 +190,7 @@ def _handler(library, data):
 
 
 def gradient_of(data):
-    """What a handler declares of its derivative; a ValueError if it is not one declaration."""
+    """Parses a handler's gradient. Raises a ValueError unless it is exactly one of the declarations."""
     names = {key: data.get(key) for key in ("vjp", "forward", "jvp", "transpose")}
     linear, residuals = bool(data.get("linear")), data.get("residuals")
     if sum([names["vjp"] is not None, names["jvp"] is not None, linear]) != 1:
@@ -196,7 +199,7 @@ def gradient_of(data):
 
 
 def batch_of(batch, args):
-    """How a handler's calls are batched; a ValueError if no such way is known."""
+    """Parses the batching of a handler's calls. Raises a ValueError if it is unknown."""
     if isinstance(batch, dict):
         return {"handler": batch["handler"]}
     if isinstance(batch, (list, tuple)):
@@ -238,8 +241,11 @@ def _attribute(data):
 
 
 def _with_dictionaries(attrs):
-    """The attributes, and before its first member each dictionary that a manifest does not list itself (``XFFI_FIELD_ATTR`` in
-    C needs no more): a call may leave it out where it may leave out every member."""
+    """Returns the attributes, with an entry added before the first member of each dictionary that the manifest does not
+    list.
+
+    ``XFFI_FIELD_ATTR`` in C does not list dictionaries. An added dictionary is optional if all its members are.
+    """
     listed, found = {attr.name for attr in attrs if attr.inside is None}, []
     for attr in attrs:
         if attr.inside is not None and attr.inside not in listed:

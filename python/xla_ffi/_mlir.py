@@ -1,4 +1,4 @@
-"""StableHLO text: a program that is one custom call, its types and its attributes."""
+"""StableHLO text: a program with a single custom call, its types and its attributes."""
 
 import numpy as np
 
@@ -8,10 +8,11 @@ _DENSE = ("int8", "int16", "int32", "int64", "float32", "float64")
 
 
 def call(target, args, rets, attrs, layouts, aliases=(), has_side_effect=False):
-    """A module whose ``main`` is one call of a typed handler.
+    """Returns a module whose ``main`` is one call of a typed handler.
 
-    ``args`` and ``rets`` are ``(shape, dtype)``, ``layouts`` those of both as a manifest writes them, ``aliases``
-    pairs of operand and result, ``attrs`` attributes as ``_attributes.py`` casts them.
+    ``args`` and ``rets`` are pairs ``(shape, dtype)``. ``layouts`` are those of arguments and results, as in a
+    manifest. ``aliases`` are pairs of operand and result indices. ``attrs`` are attributes as returned by
+    ``_attributes.cast_all``.
     """
     taken, given = ([tensor(*each) for each in side] for side in (args, rets))
     said = ["api_version = 4 : i32", f"backend_config = {attribute(attrs)}"]
@@ -41,12 +42,12 @@ def call(target, args, rets, attrs, layouts, aliases=(), has_side_effect=False):
 
 
 def tensor(shape, dtype):
-    """The type of an array."""
+    """Returns the text of an array type."""
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element(_abi.dtype_name(dtype))}>"
 
 
 def element(name):
-    """An element type of the ABI."""
+    """Returns the text of an element type of the ABI."""
     kind, bits = _facts.ELEMENT_TYPES.get(name, (None, 0))
     if kind == "complex":
         return f"complex<f{bits // 2}>"
@@ -58,12 +59,12 @@ def element(name):
 
 
 def minor_to_major(layout, rank):
-    """A declared layout, which counts from the slowest dimension, as XLA counts: from the fastest."""
+    """Converts a declared layout, which counts from the slowest dimension, to XLA's, which counts from the fastest."""
     if layout == "column":
         return list(range(rank))
     if layout == "row":
         return list(reversed(range(rank)))
-    # Further leading dimensions are the slowest.
+    # Additional leading dimensions are the slowest.
     more = rank - len(layout)
     return [*(axis + more for axis in reversed(layout)), *reversed(range(more))]
 
@@ -73,7 +74,7 @@ def _layout(order):
 
 
 def attribute(value):
-    """An attribute's value."""
+    """Returns the text of an attribute's value."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_text(name)} = {attribute(item)}' for name, item in value.items())}}}"
     if isinstance(value, str):
@@ -93,13 +94,13 @@ def attribute(value):
 
 
 def _number(value):
-    """A number; floats by their bits, so that none is rounded on its way."""
+    """Returns the text of a number. Floats are written as bits, so that they are not rounded."""
     if value.dtype.kind == "f":
         return f"0x{int.from_bytes(value.tobytes()[::-1], 'big'):0{2 * value.dtype.itemsize}X}"
     return str(int(value))
 
 
 def _text(value):
-    """A text, its bytes escaped where they are no plain characters."""
+    """Returns a quoted string with all bytes escaped that are not plain ASCII characters."""
     plain = lambda byte: 0x20 <= byte < 0x7F and chr(byte) not in '"\\'
     return '"' + "".join(chr(byte) if plain(byte) else f"\\{byte:02X}" for byte in value.encode("utf-8", "surrogateescape")) + '"'

@@ -1,4 +1,4 @@
-"""Which targets a model calls."""
+"""Finds the targets that a model calls."""
 
 import contextlib
 import dataclasses
@@ -12,12 +12,12 @@ from typing import Any
 from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
 
-# With _jax the effect is registered that jax reads in a model.
+# Importing _jax registers the effect that jax looks up when it reads a model.
 from . import _file, _jax
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
-#: Calls that the compiler replaces: nothing has to be registered for them.
+#: Calls that the compiler replaces, so that nothing needs to be registered for them.
 _COMPILERS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement", "shape_assertion"}
 
 
@@ -26,20 +26,21 @@ class Need:
     """A target that a model calls."""
 
     target: str
-    #: XLA's ``CustomCallApiVersion``: 4 is XLA FFI.
+    #: XLA's ``CustomCallApiVersion``. 4 is XLA FFI.
     api_version: int
-    #: The attributes of its calls, by name, as MLIR writes their types; those of 4 only.
+    #: The attributes of its calls: names, and types as in MLIR. Only for API version 4.
     attributes: tuple[tuple[str, str], ...]
-    #: Whether jax itself guarantees the target.
+    #: Whether jax itself guarantees that the target is stable.
     of_jax: bool = False
 
 
 def needs(model: Any) -> list[Need]:
-    """The targets that a model calls, in order of their first calls.
+    """Returns the targets that a model calls, in the order of their first calls.
 
-    ``model`` is a ``jax.export.Exported``, a :class:`Model`, a file or its bytes: what :meth:`Model.serialize` or
-    ``jax.export`` wrote, with the derivatives that it holds, StableHLO as text or as a portable artifact. jaxlib's own
-    reader parses it. Of an ``Exported`` it is the function alone: its derivatives are made when somebody asks for them.
+    ``model`` is a ``jax.export.Exported``, a :class:`Model`, or a file or its bytes. Files are those of
+    :meth:`Model.serialize` or ``jax.export``, including the derivatives in them, or StableHLO as text or as a portable
+    artifact. jaxlib parses them. For an ``Exported``, only the function itself is included, because its derivatives are
+    made on demand.
     """
     if isinstance(getattr(model, "needs", None), tuple):
         return list(model.needs)
@@ -47,7 +48,7 @@ def needs(model: Any) -> list[Need]:
 
 
 def _merged(calls):
-    """Each target once, with the attributes of all of its calls."""
+    """Returns each target once, with the attributes of all its calls."""
     found = {}
     for need in calls:
         before = found.get((need.target, need.api_version))
@@ -57,13 +58,16 @@ def _merged(calls):
 
 
 def opened(data, where):
-    """The needs in a model's bytes, with those of the derivatives that they hold, and the platforms that it is for, None where
-    it does not say; ``where`` is what they are called."""
+    """Returns the needs in a model's bytes, including those of its derivatives, and its platforms or None if they are
+    unknown.
+
+    ``where`` is the model's name in errors.
+    """
     _head, body = model_parts(data, where)
     if body.startswith(_PORTABLE):
         from jax import export as jax_export
 
-        # As jax reads it: the bindings' own reader is not safe to call in its earlier releases.
+        # Read by jax's method, because in earlier releases the bindings' own reader is not memory-safe.
         read = lambda: jax_export.Exported.mlir_module(types.SimpleNamespace(mlir_module_serialized=body))
         return _merged(_calls(_stablehlo(types.SimpleNamespace(mlir_module=read), where), where)), None
     try:
@@ -76,13 +80,13 @@ def opened(data, where):
 
 
 def of_exported(exported, where="the model"):
-    """The same of what jax exported: a function, and derivatives of it."""
+    """Like ``opened``, for the exported function and its derivatives."""
     calls = [call for each in exported for call in _calls(_stablehlo(each, where), where)]
     return _merged(calls), getattr(exported[0], "platforms", None)
 
 
 def deserialized(body, where, what=None):
-    """The ``jax.export.Exported`` of these bytes; ``what`` they are not, in an error."""
+    """Returns the ``jax.export.Exported`` in these bytes. ``what`` starts the error if they are something else."""
     from jax import export as jax_export
 
     with _damage(f"{what or f'{where}: not a model'} that jax.export serialised"):
@@ -90,7 +94,7 @@ def deserialized(body, where, what=None):
 
 
 def with_derivatives(exported, where):
-    """What was read, and the derivatives in reverse mode that it holds, each of the one before it."""
+    """Returns the function that was read, followed by its reverse-mode derivatives of increasing order."""
     found = [exported]
     with _damage(f"{where}: its derivatives are damaged"):
         while found[-1].has_vjp():
@@ -99,14 +103,14 @@ def with_derivatives(exported, where):
 
 
 def _stablehlo(exported, where):
-    """The text of a module that jax exported."""
+    """Returns the text of an exported module."""
     with _damage(f"{where}: not StableHLO that jaxlib {_jax.JAXLIB} can read"):
         return exported.mlir_module()
 
 
 @contextlib.contextmanager
 def _damage(what):
-    """Raises errors of jax's readers as errors of this package: damaged files cause errors of every kind."""
+    """Converts errors of jax's readers to this package's, because damaged files raise errors of many types."""
     try:
         yield
     except (ImportError, LibraryError):
@@ -116,7 +120,7 @@ def _damage(what):
 
 
 def _calls(text, where):
-    """The calls of a module, without what the compiler replaces."""
+    """Returns the calls in a module, without those that the compiler replaces."""
     with mlir.make_ir_context(), _damage(f"{where}: not StableHLO that jaxlib {_jax.JAXLIB} can read"):
         operations = _operations(ir.Module.parse(text).operation)
         found = [_need(each) for each in operations if each.name in ("stablehlo.custom_call", "mhlo.custom_call")]
@@ -124,7 +128,7 @@ def _calls(text, where):
 
 
 def _operations(operation):
-    """Each operation, those within others too."""
+    """Yields each operation in program order, including nested ones."""
     stack = [operation]
     while stack:
         current = stack.pop()
@@ -133,10 +137,10 @@ def _operations(operation):
 
 
 def _need(operation):
-    """The target of a call as a need."""
+    """Returns the target of a call as a need."""
     attributes = operation.attributes
     target = ir.StringAttr(attributes["call_target_name"]).value
-    # Exported modules keep the dictionary of XLA FFI beside a call of an older version.
+    # Exported modules keep the attributes of XLA FFI in a dictionary next to a call of an older version.
     version = int(ir.IntegerAttr(attributes["api_version"]).value) if "api_version" in attributes else 1
     config = next((attributes[key] for key in ("mhlo.backend_config", "backend_config") if key in attributes), None)
     if config is None or not _is(config, ir.DictAttr):
@@ -147,7 +151,7 @@ def _need(operation):
 
 
 def _is(attribute, kind):
-    # Later bindings give the attribute's own class.
+    # Later bindings return the attribute's specific class, and do not have `isinstance`.
     return kind.isinstance(attribute) if hasattr(kind, "isinstance") else isinstance(attribute, kind)
 
 
@@ -170,12 +174,12 @@ def _of_jax(target):
     return target in getattr(_export, "_CUSTOM_CALL_TARGETS_GUARANTEED_STABLE", ())
 
 
-#: How a model begins that this package wrote.
+#: The first bytes of models that this package wrote.
 _MAGIC = b"XLAFFIMODEL\x00\x01\n"
 
 
 def read_model(model):
-    """The bytes of a model, and what it is called."""
+    """Returns the bytes of a model, and its name for errors."""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), "the model"
     path = os.fspath(model)
@@ -183,7 +187,7 @@ def read_model(model):
 
 
 def write_model(head, body):
-    """The bytes of a model: ``head`` is what JSON has, ``body`` is jax's."""
+    """Returns the bytes of a model. ``head`` is stored as JSON, and ``body`` is jax's serialization."""
     text = json.dumps({**head, "digest": _digest(body)}).encode()
     return _MAGIC + struct.pack("<I", len(text)) + text + body
 
@@ -193,7 +197,7 @@ def _digest(body):
 
 
 def model_parts(data, where):
-    """The head of a model that this package wrote, and jax's bytes; of others the head is empty."""
+    """Returns the head of a model that this package wrote, or an empty one, and jax's bytes."""
     if not data.startswith(_MAGIC):
         return {}, data
     at = len(_MAGIC) + 4

@@ -1,7 +1,6 @@
-"""The primitive that a call of a handler is, in every jax: evaluation, typing, lowering.
+"""The primitive for calls of handlers: evaluation, typing and lowering.
 
-How it is batched is in ``_batch.py``, how it is differentiated in ``_gradient.py``, how it is split over
-devices in ``_sharding.py``.
+See ``_batch.py`` for batching, ``_gradient.py`` for differentiation, and ``_sharding.py`` for splitting over devices.
 """
 
 import functools
@@ -18,8 +17,8 @@ from . import _abi, _jax, _mlir, _record, _sharding
 from ._description import one_to_one
 from ._errors import UnsupportedRuntimeError
 
-#: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
-#: takes the devices. All of their parameters can be keys.
+#: The primitives: for plain calls, and for calls that may be split over devices. There are two because jax decides per
+#: primitive whether lowering needs the devices. All of their parameters are hashable.
 PRIMITIVES = (core.Primitive("xla_ffi_call"), core.Primitive("xla_ffi_call_split"))
 
 
@@ -36,17 +35,18 @@ def call(
     split=None,
     legacy=None,
 ):
-    """Calls ``target``. Returns a list.
+    """Calls ``target`` and returns a list of results.
 
-    ``results`` is a list of types with ``shape`` and ``dtype``, or the token's; ``batch`` what ``_batch.py``
-    knows, ``gradient`` a rule of ``_gradient.py``, ``split`` one of ``_sharding.py``; ``layouts`` two sequences
-    with the layout of each operand and each result as a manifest writes it; ``legacy`` XLA's
-    ``CustomCallApiVersion`` and the opaque text of a call that is none of XLA FFI. A call without results has a side
-    effect: it can be for nothing else, and jax would leave it away.
+    ``results`` is a list of types with ``shape`` and ``dtype``, or the type of tokens. ``batch`` is as in
+    ``_batch.py``, ``gradient`` a rule of ``_gradient.py``, and ``split`` a ``_sharding.Split``. ``layouts`` has a
+    sequence with the layout of each operand and one for the results, as in a manifest. ``legacy`` is XLA's
+    ``CustomCallApiVersion`` and the opaque text of a call of the original API.
+
+    A call without results has a side effect, because jax would otherwise drop it.
     """
     token = _jax.abstract_token()
     if _jax.REVISION < 4 and (token in results or any(map(_jax.is_token, args))):
-        # Those runtimes end the process when they meet a token.
+        # These runtimes crash the process on tokens.
         raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer, got {_jax.JAXLIB}; upgrade jaxlib")
     for result in results:
         if result is not token and not (hasattr(result, "shape") and hasattr(result, "dtype")):
@@ -71,7 +71,7 @@ def call(
 
 
 def _check_wide(target, types):
-    """Refuses results that jax would treat as arrays of 32-bit elements."""
+    """Raises a TypeError for results that jax would treat as arrays of 32-bit elements."""
     if _jax.has_x64():
         return
     for index, kind in enumerate(types):
@@ -114,14 +114,14 @@ def _lower(context, *operands, split, **params):
         devices = tuple(context.module_context.axis_context.device_assignment)
         whole = lambda *args: _sharding.split_call(bind, split, args, results, devices)
         found = mlir.lower_fun(whole, multiple_results=True)(context, *operands)
-        # What the types say holds, whatever XLA would make of the rule.
+        # The division in the types takes precedence over XLA's result for the sharding rule.
         typed = lambda value, aval: internal.lower_with_sharding_in_types(context, value, aval)
         return [typed(*each) if _jax.is_explicit(each[1]) else each[0] for each in zip(found, context.avals_out)]
     return _custom_call(context, *operands, **params)
 
 
 def _custom_call(context, *operands, target, **params):
-    # Instructions are named after the primitive, which is the same for all handlers.
+    # Without this, instructions are named after the primitive, which is the same for all handlers.
     with _jax.named(ir.Location.current, [each.name for each in PRIMITIVES], target):
         now = _record.target_now(target, _jax.platforms_of(context))
         return _emitted(context, *operands, target=now, **params)
@@ -137,7 +137,7 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
     }
     version, config = legacy or (4, {name: ir.Attribute.parse(_mlir.attribute(frozen.value)) for name, frozen in attributes})
     if version < 4 or _jax.LOSES_LAYOUTS:
-        # The public rule takes no earlier version's text in every jax.
+        # Not every jax's public rule supports calls of earlier API versions.
         shapes = [aval.shape for aval in context.avals_out]
         sizes = [[size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in shape] for shape in shapes]
         types = [ir.RankedTensorType.get(each, mlir.dtype_to_ir_type(aval.dtype)) for each, aval in zip(sizes, context.avals_out)]
@@ -153,13 +153,13 @@ def _impl(primitive, *args, **params):
     try:
         return dispatch.apply_primitive(primitive, *args, **params)
     except FloatingPointError as error:
-        # Under jax_debug_nans or jax_debug_infs. jax names the primitive, which is the same for all handlers.
+        # jax_debug_nans or jax_debug_infs is set. jax's error names the primitive, which is the same for all handlers.
         found = re.search(r"\((nan|inf)\)", str(error))
         what = found[1] if found else "nan or inf"
         raise FloatingPointError(f"{params['target']}: invalid value ({what}) encountered in a result") from None
 
 
-# Most programs differentiate no call and never import the rules.
+# Imported late, because most programs do not differentiate calls.
 def _jvp(primitive, args, tangents, **params):
     from . import _gradient
 
@@ -185,7 +185,7 @@ dispatch.prim_requires_devices_during_lowering.add(PRIMITIVES[1])
 
 @functools.total_ordering
 class Frozen:
-    """An attribute's value as a parameter of the primitive."""
+    """An attribute's value as a hashable, ordered parameter of the primitive."""
 
     def __init__(self, value):
         self.value = value
@@ -205,8 +205,10 @@ class Frozen:
 
 
 def key(value):
-    """A constant as a key; a TypeError for anything else. Equal constants of different types are different attributes, and so
-    are the two zeros; a NaN is the same as itself."""
+    """Returns a hashable key for a constant, and raises a TypeError for anything else.
+
+    Equal constants of different types have different keys, and so do the two zeros. A NaN equals itself.
+    """
     kind = type(value)
     if kind is float:
         return kind, value.hex()

@@ -1,8 +1,8 @@
-"""Recording the calls of handlers, for ``xla-ffi run LIB --replay``.
+"""Records the calls of handlers, for ``xla-ffi run LIB --replay``.
 
-While a recording is under way calls are traced to targets of their own, ``TARGET@recorded``: there a function of
-``libxla_ffi_record`` stands before each stage of the handler. The targets of the rest stay as they are, so that a
-handler costs nothing more when nothing is recorded.
+During a recording, calls are traced to separate targets named ``TARGET@recorded``. In these, a function of
+``libxla_ffi_record`` runs before each stage of the handler. The original targets are unchanged, so handlers have no
+overhead when nothing is recorded.
 """
 
 import atexit
@@ -22,13 +22,13 @@ from ._installation import INSTALL_TOOLS
 #: The version of the functions of ``libxla_ffi_record`` that this module calls.
 _VERSION = 1
 _NAME = _image.file_name("xla_ffi_record")
-#: Bytes of operands that a recording keeps unless it is told otherwise.
+#: Default number of bytes of operands that a recording keeps.
 LIMIT = 1 << 30
 _SUFFIX = ".xlacall"
 
 _lock = threading.RLock()
 _handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
-_recorded = set()  # the targets that have a twin that records
+_recorded = set()  # targets that have a recording twin
 _current = None
 _plain = contextvars.ContextVar("plain", default=False)
 
@@ -38,37 +38,43 @@ class _Counts(ctypes.Structure):
 
 
 def record(directory, *, limit=LIMIT):
-    """Writes every call of the loaded handlers into ``directory``, one file a call, as long as the ``with`` block runs.
+    """Writes every call of the loaded handlers to a file in ``directory`` while the ``with`` block runs. Returns a
+    :class:`Recording`.
 
-    A file holds the stage, the operands' shapes and bytes, the attributes, what the context says, and the results or
-    the error; which call left the state that a call uses is told by its number. ``xla-ffi run LIB --replay FILE`` makes
-    a call again on the embedded runtime, a whole directory in order, and compares what comes of it. A call that ends
-    the process leaves a file, too: the last one.
+    A file contains the stage, the operands' shapes and bytes, the attributes, the context, and the results or the
+    error. It refers to the call that created the state by number. ``xla-ffi run LIB --replay FILE`` repeats a call on
+    the embedded runtime and compares the results. Given a directory, it repeats all calls in order. A call that crashes
+    the process leaves a file too, the last one.
 
-    ``limit`` is the number of bytes of operands that are kept at most; what is beyond is left out, and a warning at the
-    end of the block counts such calls. The directory is made; one with recorded calls in it is refused. Functions that
-    jax has compiled are compiled anew, at both ends of the block (``jax.clear_caches()``), except those compiled by
-    hand with ``lower().compile()``, whose calls are not recorded. Only calls on CPU are: elsewhere operands lie in the
-    device's memory; handlers run there as they are, and a warning names each once. One recording at a time; calls of all threads are recorded.
+    ``limit`` is the maximum number of bytes of operands to keep. Operands over the limit are omitted, and a warning at
+    the end of the block reports the number of affected calls. The directory is created. Raises :class:`LibraryError` if
+    it contains recorded calls. Both ends of the block call ``jax.clear_caches()``, so functions are compiled again.
+    Calls in functions compiled with ``lower().compile()`` are not recorded.
 
-    The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a new directory
-    ``process-PID-…`` in ``DIR``; ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
-    where it lies neither in the ``lib`` of this package (as in wheels for a platform) nor in the ``target`` of its checkout.
+    Only calls on CPU are recorded, because operands elsewhere are in the memory of a device. Handlers on other devices
+    run as usual, with one warning for each. Calls of all threads are recorded. Only one recording can run at a time.
+
+    The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package until the process ends, into
+    a new directory ``process-PID-…`` in ``DIR``. ``XLA_FFI_RECORD_LIMIT`` sets its limit. ``XLA_FFI_RECORDER`` is the
+    path of ``libxla_ffi_record.so``, needed if it is neither in the folder ``lib`` of this package (as in platform
+    wheels) nor in the ``target`` folder of its checkout.
     """
     return Recording(directory, limit)
 
 
 class Recording:
-    """What :func:`record` gives. After the block ``calls``, ``truncated``, ``failed`` and ``unfinished`` count the calls
-    that were recorded, those of which operands were left out, those whose file could not be written, and those that
-    were not over when the block was."""
+    """A recording made by :func:`record`.
+
+    After the block, ``calls`` is the number of recorded calls. ``truncated`` counts those with omitted operands,
+    ``failed`` those whose file could not be written, and ``unfinished`` those still running when the block ended.
+    """
 
     def __init__(self, directory, limit=LIMIT):
-        #: Where the files are.
+        #: The directory of the files.
         self.directory = pathlib.Path(directory)
         self.limit = limit
         self._running = False
-        self._told = set()  # the targets of which a warning said that they are not recorded
+        self._told = set()  # targets for which a warning has been shown
         self.calls = self.truncated = self.failed = self.unfinished = None
 
     def __enter__(self):
@@ -83,8 +89,11 @@ class Recording:
             _clear()
 
     def interpose(self, path, handler, symbols, addresses):
-        """Addresses to register with ``jax.ffi`` by hand, ``{stage: address}``, whose calls are recorded: for handlers
-        that :func:`xla_ffi.load` has not loaded. ``symbols`` are the stages' symbols in the library ``path``."""
+        """Returns addresses to register manually with ``jax.ffi``, ``{stage: address}``, whose calls are recorded.
+
+        Use this for handlers that :func:`xla_ffi.load` has not loaded. ``symbols`` are the stages' symbols in the
+        library ``path``.
+        """
         return _interposed(os.fspath(path), handler, symbols, addresses)
 
     def _start(self):
@@ -106,7 +115,7 @@ class Recording:
             _current, self._running = self, True
 
     def _end(self):
-        """Ends the recording when all that it is to have has come."""
+        """Waits for pending calls and ends the recording."""
         if not self._running:
             return
         try:
@@ -131,14 +140,15 @@ class Recording:
 
 
 def know(target, path, handler, symbols, addresses):
-    """Notes a handler that is registered: ``addresses`` is ``{platform: {stage: address}}``."""
+    """Registers a handler for recording. ``addresses`` is ``{platform: {stage: address}}``."""
     with _lock:
         _handlers[target] = (path, handler, symbols, addresses)
 
 
 @contextlib.contextmanager
 def plain():
-    """What is traced within calls the targets themselves: it is to work elsewhere, where nothing is recorded."""
+    """Traces calls in the block to the original targets, so that the result also works in processes without a
+    recording."""
     before = _plain.set(True)
     try:
         yield
@@ -147,7 +157,7 @@ def plain():
 
 
 def target_now(target, platforms=("cpu",)):
-    """The target that a call which is traced now, for these platforms, is to name."""
+    """Returns the target for a call that is now being traced for these platforms."""
     if _current is None or _plain.get():
         return target
     from . import _jax
@@ -228,32 +238,32 @@ def _recorder():
 
 
 def _clear():
-    """Lets jax forget what it compiled: the programs name the targets of before."""
+    """Clears jax's caches, because compiled programs refer to the previous targets."""
     import jax
 
     jax.clear_caches()
 
 
 def _settle():
-    """Waits for what runs on the CPU: jax returns from a call before it is over."""
+    """Waits for running calls on CPU, because jax returns from a call before it ends."""
     import jax
 
     try:
         devices = jax.local_devices(backend="cpu")
-    except (RuntimeError, AssertionError):  # JAX has no such backend (JAX_PLATFORMS=cuda), or none at all: nothing ran there
+    except (RuntimeError, AssertionError):  # jax has no CPU backend (JAX_PLATFORMS=cuda), or none, so nothing ran on CPU.
         return
     for array in jax.live_arrays("cpu"):
         try:
             array.block_until_ready()
-        except Exception:  # a handler's error, which its own caller is told
+        except Exception:  # a handler's error, which is raised where its result is used
             pass
-    # Calls whose results nobody has kept have begun by the time that a later computation of the same thread is over.
+    # Calls whose results were dropped have started when a later computation of the same thread ends.
     for device in devices:
         jax.jit(lambda x: x + 1)(jax.device_put(0, device)).block_until_ready()
 
 
 def from_environment():
-    """Begins the recording that the environment asks for, until the process ends."""
+    """Starts the recording that the environment requests, until the process ends."""
     directory = os.environ.get("XLA_FFI_RECORD")
     if not directory:
         return
@@ -261,7 +271,7 @@ def from_environment():
     recording = Recording(directory, int(limit) if limit else LIMIT)
     _recorder()
     os.makedirs(recording.directory, exist_ok=True)
-    # In containers the numbers of processes come again.
+    # In containers, process ids repeat.
     recording.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"process-{os.getpid()}-", dir=recording.directory))
     recording._start()
     atexit.register(recording._end)

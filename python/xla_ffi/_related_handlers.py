@@ -1,6 +1,6 @@
-"""What a handler's manifest says of other handlers of its library: which compute its derivatives, which batches it.
+"""A handler's references to other handlers of its library, for derivatives and for batching.
 
-The names are checked when the library is loaded; whether the signatures fit, ``xla-ffi doctor`` judges.
+Names are checked when the library is loaded. ``xla-ffi doctor`` checks the signatures.
 """
 
 import dataclasses
@@ -12,8 +12,10 @@ from ._errors import ManifestError
 
 @dataclasses.dataclass(frozen=True)
 class Other:
-    """Batching by another handler, which takes all operands with one more leading dimension; ``spec`` is that of the
-    handler which is batched, ``said`` what its caller said of the call: keywords."""
+    """Batching by a different handler, whose operands all have one additional leading dimension.
+
+    ``spec`` describes the handler that is batched. ``said`` are the caller's keywords.
+    """
 
     handler: Any
     spec: Any = dataclasses.field(compare=False)
@@ -23,12 +25,12 @@ class Other:
         return f"by {self.handler.__qualname__}"
 
     def attributes(self, attributes):
-        """The attributes for the other handler, of those of a call."""
+        """Returns the attributes of a call that the other handler accepts."""
         return passed_on(self.spec, self.handler.spec, attributes, self.handler.spec.open_attrs)
 
 
 class Gradient:
-    """The handlers that a handler's gradient names, as objects. Two are equal when they are the same."""
+    """The handlers of a handler's gradient. Compared by identity."""
 
     def __init__(self, handler, found):
         gradient = handler.spec.gradient
@@ -38,7 +40,7 @@ class Gradient:
         self.vjp, self.forward, self.jvp, self.transpose = (
             found.get(getattr(gradient, key)) for key in ("vjp", "forward", "jvp", "transpose")
         )
-        #: Names of the results that ``forward`` has besides the handler's own.
+        #: Names of the additional results of ``forward``, after the handler's own.
         self.more = ()
         if self.forward is not None:
             self.more = tuple(ret.name for ret in self.forward.spec.rets[len(handler.spec.rets) :])
@@ -48,23 +50,24 @@ class Gradient:
         return _signature.gradient(self._own.spec.gradient)
 
     def call(self, which, attributes, args, results, **options):
-        """Calls one of the handlers, ``"linear"`` being the handler itself. Returns a sequence.
+        """Calls one of the handlers and returns a sequence of results. ``"linear"`` is the handler itself.
 
-        ``results`` are the types of the results as ``(shape, dtype)``, None for a token; ``forward`` has further ones.
-        ``options`` are further keywords of the call.
+        ``results`` are the types of the results as ``(shape, dtype)``, or None for a token, without the additional ones
+        of ``forward``. ``options`` are further keywords of the call.
         """
         handler = self._own if which == "linear" else getattr(self, which)
         given = [self._own._token_type() if result is None else self._own._array_type(*result) for result in results]
         if which == "forward":
-            # What the caller said of the handler's own results holds; the declaration says the rest.
+            # The types of the handler's own results are known from its call. The declaration determines the others.
             given += [None] * len(self.more)
         out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given, **options)
         return out if isinstance(out, tuple) else () if out is None else (out,)
 
     def saved(self, args, rets, differentiable):
-        """Which of a call's operands its linear map needs: indices into the arguments and then the results.
+        """Returns the operands of a call that its linear map needs, as indices into the arguments followed by the
+        results.
 
-        ``args`` and ``rets`` are the operands' names, ``differentiable`` has a bool for each argument.
+        ``args`` and ``rets`` are the operands' names. ``differentiable`` has a bool for each argument.
         """
         names = [(name, True) for name in args] + [(name, False) for name in (*rets, *self.more)]
         constant = [i for i, varies in enumerate(differentiable) if not varies]
@@ -73,15 +76,17 @@ class Gradient:
         else:
             found = []
             for name in self.residuals:
-                # The argument where an argument and a result share a name.
+                # If an argument and a result share a name, it refers to the argument.
                 is_argument = (name, True) in names
                 found += [i for i, entry in enumerate(names) if entry == (name, is_argument)]
         return tuple(found + (constant if self.linear else []))
 
 
 def passed_on(spec, to, attributes, undeclared=False):
-    """The attributes of a call that another handler declares, with ``undeclared`` all; where the call has none, this
-    handler's default. So it is with the members of dictionaries."""
+    """Returns the attributes of a call that a different handler declares, or all of them if ``undeclared``.
+
+    Missing attributes, and missing members of dictionaries, have the first handler's defaults.
+    """
     given = _attributes.with_defaults(spec, {name: frozen.value for name, frozen in attributes})
     return _known_to(to, given, None, undeclared)
 
@@ -89,7 +94,7 @@ def passed_on(spec, to, attributes, undeclared=False):
 def _known_to(to, given, inside, undeclared):
     declared = {attr.name for attr in to.attrs if attr.inside == inside}
     if inside is not None and not declared:
-        return given  # a dictionary whose members nobody declares
+        return given  # a dictionary without declared members
     return {
         name: _known_to(to, value, name, undeclared) if inside is None and isinstance(value, dict) else value
         for name, value in given.items()
@@ -98,7 +103,10 @@ def _known_to(to, given, inside, undeclared):
 
 
 def resolve(path, handlers):
-    """Tells each of a library's handlers (by name) what its manifest says of the others."""
+    """Replaces the names in each handler's batching and gradient by handlers.
+
+    ``handlers`` are those of a library by name.
+    """
     for handler in handlers.values():
         spec = handler.spec
         if isinstance(spec.batch, dict):

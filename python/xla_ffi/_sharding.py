@@ -1,8 +1,8 @@
-"""Calls whose operands are sharded: what the contract says about splitting them.
+"""Calls with sharded operands, and how contracts allow splitting them over devices.
 
-A handler that may be batched along leading dimensions (``_batch.py``) works on each element of them by
-itself: each device calls it on its own part, and nothing is gathered along them. All other dimensions, and operands
-without the leading ones, have to be whole on every device.
+A handler that may be batched along leading dimensions (``_batch.py``) processes each of their elements independently.
+Each device therefore calls it on its own part, without gathering along these dimensions. All other dimensions, and
+operands without the leading ones, must be whole on every device.
 """
 
 import dataclasses
@@ -14,21 +14,29 @@ from . import _jax
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How a call may be split: along how many leading dimensions, and which operands have them (all results do)."""
+    """The number of leading dimensions along which a call may be split, and the operands that have them.
+
+    All results do.
+    """
 
     dims: int
     leading: tuple
 
     def batched(self, words):
-        """The same call with one more leading dimension; ``words`` says which operands have it."""
+        """Returns the split of a call with one more leading dimension, or None.
+
+        ``words`` has true for operands with it.
+        """
         if all(word == mine for word, mine in zip(words, self.leading)):
             return dataclasses.replace(self, dims=self.dims + 1)
         return None
 
 
 def lead(avals, split):
-    """How Explicit axes of a mesh divide the leading dimensions of a call, as ``_jax.parts_of`` has it: those of all
-    operands and results as they do those of the operand that most axes divide."""
+    """Returns the Explicit mesh axes that divide the leading dimensions of a call, as in ``_jax.parts_of``.
+
+    All operands and results are divided in the same way as the operand that the most axes divide.
+    """
     if split is None:
         return ()
     each = [_jax.parts_of(aval)[: split.dims] for aval, leading in zip(avals, split.leading) if leading]
@@ -40,7 +48,7 @@ def _axes(parts):
 
 
 def placed(args, split):
-    """The operands as a call takes them from a mesh with Explicit axes: whole along all but the leading dimensions."""
+    """Returns the operands of a call on a mesh with Explicit axes: divided along leading dimensions only."""
     if not any(map(_jax.is_explicit, args)):
         return args
     first, leading = lead(args, split), split.leading if split else [False] * len(args)
@@ -48,14 +56,17 @@ def placed(args, split):
 
 
 def of_batch(args, batched):
-    """How Explicit axes divide the batch, the first dimension of those operands that have it."""
+    """Returns the Explicit axes that divide the batch, which is the first dimension of the batched operands."""
     each = [_jax.parts_of(arg)[:1] for arg, is_batched in zip(args, batched) if is_batched]
     return max(each, key=_axes, default=())
 
 
 def alike(args, batched, batch=None, mesh=None):
-    """The operands with the batch divided alike in all that have it: ``jax.vmap`` and ``jax.lax.scan`` ask for that. Those
-    that are on no mesh come to ``mesh``, if it is given: outside of ``jit`` jax moves none there."""
+    """Returns the operands with the batch divided in the same way in all, as ``jax.vmap`` and ``jax.lax.scan`` require.
+
+    Operands that are not on a mesh are moved to ``mesh`` if it is given, because jax does not move them outside of
+    ``jit``.
+    """
     batch = of_batch(args, batched) if batch is None else batch
     return [
         _jax.divided(arg, (*batch, *_jax.parts_of(arg)[1:]), mesh) if is_batched else arg
@@ -64,15 +75,17 @@ def alike(args, batched, batch=None, mesh=None):
 
 
 def wanted(context):
-    """Whether a call may be split where it is being lowered: a program that is exported has the plain one."""
+    """Returns true if a call that is being lowered may be split. Exported programs have the plain call."""
     module = context.module_context
     of_jit = type(module.axis_context).__name__ == "ShardingContext"
     return of_jit and module.axis_context.num_devices > 1 and not module.lowering_parameters.for_export
 
 
 def refuse(context, target, has_side_effect, has_results):
-    """Refuses a call that XLA takes in no program which it divides between devices, and under shard_map says so where it still
-    divides along the mesh's other axes."""
+    """Raises a NotImplementedError for calls that XLA does not support in programs that it partitions between devices.
+
+    The error has the axes that a surrounding shard_map leaves to XLA.
+    """
     place = context.module_context.axis_context
     left = _left(place)
     if has_side_effect and (left or (type(place).__name__ == "ShardingContext" and place.num_devices > 1)):
@@ -87,7 +100,7 @@ def refuse(context, target, has_side_effect, has_results):
 
 
 def _left(place):
-    """The axes of a mesh that a shard_map around what is being lowered leaves to XLA."""
+    """Returns the mesh axes that the surrounding shard_map leaves to XLA."""
     if not hasattr(place, "manual_axes"):
         return []
     return [str(name) for name, size in place.mesh.shape.items() if size > 1 and name not in place.manual_axes]
@@ -98,7 +111,7 @@ def _all_manual(axes):
 
 
 def split_call(bind, split, args, results, devices):
-    """Calls ``bind`` so that XLA may split it over the devices."""
+    """Calls ``bind`` so that XLA may split the call over the devices."""
     from jax.experimental import custom_partitioning as partitioning
 
     def whole(*args):
@@ -115,8 +128,8 @@ def split_call(bind, split, args, results, devices):
 
     function = partitioning.custom_partitioning(whole)
     known = inspect.signature(function.def_partition).parameters
-    # Shardings as XLA has them: no axis of a mesh need name what is left of one after a reshape, and where jax looks for
-    # that axis in vain, earlier jaxlib ends the process.
+    # Use XLA's shardings. After a reshape, the remaining part of a mesh axis may have no name. When jax fails to find
+    # one, earlier jaxlib crashes the process.
     options = {"decode_shardings": False} if "decode_shardings" in known else {}
     if "sharding_rule" in known:
         options["sharding_rule"] = _rule(split, args, results)
@@ -125,7 +138,8 @@ def split_call(bind, split, args, results, devices):
 
 
 def _rule(split, args, results):
-    """The rule for Shardy: the leading dimensions are shared, each other one is a factor of its own."""
+    """Returns Shardy's rule: operands and results share the leading dimensions, and each other dimension is a
+    separate factor."""
     from jax.experimental import custom_partitioning as partitioning
 
     lead = [f"b{i}" for i in range(split.dims)]
@@ -141,13 +155,16 @@ def _rule(split, args, results):
     outputs = tuple(mapping(len(args) + i, len(shape), True) for i, (shape, _) in enumerate(results))
     try:
         return partitioning.SdyShardingRule(operands, outputs, need_replication_factors=tuple(whole))
-    except (TypeError, ValueError):  # a release that does not know them; such factors occur nowhere else
+    except (TypeError, ValueError):  # An older release without this option. The factors occur only once, so they are not split anyway.
         return partitioning.SdyShardingRule(operands, outputs)
 
 
 def _shardings(split, given, results, devices):
-    """For the operands' shardings: how they, and how the results are to be sharded. Every one of them is said: where an
-    answer lacks one, or is an error, earlier jaxlib ends the process."""
+    """Returns the required shardings of operands and results, from the operands' current shardings.
+
+    Returns a sharding for each of them, because earlier jaxlib crashes the process if one is missing or an error is
+    raised.
+    """
     of = [info for info, leading in zip(given, split.leading) if leading and info.sharding is not None]
     tiles = [_tiles(info, split.dims) for info in of]
     best = max(range(len(of)), key=lambda i: math.prod(tiles[i]), default=None)
@@ -162,7 +179,7 @@ def _shardings(split, given, results, devices):
 
 
 def _tiles(info, dims):
-    """Into how many parts each leading dimension is divided; none where the parts would not be equal."""
+    """Returns the number of parts of each leading dimension, or all 1 if the parts would not be equal."""
     hlo = info.sharding._to_xla_hlo_sharding(len(info.shape))
     if not hlo.is_tiled():
         return (1,) * dims
@@ -171,13 +188,13 @@ def _tiles(info, dims):
 
 
 def _sharding(devices, info=None, tiles=(), rank=0):
-    """A sharding over the devices: everywhere the whole, or divided as ``info`` in its leading dimensions alone."""
+    """Returns a sharding over the devices: replicated, or with the leading dimensions divided as in ``info``."""
     from jax._src.lib import xla_client
     from jax._src.sharding_impls import GSPMDSharding
 
     if info is None:
         return GSPMDSharding(devices, xla_client.HloSharding.replicate())
-    # The order of the devices stays: those that differ in other dimensions than these now hold the same.
+    # The order of the devices is unchanged. Devices that held different parts of other dimensions now hold copies.
     proto = info.sharding._to_xla_hlo_sharding(len(info.shape)).to_proto().clone()
     copies = len(devices) // math.prod(tiles)
     proto.tile_assignment_dimensions = [*tiles, *[1] * (rank - len(tiles)), *([copies] if copies > 1 else [])]

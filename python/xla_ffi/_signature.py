@@ -1,4 +1,4 @@
-"""What a handler takes and gives, as Python shows it: its signature, its text for ``help``, the table of a library."""
+"""Texts for Python users: a handler's signature, its ``help``, and the table of a library."""
 
 import inspect
 import keyword
@@ -6,12 +6,13 @@ import unicodedata
 
 from . import _abi
 
-#: Attributes whose members nobody declares, and how a value without a declared default is shown.
+#: The default of parameters that have none.
 _NO_DEFAULT = inspect.Parameter.empty
 
 
 def text(spec):
-    """``(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]``: what the ``handlers=`` of ``load`` reads."""
+    """Returns a handler's signature in the syntax of ``load``'s ``handlers=``: ``(x: f32[... n], *, eps: f32 =
+    1e-05) -> y: f32[... n]``."""
     dims = dimensions(spec)
     taken = [operand(arg, shape) for arg, shape in zip(spec.args, dims[0])]
     attrs = [attribute(spec, attr) for attr in spec.attrs if attr.inside is None]
@@ -26,14 +27,14 @@ def text(spec):
 
 
 def printable(text):
-    """A text as a terminal may show it: what a library says may be meant for the terminal instead."""
+    """Escapes characters that are unsafe in a terminal, because texts in libraries are untrusted."""
     return "".join(c if c.isprintable() or c in "\n\t\u00a0" else c.encode("unicode_escape").decode() for c in text)
 
 
 def operand(about, dims=None):
-    """An operand, with its dimensions in the contract's words where they are known."""
+    """Returns the text of an operand, with its dimensions as in the contract if they are known."""
     kind = "token" if about.token else "|".join(about.dtypes).lower() if about.dtypes else "any"
-    # Nobody counts dimensions of so many.
+    # Huge ranks would make huge texts.
     if dims is None and about.rank is not None and about.rank <= 64 and not about.token:
         dims = " ".join("_" * about.rank)
     shape = "" if dims is None or about.token else f"[{dims}]"
@@ -47,7 +48,7 @@ def _layout(layout):
 
 
 def dimensions(spec):
-    """The contract's words for each argument and each result; None for each that it says nothing of."""
+    """Returns the contract's text for each argument and result, or None if the contract does not describe it."""
     sides = [spec.args, spec.rets]
     halves = (spec.shape or "").split("->")
     if len(halves) != 2:
@@ -64,7 +65,7 @@ def dimensions(spec):
 
 
 def attribute(spec, attr):
-    """An attribute, a dictionary with its declared members."""
+    """Returns the text of an attribute. Dictionaries include their declared members."""
     kind = attr.type
     members = [each for each in spec.attrs if each.inside == attr.name] if kind == "dict" and attr.inside is None else []
     if members:
@@ -76,7 +77,10 @@ def attribute(spec, attr):
 
 
 def operand_names(spec):
-    """Names of the arguments as parameters: positional ones, so that any will do that is no attribute's."""
+    """Returns parameter names for the arguments.
+
+    They are positional only, so any names work that are not attributes'.
+    """
     taken = {attr.name for attr in spec.attrs} | {"self", "options"}
     names = []
     for at, arg in enumerate(spec.args):
@@ -89,14 +93,17 @@ def operand_names(spec):
 
 
 def attributes(spec, options):
-    """The attributes that can be given as keywords; ``attrs=`` takes those called like an option, and those that are no keywords."""
+    """Returns the attributes that can be keywords.
+
+    Those that are not identifiers, or have an option's name, need ``attrs=``.
+    """
     known = [attr for attr in spec.attrs if attr.inside is None]
     taken = {*options, "options", "self"}
     return [attr for attr in known if is_plain_name(attr.name) and attr.name not in taken]
 
 
 def python_type(kind):
-    """The type of an attribute's value, as annotations say it."""
+    """Returns the type of an attribute's value for annotations."""
     if kind.startswith("["):
         return list
     if kind in ("bool", "str", "dict"):
@@ -107,7 +114,8 @@ def python_type(kind):
 
 
 def signature(spec, options, array):
-    """An ``inspect.Signature``: operands by position, attributes by keyword, ``options`` for what every handler takes.
+    """Returns an ``inspect.Signature``. Operands are positional, attributes keywords, and ``options`` the keywords of
+    every handler.
 
     ``array`` is the framework's class of arrays.
     """
@@ -116,7 +124,7 @@ def signature(spec, options, array):
         kind = inspect.Parameter.VAR_POSITIONAL if arg.variadic else inspect.Parameter.POSITIONAL_ONLY
         default = None if arg.optional and not arg.variadic else _NO_DEFAULT
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=array))
-    # What comes after an operand that may be left out may be left out, too.
+    # Arguments after an optional one must be optional too.
     for at in range(1, len(parameters)):
         if parameters[at - 1].default is None and parameters[at].kind == inspect.Parameter.POSITIONAL_ONLY:
             parameters[at] = parameters[at].replace(default=None)
@@ -130,7 +138,7 @@ def signature(spec, options, array):
 
 
 def describe(spec):
-    """The text that ``help`` shows: the signature, the author's words, and what else is known."""
+    """Returns the text for ``help``: the signature, the author's documentation, and further properties."""
     paragraphs = [f"{spec.name}{text(spec)}"]
     if spec.doc:
         paragraphs.append(spec.doc.strip("\n"))
@@ -153,13 +161,13 @@ def describe(spec):
 
 
 def needs(spec):
-    """The oldest jaxlib that can do all of the handler's work, in words."""
+    """Returns the oldest jaxlib that supports everything the handler does, as text."""
     first = _abi.first_jaxlib(spec.floor)
     return f"needs jaxlib {first} or newer" if first else "needs a newer jaxlib than this xla_ffi knows"
 
 
 def gradient(declared):
-    """What a handler declares of its derivative, in words."""
+    """Returns a handler's declared gradient as text."""
     kinds = {"vjp": declared.vjp, "forward": declared.forward, "jvp": declared.jvp, "transpose": declared.transpose}
     said = [f"{kind} by {name}" for kind, name in kinds.items() if name is not None]
     if declared.linear:
@@ -178,7 +186,7 @@ def _batch(spec):
 
 
 def table(library):
-    """A line for each handler and each target of a library."""
+    """Returns a table with a line for each handler and legacy target of a library."""
     short = {handler: name for name, handler in sorted(library.handlers.items(), key=lambda item: -len(item[0]))}
     rows = []
     for handler, name in short.items():
@@ -194,6 +202,6 @@ def table(library):
 
 
 def is_plain_name(name):
-    """Whether a name can be an attribute's or a parameter's: one that Python takes, as it is written."""
+    """Returns true if a name can be a parameter: it is a Python identifier that Python does not normalize."""
     read = unicodedata.normalize("NFKC", name)
     return name.isidentifier() and not keyword.iskeyword(name) and name != "__debug__" and read == name

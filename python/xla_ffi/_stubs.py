@@ -1,4 +1,4 @@
-"""Stub files: what a library's manifest says, as type checkers and editors read it."""
+"""Stub files, which describe a library's handlers to type checkers and editors."""
 
 import keyword
 import math
@@ -8,23 +8,23 @@ import re
 from . import _handler, _library, _manifest, _signature
 from ._errors import LibraryError
 
-#: What an object of the library has besides its class's; a test compares them.
+#: Attributes of Library objects that its class does not list. A test compares them.
 _FIELDS = ("path", "prefix", "digest", "handlers", "legacy", "_owner", "_given", "_image", "_generation")
 _SCALARS = {"bool": "t.Bool", "str": "str", "dict": "typing.Mapping[str, typing.Any]", "any": "typing.Any"}
 
 
 def of(path):
-    """The text of a stub file for the library at ``path``. None of the library's code runs.
+    """Returns the text of a stub file for the library at ``path``, without running any code of the library.
 
-    A class of handlers, called as the library in CamelCase (several libraries of one file share one, which is
-    called as the file), and ``lib``, an object of it. A comment tells what cannot be written as an attribute, or as a
-    keyword.
+    The file has a class of handlers, named after the library in CamelCase, and ``lib``, an object of the class. If the
+    file has several libraries, they share a class named after the file. Comments list handlers that cannot be
+    attributes, and attributes that cannot be keywords.
     """
     described = _manifest.read(path)
     every = [spec for handlers in described.values() for spec in handlers.values()]
     names = [spec.name for spec in every]
-    # As in a loaded library: a name that two libraries have is no attribute, and neither is one of the library's own, nor
-    # what Python makes of another handler's.
+    # As in a loaded library, some handlers are not attributes: if two libraries share the name, if it is one of the
+    # library object's own, or if it is not an identifier.
     own = {*dir(_library.Library), *_FIELDS}
     several = {name for name in names if names.count(name) > 1}
     usable = lambda spec: spec.name not in several and _signature.is_plain_name(spec.name) and spec.name not in own
@@ -43,7 +43,7 @@ def of(path):
     handlers = [block for spec in specs for block in _handler_class(spec, kinds[spec.name], taken)]
     library = "\n".join([f"class {owner}(xla_ffi.Library):", *(f"    {spec.name}: {kinds[spec.name]}" for spec in specs)])
     text = "\n\n".join([*handlers, library, f"lib: {owner}"])
-    # Only what is used is imported: strict checkers ask for that.
+    # Strict checkers reject unused imports.
     code = "\n".join(line for line in text.split("\n") if not line.startswith((" " * 8, "    #")))
     head += [f"import {name}" for name in ("typing", "jax", "typing_extensions") if re.search(rf"\b{name}\.", code)]
     head += ["import xla_ffi", *(["from xla_ffi import typing as t"] if re.search(r"\bt\.", code) else [])]
@@ -57,7 +57,7 @@ def _class_name(name):
 
 
 def _free(name, taken):
-    """A name that is not taken yet, and is then."""
+    """Returns a name that is not in ``taken``, and adds it."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -65,7 +65,10 @@ def _free(name, taken):
 
 
 def _handler_class(spec, name, taken):
-    """The class of a handler, after those of its dictionaries; ``taken`` are names of the module."""
+    """Returns the classes of a handler's dictionaries and of the handler.
+
+    ``taken`` are the names used in the module.
+    """
     blocks = []
     names = _signature.operand_names(spec)
     single = [arg for arg in spec.args if not arg.variadic]
@@ -105,7 +108,7 @@ def _handler_class(spec, name, taken):
 
 
 def _dictionary(name, members):
-    """A TypedDict in the form that takes any names."""
+    """Returns a TypedDict in the functional syntax, which allows any names."""
     fields = [
         f"{ascii(each.name)}: typing_extensions.{'NotRequired' if each.optional else 'Required'}[{_type(each.type)}]"
         for each in members

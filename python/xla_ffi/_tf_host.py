@@ -1,4 +1,4 @@
-"""The XLA in this process's TensorFlow: its function table, what it speaks, and registration with it."""
+"""The XLA in this process's TensorFlow: its function table, its revision, and registration of handlers."""
 
 import ctypes
 import os
@@ -8,12 +8,12 @@ import tensorflow as tf
 from . import _abi
 from ._errors import UnsupportedRuntimeError
 
-#: `xla::ffi::GetXlaFfiApi()`, as compilers write it.
+#: The mangled name of `xla::ffi::GetXlaFfiApi()`.
 GETTER = "_ZN3xla3ffi12GetXlaFfiApiEv"
 
 _LIBRARY = "libtensorflow_cc.so.2"
 
-# The table of the first revision ends with the stream, as its size says; those before it had no version.
+# Size of the first revision's table, which ends with the stream. Smaller tables had no version.
 _FIRST = 88
 
 
@@ -22,7 +22,7 @@ class _Version(ctypes.Structure):
 
 
 class _Api(ctypes.Structure):
-    """The table as far as this module reads it, the same in every revision."""
+    """The part of the function table that this module reads, which is the same in every revision."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -37,7 +37,7 @@ class _Api(ctypes.Structure):
 
 
 class _Register(ctypes.Structure):
-    """Arguments of the function that registers a handler without a record stage, as every host takes them."""
+    """Arguments of the function that registers a handler without a record stage. Every host accepts this form."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -55,7 +55,7 @@ class _Register(ctypes.Structure):
 
 
 class _Text(ctypes.Structure):
-    """Arguments of the function that tells an error's text, in their longest form; shorter ones are its beginning."""
+    """Arguments of the function that returns an error's text, in their longest form. Older hosts use a prefix."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -71,7 +71,7 @@ class _Destroy(ctypes.Structure):
 
 
 class Host:
-    """The function table of one TensorFlow."""
+    """The function table of the TensorFlow in this process."""
 
     def __init__(self):
         self.name = f"TensorFlow {tf.__version__}"
@@ -88,7 +88,7 @@ class Host:
         self.minor = _Api.from_address(self.address).version.minor
 
     def refusal(self, spec):
-        """Why this XLA cannot take a handler, or None; `_handler.refusal` says when one is refused before it is registered."""
+        """Returns the reason why this XLA cannot use a handler, or None, by the rule in `_handler.refusal`."""
         if _abi.minor_version(spec.floor) <= max(1, self.minor):
             return None
         needs = f"an XLA as in jaxlib {_abi.first_jaxlib(spec.floor)} or newer"
@@ -102,13 +102,16 @@ class Host:
         return self._told(error) if error else None
 
     def enroll(self, register):
-        """Calls a library's own registration. Returns the text of its error, one line a handler, or None."""
+        """Calls a library's own registration function.
+
+        Returns the text of its error with a line per handler, or None.
+        """
         register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
         error = register(self.address, b"Host")
         return self._told(error) if error else None
 
     def _told(self, error):
-        """The text of an error, which ends with it."""
+        """Returns the text of an error and destroys the error."""
         api = _Api.from_address(self.address)
         text = _Text(struct_size=ctypes.sizeof(_Text) if self.minor >= 4 else _Text.code.offset, error=error)
         api.error_text(ctypes.addressof(text))

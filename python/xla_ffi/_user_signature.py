@@ -1,6 +1,6 @@
-"""Signatures given in Python, for handlers that do not describe themselves: what ``handlers=`` of ``load`` takes.
+"""Signatures written in Python, for the ``handlers=`` of ``load``, for handlers that do not describe themselves.
 
-They are written as ``help`` shows them: ``"(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]"``.
+The syntax is that of ``help``: ``"(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]"``.
 """
 
 import ast
@@ -24,12 +24,12 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """What a handler takes and gives, and what else its library does not say.
+    """The operands, results and attributes of a handler that its library does not describe, and its other properties.
 
-    ``text`` is written as ``help`` shows it; ``stages`` names the exported symbol of each stage (else the handler's
-    own name is that of its execute stage); ``platforms`` are ``cpu`` unless given. ``batch``, ``gradient`` and
-    ``traits`` are those of the manifest (``docs/manifest.md``). Of a handler that its manifest lists without describing
-    it, stages and platforms are the manifest's unless they are given.
+    ``text`` has the syntax of ``help``. ``stages`` maps stages to exported symbols. By default, the handler's name is
+    the symbol of its execute stage. ``platforms`` defaults to ``cpu``. ``batch``, ``gradient`` and ``traits`` are as in
+    the manifest (``docs/manifest.md``). For a handler that a manifest lists without describing it, stages and platforms
+    default to the manifest's.
     """
 
     text: str
@@ -45,7 +45,7 @@ Given = Mapping[str, Union[str, Signature]]
 
 
 def named(**said):
-    """What ``load`` was given besides a file and a prefix, as a key that another call of it can have."""
+    """Returns the optional arguments of ``load`` as a hashable key."""
     for keyword, each in said.items():
         if not isinstance(each or {}, Mapping):
             raise TypeError(f"{keyword}=: expected a dict, got {_values.shown(each)}")
@@ -53,7 +53,7 @@ def named(**said):
 
 
 def complete(path, libraries, handlers, legacy):
-    """The libraries of a file, as ``_manifest.read_all`` gives them, with what the caller says of them."""
+    """Returns the libraries of a file, as from ``_manifest.read_all``, with the caller's descriptions added."""
     libraries = {name: (dict(specs), list(targets)) for name, (specs, targets) in libraries.items()}
     if not libraries:
         libraries[_stem(path)] = ({}, [])
@@ -79,14 +79,14 @@ def complete(path, libraries, handlers, legacy):
 
 
 def written(said):
-    """What ``load`` was given besides a file and a prefix, as JSON has it; what is empty is left out."""
+    """Returns the optional arguments of ``load`` in a form that JSON supports. Empty ones are omitted."""
     fields = lambda each: {name: value for name, value in dataclasses.asdict(each).items() if value}
     plain = lambda each: each if isinstance(each, str) else fields(each)
     return {key: {name: plain(each) for name, each in value.items()} for key, value in said.items() if value}
 
 
 def read_back(about):
-    """The keywords of ``load`` that ``written`` wrote into a dictionary."""
+    """Returns the keywords of ``load`` from a dictionary that ``written`` made."""
     said = {key: about.get(key) or {} for key in ("handlers", "legacy", "types")}
     return {**said, "handlers": {key: each if isinstance(each, str) else _read_back(each) for key, each in said["handlers"].items()}}
 
@@ -125,7 +125,7 @@ def _spec(library, name, given, known):
 
 
 def parse(text):
-    """``(arguments, attributes, open_attrs, results, contract)`` of a signature's text. Raises ValueError."""
+    """Parses a signature to ``(arguments, attributes, open_attrs, results, contract)``. Raises ValueError."""
     head, arrow, tail = _split_arrow(text.strip())
     if not arrow or not head.startswith("(") or not head.endswith(")"):
         raise ValueError("expected '(ARGUMENTS) -> RESULTS'")
@@ -151,7 +151,7 @@ def parse(text):
         twice = [name for name in side if side.count(name) > 1]
         if twice:
             raise ValueError(f"`{twice[0]}` occurs twice")
-    # A result without it would be memory that nobody has written.
+    # Without an argument of the same name, the result's memory would be uninitialized.
     if {arg.name for arg, _ in args if arg.inout} != {ret.name for ret, _ in rets if ret.inout}:
         raise ValueError("`inout` operands: expected the same names among the arguments and the results")
     return tuple(arg for arg, _ in args), tuple(attrs), open_attrs, tuple(ret for ret, _ in rets), _contract(args, rets)
@@ -165,7 +165,7 @@ def _split_arrow(text):
 
 
 def _outside(text):
-    """The places that are in no brackets and no quotes. What is quoted is any text; raises ValueError where one is not closed."""
+    """Yields the positions outside of brackets and quotes. Raises a ValueError if a bracket or quote is not closed."""
     stack, quote, at = [], None, 0
     while at < len(text):
         letter = text[at]
@@ -187,7 +187,7 @@ def _outside(text):
 
 
 def _items(text):
-    """The parts between the commas that are in no brackets and no quotes."""
+    """Returns the parts between commas, ignoring commas in brackets and quotes."""
     commas = [at for at in _outside(text) if text[at] == ","]
     parts = [text[start:end].strip() for start, end in zip([0, *(at + 1 for at in commas)], [*commas, len(text)])]
     if parts == [""]:
@@ -198,7 +198,7 @@ def _items(text):
 
 
 def _operand(found):
-    """An operand and the contract's words for it, None where there are none."""
+    """Returns an operand and its entry in the contract, or None if it has no dimensions."""
     if found is None or found["rest"] is None or found["stars"] == "**":
         raise ValueError("expected 'NAME: TYPE', as in 'x: f32[n]'" + (f", got {found['name']!r}" if found else ""))
     name, rest = found["name"], found["rest"].strip()
@@ -239,7 +239,7 @@ def _contract(args, rets):
 
 
 def _attribute(found, inside):
-    """An attribute, and after a dictionary its members."""
+    """Returns an attribute, followed by its members if it is a dictionary."""
     name, rest = found["name"], (found["rest"] or "").strip()
     if not rest:
         raise ValueError(f"attribute `{name}`: missing type; write '{name}: f32' or '{name}: f32 = 1.0'")
@@ -281,7 +281,7 @@ _LEGACY = re.compile(r"\s*(?P<kind>\w+)\s*(\((?P<args>[^)]*)\)\s*->\s*(?P<rets>.
 
 
 def _legacy(name, text):
-    """``"cpu_status"`` or ``"cpu_status (f32[128], f32[2048]) -> f32[2048]"``."""
+    """Parses ``"cpu_status"`` or ``"cpu_status (f32[128], f32[2048]) -> f32[2048]"``."""
     found = _LEGACY.fullmatch(text)
     if found is None or found["kind"] not in LEGACY_API_VERSIONS:
         raise ValueError(f"expected {', '.join(LEGACY_API_VERSIONS)}, optionally followed by '(f32[128]) -> f32[128]'")

@@ -1,8 +1,8 @@
-"""Values from Python: what becomes of them as elements of a type.
+"""Converts Python values to element types.
 
-Numbers are rounded, as JAX rounds them; nothing else may get lost. What would is refused, with what to
-write instead: a float or complex number for a type that holds less, a number out of range, a finite one
-that would become infinite. The texts of errors follow "argument `x`: ".
+Numbers are rounded as in JAX, and nothing else may be lost. Other conversions raise a TypeError with a remedy: a float
+or complex number for a narrower kind, a number out of range, a finite number that would become infinite. Errors are
+written to follow "argument `x`: ".
 """
 
 import re
@@ -12,13 +12,16 @@ import numpy as np
 
 from . import _abi
 
-#: What to write where jax would make 32-bit elements of 64-bit ones.
+#: The remedy if jax would make 32-bit elements of 64-bit ones.
 ENABLE_X64 = "call jax.config.update('jax_enable_x64', True) first"
 
 
 def check(value, dtype, wanted, strict=False, name="value"):
-    """Raises TypeError if ``value``, a number, an array or a nested list of these, would be a different value as ``dtype``. The
-    text calls the type ``wanted`` and the value ``name``. If ``strict``, a bool is not a number and a number is not a bool."""
+    """Raises TypeError if ``value`` would be a different value as ``dtype``.
+
+    ``value`` is a number, an array or a nested list of these. The error calls the type ``wanted`` and the value
+    ``name``. If ``strict``, bools are not numbers and numbers are not bools.
+    """
     dtype = np.dtype(dtype)
     groups = {}
     for leaf in _leaves(value):
@@ -39,19 +42,19 @@ def check(value, dtype, wanted, strict=False, name="value"):
 
 
 def convert(value, dtype):
-    """A checked value without arrays of jax as a NumPy array."""
+    """Converts a checked value without jax arrays to a NumPy array."""
     dtype = np.dtype(dtype)
     if dtype.kind in "biufc":
         return np.array(value, dtype=dtype)
-    # Types that NumPy only knows from elsewhere: by way of what holds them all.
+    # NumPy cannot convert to types of ml_dtypes directly, so convert to a type that holds all their values first.
     return np.array(value, dtype=np.int64 if _kind(dtype) in "iu" else np.float64).astype(dtype)
 
 
 def operand(value, only=None, wanted="an array", name="value"):
-    """A value as an array of jax; ``only`` is the one type that it may have, where there is but one.
+    """Converts a value to an array of jax. ``only`` is the operand's element type if it accepts a single one.
 
-    Arrays have a type and keep it, but for what jax without ``jax_enable_x64`` makes of 64-bit elements;
-    Python's numbers and lists take the one that is wanted.
+    Arrays keep their type, except that jax converts 64-bit elements unless ``jax_enable_x64`` is set. Python numbers
+    and lists become ``only``.
     """
     import jax
     import jax.numpy as jnp
@@ -86,31 +89,31 @@ def operand(value, only=None, wanted="an array", name="value"):
 
 
 def refuse_masked(value):
-    """Raises TypeError for arrays with masks, in lists, too: what is under a mask would be an element like others."""
+    """Raises TypeError for masked arrays, also in lists, because masked elements would become ordinary elements."""
     if any(isinstance(leaf, np.ma.MaskedArray) for leaf in _leaves(value)):
         raise TypeError("expected an array without a mask, got a masked array; replace masked elements with .filled(value)")
 
 
 def is_list_of_numbers(value):
-    """Whether a value is a list, nested as one likes, of Python's numbers alone."""
+    """Returns true if a value is a list, possibly nested, that contains only Python numbers."""
     return isinstance(value, (list, tuple)) and all(isinstance(leaf, (int, float, complex)) for leaf in _leaves(value))
 
 
 def is_jax(value):
-    """Whether a value is an array of jax or a traced one."""
+    """Returns true if a value is an array of jax, traced or not."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, jax.Array)
 
 
 def is_traced(value):
-    """Whether a value of which NumPy makes no array stands for one that is not known before the program runs."""
+    """Returns true if a value that NumPy cannot convert is traced, so that it is unknown until the program runs."""
     jax = sys.modules.get("jax")
     traced = jax is not None and isinstance(value, jax.core.Tracer)
     return traced or type(value).__module__.startswith("tensorflow")
 
 
 def shown(value):
-    """A value and its type in an error's text."""
+    """Returns a value and its type as errors show them."""
     if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
         return f"{value.dtype.name} {plain(value.item())}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -119,20 +122,22 @@ def shown(value):
 
 
 def plain(value):
-    """A value in an error's text."""
+    """Returns a value as errors show it, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def flag(name, value):
-    """Raises TypeError for an option that is neither True nor False."""
+    """Raises TypeError if an option is neither True nor False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}=: expected True or False, got {shown(value)}")
 
 
 def of_numpy(value, keep=is_jax):
-    """A value with NumPy's arrays, in this machine's order of bytes, in place of other libraries' and of what shows its
-    memory; in lists, too. What ``keep`` says, and all that is no array, stays as it is."""
+    """Converts arrays of other libraries and buffers to NumPy arrays in native byte order, also in lists.
+
+    Values for which ``keep`` returns true, and values that are not arrays, are unchanged.
+    """
     if isinstance(value, (list, tuple)):
         found = [of_numpy(item, keep) for item in value]
         return value if all(new is old for new, old in zip(found, value)) else found
@@ -152,7 +157,7 @@ def of_numpy(value, keep=is_jax):
 
 
 def first_line(error):
-    """An exception's text on one line: its first line, or all lines of an error that lists problems."""
+    """Returns an exception's text on one line: its first line, or all lines if it lists several problems."""
     first, *more = [line for line in map(str.strip, str(error).splitlines()) if line] or [type(error).__name__]
     return f"{first}: {'; '.join(more)}" if first.endswith(" problems") else first
 
@@ -176,14 +181,14 @@ def _leaves(value):
 
 
 def _kind(dtype):
-    """``b``, ``i``, ``u``, ``f`` or ``c``; "?" for what holds no numbers."""
+    """Returns ``b``, ``i``, ``u``, ``f`` or ``c``, or "?" for types that are not numbers."""
     found = re.match(r"(bool|u?int|b?float|complex)", np.dtype(dtype).name)
     text = found.group() if found else "?"
     return "f" if text == "bfloat" else text[0]
 
 
 def _same_type(array, dtype, wanted, name):
-    """Checks an array of jax inside a list: its elements may not be known, so its type decides."""
+    """Checks the type of a jax array in a list, because its elements may be unknown."""
     have = array.dtype
     if have != dtype and not (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe")):
         how = f"; pass jnp.asarray({name}, {numpy_text(dtype)})" if _abi.widens(_abi.dtype_name(have), _abi.dtype_name(dtype)) else ""
@@ -191,7 +196,7 @@ def _same_type(array, dtype, wanted, name):
 
 
 def _array(value, dtype, wanted, strict, name, given):
-    """Checks elements of ``given`` that have one type, as a NumPy array: their kind of number, and their values."""
+    """Checks the number kind and the values of the elements of ``given`` that have one type."""
     have, want = _kind(value.dtype), _kind(dtype)
     if value.size == 0 or value.dtype == dtype:
         return
@@ -207,7 +212,7 @@ def _array(value, dtype, wanted, strict, name, given):
 
 
 def _advice(value, dtype, want, name, given):
-    """How to convert refused elements, unless that loses more than a fraction."""
+    """Returns the remedy for refused elements, or nothing if a cast would lose more than a fraction."""
     if want == "b":
         return "; pass True or False"
     low, high = _limits(dtype) if want in "iu" else (-np.inf, np.inf)
@@ -220,18 +225,18 @@ def _advice(value, dtype, want, name, given):
 
 
 def converted(name, given, dtype):
-    """Python text that casts a value to an element type."""
+    """Returns a Python expression that casts a value to an element type."""
     return f"{name}.astype({numpy_text(dtype)})" if hasattr(given, "astype") else f"np.asarray({name}, {numpy_text(dtype)})"
 
 
 def numpy_text(dtype):
-    """Python text for an element type."""
+    """Returns a Python expression for an element type."""
     name = np.dtype(dtype).name
     return "np.bool_" if name == "bool" else f"{'np' if hasattr(np, name) else 'jnp'}.{name}"
 
 
 def _integers(least, greatest, dtype, wanted, strict):
-    """Checks integers of any size."""
+    """Checks integers of any size, by their minimum and maximum."""
     want = _kind(dtype)
     if want == "b":
         if strict or least < 0 or greatest > 1:
@@ -248,13 +253,13 @@ def _integers(least, greatest, dtype, wanted, strict):
 
 
 def _limits(dtype):
-    """The range of an integer type, of those too that NumPy does not know."""
+    """Returns the range of an integer type, including types that NumPy does not have."""
     bits = int(re.search(r"\d+", dtype.name).group())
     return (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def _floats(values, dtype, wanted):
-    """Checks floats, which may be rounded."""
+    """Checks that floats are in range. They may be rounded."""
     with np.errstate(all="ignore"):
         held = values.astype(dtype).astype(np.complex128)
     lost = (np.isnan(held) != np.isnan(values)) | (np.isinf(held) != np.isinf(values))

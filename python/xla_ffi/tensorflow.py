@@ -1,7 +1,7 @@
 """Load XLA custom-call libraries into TensorFlow.
 
-``lib = xla_ffi.tensorflow.load("libfoo.so")`` registers the handlers of a library with the XLA in TensorFlow and
-returns an object with one function a handler, for use under ``tf.function(jit_compile=True)``. It needs no jax.
+``lib = xla_ffi.tensorflow.load("libfoo.so")`` registers the handlers of a library with the XLA in TensorFlow. It
+returns an object with one function per handler, for use under ``tf.function(jit_compile=True)``. jax is not needed.
 """
 
 import contextlib
@@ -21,23 +21,22 @@ from ._tf_host import Host
 
 __all__ = ["Handler", "Library", "load"]
 
-_FORMAT = 9  # of XlaCallModule: TensorFlow 2.18 knows no newer one
+_FORMAT = 9  # version of XlaCallModule, the newest that TensorFlow 2.18 supports
 
 _lock = threading.RLock()
 _host = None
-_libraries = {}  # (real path, digest): Library; libraries stay loaded as long as the process
+_libraries = {}  # (real path, digest): Library; libraries stay loaded until the process ends
 _targets = {}  # handler: path of the library that registered it
 _within = threading.local()
 
 
 def load(path: Union[str, "os.PathLike[str]"]) -> Any:
-    """Loads a shared library made with this SDK and registers its handlers with TensorFlow, for its CPU.
+    """Loads a shared library made with this SDK and registers its handlers with TensorFlow, for the CPU.
 
-    Each target has the handler's own name: a saved model names it so, and runs in any process that has loaded the
-    library before. A second library with a handler of
-    the same name is a :class:`LibraryError`, as is a file that was rebuilt since this process loaded it: one name
-    stands for one function. Loading a file twice gives the same object. Raises :class:`LibraryError` or a
-    subclass, :class:`UnsupportedRuntimeError` where this TensorFlow has no such XLA.
+    Each target has the handler's own name. Saved models refer to that name, and run in any process that has loaded the
+    library. Raises :class:`LibraryError` (or a subclass) if a different library has a handler of the same name, or if
+    the file was rebuilt after this process loaded it. Raises :class:`UnsupportedRuntimeError` if this TensorFlow does
+    not support XLA FFI. Loading a file twice returns the same object.
     """
     global _host
     path = os.path.realpath(os.fsdecode(path))
@@ -72,23 +71,26 @@ class Library(Handlers):
         for library in dict.fromkeys(spec.library for spec in specs):
             mine = {spec.name: self.handlers[spec.name] for spec in specs if spec.library == library}
             _related_handlers.resolve(path, mine)
-        #: Targets of the original custom calls: TensorFlow's XLA takes none from here.
+        #: Always empty, because TensorFlow's XLA does not support targets of the original custom calls.
         self.legacy: Mapping[str, Any] = {}
 
     def _register(self, host, image, specs, refused):
-        """Registers one library of the file: by its own registration, which Rust's have, since a library that
-        registers itself when it is loaded may have called that; another by the symbols that its manifest names."""
+        """Registers one library of the file.
+
+        Rust libraries have their own registration function, which is used because the library may already have called
+        it when it was loaded. Other libraries are registered by the symbols in their manifest.
+        """
         register = getattr(image, f"{specs[0].library}__xla_ffi_register", None)
         taken = [spec for spec in specs if refused[spec.name] is None]
         if register is not None:
             said = host.enroll(register)
-            # What the host was known to lack is told when it is called.
+            # Features that the host is known to lack are reported when the handler is called.
             if said and len(taken) == len(specs):
                 raise LibraryError(f"{self.path}: {host.name} refuses its handlers: {said}")
             _targets.update((spec.name, self.path) for spec in taken)
             return
         for spec in taken:
-            # TensorFlow has no way to reach a record stage.
+            # TensorFlow cannot run the record stage.
             stages = {stage: _file.address(image, self.path, symbol) for stage, symbol in spec.stages.items() if stage != "record"}
             said = host.register(spec.name, stages)
             if said:
@@ -96,7 +98,7 @@ class Library(Handlers):
             _targets[spec.name] = self.path
 
     def __reduce__(self):
-        # Another process loads the file when it unpickles the library, or one of its handlers.
+        # A different process loads the file when it unpickles the library or one of its handlers.
         return load, (self.path,)
 
 
@@ -113,27 +115,28 @@ def _refusal(spec, host):
 
 
 class Handler(Described):
-    """Calls a handler under ``tf.function(jit_compile=True)``: operands by position, attributes by keyword.
+    """Calls a handler under ``tf.function(jit_compile=True)``. Operands are passed by position, attributes by keyword.
 
-    Further keywords: ``shapes`` where the result shapes do not follow from the contract, as for
-    :class:`xla_ffi.Handler`; ``result_shape_dtypes``, one ``tf.TensorSpec`` or a sequence of them, where the types
-    do not follow either; ``input_output_aliases``; ``has_side_effect``; ``attrs``, a dict for attributes whose names
-    are taken by these keywords. What the handler answers is raised as the ``tf.errors`` of its code.
+    Further keywords: ``shapes``, needed if the contract does not determine the result shapes, as in
+    :class:`xla_ffi.Handler`. ``result_shape_dtypes``, a ``tf.TensorSpec`` or a sequence of them, needed if the element
+    types are not determined either. ``input_output_aliases``. ``has_side_effect``. ``attrs``, a dict for attributes
+    with the names of these keywords.
 
-    Differentiable in reverse mode where the author declared a gradient; ``tf.custom_gradient`` around it otherwise.
+    An error of the handler is raised as the ``tf.errors`` exception of its code. Handlers with a declared gradient are
+    differentiable in reverse mode. For others, use ``tf.custom_gradient``.
     """
 
     def __init__(self, spec, path, refusal):
         super().__init__(spec, path)
         self._refusal = refusal
         self.__signature__ = _signature.signature(spec, (), tf.Tensor)
-        # What `_related_handlers.resolve` fills in; TensorFlow has nothing that would ask how a call is batched.
+        # Set by `_related_handlers.resolve`. TensorFlow does not use `batch`.
         self.batch = None
         self.gradient = None
 
     @property
     def refused(self) -> Optional[str]:
-        """Why the TensorFlow of this process cannot take the handler, or None."""
+        """The reason why the TensorFlow of this process cannot use the handler, or None."""
         return self._refusal
 
     def __reduce__(self):
@@ -168,7 +171,7 @@ class Handler(Described):
         return out[0] if single else tuple(out)
 
     def _compiled(self):
-        """Refuses a call that TensorFlow would not compile together with what is around it."""
+        """Raises a RuntimeError if TensorFlow would not compile the call together with the code around it."""
         from tensorflow.python.ops import control_flow_util
 
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
@@ -199,13 +202,13 @@ class Handler(Described):
             Sout=[list(result.shape) for result in results],
             Tout=[tf.as_dtype(result.dtype) for result in results],
             platforms=["CPU"],
-            # Else a saved model could not be loaded: TensorFlow takes no calls that it does not know.
+            # Without this, a saved model cannot be loaded, because TensorFlow rejects unknown custom calls.
             disabled_checks=[f"custom_call:{self.spec.name}"],
         )
         return list(out) if results else []
 
     def _said(self, spec):
-        """A result's type as a caller writes it."""
+        """Converts a result type that a caller passes."""
         if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
             raise TypeError(f"{self.__qualname__}: result_shape_dtypes=: expected tf.TensorSpec(shape, dtype), got {spec!r}")
         return _Array(_static(spec.shape), _numpy(tf.as_dtype(spec.dtype)))
@@ -223,10 +226,10 @@ class Handler(Described):
             raise TypeError("TensorFlow does not support tokens")
         if not tf.is_tensor(value):
             _values.refuse_masked(value)
-            value = _values.of_numpy(value, tf.is_tensor)  # TensorFlow takes the bytes as they are
+            value = _values.of_numpy(value, tf.is_tensor)  # TensorFlow ignores the byte order
             only = _abi.numpy_dtype(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
             if only is not None and not hasattr(value, "dtype"):
-                # A Python number or list has no type of its own: it takes the only one that is accepted.
+                # A Python number or list has no element type. If the handler accepts only one type, use that.
                 try:
                     _values.check(value, only, expected(arg), name=name)
                     value = _values.convert(value, only)
@@ -251,7 +254,7 @@ def _restored(path, name):
 
 
 class _Array(NamedTuple):
-    """The type of an array, and the tensor of an operand."""
+    """The type of an array, and for operands the tensor."""
 
     shape: tuple
     dtype: np.dtype
@@ -259,7 +262,7 @@ class _Array(NamedTuple):
 
 
 def _static(shape):
-    """A shape whose sizes are all known."""
+    """Returns a shape as a tuple. Raises a TypeError unless all sizes are known."""
     shape = tf.TensorShape(shape)
     if not shape.is_fully_defined():
         raise TypeError(
@@ -269,7 +272,7 @@ def _static(shape):
 
 
 def _numpy(dtype):
-    """A tensor's element type as NumPy has it."""
+    """Returns a tensor's element type as a NumPy dtype."""
     try:
         plain = np.dtype(dtype.as_numpy_dtype)
     except TypeError as error:
@@ -280,7 +283,7 @@ def _numpy(dtype):
 
 
 def _rets(spec, results):
-    """What is declared of each result of a call: of a variadic one several times, of an absent one never."""
+    """Returns the declaration of each result of a call. Variadic results are repeated, absent ones omitted."""
     return [spec.rets[min(index, len(spec.rets) - 1)] for index in range(len(results))]
 
 
@@ -289,7 +292,7 @@ def _differentiable(dtype):
 
 
 def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, own_aliases):
-    """The call with the derivative that its author declared; ``own_aliases`` are those that the caller wrote."""
+    """Returns the call with its declared derivative. ``own_aliases`` are the caller's aliases."""
     declared = handler.gradient
     varies = [_differentiable(value.dtype) for value in values]
     attributes = [(name, types.SimpleNamespace(value=value)) for name, value in cast.items()]
@@ -316,7 +319,7 @@ def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, 
             if declared.linear:
                 saved = saved[: len(saved) - varies.count(False)]
             residuals = [[*tensors, *known][index] for index in saved]
-            # A handler multiplies cotangents as JAX has them: TensorFlow's of complex values are their conjugates.
+            # Handlers use JAX's convention for complex cotangents, and TensorFlow uses their conjugates.
             given = [
                 tf.zeros(result.shape, result.dtype) if cotangent is None else tf.math.conj(cotangent)
                 for result, cotangent in zip(results, cotangents)
@@ -335,7 +338,8 @@ def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, 
 
 @contextlib.contextmanager
 def _inside():
-    """Calls of a derivative's handlers: TensorFlow builds the backward graph of a compiled function where nothing says so."""
+    """Marks calls of a derivative's handlers, because TensorFlow builds backward graphs outside of the compiled
+    context."""
     before = getattr(_within, "gradient", False)
     _within.gradient = True
     try:

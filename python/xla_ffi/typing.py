@@ -1,4 +1,4 @@
-"""Types of what handlers take, for annotations; the stubs that ``python -m xla_ffi stubs`` writes refer to them."""
+"""Types of operands and attributes for annotations, used by stub files of ``python -m xla_ffi stubs``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, TypedDict, Union
@@ -19,7 +19,7 @@ Operand = Union[
     Sequence[Sequence[Sequence[Sequence[_Number]]]],
 ]
 
-#: Attributes, by their declared types. They are constants of the program: no arrays of jax.
+#: Attributes, by their declared types. They are constants of the program, so arrays of jax are not accepted.
 Bool = Union[bool, np.bool_]
 Int = Union[int, np.integer[Any]]
 Float = Union[float, np.floating[Any], np.integer[Any]]
@@ -28,7 +28,7 @@ Floats = Union[Sequence[Float], npt.NDArray[np.floating[Any]], npt.NDArray[np.in
 
 
 class Options(TypedDict, total=False):
-    """The keywords that every handler takes besides its attributes: see :class:`xla_ffi.Handler`."""
+    """The keywords that every handler has in addition to its attributes. See :class:`xla_ffi.Handler`."""
 
     result_shape_dtypes: Any
     vmap_method: Optional[str]
