@@ -19,15 +19,16 @@ import urllib.request
 import xml.etree.ElementTree as xml
 import zipfile
 
-# Compiled objects of a wheel.
+# Compiled libraries in a wheel.
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
 WARNING = re.compile(r"^(\S+?):\d+:.*\bwarning: ", re.MULTILINE)
-# Messages of gcc that continue a warning elsewhere start with the same path, but without the word.
+# Headers of this SDK. gcc continues a warning about a different file with lines that have a path but not the word
+# "warning".
 HEADERS = re.compile(r"\b(xla/ffi/|xla_ffi/)")
 
 
 def fetch(lock, sha256, sdist):
-    """Downloads the sdist that a lock file of uv names, if it has the expected checksum."""
+    """Downloads the sdist in a uv lock file and checks its checksum."""
     [package] = tomllib.loads(pathlib.Path(lock).read_text())["packages"]
     if "sdist" not in package:
         sys.exit(f"{package['name']} {package['version']} has no sdist")
@@ -40,7 +41,7 @@ def fetch(lock, sha256, sdist):
 
 
 def unpack(sdist, folder, *paths):
-    """Unpacks an sdist without its top folder; only these paths if there are any."""
+    """Unpacks an sdist without its top folder. If paths are given, unpacks only those."""
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(sdist) as archive:
         for member in archive:
@@ -51,7 +52,7 @@ def unpack(sdist, folder, *paths):
 
 
 def build_requirements(folder):
-    """The build requirements of a project except jax, and what build backends ask for besides."""
+    """Returns the build requirements of a project except jax, plus tools that build backends commonly need."""
     file = pathlib.Path(folder, "pyproject.toml")
     system = tomllib.loads(file.read_text()).get("build-system", {}) if file.is_file() else {}
     requirements = system.get("requires", ["setuptools", "wheel"])
@@ -60,7 +61,10 @@ def build_requirements(folder):
 
 
 def run(limit, log, command):
-    """Runs a command for at most `limit` seconds. Returns how it ended, None if with status 0, and its CPU time."""
+    """Runs a command for at most `limit` seconds.
+
+    Returns its failure, or None if its exit status is 0, and its CPU time.
+    """
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -71,7 +75,7 @@ def run(limit, log, command):
             ended = crash if status else None
         except subprocess.TimeoutExpired:
             ended = f"timed out after {limit} s"
-        # What the command started may still run.
+        # Child processes of the command may still be running.
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -82,7 +86,7 @@ def run(limit, log, command):
 
 
 def build(limit, log, wheels, *command):
-    """Runs a command that puts a wheel into a folder, and measures both."""
+    """Runs a command that writes a wheel to a folder, and returns measurements of the build and the wheel."""
     ended, seconds = run(limit, log, command)
     wheel = next(pathlib.Path(wheels).glob("*.whl"), None)
     if ended or not wheel:
@@ -101,13 +105,16 @@ def build(limit, log, wheels, *command):
 
 
 def message(problem):
-    """The message of an error or failure of a JUnit report. For a module that cannot be imported, it is in the traceback."""
+    """Returns the message of an error or failure in a JUnit report.
+
+    If a module cannot be imported, it is in the traceback.
+    """
     lines = [line[1:].strip() for line in (problem.text or "").splitlines() if line.startswith("E ")]
     return " ".join(lines) if problem.get("message") == "collection failure" else problem.get("message")
 
 
 def test(limit, log, report, *command):
-    """Runs pytest, which writes a JUnit report."""
+    """Runs pytest and returns the counts in its JUnit report."""
     pathlib.Path(report).unlink(missing_ok=True)
     ended, _ = run(limit, log, command)
     counts = dict.fromkeys(["passed", "failed", "errors", "skipped"], 0)
@@ -119,7 +126,7 @@ def test(limit, log, report, *command):
         counts["passed"] = total("tests") - sum(counts.values())
         problems = [case for name in ("failure", "error") for case in xml.parse(report).iter(name)]
         reason = next(map(message, problems), None)
-        # The report says more than pytest's exit status.
+        # The report has more details than pytest's exit status.
         ended = None if ended and ended.startswith("exit status") else ended
     return counts | {"ended": ended, "reason": reason and reason[:400]}
 
