@@ -1,6 +1,7 @@
-"""The loader for TensorFlow: `xla_ffi.tensorflow`.
+"""Tests the loader for TensorFlow, `xla_ffi.tensorflow`.
 
-usage: tf_loader.py FOLDER LANGUAGE:EXAMPLE=LIBRARY… (the folder of the Rust examples, and all examples as `examples.py` has them)
+usage: tf_loader.py FOLDER LANGUAGE:EXAMPLE=LIBRARY… (FOLDER has the Rust examples; the other arguments are as in
+`examples.py`)
 """
 
 import copy
@@ -33,17 +34,17 @@ def load(name):
 
 
 def compiled(function):
-    """The function under XLA."""
+    """Returns the function, compiled by XLA."""
     return tf.function(function, jit_compile=True, autograph=False)
 
 
 def made(handler, **options):
-    """A call with these keywords under XLA, as a function of the operands."""
+    """Returns a compiled call with these keywords, as a function of the operands."""
     return compiled(lambda *args: handler(*args, **options))
 
 
 def equal(got, wanted):
-    """Equality of arrays, type and shape included."""
+    """Fails unless two arrays are equal in values, type and shape."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.dtype != wanted.dtype or not np.array_equal(got, wanted):
         raise AssertionError(f"expected {wanted.dtype}{list(wanted.shape)} {wanted}, got {got.dtype}{list(got.shape)} {got}")
@@ -62,7 +63,7 @@ def results():
     near(compiled(norm)(X), normed(X.numpy()))
     near(compiled(lambda x: norm(x, eps=0.5) + 1)(X), normed(X.numpy(), 0.5) + 1)
     near(compiled(lambda x: tf.nn.relu(norm(norm(x) - 1)))(X), np.maximum(normed(normed(X.numpy()) - 1), 0))
-    # A Python list takes the only type that the handler has.
+    # A Python list becomes the only element type that the handler accepts.
     near(compiled(lambda: norm([[3.0, 4.0]]))(), normed(np.array([[3, 4]], np.float32)))
     near(compiled(norm)(tf.Variable(X)), normed(X.numpy()))
     if load("rms_norm") is not load("rms_norm") or norm.refused is not None:
@@ -80,18 +81,18 @@ print(run(c.tiled_add, tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0, 30.0]))
 
 
 def languages():
-    """Libraries in C and C++ are registered by what their manifests say."""
+    """Libraries in C and C++ are registered by the symbols in their manifests."""
     libraries = EXAMPLES["C:tiled_add"], EXAMPLES["C++:rms_norm"]
     if not all(libraries):
         skip("no C or C++ compiler")
-    # A process of its own: here the names are those of the libraries in Rust.
+    # In this process, the Rust libraries have already registered the names.
     done = subprocess.run([sys.executable, "-c", OTHERS, *libraries], capture_output=True, text=True, check=False)
     if done.stdout.strip() != f"[11.0, 22.0, 31.0] {normed(np.array([[3, 4]], np.float32), 0).tolist()}":
         raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
 
 
 def registering_themselves():
-    """The libraries that register themselves, by the name of their handler."""
+    """Returns the libraries that register themselves, by the name of their handler."""
     found = {"doubled_on_load": FOLDER / "libon_load.so"}
     for language, name, file in (("C", "doubled_on_load_c", "libon_load.so"), ("C++", "doubled_on_load_cpp", "libon_load_cpp.so")):
         library = EXAMPLES[f"{language}:rms_norm"]
@@ -101,7 +102,7 @@ def registering_themselves():
 
 
 def on_load():
-    """A library that registers itself needs nothing but to be loaded."""
+    """A library that registers itself only needs to be loaded."""
     from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
     for name, path in registering_themselves().items():
@@ -109,14 +110,14 @@ def on_load():
         run = lambda x, name=name, module=module: gen_xla_ops.xla_call_module(
             [x], version=9, module=module, Sout=[[2, 3]], Tout=[tf.float32], platforms=["CPU"], disabled_checks=[f"custom_call:{name}"]
         )[0]
-        # Before, XLA names the handler that it lacks.
+        # Before the library is loaded, XLA's error has the missing handler's name.
         raises(tf.errors.OpError, lambda: compiled(run)(X), name)
         ctypes.CDLL(os.fspath(path))
         equal(compiled(run)(X), 2 * X.numpy())
 
 
 def attributes():
-    """Cast to the declared types, bit for bit."""
+    """Attributes are cast to the declared types without a change of a bit."""
     lib = load("conformance")
     integers = {f"{sign}{bits}": (1 if sign == "u" else -1) * bits for sign in "iu" for bits in (8, 16, 32, 64)}
     equal(compiled(lambda: lib.echo_ints(**integers, result_shape_dtypes=tf.TensorSpec([8], tf.int64)))(), list(integers.values()))
@@ -144,7 +145,7 @@ print(tf.function(lambda x: norm(x, eps=0.0), jit_compile=True, autograph=False)
 
 
 def pickled():
-    """Another process loads the library, of which a process has one."""
+    """A different process loads the library when it unpickles it. In the same process, the objects are identical."""
     lib = load("rms_norm")
     for thing in (lib, lib.rms_norm):
         if not pickle.loads(pickle.dumps(thing)) is copy.copy(thing) is copy.deepcopy([thing])[0] is thing:
@@ -155,7 +156,7 @@ def pickled():
 
 
 def shapes():
-    """What follows from the contract, and what does not."""
+    """Shapes are inferred if the contract determines them, and required otherwise."""
     lib = load("conformance")
     if compiled(lambda x: lib.scale(x, factor=2.0))(X).shape != (2, 3):
         raise AssertionError("the contract says the shape")
@@ -175,7 +176,7 @@ def in_place():
 
 
 def calls():
-    """What is wrong with a call is said at the call."""
+    """Mistakes in a call are reported where the handler is called."""
     norm = load("rms_norm").rms_norm
     lib = load("conformance")
     raises(TypeError, lambda: compiled(norm)(tf.cast(X, tf.int32)), "argument `x`: expected float32, got int32[2, 3]", "tf.cast(x, 'float32')")
@@ -189,14 +190,14 @@ def calls():
     raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm", "eagerly", "tf.function(jit_compile=True)")
     raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
     raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "token")
-    # TensorFlow does not pack them, and hands them to XLA as if it did.
+    # TensorFlow does not pack these elements, but passes them to XLA as if they were packed.
     raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.as_dtype("int4"))), "int4")
-    # Inside of one that is compiled, another function is, too.
+    # A function called in a compiled function is compiled too.
     near(compiled(lambda x: tf.function(norm, autograph=False)(x))(X), normed(X.numpy()))
 
 
 def errors():
-    """A handler's errors are tf.errors, its texts whole."""
+    """Errors of handlers become tf.errors of the same code, with their full text."""
     lib = load("conformance")
     kinds = (
         tf.errors.CancelledError, tf.errors.UnknownError, tf.errors.InvalidArgumentError, tf.errors.DeadlineExceededError,
@@ -208,7 +209,7 @@ def errors():
         message = f"told as {code}, grüße"
         for handler in (lib.fail, lib.async_fail):
             run = made(handler, code=code, message=message, result_shape_dtypes=LIKE_X)
-            # TensorFlow keeps this code for its own networking, and says so.
+            # TensorFlow reserves this code for its own networking, and notes the original code in the message.
             said = "originally returned UnavailableError" if kind is tf.errors.UnavailableError else ""
             raises(tf.errors.InternalError if said else kind, functools.partial(run, X), message, said)
     panic = compiled(lambda x: lib.panic(x, message="at the disco", result_shape_dtypes=LIKE_X))
@@ -217,7 +218,7 @@ def errors():
 
 
 def lacks():
-    """A handler that needs more than this XLA has."""
+    """A handler that needs features this XLA does not have is refused."""
     lib = load("conformance")
     raises(
         xla_ffi.UnsupportedRuntimeError,
@@ -234,7 +235,7 @@ def gradients():
     x = tf.constant([[1.0, 2.0, 4.0]])
 
     def slope(function, *args):
-        """Reverse mode inside of the compiled function, and around it: both are the same."""
+        """Returns the gradient. Checks that it is the same inside of the compiled function and around it."""
         @compiled
         def inner(*args):
             with tf.GradientTape() as tape:
@@ -261,8 +262,8 @@ def gradients():
     v = tf.constant([1.0, 2.0], tf.float64)
     near(slope(lib.cube, v)[0], 6 * v**2)
     near(slope(lambda v: lib.cube(v, a=5.0), v)[0], 15 * v**2)
-    near(slope(lib.exponential, v)[0], tf.exp(v))  # by what its forward handler keeps
-    near(slope(lib.sine, v)[0], tf.cos(v))  # by the transpose of its map
+    near(slope(lib.exponential, v)[0], tf.exp(v))  # uses the additional result of its forward handler
+    near(slope(lib.sine, v)[0], tf.cos(v))  # uses the transpose of its linear map
     k = tf.constant([2, 3])
     got = slope(lambda v, k: lib.mixed(v, k, v * 2)[0], v, k)
     near(got[0], tf.constant([6.0, 64.0], tf.float64))
@@ -296,14 +297,14 @@ def saved_model():
         wanted = normed(np.array([[3, 4]], np.float32), 0).tolist()
         if done.returncode != 0 or done.stdout.strip() != str(wanted):
             raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
-        # Where nobody has loaded the library, XLA names the handler.
+        # In a process that has not loaded the library, XLA's error has the handler's name.
         done = run("none")
         if done.returncode == 0 or "rms_norm" not in done.stderr:
             raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
 
 
 def names_taken():
-    """A name stands for one function."""
+    """A name can only be registered for one function."""
     load("rms_norm")
     with tempfile.TemporaryDirectory() as folder:
         other = pathlib.Path(folder) / "libother.so"
@@ -313,7 +314,7 @@ def names_taken():
 
 
 def without_jax():
-    """Nothing of the above needs jax, and what does says so."""
+    """Everything above works without jax, and parts that need jax raise a clear error."""
     if importlib.util.find_spec("jax") is not None:
         raise AssertionError("this environment is to have no jax")
     raises(ImportError, lambda: xla_ffi.load, "xla_ffi.load needs jax", "xla_ffi.tensorflow.load")

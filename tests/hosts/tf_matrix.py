@@ -1,9 +1,9 @@
-"""The rows of the table of hosts, of each library, in this process's TensorFlow.
+"""Runs the rows of the hosts table for each library in this process's TensorFlow.
 
 usage: tf_matrix.py ROWS KIND=LIBRARY… --twin KIND=LIBRARY… --legacy KIND=LIBRARY… [--row NAME]…
 
-Prints one line of JSON a cell, as matrix.py does for jaxlibs. TensorFlow is imported once; each row of a library
-runs in a child, forked before TensorFlow has made anything.
+Prints one line of JSON per cell, as matrix.py does for jaxlibs. TensorFlow is imported once. Each row of a library runs
+in a child process that is forked before TensorFlow creates anything.
 """
 
 import argparse
@@ -35,15 +35,15 @@ CODES = {
 
 
 class Absent(Exception):
-    """The host lacks the feature; the text is the error that said so, or the reason."""
+    """The host does not have the feature. The text is the host's error, or the reason."""
 
 
 class Moot(Exception):
-    """The library cannot be asked."""
+    """The row does not apply to the library."""
 
 
 class _Register(ctypes.Structure):
-    """Arguments of the function that registers a handler, as every host takes them."""
+    """Arguments of the function that registers a handler. Every host accepts this form."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t), ("next", ctypes.c_void_p),
@@ -78,7 +78,7 @@ class Library:
             struct_size=_Register.traits.offset + 4, name=target.encode(), name_size=len(target), platform=b"Host",
             platform_size=4, instantiate=self.address(f"{name}_instantiate"), execute=execute,
         )  # fmt: skip
-        # Slot 3 of the table, behind the head of 48 bytes.
+        # Slot 3 of the table, after the header of 48 bytes.
         register = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(ctypes.c_void_p.from_address(self.host.address + 48 + 3 * 8).value)
         error = register(ctypes.addressof(args))
         if error:
@@ -87,7 +87,7 @@ class Library:
         return target
 
     def call(self, name, rets, attrs="{}", aliases=(), has_side_effect=True, target=None):
-        """A call as a function of its operands, compiled; `rets` are SPECs."""
+        """Returns a compiled call as a function of its operands. `rets` are SPECs."""
         target = target or self.register(name)
         results = [shape_of(ret) for ret in rets]
 
@@ -111,7 +111,7 @@ class Library:
 
 
 def shape_of(spec):
-    """The shape and NumPy dtype of a SPEC, with or without values."""
+    """Returns the shape and NumPy dtype of a SPEC, with or without values."""
     if spec.startswith("token"):
         raise Absent("TensorFlow has no tokens: they are no tensors of a function")
     name, dims = re.fullmatch(r"(\w+)\[([\d,]*)\](?:=.*)?", spec).groups()
@@ -126,7 +126,7 @@ def shape_of(spec):
 
 
 def array(spec):
-    """The array of a SPEC with values."""
+    """Returns the array of a SPEC with values."""
     shape, dtype = shape_of(spec)
     values = [item for item in spec.split("=", 1)[1].split(",") if item]
     if dtype == np.bool_:
@@ -142,7 +142,7 @@ def expect(got, wanted, what):
 
 
 def one(library, call):
-    """A call of the rows' file."""
+    """Makes one call from the file of rows and checks its result."""
     what = f"{call['handler']} {call['attrs']}"
     args = [tf.constant(array(arg)) for arg in call["args"]]
     run = library.call(call["handler"], call.get("rets", call.get("want")), call["attrs"], [(0, out) for out in call.get("aliases", ())])
@@ -154,7 +154,7 @@ def one(library, call):
         run(*args)
     except tf.errors.OpError as error:
         code, text = CODES.get(type(error), type(error).__name__), error.message
-        # TensorFlow keeps UNAVAILABLE for its networking.
+        # TensorFlow reserves UNAVAILABLE for its networking.
         code = "UNAVAILABLE" if "originally returned UnavailableError" in text else code
         missing = [part for part in call["texts"] if part not in text]
         if missing or code != call["code"]:
@@ -167,7 +167,7 @@ def scalar(library, name, *args, attrs="{}", rets=("s64[]",)):
     return [np.asarray(part).tolist() for part in library.call(name, rets, attrs)(*args)]
 
 
-ONE = tf.constant  # of a value, made in the child
+ONE = tf.constant  # called in the child process only
 
 
 def state(world):
@@ -194,7 +194,7 @@ def two_libraries(world):
     scale = lambda library, factor: library.call("scale", ["f32[2]"], f"{{factor = {factor} : f32}}")
     x = ONE(np.array([1, 2], np.float32))
     both = tf.function(lambda x: scale(world.library, 10.0)(scale(world.twin, 2.0)(x)[0])[0], jit_compile=True, autograph=False)
-    # The twin's adds 1.
+    # The twin's handler adds 1.
     expect(both(x), np.array([30, 50], np.float32), "one behind the other")
 
 
@@ -247,7 +247,7 @@ def itself(world):
         said = world.host.enroll(library.image.xla_ffi_register) or ""
         if said and ("custom_options: " not in said or "1 of " not in said):
             raise AssertionError(said)
-    # The entry of the C library and its C++ twin is written by hand and puts its name before the handler's.
+    # The C library and its C++ twin have a handwritten entry, which puts the library's name before the handler's.
     target = "scale" if hasattr(library.image, "xla_ffi_manifest") else "conformance_c.scale"
     scale = library.call("scale", ["f32[2]"], "{factor = 2.0 : f32}", target=target)
     expect(scale(ONE(np.array([1, 2], np.float32)))[0], np.array([2, 4], np.float32), "registered by itself")
@@ -315,7 +315,7 @@ OWN = {
     "adapted custom calls: a failure reaches the caller": adapted_failure,
 }  # fmt: skip
 
-# What plugins do by themselves is asked once.
+# The rows about plugins are run for one kind only.
 OF_PLUGINS = {"plugin: user data without a context": of_plugins, "plugin: a refused handler is told": of_plugins}
 
 
@@ -323,7 +323,7 @@ class Host(_tf_host.Host):
     """The host under test."""
 
     def told(self, error):
-        """The text of an error, which is destroyed."""
+        """Returns the text of an error and destroys the error."""
         return self._told(error)
 
 
@@ -338,14 +338,14 @@ class World:
 
 
 def verdict(error):
-    """The cell and its message for an exception."""
+    """Returns the cell and its message for an exception."""
     text = " ".join(str(error).split())
     if isinstance(error, Absent):
         return "absent", text
     if isinstance(error, Moot):
         return "moot", text
-    # A clear error names what is missing: the library's own, a registration refused for its version, an attribute that
-    # the host's parser does not know.
+    # Clear errors name the missing feature: the library's own error, a registration refused for its version, or an
+    # attribute that the host cannot parse.
     if any(sign in text for sign in ("first jaxlib that has it is", "incompatible with the framework's API version", "Unsupported attribute type")):
         return "absent", text
     return "FAIL", f"{type(error).__name__}: {text}"
@@ -362,7 +362,7 @@ def child(rows, kind, given, row):
                 one(world.library, call)
         gc.collect()
         cell, message = "ok", ""
-    except BaseException as error:  # whatever it is, it is this cell's result
+    except BaseException as error:  # Any exception is the result of this cell.
         cell, message = verdict(error)
     return {"cell": cell, "message": message[:2000]}
 
