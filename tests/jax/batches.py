@@ -1,6 +1,6 @@
-"""Batching and layouts that handlers declare, and side effects.
+"""Tests batching and layouts declared by handlers, and side effects.
 
-usage: batches.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
+usage: batches.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py; `derivatives` is in the folder of the Rust libraries)
 """
 
 import dataclasses
@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 
-# Two CPU devices, for shard_map; set before jax looks.
+# Two CPU devices for shard_map. Must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
 import jax
@@ -33,7 +33,7 @@ def lowered(function, *args):
 
 
 def calls(function, *args):
-    """The shapes of a function's custom calls, and whether there is a loop around them."""
+    """Returns the shapes of a function's custom calls, and whether the program has a loop."""
     text = lowered(function, *args)
     return [line[line.rindex(" : ") + 3 :].strip() for line in text.splitlines() if "custom_call @" in line], "while" in text
 
@@ -64,7 +64,7 @@ def none(lib):
 
 
 def each_operand(lib):
-    """An operand that is shared never has the further dimension: one call for all, or one for each."""
+    """A shared operand never has the batch dimension. There is one call for all elements, or one per element."""
     both = jnp.stack([W, 2 * W])
     twice = jnp.stack([ROWS, ROWS + 1])
     close(jax.vmap(lib.rows, (0, None))(twice, W), twice * W)
@@ -83,23 +83,23 @@ def another_handler(lib):
     expect_calls(["(tensor<4x3xf64>) -> tensor<4xf64>"], False, jax.vmap(mean), ROWS)
     if "means" not in lowered(jax.vmap(mean), ROWS) or "3.0" not in lowered(jax.vmap(mean), ROWS):
         raise AssertionError(lowered(jax.vmap(mean), ROWS))
-    # Defaults are those of the handler that is called: the other one may have none, or another.
+    # Defaults are those of the handler that the user called. The batching handler may have none, or different ones.
     spec = lib.mean.spec
     thrice = dataclasses.replace(spec, attrs=tuple(dataclasses.replace(attr, default=3.0) for attr in spec.attrs))
     handler = _handler.Handler(thrice, lib.mean.target, lib.path, None)
     handler.batch = _related_handlers.Other(lib.means, thrice)
     close(jax.vmap(handler)(ROWS), 3 * ROWS.mean(1))
-    # That handler has no `...`: it is batched one by one.
+    # The batching handler's contract has no `...`, so a second vmap makes one call per element.
     close(jax.vmap(jax.vmap(lib.mean))(Z), Z.mean(2))
     expect_calls(["(tensor<3x4xf64>) -> tensor<3xf64>"], True, jax.vmap(jax.vmap(lib.mean)), Z)
 
 
 def side_effects(lib):
-    """What the caller says of side effects goes for the handlers that are called in the place of another, too."""
+    """The caller's has_side_effect also applies to handlers that are called in place of another."""
     mean = lambda x: lib.mean(x, has_side_effect=True)
     exponential = lambda x: lib.exponential(x, has_side_effect=True)
     for name, function, x in [("means", jax.vmap(mean), ROWS), ("exp_forward", lambda x: jax.vjp(exponential, x)[0], W)]:
-        # XLA drops a call of whose results nothing is used.
+        # XLA drops calls whose results are unused.
         call = next(line for line in lowered(function, x).splitlines() if f".{name}" in line)
         if "has_side_effect = true" not in call:
             raise AssertionError(call)
@@ -124,7 +124,7 @@ def notes():
 
 
 def no_results(_lib):
-    """A handler without results can be for nothing but its side effect: each call runs, and nobody has to say so."""
+    """A handler without results has side effects by definition, so each call runs without has_side_effect."""
     lib = notes()
 
     def ran(wanted, function, *args):
@@ -159,7 +159,8 @@ def no_results(_lib):
 
 
 def layouts(lib):
-    """One way of writing them, in both of jax's orders: the memory is what the handler says it is."""
+    """Declared layouts match the memory that handlers see, although jax's two APIs count dimensions in opposite
+    orders."""
     x = jnp.arange(6.0).reshape(2, 3)
     types = [jax.ShapeDtypeStruct((size,), np.float64) for size in (6, 24)]
     call = lambda x, z: lib.memory(x, z, result_shape_dtypes=types)

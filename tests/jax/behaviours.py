@@ -1,6 +1,6 @@
-"""What a custom call has to do in JAX, one check a behaviour: the table in tests/README.md.
+"""Tests the behaviours that custom calls need in JAX, one check per behaviour. See the table in tests/README.md.
 
-usage: behaviours.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `conformance` lies beside)
+usage: behaviours.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py; `conformance` is in the same folder)
 """
 
 import importlib
@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 
-# Four CPU devices, for sharding; set before jax looks.
+# Four CPU devices for sharding. Must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 
 import jax
@@ -26,17 +26,17 @@ X = jnp.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
 
 def plain(handler, results, **options):
-    """A handler without the loader's help."""
+    """Returns a call of a handler without the loader's help."""
     return ffi_call(handler.target, results, **options)
 
 
 def lowered(function, *args):
-    """The StableHLO text of a function."""
+    """Returns the StableHLO text of a function."""
     return jax.jit(function).lower(*args).as_text()
 
 
 def compiled(function, *args, **options):
-    """The optimised HLO text of a function."""
+    """Returns the optimized HLO text of a function."""
     return jax.jit(function, **options).lower(*args).compile().as_text()
 
 
@@ -65,12 +65,12 @@ def close(got, wanted):
 
 
 def attributes_as_declared(lib):
-    """With the loader: Python values become the types that the handler declares, and arrive."""
+    """The loader converts Python values to the types that the handler declares."""
     integers = dict(i8=-8, i16=16, i32=32, i64=64, u8=8, u16=16, u32=32, u64=2**63 - 1)
     call = lambda: lib.echo_ints(**integers, result_shape_dtypes=typed(np.int64, 8))
     expect(call(), np.array(list(integers.values()), np.int64))
     has(lowered(call), "i8 = -8 : i8", "u16 = 16 : ui16", "u64 = 9223372036854775807 : ui64")
-    # More than jax's own functions take: the handler reads what the bits of an int64 are.
+    # These values exceed the range of jax's own functions. The handler reads them as the int64 with the same bits.
     for high in (2**63, 2**64 - 1):
         call = lambda: lib.echo_ints(**{**integers, "u64": high}, result_shape_dtypes=typed(np.int64, 8))
         expect(call()[-1], np.int64(high - 2**64))
@@ -103,7 +103,7 @@ def tokens(lib):
     if len(lines) != 2:
         raise AssertionError(lines)
     has(lines[0], "(!stablehlo.token, tensor<2x3x4xf32>) -> (!stablehlo.token, tensor<2x3x4xf32>)")
-    # The second call takes the first one's token: it cannot come before it.
+    # The second call uses the first call's token, so it cannot run earlier.
     first = lines[0].split("=")[0].strip().split(":")[0]
     has(lines[1].split("add_tokens(")[1], f"{first}#0")
     raises(TypeError, lambda: lib.add_tokens(X, X), "token")
@@ -111,7 +111,7 @@ def tokens(lib):
 
 
 def effects(counter):
-    """A call whose result nobody reads happens where it has side effects, and only there."""
+    """A call whose result is unused runs if, and only if, it has side effects."""
     scalar = typed(np.int32)
     count = lambda effect: counter.counter(start=1, has_side_effect=effect, result_shape_dtypes=scalar)
 
@@ -125,14 +125,14 @@ def effects(counter):
     has(lowered(ignored(True), X), "has_side_effect = true")
     has(compiled(ignored(True), X), "custom-call")
     has_not(compiled(ignored(False), X), "custom-call")
-    # Equal calls without effect may become one; with effect both happen.
+    # Equal calls without side effects may be merged. With side effects, both run.
     two = jax.jit(lambda: (count(True), count(True)))
     for step in range(3):
         if [int(value) for value in two()] != [1 + step, 1 + step]:
             raise AssertionError("each call site has a state of its own")
     if compiled(lambda: (count(True), count(True))).count("custom-call(") != 2:
         raise AssertionError("two calls with effects are one")
-    # Control flow may have effects: one call site in a loop is one state, run once a turn.
+    # Control flow may have effects. A call site in a loop has one state and runs once per iteration.
     loop = jax.jit(lambda: jax.lax.fori_loop(0, 5, lambda _, last: count(True), jnp.int32(0)))
     for wanted in (5, 10):
         expect(loop(), np.int32(wanted))
@@ -148,7 +148,7 @@ def lib_value(count, x):
 
 
 def layouts(lib):
-    """Handlers see row-major arrays, whatever the program does; jax.ffi can ask for others."""
+    """Handlers see row-major arrays, whatever the program does. jax.ffi can request other layouts."""
     x = jnp.arange(6, dtype=np.float32).reshape(2, 3)
     expect(jax.jit(lambda x: lib.copy(x.T))(x), np.asarray(x).T)
     expect(jax.jit(lambda x: lib.copy(x.T) + lib.copy(x).T)(x), 2 * np.asarray(x).T)
@@ -163,7 +163,7 @@ def layouts(lib):
 
 
 def call(lib, norm):
-    """Eager and jitted; one result, several, none of them, as tuple and list."""
+    """Calls work eagerly and under jit, with one result or several, as tuple and list."""
     x = jnp.arange(3, dtype=np.float32)
     expect(lib.scale(x, factor=2), 2 * np.arange(3, dtype=np.float32))
     expect(jax.jit(lib.scale, static_argnames="factor")(x, factor=2.0), 2 * np.arange(3, dtype=np.float32))
@@ -185,7 +185,7 @@ def call(lib, norm):
 
 
 def batching(lib, norm, variadic):
-    """vmap with every method, along any axis, nested, and with operands that have no batch."""
+    """vmap works with every method, along any axis, nested, and with operands that have no batch dimension."""
     wanted = norm_of(X)
     methods = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
     for method in methods:
@@ -195,17 +195,17 @@ def batching(lib, norm, variadic):
         close(jax.jit(jax.vmap(function, in_axes=1, out_axes=1))(X), wanted)
     text = lambda method: lowered(jax.vmap(lambda x: norm.rms_norm(x, vmap_method=method)), X)
     for method in methods[2:]:
-        # One call on the whole array.
+        # A single call on the whole array.
         has(text(method), "(tensor<2x3x4xf32>) -> tensor<2x3x4xf32>")
         has_not(text(method), "while")
     has(text("sequential"), "while", "(tensor<3x4xf32>) -> tensor<3x4xf32>")
     unrolled = text("sequential_unrolled")
-    # Where jax makes a function of each call the text has one of it, called twice.
+    # If jax makes a function of each call, the text has one function that is called twice.
     if max(unrolled.count(word) for word in ("stablehlo.custom_call", " call @", "func.call @")) != 2:
         raise AssertionError(unrolled)
     raises(NotImplementedError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method=None))(X), "rms_norm.rms_norm: ", "vmap_method='sequential'")
     raises(ValueError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method="all"))(X), "vmap_method")
-    # What an operand without a batch becomes: a copy for each, one of size 1, or what it was.
+    # An operand without a batch dimension is copied per element, gets a dimension of size 1, or stays unchanged.
     one = X[0]
     both = lambda method: lambda x, y: variadic.weighted_sum(x, y, weights=[1, 10], vmap_method=method)
     for method in ("broadcast_all", "sequential", "sequential_unrolled"):
@@ -214,10 +214,10 @@ def batching(lib, norm, variadic):
     has(shapes("broadcast_all"), "(tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>")
     has(shapes("expand_dims"), "(tensor<2x3x4xf32>, tensor<1x3x4xf32>) -> tensor<2x3x4xf32>")
     has(shapes("legacy_vectorized"), "(tensor<2x3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x4xf32>")
-    # A handler that is not written for them says so, by name.
+    # A handler that does not support these methods raises an error that names the operand.
     for method in ("expand_dims", "legacy_vectorized"):
         raises(Exception, lambda: jax.vmap(both(method), in_axes=(0, None))(X, one).block_until_ready(), "xs")
-    # The loader's own choice: all at once where the contract leaves room, else one by one.
+    # By default, the loader makes a single call if the contract allows it, and one call per element otherwise.
     has_not(lowered(jax.vmap(norm.rms_norm), X), "while")
     has(lowered(jax.vmap(lambda x: lib.describe(x, result_shape_dtypes=typed(np.int64, 8))), X), "while")
 
@@ -226,7 +226,7 @@ def batching(lib, norm, variadic):
 
 
 def aliases(lib, alias):
-    """Aliases that the handler declares reach XLA without a word from the caller."""
+    """Aliases that the handler declares reach XLA without any option of the caller."""
     x, y = jnp.ones(5, np.float32), jnp.arange(5, dtype=np.float32)
     axpy = lambda x, y: alias.axpy(x, y, a=2)
     expect(jax.jit(axpy)(x, y), np.arange(5, dtype=np.float32) + 2)
@@ -237,7 +237,7 @@ def aliases(lib, alias):
     if donated(x, y).unsafe_buffer_pointer() != place or not y.is_deleted():
         raise AssertionError("the donated array was not written in place")
     has_not(compiled(axpy, x, x + 1, donate_argnums=1), "copy(")
-    # Declared by the caller alone: refused by the handler, which would read what it has overwritten.
+    # If only the caller declares the alias, the handler refuses it, because it would read overwritten elements.
     overlap = lambda x: plain(lib.scale, f32(5), input_output_aliases={0: 0})(x, factor=np.float32(2))
     raises(Exception, lambda: jax.jit(overlap)(x).block_until_ready(), "overlaps", "in-out operand")
 
@@ -253,7 +253,7 @@ def wrong_aliases(alias):
 
 
 def x64(lib, matmul):
-    """64-bit operands and results need jax_enable_x64, and the loader says so."""
+    """64-bit operands and results need jax_enable_x64, and the loader's errors mention it."""
     echo = lambda: lib.echo_bool(value=True)
     for value in (echo(), jax.jit(echo)()):
         expect(value, np.int64(1))
@@ -262,7 +262,7 @@ def x64(lib, matmul):
         for call in (echo, jax.jit(lambda: echo()), lambda: lib.echo_floats(f32=1, f64=2, result_shape_dtypes=typed(np.float64, 2))):
             raises(TypeError, call, "result 0", "jax_enable_x64")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # jax tells that it makes f32 of it
+            warnings.simplefilter("ignore")  # jax warns that it converts the array to f32
             double = np.ones((1, 1, 1))
             expect(matmul.matmul(double, double), np.ones((1, 1, 1), np.float32))
         wide = np.array([[[2.0**200]]])
@@ -274,7 +274,7 @@ def x64(lib, matmul):
 
 
 def extended_dtypes(lib):
-    """Arrays of random keys go in as the numbers that they are made of."""
+    """Arrays of random keys are passed as the numbers that they consist of."""
     key = jax.random.key(7)
     data = np.asarray(jax.random.key_data(key))
     told = lib.describe(key, result_shape_dtypes=typed(np.int64, 8))
@@ -306,7 +306,7 @@ def loaded_twice(norm):
         raise AssertionError("the same file and prefix are two libraries")
     other = xla_ffi.load(path, prefix="again")
     close(jax.jit(lambda x: other.rms_norm(norm.rms_norm(x)))(X), norm_of(norm_of(X)))
-    # A module that is imported anew knows nothing of what is registered: registering again is fine.
+    # A module that is imported again has lost its record of registered targets. Registering them again is allowed.
     module = importlib.reload(sys.modules["xla_ffi._library"])
     once_more = module.load(path, prefix="again")
     if once_more is other:

@@ -1,4 +1,4 @@
-"""A library under test and the verdict on what it does, and what drivers use of jax itself, wherever this jax has it."""
+"""Helpers for drivers: a library under test, the verdict on what it does, and jax functions whose location varies."""
 
 import ctypes
 import re
@@ -8,7 +8,7 @@ import numpy as np
 import xla_ffi
 from checks import skip
 
-# With the handlers come the rules of the primitive, for vmap and grad.
+# The primitive's rules for vmap and grad are registered with the handlers.
 from xla_ffi import _abi, _handler, _jax, _manifest, _primitive
 
 try:
@@ -28,14 +28,14 @@ except ImportError:
 
 
 class Absent(Exception):
-    """The runtime or jax lacks the feature; the text is the clear error that said so."""
+    """The runtime or jax does not have the feature. The text is the clear error that reported this."""
 
 
 class Moot(Exception):
-    """The library cannot be asked: its language or its headers have no such thing. No lack of the runtime."""
+    """The row does not apply to the library, because its language or headers do not have the feature."""
 
 
-#: What a library cannot be asked, by its kind and what it would have to have, and why. Nothing else is moot.
+#: The reasons why a row does not apply, by kind of library and missing part. No other rows may be moot.
 NOT_IN = {
     ("c", "panic"): "the language has no panics",
     ("upstream", "optional_parts"): "the headers have no such binding",
@@ -45,26 +45,27 @@ NOT_IN = {
 
 
 def not_in(kind, what):
-    """What a row raises whose handler, or other part, the library has not: moot where a reason is known, else wrong."""
+    """Returns the exception for a part that the library does not have: Moot if the reason is known, otherwise an
+    error."""
     reason = NOT_IN.get((kind, what))
     return Moot(reason) if reason else AssertionError(f"the library {kind!r} has no {what}, and nothing says why it could not")
 
 
 class Refused(Exception):
-    """The runtime does not take the handler."""
+    """The runtime refuses the handler."""
 
 
 def f32(*shape):
-    """The type of an f32 array."""
+    """Returns the type of an f32 array."""
     return jax.ShapeDtypeStruct(shape, np.float32)
 
 
 def typed(dtype, *shape):
-    """The type of an array."""
+    """Returns the type of an array."""
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-# What a runtime says before it calls any handler.
+# Errors of runtimes that occur before any handler is called.
 RUNTIME_LACKS = {
     "Unsupported attribute type for attribute": "the runtime's attribute parser knows no such attribute",
     "Unsupported array element type for attribute": "the runtime's attribute parser knows no such array",
@@ -73,15 +74,15 @@ RUNTIME_LACKS = {
 
 
 def lacks(text):
-    """Whether an error is one by which a runtime says that it is too old for what is asked."""
-    # A clear error names the first jaxlib that has what is missing; that must be a later one.
+    """Returns true if an error reports that the runtime is too old for a feature."""
+    # Clear errors name the first jaxlib that has the feature, which must be newer than this one.
     named = re.findall(r"jaxlib\D{,30}?(\d+(?:\.\d+)+)", text)
     later = any(_abi._numbers(version) > _abi._numbers(_jax.JAXLIB) for version in named)
     return later or any(sign in text for sign in RUNTIME_LACKS)
 
 
 def as_far_as_it_goes(work, *args):
-    """What this jaxlib lacks, and says so, is no failure."""
+    """Runs `work`, and skips the check if an error reports that this jaxlib does not have the feature."""
     try:
         return work(*args)
     except Exception as error:
@@ -90,8 +91,8 @@ def as_far_as_it_goes(work, *args):
         raise
 
 
-# How a runtime says that it took no handler: at registration, when a backend with queued handlers comes
-# up, and when a program asks for the target.
+# Errors for refused handlers: at registration, when a backend with queued handlers is initialized, and when a program
+# calls the target.
 REFUSALS = (
     "incompatible with the framework's API version",
     "No registered implementation for custom call",
@@ -102,8 +103,7 @@ REFUSALS = (
 class Subject:
     """A library whose handlers are registered when they are first called, under ``KIND.NAME``.
 
-    Handlers are found by the manifest; a library without one exports ``NAME`` and
-    ``NAME_instantiate``.
+    Handlers are found by the manifest. A library without one exports ``NAME`` and ``NAME_instantiate``.
     """
 
     def __init__(self, kind, path):
@@ -129,15 +129,15 @@ class Subject:
         return self._image
 
     def address(self, symbol):
-        """The address of an exported function."""
+        """Returns the address of an exported function."""
         return ctypes.cast(getattr(self.image, symbol), ctypes.c_void_p).value
 
     def has(self, name):
-        """Whether the library has a handler of this name."""
+        """Returns true if the library has a handler of this name."""
         return name in self._specs if self.has_manifest else hasattr(self.image, name)
 
     def register(self, name):
-        """Registers one handler; raises Refused or Absent."""
+        """Registers one handler. Raises Refused or Absent."""
         if name in self._registered:
             return
         if self.has_manifest:
@@ -157,11 +157,11 @@ class Subject:
         self._registered.add(name)
 
     def own_target(self, name):
-        """The target name under which the library's own registration entry enters a handler."""
+        """Returns the target name under which the library's own registration entry registers a handler."""
         return name if self.has_manifest else f"conformance_c.{name}"
 
     def beyond(self, revision):
-        """The handlers that a runtime of this revision refuses, since they answer a newer version."""
+        """Returns the handlers that a runtime of this revision refuses, because they need a newer version."""
         if not self.has_manifest or revision == 0:
             return []
         newest = max(1, _abi.minor_version(revision))
@@ -171,7 +171,7 @@ class Subject:
         return f"{self.kind}.{name}"
 
     def call(self, name, results, *args, vmap_method=None, has_side_effect=False, aliases=None, **attrs):
-        """Calls a handler with exactly these attributes; ``results`` is one type or a list."""
+        """Calls a handler with exactly these attributes. ``results`` is one type or a list."""
         self.register(name)
         many = isinstance(results, (list, tuple))
         out = _primitive.call(
@@ -187,7 +187,7 @@ class Subject:
 
 
 def verdict(error):
-    """The cell and its message for an exception that a feature raised."""
+    """Returns the cell and its message for an exception that a feature raised."""
     text = " ".join(str(error).split())
     if isinstance(error, Absent):
         return "absent", text
@@ -204,7 +204,7 @@ def verdict(error):
 
 
 def expect(got, wanted, what="result"):
-    """Equality of arrays, type and shape included."""
+    """Fails unless two arrays are equal in values, type and shape."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.dtype != wanted.dtype or got.shape != wanted.shape or not np.array_equal(got, wanted):
         raise AssertionError(f"{what}: expected {wanted.dtype}{list(wanted.shape)} {wanted.tolist()}, "
@@ -212,9 +212,9 @@ def expect(got, wanted, what="result"):
 
 
 def expect_error(work, *texts, refusal=False):
-    """``work`` must raise, and the error must contain every text. Returns the error's text.
+    """Fails unless ``work`` raises an error that contains every text. Returns the error's text.
 
-    An error by which a runtime refuses or lacks something is passed on, unless a ``refusal`` is expected.
+    Errors that report a refusal or a missing feature are raised again, unless a ``refusal`` is expected.
     """
     try:
         jax.block_until_ready(work())
@@ -231,18 +231,19 @@ def expect_error(work, *texts, refusal=False):
     raise AssertionError(f"no error where one with {texts} was expected")
 
 
-#: Whether jax's own ``ffi_call`` is what it is today: a function of jax itself, with aliases, layouts and methods for vmap.
+#: Whether jax has its present ``ffi_call``, which supports aliases, layouts and methods for vmap.
 HAS_FFI_CALL = hasattr(jax, "ffi")
 
 
 def of_jax_alone():
-    """Ends a check of jax's own ``ffi_call`` as skipped, where that has not what is asked."""
+    """Skips a check of jax's own ``ffi_call`` if this jax has an older one."""
     if not HAS_FFI_CALL:
         skip("this jax's own ffi_call is another one, of jax.extend")
 
 
 def ffi_call(target, results, vmap_method=None, **options):
-    """A call without the loader: jax's own; where that cannot do it, the loader's primitive alone."""
+    """Returns a call without the loader: jax's own ``ffi_call``, or the loader's primitive if this jax has an older
+    one."""
     if HAS_FFI_CALL:
         return ffi.ffi_call(target, results, vmap_method=vmap_method, **options)
     many = isinstance(results, (list, tuple))

@@ -1,8 +1,9 @@
-"""`xla_ffi.check` and `xla-ffi check` themselves: twelve wrong handlers, each caught by the right line, and twins that pass.
+"""Tests `xla_ffi.check` and `xla-ffi check`: twelve wrong handlers are caught by the expected check, and correct twins
+pass.
 
 usage: check.py [--in-jax] [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 
-`--in-jax` leaves out what is the same on every jaxlib: the lines of the embedded runtime, and all twins but one.
+`--in-jax` omits tests that are the same on every jaxlib: those on the embedded runtime, and all twins except one.
 
 Needs the command line (`XLA_FFI_CLI`, or `target/debug/xla-ffi`).
 """
@@ -26,7 +27,7 @@ from xla_ffi import _check
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 X = jnp.asarray(np.arange(1, 7, dtype=np.float32).reshape(2, 3) / 4)
 
-# `N` is the length of a row. A wrong handler is called NAME, its twin NAME_twin; `R` is 1 for the twin.
+# `N` is the length of a row. Each wrong handler NAME has a correct twin NAME_twin, for which `R` is 1.
 SOURCE = r"""
 #include "xla_ffi/handler.h"
 #include <stdlib.h>
@@ -137,11 +138,11 @@ BACKWARD(backward_twin, 2);
 
 NAMES = ("tail", "operand", "transposed", "dtype", "leak", "whole", "global", "race", "nans", "unaligned", "aborts", "zero")
 
-#: Which line catches which.
+#: The check that catches each wrong handler.
 CAUGHT = {
     "tail": "embedded: written", "operand": "operands", "transposed": "vmap", "dtype": "embedded: wrong-types", "leak": "vmap", "whole": "vmap",
     "global": "repeats", "race": "threads", "nans": "nan", "unaligned": "embedded: misaligned", "aborts": "embedded: odd-sizes",
-    # XLA removes calls whose results are empty: in JAX this one is never reached.
+    # XLA removes calls with empty results, so JAX never calls this handler.
     "zero": "embedded: zero-sizes",
 }  # fmt: skip
 SAYS = {
@@ -164,7 +165,7 @@ def handler(name, args=("x",), ret="y", **more):
 
 
 def library(name, version, handlers):
-    """The library with the handlers that its manifest describes."""
+    """Compiles and loads a library with these handlers in its manifest."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise Skip("no C compiler")
@@ -187,14 +188,14 @@ def twelve():
 
 
 def others(name):
-    """The checks that are not to be waited for."""
+    """Returns the names of the checks to skip in order to save time."""
     return [other for other in _check.NAMES if other not in ("runs", CAUGHT.get(name))]
 
 
 def caught(lib, name):
     line = CAUGHT[name]
     skip = others(name) if line.startswith("embedded") else [*others(name), "embedded"]
-    # Of one row alone where rows leak into each other.
+    # For `leak`, use a single row, because its rows leak into each other.
     report = xla_ffi.check(lib[name], X[0] if name == "leak" else X, skip=skip)
     found = report[line]
     if found.status != "failed" or SAYS.get(name, "") not in found.text or report:
@@ -208,7 +209,7 @@ def passes(lib, name):
 
 
 def wrong_vjp():
-    """A vjp that is wrong, by check_grads; the right one passes."""
+    """check_grads detects a wrong vjp and accepts the correct one"""
     forward = lambda name: handler(f"square{name}", gradient={"vjp": f"backward{name}", "residuals": ["x"]})
     handlers = [forward(name) for name in ("", "_twin")]
     lib = library("squares", 2, [*handlers, *(handler(f"backward{name}", ("x", "g"), "d") for name in ("", "_twin"))])
@@ -216,9 +217,9 @@ def wrong_vjp():
         jax.grad(lambda x: lib.square_twin(x).sum())(X)
     except Exception as error:
         raise Skip(f"this loader has no gradients: {type(error).__name__}") from error
-    # The command line of before version 2 of the manifest cannot read it.
+    # A command line older than version 2 of the manifest cannot read it.
     report = xla_ffi.check(lib.square, X, skip=[*(name for name in _check.NAMES if name not in ("runs", "gradient")), "embedded"])
-    # The tolerances are two numbers; the values and how much they differ are more.
+    # The message has two numbers for the tolerances, and more for the values and their difference.
     if report["gradient"].status != "failed" or len(re.findall(r"\d\.\d*", report["gradient"].text)) < 4:
         raise AssertionError(repr(report))
     report = xla_ffi.check(lib.square_twin, X, skip=["embedded"])
@@ -227,7 +228,7 @@ def wrong_vjp():
 
 
 def panics():
-    """A handler in Rust that panics, and the one that does not."""
+    """a Rust handler that panics, and one that does not"""
     path = ROOT / "target/release/examples/libconformance.so"
     if not path.exists():
         raise Skip(f"{path} is not built")
@@ -242,7 +243,7 @@ def panics():
 
 
 def kept(lib, in_jax):
-    """An operand that only some values fit, and a result whose type follows from it."""
+    """an operand that only accepts some values, and determines the result's type"""
     skip = [name for name in _check.NAMES if name not in ("runs", "vmap", "shard_map", "threads")]
     report = xla_ffi.check(lib.picky, X[0], skip=[*skip, "embedded"])
     if any(report[name].status != "failed" for name in ("vmap", "threads")):
@@ -256,7 +257,7 @@ def kept(lib, in_jax):
 
 
 def hangs(lib):
-    """A handler that does not return: the limit is for all checks."""
+    """a handler that does not return; the time limit is for all checks together"""
     begun = time.monotonic()
     report = xla_ffi.check(lib.hangs, jnp.ones((2, 7)), time_limit=10)
     if time.monotonic() - begun > 45 or (report["runs"].status, report["jit"].status) != ("failed", "skipped"):
@@ -264,7 +265,7 @@ def hangs(lib):
 
 
 def reports(lib):
-    """Words, JSON, and what is refused."""
+    """text, JSON, and refused arguments"""
     skip = [name for name in _check.NAMES if name != "runs"]
     report = xla_ffi.check(lib.tail_twin, X, skip=[*skip, "embedded"])
     read = json.loads(report.to_json())

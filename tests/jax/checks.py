@@ -1,6 +1,6 @@
-"""What drivers share: checks, the libraries that the task passes them, and work in a child process.
+"""Helpers that drivers share: checks, the libraries in their arguments, and work in a child process.
 
-Each check prints `ok NAME`, `FAIL NAME: why` or `skipped NAME: why`: a few lines in place of a test framework.
+Each check prints `ok NAME`, `FAIL NAME: why` or `skipped NAME: why`. A test framework is not needed.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ _folders = []
 
 
 class Skip(Exception):
-    """A check that cannot run here; the text is the reason."""
+    """The check cannot run here. The text is the reason."""
 
 
 def skip(why):
@@ -30,7 +30,7 @@ def skip(why):
 
 
 def check(name, work, quiet=False):
-    """Runs one check; a quiet one that is good says nothing."""
+    """Runs one check and prints its result. If `quiet`, prints nothing for a check that passes."""
     global _failed
     try:
         work()
@@ -45,7 +45,7 @@ def check(name, work, quiet=False):
 
 
 def raises(kind, work, *texts):
-    """``work`` must raise ``kind`` with every one of ``texts`` in its message."""
+    """Fails unless ``work`` raises ``kind`` with all of ``texts`` in its message."""
     try:
         work()
     except kind as error:
@@ -57,13 +57,14 @@ def raises(kind, work, *texts):
 
 
 def folder():
-    """A new folder, kept until the driver ends: libraries loaded from it and recordings in it may outlive their check."""
+    """Returns a new folder that is kept until the driver ends, because loaded libraries and recordings may outlive
+    their check."""
     _folders.append(tempfile.TemporaryDirectory(prefix="xla_ffi_test.", ignore_cleanup_errors=True))
     return pathlib.Path(_folders[-1].name)
 
 
 def finish():
-    """Ends the driver."""
+    """Removes the folders and exits with status 1 if a check failed."""
     for kept in _folders:
         kept.cleanup()
     sys.exit(1 if _failed else 0)
@@ -74,14 +75,14 @@ _TABLE = pathlib.Path(__file__).resolve().parents[2] / "examples/examples.json"
 
 @functools.cache
 def table():
-    """Every example of the table by its name."""
+    """Returns the examples of the table by name."""
     with open(_TABLE, encoding="utf-8") as file:
         return {entry["example"]: entry for entry in json.load(file)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-    """One example's library in one language."""
+    """The library of one example in one language."""
 
     name: str
     language: str
@@ -90,18 +91,20 @@ class Built:
 
     @property
     def path(self):
-        """The library's file; skips the check where there is none."""
+        """The library's file. Skips the check if the library was not built."""
         return self.file or skip(f"no {self.language} compiler")
 
     @property
     def calls(self):
-        """The example's calls that are for this language."""
+        """The example's calls for this language."""
         return [call for call in table()[self.example]["calls"] if self.language in call.get("languages", [self.language])]
 
 
 def built(arguments):
-    """The libraries that a driver's arguments name: ``LANGUAGE:EXAMPLE=PATH``, without a path where the language has no
-    compiler here."""
+    """Yields the libraries in a driver's arguments, ``LANGUAGE:EXAMPLE=PATH``.
+
+    The path is empty if there is no compiler for the language.
+    """
     for argument in arguments:
         name, _, file = argument.partition("=")
         language, _, example = name.partition(":")
@@ -112,8 +115,11 @@ LIMIT_SECONDS = 120
 
 
 def forked(work, limit=LIMIT_SECONDS):
-    """What ``work`` gives in a child process, a dictionary, or None and what became of the child: a crash or a hang there is
-    one result. The child is forked before any backend exists."""
+    """Runs ``work`` in a child process. Returns its dictionary, or None and how the child ended.
+
+    A crash or a timeout of the child is therefore an ordinary result. The child is forked before any backend is
+    initialized.
+    """
     start = time.monotonic()
     read, write = os.pipe()
     with tempfile.TemporaryFile() as log:
@@ -128,7 +134,7 @@ def forked(work, limit=LIMIT_SECONDS):
                 with os.fdopen(write, "w") as pipe:
                     json.dump(result, pipe)
             finally:
-                # No interpreter shutdown: handler threads may still be running.
+                # Skip the interpreter's shutdown, because handler threads may still be running.
                 os._exit(0)
         os.close(write)
         text = _read_all(read, start + limit)
@@ -147,7 +153,7 @@ def forked(work, limit=LIMIT_SECONDS):
 
 
 def _read_all(pipe, deadline):
-    """What the child writes until it closes the pipe; None where it takes too long."""
+    """Returns the child's output until it closes the pipe, or None if the deadline passes."""
     data = b""
     with os.fdopen(pipe, "rb", buffering=0) as file:
         while True:

@@ -1,5 +1,7 @@
-"""Handlers that are called in the place of another (`batch_with`, `forward`, the parts of a gradient) get what that one's
-caller said: aliases, types, defaults, how it is batched. And what a batch makes of aliases and tokens.
+"""Tests that handlers called in place of another (`batch_with`, `forward`, parts of a gradient) use the caller's
+options.
+
+These are aliases, result types, defaults and the batching method. Also tests aliases in batches.
 
 usage: derived_calls.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 """
@@ -22,7 +24,8 @@ X = jnp.arange(3, dtype=np.float32)
 ROWS = jnp.arange(6, dtype=np.float32).reshape(2, 3)
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
-# `put` and those in its place write the first element of each row; the others are what is in the result's memory.
+# `put` and the handlers in its place write the first element of each row. Other elements keep the contents of the
+# result's memory.
 CPP = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -146,7 +149,7 @@ HANDLERS = {
 
 
 class Pairs(dict):
-    """Aliases that jit takes as what a function is compiled for."""
+    """Aliases that are hashable, so that jit accepts them as a static argument."""
 
     def __hash__(self):
         return hash(tuple(self.items()))
@@ -161,7 +164,7 @@ def calls(function, *args):
 
 
 def aliases(lib):
-    """A result that its caller puts in the place of an operand is there, whichever handler computes it."""
+    """A result that aliases an operand has the operand's elements, whichever handler computes it."""
     put = lambda x: lib.put(x, input_output_aliases={0: 0})
     row, rows = np.asarray([100, 1, 2]), np.asarray([[100, 1, 2], [103, 4, 5]])
     close(put(X), row)
@@ -190,7 +193,7 @@ def aliases(lib):
 
 
 def aliases_in_batches(lib):
-    """An operand that all elements share is no place for their results: it is there once for each."""
+    """If elements share an operand, it is copied per element before results are written to it."""
     wanted = np.asarray(ROWS) * np.asarray(X)
     for method in METHODS:
         for alias, axes, args in [({1: 0}, (0, None), (ROWS, X)), ({0: 0}, (None, 0), (X, ROWS)), ({1: 0}, (0, 0), (ROWS, jnp.stack([X, X])))]:
@@ -205,7 +208,7 @@ def aliases_in_batches(lib):
 
 
 def types(lib):
-    """What the caller said of the results holds for `forward`, too."""
+    """The caller's result types also apply to `forward`."""
     for dtype in (np.float32, np.float64):
         wide = lambda x: getattr(lib, "as")(x, result_shape_dtypes=jax.ShapeDtypeStruct((3,), dtype))
         for found in (wide(X), jax.vjp(wide, X)[0], jax.jit(lambda x: jax.linearize(wide, x)[0])(X), jax.vmap(lambda x: jax.vjp(wide, x)[0])(ROWS)):
@@ -221,7 +224,7 @@ def types(lib):
 
 
 def results_without_tangents(lib):
-    """A linear handler gives its other results in forward mode, too: they are passed over."""
+    """A linear handler also returns its nondifferentiable results in forward mode, and they are ignored."""
     counted = lambda x: lib.counted(x)
     (y, rows), (slope, none) = jax.jvp(counted, (X,), (X + 1,))
     close(y, 2 * X), close(rows, 1), close(slope, 2 * (X + 1))
@@ -236,7 +239,7 @@ def results_without_tangents(lib):
 
 
 def batch_of_forward(lib):
-    """`vmap_method=` goes for `forward`, too, where that is what is batched."""
+    """`vmap_method=` also applies to `forward` if `forward` is batched."""
     put = lambda method: jax.vmap(lambda x: jax.vjp(lambda x: lib.put(x, vmap_method=method), x)[0])
     (call,) = calls(put("sequential"), ROWS)
     if "tensor<2x3xf32>" in call or "put_ahead" not in call:
@@ -245,8 +248,8 @@ def batch_of_forward(lib):
 
 
 def defaults(lib):
-    """What is left away is what it is to the handler that is called: in dictionaries, and where another takes any names."""
-    for handler in (lib.scale, lib.options):  # as libraries that know their defaults themselves
+    """Missing attributes, also in dictionaries, have the default of the handler that the user called."""
+    for handler in (lib.scale, lib.options):  # as in libraries that know their own defaults
         handler.spec = dataclasses.replace(handler.spec, states_defaults=False)
     lib.scale.batch = dataclasses.replace(lib.scale.batch, spec=lib.scale.spec)
     lib.options.gradient._own = lib.options
@@ -254,7 +257,7 @@ def defaults(lib):
     close(jax.vmap(lib.scale)(ROWS), 3 * ROWS)
     close(jax.vmap(lambda x: lib.scale(x, by=2.0))(ROWS), 2 * ROWS)
     if _jax.REVISION < 1:
-        return  # which has no dictionaries
+        return  # this revision does not support dictionaries
     for given, by in [({}, 3), ({"by": 2.0}, 2), ({"by": 2.0, "name": "y"}, 2)]:
         close(lib.options(X, options=given), by * X)
         close(jax.grad(lambda x: lib.options(x, options=given).sum())(X), np.full(3, by))

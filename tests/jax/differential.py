@@ -1,17 +1,16 @@
-"""Runs rows of runtime/tests/behaviours.txt in this process's jaxlib, for runtime/tests/differential.rs, or cases of tests/cpp,
-for tests/cpp/suite_in_jax.rs.
+"""Runs rows of runtime/tests/behaviours.txt in this process's jaxlib, or cases of tests/cpp.
 
-usage: differential.py TABLE LIBRARY RULES [FIRST]
-       differential.py CASES
+The callers are runtime/tests/differential.rs and tests/cpp/suite_in_jax.rs.
 
-Prints a line of JSON when a row begins, {"row": LINE}, and one when it is over: {"row": LINE, "code",
-"message", "results": [{"dtype", "dims", "bytes"}]}. A row is named by its line in the table; row 0 is
-the handler `rules` of the library RULES. A process that dies took the row along that it had begun:
-the caller starts another behind it, with FIRST.
+usage: differential.py TABLE LIBRARY RULES [FIRST] or differential.py CASES
 
-CASES is a file with a line of JSON for each case: {"library", "target", "stages": {STAGE: SYMBOL}, "attributes", "args",
-"rets", "calls"}, the latter four as a `RUN` line has them. Prints a line of JSON for each: {"code", "message", "values"},
-the values a list of numbers for each result.
+Prints a line of JSON when a row starts, {"row": LINE}, and another when it ends: {"row": LINE, "code", "message",
+"results": [{"dtype", "dims", "bytes"}]}. A row is named by its line in the table. Row 0 is the handler `rules` of the
+library RULES. If the process crashes, the caller starts a new one after the row that had started, with FIRST.
+
+CASES is a file with a line of JSON per case: {"library", "target", "stages": {STAGE: SYMBOL}, "attributes", "args",
+"rets", "calls"}. The last four are as in a `RUN` line. Prints a line of JSON per case: {"code", "message", "values"},
+where the values are a list of numbers per result.
 """
 
 import ctypes
@@ -37,7 +36,7 @@ def dtype(name):
 
 
 def operand(spec):
-    """The array of a SPEC such as ``f32[2]=1,2`` or ``s8[2,3]=iota``."""
+    """Returns the array of a SPEC such as ``f32[2]=1,2`` or ``s8[2,3]=iota``."""
     kind, _, values = spec.partition("=")
     name, dims = shape(kind)
     count = int(np.prod(dims, dtype=int))
@@ -61,7 +60,7 @@ def result(kind):
 
 
 def python(attribute):
-    """An attribute as a Python program would write it for JAX."""
+    """Returns an attribute as a Python program would pass it to JAX."""
     if isinstance(attribute, ir.DictAttr):
         entries = attribute
         return {entries[i].name: python(entries[i].attr) for i in range(len(entries))}
@@ -93,7 +92,7 @@ def scalar(name):
 
 
 class Handlers:
-    """The libraries, and what of them is registered."""
+    """A library and its registered handlers and types."""
 
     def __init__(self, library):
         self.image = ctypes.CDLL(library)
@@ -104,7 +103,7 @@ class Handlers:
         return ctypes.cast(getattr(self.image, symbol), ctypes.c_void_p).value
 
     def register(self, column):
-        """Registers the handler of a row; the target's name."""
+        """Registers the handler of a row and returns the target's name."""
         target = f"{PREFIX}.{column}"
         if target in self.registered:
             return target
@@ -147,7 +146,7 @@ class Handlers:
         kinds = [result(kind) for kind in results.split()]
 
         def call(specs, arrays):
-            # Tokens do not leave a program: they are made and dropped inside.
+            # Tokens cannot be arguments or results of a program, so they are created and dropped inside.
             arrays = iter(arrays)
             args = [jax.lax.create_token() if spec == "token" else next(arrays) for spec in specs]
             out = _primitive.call(target, kinds, args, attrs, has_side_effect=True)
@@ -171,7 +170,7 @@ def say(**line):
 
 
 def answer(work, results):
-    """What ``work`` gives under the key ``results``, or its error."""
+    """Returns the result of ``work`` under the key ``results``, or its error."""
     try:
         return {"code": "OK", "message": "", results: work()}
     except Exception as error:
@@ -194,13 +193,13 @@ def register_case(library, target, stages):
 
 
 def run_case(case):
-    """The results of a case of tests/cpp, a list of numbers for each."""
+    """Returns the results of a case of tests/cpp, each as a list of numbers."""
     register_case(case["library"], case["target"], tuple(case["stages"].items()))
     with ir.Context():
         attrs = python(ir.Attribute.parse(case["attributes"]))
     args, rets = case["args"], case["rets"]
     aliases = {int(ret.partition(":")[2]): number for number, ret in enumerate(rets) if ret.startswith("alias:")}
-    # A result that is an argument is as that is; tokens do not leave a program, but are made and dropped inside.
+    # An aliased result has the type of its argument. Tokens are created and dropped inside the program.
     rets = [args[int(ret[6:])].partition("=")[0] if ret.startswith("alias:") else ret for ret in rets]
     kinds = [result(ret.partition("=")[0]) for ret in rets]
 

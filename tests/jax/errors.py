@@ -1,6 +1,6 @@
-"""Mistakes in a call are errors of the call, before anything is compiled, and the errors say what to write instead.
+"""Tests that mistakes in a call are reported before anything is compiled, with a remedy.
 
-usage: errors.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: errors.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
 
 import contextlib
@@ -19,7 +19,7 @@ X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
 @contextlib.contextmanager
 def described(**changes):
-    """Libraries whose handlers say something else of themselves."""
+    """Changes the descriptions of handlers in libraries that are loaded in the block."""
     read = _manifest.read_all
 
     def changed(*arguments, **keywords):
@@ -37,7 +37,7 @@ def described(**changes):
 
 
 def newcomers(norm, attributes, operands, conformance):
-    """The mistakes of a newcomer: each row has a call, and the names that its error must contain after the handler's."""
+    """Common mistakes. Each row has a call, and the texts that its error must contain after the handler's name."""
     powers, V, options = attributes.powers, X[0], {"flag": True, "n": 1, "name": "a", "x": 1.0}
     for work, *names in [
         (lambda: jax.jit(lambda e: norm(X, eps=e))(1.0), "attribute `eps`", "jit with static_argnames"),
@@ -92,7 +92,7 @@ def options(norm):
 
 
 def platforms(path):
-    """A library for other devices says so, while programs for those can still be written."""
+    """A library for other devices fails on this one, but programs for those devices can still be traced."""
     with described(platforms=("cuda", "rocm")):
         norm = xla_ffi.load(path, prefix="devices").rms_norm
 

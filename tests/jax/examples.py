@@ -1,10 +1,9 @@
-"""The example libraries in JAX: the calls of examples/examples.json, and what each is used for.
+"""Tests the example libraries in JAX: the calls of examples/examples.json, and a typical use of each library.
 
 usage: examples.py [--table] LANGUAGE:EXAMPLE=LIBRARY…
 
-A library in Rust is loaded with ``xla_ffi.load``; those in C and C++ are registered symbol by symbol
-with ``jax.ffi`` alone. Where no library is given the example is skipped: its language has no compiler
-here.
+Rust libraries are loaded with ``xla_ffi.load``. Those in C and C++ are registered with ``jax.ffi`` only, by symbol.
+Examples without a library are skipped, because there is no compiler for their language.
 """
 
 import ctypes
@@ -12,12 +11,12 @@ import json
 import os
 import sys
 
-# XLA:CPU logs with each untyped target that it would rather have none.
+# Suppresses XLA:CPU's warning about each untyped target.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import jax
 
-jax.config.update("jax_enable_x64", True)  # the examples have f64 too
+jax.config.update("jax_enable_x64", True)  # some examples use f64
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
@@ -29,9 +28,9 @@ from jaxlib.mlir import ir  # noqa: E402
 from xla_ffi import _abi, _jax  # noqa: E402
 
 TOLERANCE = 1e-6
-# What f32 cannot do so closely, and why.
+# Examples whose f32 results are less accurate, with the reason.
 LOOSER = {
-    # Its gradient takes a sum of 64 products from another, both of the size of what is left.
+    # The gradient subtracts a sum of 64 products from a term of similar size.
     "rms_norm": 2e-6,
 }
 
@@ -40,7 +39,7 @@ LOOSER = {
 
 
 def plain(target, results, *args, aliases=None, effect=False, vmap_method=None, **attrs):
-    """A call with ``jax.ffi`` alone; one result."""
+    """Makes a call with ``jax.ffi`` only. Returns one result."""
     aliases = dict(aliases or {}) or None
     function = ffi_call(
         target, results, has_side_effect=effect, vmap_method=vmap_method, input_output_aliases=aliases
@@ -49,7 +48,7 @@ def plain(target, results, *args, aliases=None, effect=False, vmap_method=None, 
 
 
 class Loaded:
-    """A library with a manifest: result types, aliases and vmap follow from it."""
+    """A library with a manifest, which determines result types, aliases and vmap."""
 
     def __init__(self, path, prefix):
         self.library, self.prefix = xla_ffi.load(path, prefix=prefix), prefix
@@ -60,13 +59,13 @@ class Loaded:
 
     def __call__(self, name, results, *args, aliases=None, effect=False, vmap_method="default", stages=(), **attrs):
         handler = self.library[name]
-        # Only where nothing is declared.
+        # Only needed if the manifest does not determine the results.
         given = results if any(ret.variadic for ret in handler.spec.rets) else None
         return handler(*args, result_shape_dtypes=given, has_side_effect=effect, vmap_method=vmap_method, **attrs)
 
 
 class Symbols:
-    """Any library: handlers by their symbols, NAME for execute and NAME_STAGE for other stages."""
+    """A library whose handlers are found by symbol: NAME for execute and NAME_STAGE for other stages."""
 
     def __init__(self, path, prefix):
         self.image, self.prefix, self.known = ctypes.CDLL(path), prefix, set()
@@ -88,7 +87,7 @@ class Symbols:
 
 
 def parsed(spec):
-    """The array of a SPEC, ``f32[2]=1,2``."""
+    """Returns the array of a SPEC such as ``f32[2]=1,2``."""
     head, _, value = spec.partition("=")
     name, _, dims = head.rstrip("]").partition("[")
     dtype = _abi.numpy_dtype(name.upper())
@@ -107,7 +106,7 @@ def result_type(spec):
 
 
 def attributes(text):
-    """An MLIR dictionary as jax takes it from Python."""
+    """Returns the Python values of an MLIR dictionary, as jax accepts them."""
 
     def value(attr):
         if isinstance(attr, ir.DictAttr):
@@ -126,7 +125,7 @@ def attributes(text):
 
 
 def difference(got, wanted):
-    """The largest difference, relative where the numbers are large."""
+    """Returns the largest difference, relative for numbers over 1."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise AssertionError(f"{got.dtype}{list(got.shape)}, expected {wanted.dtype}{list(wanted.shape)}")
@@ -135,18 +134,18 @@ def difference(got, wanted):
 
 
 def listed_call(library, call):
-    """Runs a call of the table; the largest difference."""
+    """Makes a call of the table and returns the largest difference."""
     args = [jnp.asarray(parsed(arg)) for arg in call.get("args", [])]
     attrs = attributes(call.get("attrs", "{}"))
     options = {"effect": call.get("effect", False), "aliases": dict(call.get("aliases", []))}
     stages = tuple(call.get("stages", []))
     if "error" in call:
-        # Past the loader, which would refuse most of these before XLA sees them.
+        # Bypass the loader, which would refuse most of these calls before XLA sees them.
         target, results = library.target(call["handler"], stages), [result_type(ret) for ret in call["rets"]]
         try:
             jax.block_until_ready(jax.jit(lambda *args: plain(target, results, *args, **options, **attrs))(*args))
         except Exception as error:
-            # The first two revisions lose the code.
+            # The first two revisions drop the error code.
             wanted = call["error"][_jax.REVISION < 2 :]
             missing = [part for part in wanted if part not in str(error)]
             if missing:
@@ -205,7 +204,7 @@ def rms_norm(library):
     def loss(function):
         return lambda x: jnp.sum(function(x) ** 2 * jnp.linspace(0, 1, x.shape[-1], dtype=x.dtype))
 
-    # The reference in f64: differences are then the handlers' own.
+    # The reference uses f64, so that differences are due to the handlers only.
     exact = lambda function, x: function(x.astype(np.float64)).astype(np.float32)
     worst = 0.0
     for shape in [(8,), (2, 3), (4, 5, 64), (1, 1), (2, 0, 3)]:
@@ -266,7 +265,7 @@ def aliasing(library):
     x, a = numbers(1000), np.float32(3)
     axpy = lambda x, y: library("axpy", like(y), x, y, a=a, aliases={1: 0})
     y = numbers(1000) + 1
-    # Not donated: XLA copies, and the caller's array stays as it was.
+    # Without donation, XLA copies the array and leaves the caller's unchanged.
     before = np.array(y)
     worst = difference(jax.jit(axpy)(x, y), a * x + before)
     worst = max(worst, difference(y, before))
@@ -316,7 +315,7 @@ def matmul(library):
     worst = 0.0
     for dtype in (np.float32, np.float64):
         x, y = numbers(3, 4, 5, dtype=dtype), numbers(3, 5, 6, dtype=dtype)
-        # The references in f64: differences are then the handlers' own.
+        # The references use f64, so that differences are due to the handlers only.
         wide = x.astype(np.float64), y.astype(np.float64)
         worst = max(worst, difference(jax.jit(product)(x, y), jnp.matmul(*wide).astype(dtype)))
         slopes, wanted = jax.grad(loss(product), (0, 1))(x, y), jax.grad(loss(jnp.matmul), (0, 1))(*wide)
@@ -328,7 +327,7 @@ def int4(library):
     """jit; two values a byte on both sides"""
     worst = 0.0
     for shape in [(4, 6), (3, 5), (1, 1), (0, 3)]:
-        # Put on the device as it is: as a parameter the array keeps its packed form.
+        # Put on the device unchanged: as a parameter, the array keeps its packed form.
         values = np.random.default_rng(2).integers(-8, 8, shape)
         q, scale = jax.device_put(values.astype(jnp.int4.dtype)), numbers(shape[0])
         result = jax.ShapeDtypeStruct(shape, np.float32)
@@ -342,7 +341,7 @@ def legacy(library):
     b, c = numbers(128), numbers(2048)
     worst = 0.0
     for version, symbol in ((1, "tiled_add_cpu"), (2, "tiled_add_status")):
-        # The loader registers the names of the list itself.
+        # The loader has already registered the names in the library's list.
         target = f"{library.prefix}.{symbol}.symbol"
         address = ffi.pycapsule(getattr(library.image, symbol))
         ffi.register_ffi_target(target, address, platform="cpu", api_version=0)
@@ -376,12 +375,12 @@ def within(value, tolerance=TOLERANCE):
 
 
 def there(entry):
-    """Whether this jaxlib's revision has what an example, or a call, needs."""
+    """Returns true if this jaxlib's revision supports an example or a call."""
     return _jax.REVISION >= int(entry.get("since", "r0")[1:])
 
 
 def used(library, example, calls):
-    """Everything about one example in one language; the largest difference."""
+    """Checks one example in one language and returns the largest difference."""
     for call in (call for call in calls if there(call)):
         try:
             within(listed_call(library, call))

@@ -1,6 +1,6 @@
-"""Exported models keep their handlers: `xla_ffi.export`, `load_exported`, `needs`.
+"""Tests that exported models keep their handlers: `xla_ffi.export`, `load_exported` and `needs`.
 
-usage: exports.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: exports.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import python_signatures
 import numpy as np
 from checks import check, finish, raises, skip
 
-# What jax.export wants beyond jax: flatbuffers, and absl in earlier ones.
+# Packages that jax.export needs in addition to jax: flatbuffers, and absl in earlier versions.
 if os.environ.get("XLA_FFI_EXPORT_PACKAGES"):
     sys.path.append(os.environ["XLA_FFI_EXPORT_PACKAGES"])
 try:
@@ -46,7 +46,7 @@ def command(*arguments):
 
 
 def lists(path, folder):
-    """What a model calls, from every form that it has; which libraries have it."""
+    """Lists the targets that a model calls, for every form of the model, and the libraries that have them."""
     wanted()
     lib = xla_ffi.load(path)
     function = lambda x: lib.rms_norm(lib.rms_norm(jnp.sin(x), eps=1e-3), eps=1e-2)
@@ -105,7 +105,7 @@ def serve(*arguments):
 
 
 def carried(path, folder):
-    """Another process calls the model: the libraries are loaded before its first call, from where they are now."""
+    """A different process loads the libraries before the model's first call, from their present locations."""
     wanted()
     moving = shutil.copy(path, os.path.join(folder, "libmoving.so"))
     lib = xla_ffi.load(moving, prefix="moved")
@@ -128,7 +128,7 @@ def carried(path, folder):
     status, text = serve(file, now)
     if status != 0 or text.strip() != str(want):
         raise AssertionError(text)
-    # Written again, it says where they are now.
+    # A model that is written again has the libraries' new locations.
     status, text = serve(os.path.join(folder, "again.bin"))
     if status != 0 or text.strip() != str(want):
         raise AssertionError(text)
@@ -161,7 +161,7 @@ SCALE = "(x: f32[... n], *, by: f32 = 3.0) -> y: f32[... n]"
 
 
 def described_by_callers(folder):
-    """What a library does not say of itself goes with the model: signatures, other stages, who batches."""
+    """Descriptions that callers pass to load are stored with the model: signatures, stages, batching."""
     wanted()
     place = python_signatures.compiled_text(SOURCE, folder, "exported")
     for prefix, handlers in {
@@ -184,7 +184,7 @@ def described_by_callers(folder):
 
 
 def symbolic(folder):
-    """Sizes that are known when the model is called."""
+    """Symbolic sizes are known when the model is called."""
     wanted()
     lib = xla_ffi.load(
         python_signatures.compiled_text(SOURCE, folder, "symbolic"),
@@ -209,7 +209,7 @@ def symbolic(folder):
 
 
 def vouched():
-    """What nobody has loaded is refused, as jax refuses it."""
+    """A target that is not in a loaded library is refused, as by jax."""
     wanted()
     kind = jax.ShapeDtypeStruct(X.shape, X.dtype)
     stranger = lambda x: _primitive.call("a_stranger", [kind], [x], {})[0]
@@ -217,7 +217,7 @@ def vouched():
 
 
 def damaged(path, folder):
-    """Damaged and foreign files: an error that names the file."""
+    """Damaged and foreign files raise an error that names the file."""
     wanted()
     lib = xla_ffi.load(path)
     data = xla_ffi.export(lib.rms_norm, X).serialize()

@@ -1,8 +1,8 @@
-"""The features of the matrix: each exercises one thing and raises where it is not right.
+"""The features of the matrix. Each tests one thing and raises an exception if it does not work.
 
-A feature is a function of the world: ``world.library`` is under test, ``world.twin`` a second
-library, ``world.bootstrap`` the handler that calls a registration entry. Its name in the table is
-its docstring's first line.
+A feature is a function of the world: ``world.library`` is the library under test, ``world.twin`` a second library, and
+``world.bootstrap`` the handler that calls a registration entry. The first line of its docstring is its name in the
+table.
 """
 
 import gc
@@ -24,7 +24,7 @@ ERROR_CODES = (
 
 
 def feature(function):
-    """Enters a function into the table."""
+    """Adds a function to the table."""
     name = function.__doc__.splitlines()[0]
     if name in FEATURES:
         raise ValueError(f"two features are called {name!r}")
@@ -60,7 +60,7 @@ def attribute_bool(world):
 def attribute_integers(world):
     """attribute: integers"""
     kinds = {name: np.dtype(_abi.ATTRIBUTE_DTYPES[name]) for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
-    # jax itself cannot make an attribute above 2^63 - 1.
+    # jax itself cannot make attributes above 2^63 - 1.
     for pick in (lambda i: i.min, lambda i: min(i.max, 2**63 - 1), lambda i: 7):
         attrs = {name: kind.type(pick(np.iinfo(kind))) for name, kind in kinds.items()}
         wanted = np.array([int(value) for value in attrs.values()], np.int64)
@@ -116,7 +116,7 @@ def attribute_nested(world):
     try:
         got = call()
     except (TypeError, ValueError, NotImplementedError) as error:
-        # jax's own lowering refuses, before any library is asked.
+        # jax's lowering refuses the dictionary, before any library is involved.
         raise Absent(f"jax {jax.__version__} passes no such dictionary: {error}") from error
     expect(got, np.array([2, 0.25, 6]))
 
@@ -149,12 +149,12 @@ def zero_sized(world):
     x = jnp.zeros((2, 0, 3), F)
     got = world.library.call("describe", typed(np.int64, 8), x)
     expect(np.asarray(got)[1:], np.array([3, 0, 0, 2, 0, 3, -1]))
-    # A zero-sized result: called for its side effect, or not at all.
+    # A zero-sized result: XLA may call the handler for its side effect, or skip it.
     expect(jax.jit(lambda x: world.library.call("scale", f32(2, 0, 3), x, factor=F(2), has_side_effect=True))(x), x)
 
 
 def known_dtype(name):
-    """The NumPy dtype; absent where jax takes no such arrays."""
+    """Returns the NumPy dtype. Raises Absent if jax does not support arrays of it."""
     try:
         dtype = _abi.numpy_dtype(name)
         jax.dtypes.canonicalize_dtype(dtype)
@@ -165,17 +165,17 @@ def known_dtype(name):
 
 
 def packed(world, name, low, high):
-    """Sizes, unpacking and packing of one element type with an odd number of elements."""
+    """Checks sizes, unpacking and packing of one element type with an odd number of elements."""
     dtype = known_dtype(name)
     bits = 2 if name in ("S2", "U2") else 4
     count = 7
     values = (np.arange(count) % (high - low + 1) + low).astype(np.int8)
     make = values.astype(np.uint8) if name == "F4E2M1FN" else values
-    # F4E2M1FN: the bits 0…6 stand for these values.
+    # The values of F4E2M1FN with the bits 0…6.
     table = np.array([0, 0.5, 1, 1.5, 2, 3, 4], F)
-    # Put on the device as it is: old compilers know few operations on such types.
+    # Put on the device unchanged, because old compilers support few operations on such types.
     x = jax.device_put((table if name == "F4E2M1FN" else make).astype(dtype))
-    # As a parameter of a jitted function the array keeps its packed form.
+    # As a parameter of a jitted function, the array keeps its packed form.
     got = jax.jit(lambda x: world.library.call("unpack", typed(np.int8, count), x))(x)
     expect(got, make.astype(np.int8), f"{name}, unpacked")
     sizes = np.asarray(jax.jit(lambda x: world.library.call("describe", typed(np.int64, 8), x))(x))
@@ -256,7 +256,7 @@ def in_place(world):
     """in-out operands"""
     add = jax.jit(lambda x: world.library.call("increment", f32(5), x, aliases={0: 0}), donate_argnums=0)
     expect(add(vector()), np.arange(2, 7, dtype=F))
-    # Not donated: XLA copies, and the caller's array stays as it was.
+    # Without donation, XLA copies the array and leaves the caller's unchanged.
     x = vector()
     expect(jax.jit(lambda x: world.library.call("increment", f32(5), x, aliases={0: 0}))(x), np.arange(2, 7, dtype=F))
     expect(x, np.arange(1, 6, dtype=F))
@@ -287,7 +287,7 @@ def error_texts(world):
     call = lambda text: world.library.call("fail", f32(5), vector(), code=np.int32(3), message=text)
     for text in ("line one\nline two", "grüße, 世界", "x" * 5000):
         expect_error(lambda text=text: call(text), text)
-    # What follows a NUL must not get lost.
+    # Text after a NUL must not be lost.
     expect_error(lambda: call("before\0after"), "before", "after")
 
 
@@ -319,13 +319,13 @@ def wrong_calls(world):
 
 
 def register_upstream_type(library, name="upstream_counter"):
-    """Upstream's state types are registered from Python, if the jaxlib has a function for it."""
+    """Registers upstream's state type from Python, if the jaxlib has a function for it."""
     if library.has_manifest or not hasattr(library.image, "counter_type_id"):
         return
     import ctypes
 
-    # A type has to be known before a handler that uses it; before the backend exists jaxlib queues both
-    # and takes the handlers first.
+    # A type must be registered before the handlers that use it. Before the backend exists, jaxlib queues both and
+    # registers the handlers first.
     jax.devices()
     for symbol in ("counter_type_id", "counter_type_info"):
         getattr(library.image, symbol).restype = ctypes.c_void_p
@@ -382,7 +382,7 @@ def state_error(world):
 def state_twins(world):
     """the same state type in two libraries"""
     register_upstream_type(world.library)
-    # A name is one type's: whoever registers it has to find another for the twin's.
+    # Each type needs a unique name, so the twin's has a different one.
     register_upstream_type(world.twin, "upstream_counter_twin")
     first, second = counted(world.library, 10), counted(world.twin, 20)
     for step in range(3):
@@ -397,7 +397,7 @@ def futures(world):
     """async: result"""
     scale = jax.jit(lambda x: world.library.call("async_scale", f32(*x.shape), x, factor=F(3), delay_ms=20))
     expect(scale(vector()), np.arange(3, 18, 3, dtype=F))
-    # Several in flight, and one feeding another.
+    # Several calls at once, and one call's result as another's operand.
     chain = jax.jit(lambda x: scale(scale(x)) + scale(x))
     expect(chain(vector()), np.arange(12, 72, 12, dtype=F))
     results = [scale(vector(n)) for n in range(1, 20)]
@@ -475,7 +475,7 @@ def device_ordinal(world):
 @feature
 def custom_options(world):
     """custom options"""
-    # jax has no way to give any so far: an execution has none.
+    # jax has no way to pass options yet, so an execution has none.
     expect(world.library.call("custom_options", typed(np.int64), X, has_side_effect=True), np.int64(0))
 
 
@@ -525,11 +525,11 @@ def self_registration(world):
     beyond = library.beyond(_jax.REVISION)
     register = lambda: jax.jit(lambda x: world.bootstrap.call("bootstrap", f32(), x, entry=entry, has_side_effect=True))(X)
     for _ in range(2):
-        # Twice: registration is idempotent.
+        # Registration is idempotent, so do it twice.
         if not beyond:
             expect(register(), X)
             continue
-        # Handlers that need more than this runtime has are told, one a line; the others are there.
+        # Handlers that need a newer runtime are reported, one per line, and the others are registered.
         text = expect_error(register, *beyond, refusal=True)
         if f"{len(beyond)} of " not in text:
             raise AssertionError(f"only {beyond} may be refused: {text!r}")
@@ -545,7 +545,7 @@ def vmap(world):
         scale = lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(2), vmap_method=method)
         expect(jax.vmap(scale)(x), np.asarray(x) * 2, method)
         expect(jax.vmap(scale, in_axes=1, out_axes=1)(x), np.asarray(x) * 2, method)
-    # One operand with the batch dimension, one without.
+    # One operand with the batch dimension, and one without.
     total = lambda x, y: world.library.call("sum_all", f32(), x, y, vmap_method="sequential")
     expect(jax.vmap(total, in_axes=(0, None))(x, vector(3)), np.asarray(x).sum(1) + 6)
 
@@ -571,10 +571,10 @@ def sharded(world):
         from jax.experimental.shard_map import shard_map
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
     spec = jax.sharding.PartitionSpec("d")
-    # Each device sees its own half: 4 of 8 elements.
+    # Each device receives its own half: 4 of 8 elements.
     scale = lambda x: world.library.call("scale", f32(4), x, factor=F(2))
     expect(jax.jit(shard_map(scale, mesh=mesh, in_specs=spec, out_specs=spec))(vector(8)), np.arange(2, 18, 2, dtype=F))
-    # The result differs from device to device, as its operand does: jax must not take it for one and the same.
+    # The result differs between devices, like its operand, so jax must not treat it as replicated.
     same = shard_map(scale, mesh=mesh, in_specs=spec, out_specs=jax.sharding.PartitionSpec())
     expect_error(lambda: same(vector(8)), "out_specs")
 
@@ -608,11 +608,11 @@ class World:
         self.library = Subject(kind, library)
         self.twin = Subject(f"{kind}_twin", twin)
         self.bootstrap = Subject("helper", bootstrap)
-        #: The library with the documents' example, where there is one.
+        #: The library of the example in the documentation, or None.
         self.original = original
 
     def self_target(self, name):
-        """The target name under which a library registers its handler by itself."""
+        """Returns the target name under which a library's own registration registers a handler."""
         return self.library.own_target(name)
 
 

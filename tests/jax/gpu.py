@@ -1,8 +1,8 @@
-"""The GPU examples in JAX: registering them, for the tests and the benches.
+"""Registers the GPU examples in JAX, for the tests and the benches.
 
-With ``--platform cpu`` the same libraries run on JAX's CPU: ``--driver`` names a stand-in for NVIDIA's
-driver that emulates their kernels, ``--device-host`` a library that gives their calls a stream. C++
-libraries are then those compiled with the emulator. Nothing measured that way says anything of a GPU.
+With ``--platform cpu`` the same libraries run on JAX's CPU. ``--driver`` is a substitute for NVIDIA's driver that
+emulates their kernels, and ``--device-host`` a library that gives their calls a stream. The C++ libraries must then be
+compiled with the emulator. Measurements made that way do not apply to any GPU.
 """
 
 import argparse
@@ -19,20 +19,20 @@ HANDLERS = {
     "rms_norm": ["rms_norm", "rms_norm_grad"],
     "tuples": ["sum_and_difference"],
     "probe": ["probe", "dispatch"],
-    # In C++, with both headers.
+    # In C++, with each of the two headers.
     "dispatch": ["dispatch"],
     # The CPU example, registered for the wrong platform.
     "host_rms_norm": ["host_rms_norm"],
 }
 
-#: What the symbols of a language begin with.
+#: The prefix of each language's symbols.
 PREFIXES = {"rust": "", "cpp": "cpp_", "upstream": "upstream_"}
 
 STAGES = ["instantiate", "prepare", "initialize"]
 
 
 def arguments(description):
-    """The command line that the GPU drivers share."""
+    """Returns the parser for the command line that the GPU drivers share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--platform", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--driver", help="stand-in for the driver, for --platform cpu")
@@ -43,7 +43,7 @@ def arguments(description):
 
 
 def pycapsule(address):
-    """An address as jaxlib wants it."""
+    """Returns an address as a capsule, the form that jaxlib expects."""
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
         ("PyCapsule_New", ctypes.pythonapi)
     )
@@ -51,7 +51,7 @@ def pycapsule(address):
 
 
 class World:
-    """The libraries of a command line, registered."""
+    """The registered libraries of a command line."""
 
     def __init__(self, options):
         self.on_gpu = options.platform == "cuda"
@@ -60,11 +60,11 @@ class World:
         self.languages = {}
         self.images = {}
         self.paths = {}
-        #: Libraries that could not be registered, and why.
+        #: Libraries that could not be registered, with the errors.
         self.refused = []
         self._host = None
         if not self.on_gpu:
-            # By name of its own the driver is found from here on.
+            # Load the substitute globally, so that libraries find it under the driver's name.
             driver = ctypes.CDLL(options.driver, mode=ctypes.RTLD_GLOBAL)
             driver.fake_stream.restype = ctypes.c_void_p
             self._host = ctypes.CDLL(options.device_host)
@@ -110,11 +110,11 @@ class World:
         try:
             jax.ffi.register_ffi_type(f"{symbol}_state", capsules, platform=self.platform)
         except Exception:
-            # Plugins of the time before type infos take the id alone.
+            # Plugins older than TypeInfo only accept the id.
             jax.ffi.register_ffi_type(f"{symbol}_state", capsules["type_id"], platform=self.platform)
 
     def address(self, image, symbol):
-        """A handler's function, wrapped where the host has no device."""
+        """Returns the address of a handler's function, wrapped if the host has no device."""
         address = ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
         if self._host is None:
             return address
@@ -124,14 +124,14 @@ class World:
         return wrapped
 
     def count(self, name):
-        """One of the probe's counters."""
+        """Returns one of the probe's counters."""
         function = getattr(self.images["rust", "probe"], f"probe_{name}")
         function.restype = ctypes.c_uint64
         return function()
 
 
 def call(target, result, *operands, **attributes):
-    """Calls a target with one result, like ``result``."""
+    """Calls a target with one result that has the type of ``result``."""
     kind = jax.ShapeDtypeStruct(result.shape, result.dtype)
     return jax.ffi.ffi_call(target, kind, vmap_method="broadcast_all")(*operands, **attributes)
 
@@ -141,7 +141,7 @@ def tiled_add(language):
 
 
 def rms_norm(language, eps=1e-5):
-    """With its gradient."""
+    """Returns the handler with its gradient."""
     eps = np.float32(eps)
 
     @jax.custom_vjp
@@ -170,7 +170,7 @@ def axpy(language):
 
 
 def sum_and_difference(language):
-    """The adapter of a target that knows no sizes."""
+    """Returns the adapter of a target that does not receive sizes."""
 
     def both(x, y):
         kind = jax.ShapeDtypeStruct(x.shape, x.dtype)
@@ -187,7 +187,7 @@ def dispatch(language):
     return lambda x: call(f"{language}.dispatch", x, x, scale=np.float32(1), steps=np.int64(3))
 
 
-# The same in jax.numpy.
+# The same functions in jax.numpy.
 
 
 def tiled_add_reference(b, c):
@@ -205,12 +205,12 @@ def polynomial_reference(x, coefficients):
 
 
 def numbers(shape, dtype=jnp.float32, seed=0):
-    """Normal numbers on the device."""
+    """Returns normally distributed numbers on the device."""
     return jax.random.normal(jax.random.key(seed), shape, jnp.float32).astype(dtype)
 
 
 def difference(got, wanted):
-    """The largest difference, relative where the numbers are large."""
+    """Returns the largest difference, relative for numbers over 1."""
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
     if got.shape != wanted.shape:
         raise AssertionError(f"shape {got.shape}, expected {wanted.shape}")
@@ -218,7 +218,7 @@ def difference(got, wanted):
 
 
 def close(got, wanted, tolerance):
-    """Fails where the two differ."""
+    """Fails if the two differ by more than the tolerance."""
     if not np.all(np.isfinite(np.asarray(got, np.float64))):
         raise AssertionError("not all numbers are finite")
     value = difference(got, wanted)

@@ -1,10 +1,11 @@
-"""What the GPU examples cost: the bandwidth of rms_norm beside a device copy and XLA's own fusion, and
-what a call costs beside XLA's own C++ headers, all in one run.
+"""Measures the GPU examples: the bandwidth of rms_norm and the overhead of a call, all in one run.
+
+Bandwidth is compared with a device copy and XLA's own fusion, overhead with XLA's own C++ headers.
 
 usage: gpu_bench.py --out FILE.json LANGUAGE:EXAMPLE=LIBRARY…
 
-Prints a table and writes JSON. On ``--platform cpu`` it tries itself out: the numbers mean nothing, and
-the JSON says so.
+Prints a table and writes JSON. With ``--platform cpu``, this is a dry run whose numbers mean nothing, and the JSON is
+marked as such.
 """
 
 import datetime
@@ -21,15 +22,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-#: Bytes that move for one byte of x: forward x and y; backward x, dy and dx.
+#: Bytes moved per byte of x. Forward moves x and y, backward moves x, dy and dx.
 MOVED = {"forward": 2, "backward": 3}
 
-#: rms_norm is to reach this share of the copy's bandwidth where rows are this long or longer.
+#: The share of the copy's bandwidth that rms_norm should reach, and the row length from which this applies.
 SHARE, LARGE = 0.90, 4096
 
 
 def seconds(work, operands, repeats, rounds):
-    """The shortest and the median time of one execution: `rounds` times `repeats` that follow one another."""
+    """Returns the shortest and the median time of one execution, from `rounds` rounds of `repeats` executions in
+    sequence."""
     for _ in range(3):
         jax.block_until_ready(work(*operands))
     times = []
@@ -43,7 +45,7 @@ def seconds(work, operands, repeats, rounds):
 
 
 def bandwidth(world):
-    """Rows of {direction, dtype, n, what, GB/s, share of the copy}."""
+    """Returns rows of {direction, dtype, n, what, GB/s, share of the copy}."""
     total = 1 << 16 if world.quick else 1 << 30
     lengths = [1024, 4096] if world.quick else [1024, 4096, 8192, 16384, 32768]
     repeats, rounds = (2, 2) if world.quick else (20, 7)
@@ -63,8 +65,8 @@ def bandwidth(world):
         rows.append(row)
         return row
 
-    # The copy moves what forward moves, and what backward moves, by the same path: a handler that calls
-    # the driver's copy.
+    # The copy moves as many bytes as forward and backward do, and is also made by a handler, which calls the driver's
+    # copy.
     copies = {}
     for direction, factor in MOVED.items():
         size = total * factor // 2 // 4
@@ -98,7 +100,7 @@ def bandwidth(world):
 
 
 def dispatch(world):
-    """Host time of one call in nanoseconds, by handler, from a program that is a chain of such calls."""
+    """Returns the host time per call in nanoseconds, by handler, measured with a program that is a chain of calls."""
     length, repeats, rounds = (8, 2, 3) if world.quick else (512, 10, 60)
     x = jnp.ones((1,), jnp.float32)
     programs = {}
@@ -116,7 +118,7 @@ def dispatch(world):
     times = {language: [] for language in programs}
     order = list(programs)
     for round_ in range(rounds):
-        # Each comes first as often as the others.
+        # Rotate the order, so that each program is first equally often.
         for language in order[round_ % len(order) :] + order[: round_ % len(order)]:
             start = time.perf_counter()
             for _ in range(repeats):
@@ -129,7 +131,7 @@ def dispatch(world):
 
 
 def machine(world):
-    """What this ran on."""
+    """Returns a description of the machine."""
     cpu = platform.processor()
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -155,7 +157,7 @@ def machine(world):
 
 
 def verdicts(rows, calls):
-    """What was promised, and whether it holds."""
+    """Returns the performance targets and whether they are met."""
     ours = [row for row in rows if row["what"] == "rust" and row["n"] >= LARGE]
     by_row = {
         f"{row['direction']} {row['dtype']} n={row['n']}": {"share": row["share"], "holds": row["share"] >= SHARE} for row in ours
@@ -173,7 +175,7 @@ def verdicts(rows, calls):
                 found[f"{language} dispatch at most upstream's"] = {
                     "ns": mine,
                     "upstream_ns": upstream,
-                    # A call is a thunk's microseconds; less than 2 % is noise.
+                    # A call takes microseconds in XLA's thunk, so less than 2 % is noise.
                     "holds": mine <= upstream * 1.02,
                 }
     return found

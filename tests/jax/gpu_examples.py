@@ -1,9 +1,9 @@
-"""The GPU examples under JAX, compared to jax.numpy.
+"""Tests the GPU examples under JAX against jax.numpy.
 
 usage: gpu_examples.py [--quick] [--command-buffers] LANGUAGE:EXAMPLE=LIBRARY…
 
-With ``--command-buffers`` XLA_FLAGS has to turn them on for custom calls, and the probe must see a
-capture. See gpu.py for ``--platform cpu``.
+With ``--command-buffers``, XLA_FLAGS must enable command buffers for custom calls, and the probe must see a capture.
+See gpu.py for ``--platform cpu``.
 """
 
 import functools
@@ -17,7 +17,7 @@ import numpy as np
 from checks import Skip, check, finish, raises
 
 F32 = 1e-5
-# Half a unit of bf16's last place, and what the reference rounds.
+# Half a unit in the last place of bf16, plus the rounding of the reference.
 BF16 = 1 / 128
 
 
@@ -80,7 +80,7 @@ def total(world, language):
     xs = [jnp.round(gpu.numbers((3000,), seed=seed)) for seed in range(8)]
     for got, x in zip([call(x) for x in xs], xs):
         gpu.close(got, jnp.sum(x), F32)
-    # It is given back: XLA frees none of it.
+    # The scratch memory is returned to XLA, so memory in use does not grow.
     if world.on_gpu:
         allocated = lambda: world.device.memory_stats()["bytes_in_use"]
         jax.block_until_ready(call(xs[0]))
@@ -113,7 +113,7 @@ def tuples(world, language):
         got = jax.jit(both)(x, y)
         gpu.close(got[0], x + y, 0)
         gpu.close(got[1], x - y, 0)
-    # Twice makes the double of both; the roots' host memory is used again and again.
+    # Applying it twice doubles both. The roots' host memory is reused in each iteration.
     back = jax.jit(lambda x, y: jax.lax.fori_loop(0, 40, lambda _, xy: both(*(0.5 * v for v in both(*xy))), (x, y)))
     for got, wanted in zip(back(x, y), (x, y)):
         gpu.close(got, wanted, 1e-4)
@@ -189,7 +189,7 @@ def streams(world):
         raise Skip("a CPU has no streams")
     from jax.experimental.compute_on import compute_on
 
-    # Not under a jit of their own: a call within a call would be annotated twice.
+    # Not jitted separately, because a call within a call would be annotated twice.
     norm, probe = gpu.rms_norm("rust"), gpu.probe()
 
     def on(stream, work):

@@ -2,9 +2,9 @@
 
 usage: python3 run.py test|bench [--platform cpu] [--quick] [--only PART] [--out DIR]
 
-It needs a Python with JAX and nothing else of this project: everything is in the folder.
-On a GPU `test` runs the examples plainly, with command buffers on, on the embedded runtime, and there under
-compute-sanitizer (where it is on PATH, or in CUDA_HOME); `bench` writes `gpu-DATE.json`.
+This needs a Python with JAX. Everything else of the project is in the folder. On a GPU, `test` runs the examples
+plainly, with command buffers, and on the embedded runtime. If compute-sanitizer is on PATH or in CUDA_HOME, it also
+runs them on the embedded runtime under compute-sanitizer. `bench` writes `gpu-DATE.json`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ BUFFERS = "--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL --xla_gpu_graph_mi
 
 
 def libraries(cpu):
-    """Every library as the drivers take them; C++ ones by platform."""
+    """Returns the libraries as arguments for the drivers. C++ libraries depend on the platform."""
     found = []
     for line in (HERE / "libraries.txt").read_text().splitlines():
         kind, _, rest = line.partition(" ")
@@ -84,7 +84,7 @@ class Runs:
         elif tool is None:
             self.skip("compute-sanitizer", "it is neither on PATH nor in CUDA_HOME")
         else:
-            # On the embedded runtime, where each operand is an allocation of its own: an access past it is seen.
+            # On the embedded runtime, each operand is a separate allocation, so out-of-bounds accesses are detected.
             self.run("compute-sanitizer", "gpu_runtime.py", "--quick", "--sanitizer", tool)
 
     def bench(self, out):

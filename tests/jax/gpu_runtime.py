@@ -1,8 +1,8 @@
-"""The GPU examples without JAX: on the embedded runtime's CUDA device, and the runtime's own tests of it.
+"""Tests the GPU examples without JAX, on the embedded runtime's CUDA device, and runs the runtime's own device tests.
 
 usage: gpu_runtime.py [--quick] [--sanitizer PROGRAM] LANGUAGE:EXAMPLE=LIBRARY…
 
-`bin/xla-ffi` and `bin/runtime-tests` lie beside this file. See gpu.py for ``--platform cpu``.
+`bin/xla-ffi` and `bin/runtime-tests` must be in this file's folder. See gpu.py for ``--platform cpu``.
 """
 
 import os
@@ -35,11 +35,11 @@ def rms_norm_grad(x, dy):
     return r * dy - x * r**3 * np.mean(x * dy, axis=-1, keepdims=True)
 
 
-#: Row lengths that take every kernel: several rows a block, a block a row, more than registers hold, no whole vectors.
+#: Row lengths for every kernel: several rows per block, one row per block, more than registers hold, no whole vectors.
 ROWS = [(3, 4), (2, 1028), (2, 20000), (2, 40000), (3, 1001)]
 
 
-#: Library, handler, attributes, arguments, what comes of them in double precision, relative error.
+#: Library, handler, attributes, arguments, expected results in double precision, relative error.
 def cases(quick):
     n = 3000 if quick else 1 << 22
     x, y, few = numbers(n), numbers(n)[::-1].copy(), numbers(128)
@@ -58,11 +58,11 @@ def cases(quick):
 
 
 class Tool:
-    """The command line program on a CUDA device."""
+    """The command-line tool on a CUDA device."""
 
     def __init__(self, environment, stands_in, sanitizer):
         self.environment, self.stands_in = environment, stands_in
-        # Every error counts, but what is asked of the driver that it may not have.
+        # Report every error, except failed queries for optional driver features.
         flags = ["--error-exitcode", "1", "--print-limit", "20", "--report-api-errors", "no"]
         self.wrappers = [[sanitizer, "--tool", tool, *flags] for tool in ["memcheck", "racecheck", "initcheck"]] if sanitizer else [[]]
 
@@ -75,7 +75,7 @@ class Tool:
 
     def run_once(self, wrapper, *arguments):
         command = [*wrapper, HERE / "bin/xla-ffi", "run", *map(str, arguments)]
-        # A tool of CUDA's sees one process, and says what it has found on its standard output.
+        # CUDA's tools only see one process, and print their findings to its standard output.
         command += ["--in-this-process"] if wrapper else []
         return subprocess.run(command, env=self.environment, capture_output=True, text=True)
 
@@ -104,7 +104,7 @@ class Tool:
 
 
 def tests(environment):
-    """The runtime's own tests of its device, by name."""
+    """Runs the runtime's own tests of its CUDA device."""
     ran = subprocess.run([HERE / "bin/runtime-tests", "cuda"], env=environment, capture_output=True, text=True)
     counted = re.search(r"test result: ok\. (\d+) passed", ran.stdout)
     assert ran.returncode == 0 and counted and int(counted[1]) > 0, ran.stdout + ran.stderr
@@ -124,7 +124,7 @@ def main():
     for language in ["rust", "cpp"]:
         for example, handler, *rest in cases(options.quick or bool(options.driver)):
             library, symbol = libraries[f"{language}:{example}"], gpu.PREFIXES[language] + handler
-            # The C++ libraries have no manifest: the stages and the state are named.
+            # The C++ libraries have no manifest, so stages and state types are passed as options.
             if (language, handler) == ("cpp", "polynomial"):
                 symbol = [f"execute={symbol},instantiate={symbol}_instantiate", "--type", f"Polynomial={symbol}_type_id,{symbol}_type_info"]
             else:

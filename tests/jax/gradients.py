@@ -1,6 +1,6 @@
-"""Gradients that handlers declare: the table of docs/gradients.md, one check a cell.
+"""Tests gradients that handlers declare: the table of docs/gradients.md, one check per cell.
 
-usage: gradients.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
+usage: gradients.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py; `derivatives` is in the folder of the Rust libraries)
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import sys
 import jax
 
 jax.config.update("jax_enable_x64", True)
-jax.config.update("jax_disable_most_optimizations", True)  # hundreds of small programs
+jax.config.update("jax_disable_most_optimizations", True)  # saves time, because there are hundreds of small programs
 
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
@@ -30,7 +30,7 @@ ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
 
 @dataclasses.dataclass
 class Row:
-    """A handler of the table: how it is called, what it is in jax.numpy, and what it can do."""
+    """A row of the table: a handler's call, its equivalent in jax.numpy, and the supported transformations."""
 
     name: str
     function: object
@@ -38,7 +38,7 @@ class Row:
     args: tuple
     forward: bool = False
     reverse: bool = True
-    second: tuple = ()  # of "rev-rev", "fwd-rev", "rev-fwd", "fwd-fwd"
+    second: tuple = ()  # any of "rev-rev", "fwd-rev", "rev-fwd", "fwd-fwd"
 
 
 def table(lib):
@@ -74,7 +74,7 @@ def close(got, wanted):
 
 
 def total(results):
-    """A real number of all results; every part with a weight of its own, so that none can stand for another."""
+    """Returns a real number that depends on all results, each with a different weight, so that mix-ups are detected."""
     parts = jax.tree_util.tree_leaves(results)
     return sum(jnp.sum(jnp.cos(part.real * (i + 1)) + part.imag**2) for i, part in enumerate(parts))
 
@@ -96,7 +96,7 @@ def batch(row):
 
 
 def in_scan(function):
-    """A loop that feeds the function's first result back into its first operand, and sums."""
+    """Returns a loop that feeds the function's first result back into its first operand and sums the results."""
 
     def run(*args):
         def step(carry, scale):
@@ -111,7 +111,7 @@ def in_scan(function):
 
 
 def same(transform):
-    """A cell that holds: the transformed handler gives what the transformed reference gives."""
+    """Returns a check that the transformed function equals the transformed reference."""
     return lambda row: close(transform(row.function, row), transform(row.reference, row))
 
 
@@ -137,7 +137,7 @@ def whole(jacobian):
     return lambda f, row: jacobian(f, everywhere(row), holomorphic=jnp.iscomplexobj(row.args[0]))(*row.args)
 
 
-# In reverse mode; then in forward mode.
+# The checks in reverse mode, then those in forward mode.
 REVERSE = {
     "check_grads": proven("rev"),
     "grad": same(lambda f, row: slope(f, row)(*row.args)),
@@ -167,7 +167,7 @@ FORWARD = {
 }
 SECOND = {
     "rev-rev": (jax.jacrev, jax.jacrev),
-    "fwd-rev": (jax.jacfwd, jax.jacrev),  # what jax.hessian is
+    "fwd-rev": (jax.jacfwd, jax.jacrev),  # the combination that jax.hessian uses
     "rev-fwd": (jax.jacrev, jax.jacfwd),
     "fwd-fwd": (jax.jacfwd, jax.jacfwd),
 }
@@ -200,7 +200,7 @@ def cells(row):
 
 
 def integers(lib):
-    """Operands and results of integers have no tangents: jax's float0 for those who ask."""
+    """Integer operands and results have no tangents. If requested, their type is jax's float0."""
     function = lambda x, k, y: lib.mixed(x, k, y)
     out, pull = jax.vjp(function, X, K, Y)
     zero = np.zeros(4, jax.dtypes.float0)
@@ -216,20 +216,21 @@ def integers(lib):
 
 
 def zeros(lib):
-    """A tangent or cotangent that is zero without being an array is no other number."""
+    """A symbolic zero tangent or cotangent is treated as zero."""
     for i in (0, 2):
         for argument in (0, 1):
             one = lambda f: jax.grad(lambda *args: jnp.sum(f(*args)[i] ** 2), argument)(X, Y)
             close(one(lambda x, y: lib.mixed(x, K, y)), one(lambda x, y: (x**K * y, None, x * y)))
     close(jax.jvp(lambda x: lib.sine(x) + lib.sine(jnp.ones(4)), (X,), (Y,))[1], jnp.cos(X) * Y)
     close(jax.grad(lambda x: lib.sine(jax.lax.stop_gradient(x)).sum() + x.sum())(X), jnp.ones(4))
-    # The second call has no tangent of its own, only the first has.
+    # Only the first element has a nonzero cotangent.
     close(jax.grad(lambda x: lib.cube(x)[0])(X), jnp.where(jnp.arange(4) == 0, 6 * X**2, 0))
     close(jax.grad(lambda w: lib.rows(ROWS, w).sum())(W), ROWS.sum(0))
 
 
 def attributes(lib):
-    """The handlers get those that they declare: what the call says, else the default of the handler that is differentiated."""
+    """Derivative handlers receive the attributes they declare: the call's values, else the differentiated handler's
+    defaults."""
     close(jax.grad(lambda x: lib.cube(x).sum())(X), 6 * X**2)
     close(jax.grad(lambda x: lib.cube(x, a=5.0).sum())(X), 15 * X**2)
     close(jax.grad(lambda x: lib.mean(x, times=3.0))(X), jnp.full(4, 0.75))
@@ -248,7 +249,7 @@ def undeclared(lib):
 
 
 def with_vjp(lib):
-    """What only Python knows."""
+    """A gradient written in Python is used by with_vjp."""
     fwd = lambda x, **options: (lib.in_turn(x, **options), jnp.ones_like(x))
     bwd = lambda ones, g, **options: (ones * g.sum(),)
     function = lib.in_turn.with_vjp(fwd, bwd)
@@ -259,7 +260,7 @@ def with_vjp(lib):
         close(jax.grad(loss(transform(function)))(X), jax.grad(loss(transform(reference)))(X))
     if function.__name__ != "in_turn" or "in_turn" not in function.__doc__:
         raise AssertionError(function.__doc__)
-    # Options reach all three, and what is no array becomes one as without it.
+    # Options reach all three functions, and operands that are not arrays are converted as without with_vjp.
     seen = []
 
     def told(x, **options):
@@ -305,7 +306,7 @@ def main():
     check("example rms_norm", lambda: rms_norm(norm))
     check("example matmul", lambda: matmul(product))
     for language in ("C++", "C"):
-        # As far as those describe a gradient.
+        # Only for libraries whose manifests have a gradient.
         for example, handler, work in (("rms_norm", "rms_norm", rms_norm), ("matmul", "matmul", matmul)):
             path = libraries.get(f"{language}:{example}")
             specs = [specs for specs, _ in _manifest.read_all(path, required=False).values()] if path else []

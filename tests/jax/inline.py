@@ -1,4 +1,4 @@
-"""Handlers from source text: `xla_ffi.load_inline`.
+"""Tests handlers from source text: `xla_ffi.load_inline`.
 
 usage: inline.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 """
@@ -71,7 +71,7 @@ def present(program):
 
 
 def texts(language, program):
-    """Compiled, cached, edited ten times; what was jitted before keeps its code."""
+    """Texts are compiled and cached. After ten edits, functions that were already jitted keep their code."""
     present(program)
     source = {"c": C, "cpp": CPP}[language]
     load = lambda amount: xla_ffi.load_inline(**{language: source % {"amount": f"{amount}."}}, handlers=ADD)
@@ -111,13 +111,13 @@ def precompiled():
         again = load(2)
     finally:
         _inline._compiled = compiled
-    # One command expands the text for its digest, one compiles it.
+    # The first command expands the text for its digest, the second compiles it.
     if not first or again != first or ["-include" in command for command in commands] != [False, True]:
         raise AssertionError(f"{first} {again} {commands}")
     for path in kept():
         path.write_bytes(b"damaged")
     damaged = load(3)
-    # A macro may change what the header means.
+    # A macro before the header may change the header's meaning.
     if load(4, "_MACRO", "#define MACRO\n") != damaged:
         raise AssertionError(kept())
     for number in range(4):
@@ -127,7 +127,7 @@ def precompiled():
 
 
 def other_processes():
-    """A later process takes what an earlier one compiled."""
+    """A later process uses the libraries that an earlier one compiled."""
     present("cc")
     code = f"import xla_ffi, numpy as np; print(xla_ffi.load_inline(c={C % {'amount': '7.'}!r}, handlers={ADD!r}).add(np.float32([1])))"
     for path in (os.environ["PATH"], os.environ["PATH"] + ":/nowhere"):
@@ -140,7 +140,7 @@ def other_processes():
 
 
 def wrong():
-    """What does not compile is told with the lines of the text; nothing is left in the cache."""
+    """Compile errors have the line numbers of the text, and leave nothing in the cache."""
     present("cc")
     present("c++")
     folder = pathlib.Path(os.environ["XLA_FFI_CACHE"], "inline")
@@ -178,7 +178,7 @@ def main():
         check("C++ headers that are compiled once", precompiled)
         check("a later process", other_processes)
         check("what does not compile", wrong)
-        # One jaxlib is enough for what cargo does.
+        # Cargo's builds do not depend on jaxlib, so one jaxlib is enough.
         if "XLA_FFI_PYTHON" in os.environ:
             check("Rust", rust)
     finish()

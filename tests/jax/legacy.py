@@ -1,7 +1,7 @@
-"""The features of the matrix that concern the custom calls which came before XLA FFI.
+"""The features of the matrix about the original custom calls, the API before XLA FFI.
 
-``world.original`` is the library of example 11: A[i] = B[i % 128] + C[i] in every convention, and the
-same functions adapted to XLA FFI.
+``world.original`` is the library of example 11: A[i] = B[i % 128] + C[i] with every calling convention, and the same
+functions adapted to XLA FFI.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ A = B[np.arange(2048) % 128] + C
 
 
 def original(world):
-    """The library, its targets registered as XLA's API version 0."""
+    """Returns the library, whose targets are registered as XLA's API version 0."""
     if world.original is None:
         raise not_in(world.library.kind, "targets of the original custom calls")
     import xla_ffi
@@ -90,14 +90,14 @@ def legacy_nested(world):
 @feature
 def legacy_pair(world):
     """original custom calls: a tuple operand"""
-    # XLA:CPU handed over the root of a tuple, as the documents have it, until jaxlib 0.4.32.
+    # Before jaxlib 0.4.32, XLA:CPU passed the root of a tuple, as documented.
     by_root = jaxlib.version.__version_info__ < (0, 4, 32)
     target = original(world).legacy["tiled_add_pair" if by_root else "tiled_add_cpu"]
     expect(jax.jit(lambda b, c: in_tuples(target.target, False, b, c))(B, C)[0], A)
 
 
 def in_tuples(target, nested, *args):
-    """Calls ((B, C)) -> A, or -> (A, (A + 1)): programs that jax's own functions do not write."""
+    """Calls ((B, C)) -> A, or -> (A, (A + 1)), in programs that jax's own functions cannot write."""
     primitive = jex.Primitive(f"in_tuples.{target}")
     primitive.multiple_results = True
     leaf = jax.core.ShapedArray((2048,), F)
@@ -148,7 +148,7 @@ def legacy_failure(world):
         if "B[0] is negative" not in str(error):
             raise
     else:
-        # The image of XLA, what it is linked with, and the program.
+        # XLA's library, the libraries it is linked with, and the program.
         for image in (xla_client._xla.__file__, None):
             if hasattr(ctypes.CDLL(image), "XlaCustomCallStatusSetFailure"):
                 raise AssertionError(f"{image} exports the function that the target should have called")
@@ -173,7 +173,7 @@ def adapted_failures(world):
     """adapted custom calls: a failure reaches the caller, its message whole"""
     result = [f32(2048)]
     expect_error(lambda: adapted(world, "tiled_add_status_ffi", result, -B, C), "B[0] is negative")
-    # A NUL would end the text, and bytes that are no UTF-8 break Python: both arrive escaped.
+    # Without escapes, a NUL would end the text, and bytes that are not UTF-8 would break Python.
     opaque = np.frombuffer(b"no\x00number \xff" + b"x" * 3000, np.int8)
     error = expect_error(lambda: adapted(world, "tiled_add_unified_ffi", result, B, C, opaque=opaque), "number \\xff")
     if not any(f"no{nul}number" in error for nul in ("\\x00", "\\0")) or "x" * 3000 not in error:

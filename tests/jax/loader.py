@@ -1,6 +1,6 @@
-"""The Python package `xla_ffi`: manifests, contracts, attributes, operands.
+"""Tests the Python package `xla_ffi`: manifests, contracts, attributes and operands.
 
-usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
 
 import ast
@@ -24,7 +24,7 @@ X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
 
 def contracts():
-    """The table that the Rust reader is tested with, too: ffi/contract/tests/python.rs."""
+    """Runs the table that ffi/contract/tests/python.rs also runs with the Rust parser."""
     with open(os.path.join(os.path.dirname(__file__), "../fixtures/contracts.json")) as file:
         cases = json.load(file)
     for case in cases:
@@ -36,13 +36,13 @@ def contracts():
                 raise AssertionError(f"{case}: {got}")
         else:
             raises(ValueError, infer, case.get("wrong") or case["error"])
-    # Tokens have no shape: they are left away.
+    # Tokens have no shape and are omitted.
     if Contract("token, ... -> token, ...").infer(["x"], [(2, 3)]) != [(2, 3)]:
         raise AssertionError("tokens")
 
 
 def sizes(lib):
-    """Result shapes that attributes tell, and those that the caller gives."""
+    """Result shapes follow from attributes, or are passed by the caller."""
     powers = lib.powers
     x = np.array([2, 3], np.float32)
     if powers(x).tolist() != [[1, 2, 4], [1, 3, 9]] or powers(x, degree=np.int8(3)).shape != (2, 4):
@@ -86,7 +86,7 @@ def loads(path):
         copy = os.path.join(folder, "copy.so")
         with open(path, "rb") as source, open(copy, "wb") as target:
             target.write(source.read())
-        # The same library from another file would take over its targets.
+        # Loading the same library from a different file would replace its targets.
         raises(xla_ffi.LibraryError, lambda: xla_ffi.load(copy), "rms_norm.rms_norm", path, "prefix=")
         if xla_ffi.load(copy, prefix="copied").rms_norm(X).shape != (2, 3):
             raise AssertionError("prefix")
@@ -121,7 +121,7 @@ def manifests():
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest.parsed(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "byte 16")
     raises(xla_ffi.ManifestError, lambda: payloads(GOOD, version=3), "f.so", "1 and 2", "3")
-    # The second format: records are joined, and handlers say more.
+    # In the second format, records are joined, and handlers have more properties.
     part = {"library": None, "handlers": [{**handler, "name": "g", "described": False, "args": None, "rets": None, "attrs": None}]}
     handlers = payloads(part, GOOD, version=2)["l"][0]
     if list(handlers) != ["g", "h"] or handlers["g"].described or handlers["g"].library != "l":
@@ -144,7 +144,7 @@ def manifests():
 
 
 def other_machines():
-    """Libraries for macOS and Windows: their manifests are read, and they are refused by their machine."""
+    """Manifests of libraries for macOS and Windows are read, but the libraries are refused because of their system."""
     folder = pathlib.Path(__file__).resolve().parents[2] / "tools/fuzz/corpus" / "library"
     for name, machine in [("mach-o", "macOS on arm64"), ("fat", "macOS on arm64 and x86_64"), ("pe", "Windows on x86_64")]:
         path = str(folder / name)
@@ -159,7 +159,7 @@ def other_machines():
 
 
 def floors():
-    """A handler that needs a newer runtime is refused in words, and only it."""
+    """A handler that needs a newer runtime raises an error when it is called. Other handlers work."""
     versions = {"0.4.30": -1, "0.4.31": 0, "0.4.32": 1, "0.4.33": 1, "0.9.0.1": 7, "0.99.1": 10}
     if any(_abi.revision_of(version) != revision for version, revision in versions.items()):
         raise AssertionError("revisions")
@@ -176,7 +176,7 @@ def floors():
 
 
 def before_first(path):
-    """A jaxlib from before the first revision is refused by name, before anything of the library is loaded."""
+    """A jaxlib older than the first revision is refused before anything of the library is loaded."""
     known = _jax.JAXLIB, _jax.REVISION
     _jax.JAXLIB, _jax.REVISION = "0.4.30", _abi.revision_of("0.4.30")
     try:
@@ -187,7 +187,7 @@ def before_first(path):
 
 
 def legacy(libraries):
-    """Targets of the original custom calls: found in a library's list, called as the manifest says."""
+    """Targets of the original custom calls are found in a library's list, and called as the manifest declares."""
     b, c = np.arange(1, 129, dtype=np.float32), np.arange(2048, dtype=np.float32)
     wanted = b[np.arange(2048) % 128] + c
     for language in ("rust", "c", "cpp"):
@@ -203,7 +203,7 @@ def legacy(libraries):
             raise AssertionError(f"{language}: wrong numbers")
         raises(TypeError, lambda target=target: target(b, c, api_version=2), "API version 1, ", "api_version=")
         if language == "rust":
-            # The manifest has the sizes, which calls of that kind do not carry.
+            # The manifest has the sizes, because these calls do not pass them.
             raises(TypeError, lambda target=target: target(c, c), "argument 0", "float32[128]", "float32[2048]")
             larger = jax.ShapeDtypeStruct((4096,), np.float32)
             raises(TypeError, lambda target=target: target(b, c, result_shape_dtypes=larger), "result 0", "float32[2048]", "float32[4096]")
@@ -215,7 +215,7 @@ def legacy(libraries):
 
 
 def wheel():
-    """Both packages build without fetching anything, and share no file; the second one brings the recorder."""
+    """Both packages build offline and share no file. The second one contains the recorder."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__)))
     sys.path.insert(0, os.path.join(root, "tools"))
     import zipfile
@@ -259,7 +259,7 @@ def wheel():
 
 
 def package():
-    """The package's names are those that type checkers read, and importing it imports no jax."""
+    """The package's names are those that type checkers read, and importing it does not import jax."""
     with open(xla_ffi.__file__, encoding="utf-8") as file:
         tree = ast.parse(file.read())
     block = next(node for node in tree.body if isinstance(node, ast.If))
@@ -274,7 +274,7 @@ def package():
 
 
 def fast_to_load(path):
-    """A plain library is loaded without what it does not use: the count of modules is exact, the time is reported."""
+    """Loading a plain library imports no unused modules. The number of modules is checked, the time only reported."""
     code = (
         "import sys, time, jax; known = set(sys.modules); begin = time.perf_counter()\n"
         f"import xla_ffi; xla_ffi.load({path!r})\n"
@@ -286,7 +286,7 @@ def fast_to_load(path):
     unused = {f"xla_ffi.{name}" for name in ("_export", "_gradient", "_inline", "_legacy", "_needs", "_user_signature")}
     if len(own) > 23 or not unused.isdisjoint(own):
         raise AssertionError(f"{len(own)} modules of xla_ffi: {sorted(own)}")
-    # jax.extend imports Pallas, which takes longer than all of this package; only early jax has its FFI there.
+    # jax.extend imports Pallas, which takes longer than this whole package. Only early jax needs it for FFI.
     others = sorted(set(modules).difference(own))
     if len(others) > 5 and _jax.REVISION > 3:
         raise AssertionError(f"jax had not imported {others}")
@@ -294,7 +294,8 @@ def fast_to_load(path):
 
 
 def in_one_call(path):
-    """A call outside of jit is compiled once per set of keywords, and gives what it gives when traced anew each time."""
+    """A call outside of jit is compiled once per set of keywords, and its results equal those of a newly traced
+    call."""
     lib = xla_ffi.load(path)
     x = jnp.asarray(np.arange(1, 7, dtype=np.float32).reshape(2, 3))
     same = lambda got, wanted: np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
@@ -306,7 +307,7 @@ def in_one_call(path):
             same(handler(args, eps=eps), anew(args, eps=eps))
     if (compiled().misses, compiled().hits) != (4, 21):
         raise AssertionError(compiled())
-    # Equal values of other types are other attributes, and errors are those of other calls.
+    # Equal values of different types are different attributes. Errors are the same as in other calls.
     raises(TypeError, lambda: handler(x, eps=True), "eps")
     raises(TypeError, lambda: handler(x.astype(jnp.int32), eps=1.0), "`x`", "int32")
     given = {"eps": 0.5}
@@ -314,7 +315,7 @@ def in_one_call(path):
     given["eps"] = 4.0
     same(handler(x, attrs=given), anew(x, eps=4.0))
     same(handler(x[:1], attrs={"eps": 0.5}), anew(x[:1], eps=0.5))
-    # The settings of jax at the time of a call hold.
+    # jax's settings at the time of the call apply.
     with jax.default_device(jax.devices()[-1]):
         if handler(np.asarray(x)).devices() != {jax.devices()[-1]}:
             raise AssertionError(handler(np.asarray(x)).devices())

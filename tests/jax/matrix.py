@@ -1,10 +1,9 @@
-"""Runs features of one library on this process's jaxlib, each in a child of its own.
+"""Runs features of one library on this process's jaxlib, each in a child process.
 
 usage: matrix.py KIND=LIBRARY… --twin KIND=LIBRARY… --bootstrap LIBRARY [--feature NAME]…
 
-Prints one line of JSON a cell: {"library", "feature", "cell", "message", "seconds"}. jax is imported
-once; each child is forked before any backend exists, so a crash, a hang or a spoilt registry is one
-cell's matter.
+Prints one line of JSON per cell: {"library", "feature", "cell", "message", "seconds"}. jax is imported once. Each child
+is forked before any backend exists, so a crash, a hang or a damaged registry only affects one cell.
 """
 
 import argparse
@@ -15,7 +14,7 @@ import os
 import sys
 import time
 
-# Two CPU devices, for ordinals and sharding; set before jax looks.
+# Two CPU devices for ordinals and sharding. Must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -30,19 +29,19 @@ from checks import forked  # noqa: E402
 
 
 def child(kind, path, twin, bootstrap, original, feature):
-    """Runs one feature and gives its cell."""
+    """Runs one feature and returns its cell."""
     world = features.World(kind, path, twin, bootstrap, original)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             features.FEATURES[feature](world)
         cell, message = "ok", ""
-    except BaseException as error:  # whatever it is, it is this cell's result
+    except BaseException as error:  # Any exception is the result of this cell.
         cell, message = verdict(error)
     return {"cell": cell, "message": message[:2000]}
 
 
 def run(kind, path, twin, bootstrap, original, feature):
-    """One cell."""
+    """Returns one cell, which a child process runs."""
     start = time.monotonic()
     result, end = forked(lambda: child(kind, path, twin, bootstrap, original, feature))
     if result is None:

@@ -1,6 +1,6 @@
-"""Models that are loaded elsewhere: which library stands for which of those that they were exported with.
+"""Tests models that are loaded in a different place, where libraries replace those of the export.
 
-usage: models.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: models.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
 
 import os
@@ -20,7 +20,7 @@ import xla_ffi
 
 
 def build(folder, name, by):
-    """A library whose handler multiplies by a number of its own, in a folder of its own."""
+    """Compiles a library in a new folder, with a handler that also multiplies by this number."""
     os.makedirs(os.path.join(folder, name))
     text = SOURCE.replace("x.typed_data()[i] * by", f"x.typed_data()[i] * by * {by}")
     return python_signatures.compiled_text(text, os.path.join(folder, name), "k")
@@ -51,7 +51,7 @@ open(sys.argv[1] + ".again", "wb").write(model.serialize())
 
 
 def two_builds(folder):
-    """Two builds of one name are two libraries, in whatever order they are called and given."""
+    """Two builds of the same name are different libraries, whatever the order of calls and arguments."""
     wanted()
     first, second = (build(folder, name, by) for name, by in (("first", 1), ("second", 10)))
     one, two = (xla_ffi.load(path, prefix=prefix, handlers={"Scale": SCALE}) for path, prefix in ((first, "one"), (second, "two")))
@@ -73,7 +73,7 @@ def two_builds(folder):
     status, _, errors = process(CALL, file, moved[1], third)
     if status == 0 or "RuntimeWarning" not in errors or third not in errors:
         raise AssertionError(errors)
-    # Moved for good, what is written again says where they are now.
+    # After the libraries have moved, a model that is written again has their new paths.
     shutil.rmtree(os.path.dirname(first))
     shutil.rmtree(os.path.dirname(second))
     ran(want, CALL, file, *moved)
@@ -89,7 +89,7 @@ open(sys.argv[1] + ".0", "wb").write(model.serialize(vjp_order=0))
 
 
 def derivatives(path, folder):
-    """Derivatives go with a model, and what they call; they are kept when it is written again."""
+    """A model includes its derivatives and their handlers, and keeps them when it is written again."""
     wanted()
     forward, backward = (shutil.copy(path, os.path.join(folder, f"lib{name}.so")) for name in ("forward", "backward"))
     with open(backward, "ab") as file:
@@ -108,7 +108,7 @@ def derivatives(path, folder):
         raise AssertionError("loaded")
     want = str(jax.grad(lambda x: (function(x) ** 2).sum())(jnp.ones((2, 3))).tolist())
     ran(want, GRAD, file)
-    ran(want, GRAD, file)  # as it was written again
+    ran(want, GRAD, file)  # the model that was written again
     if targets(f"{file}.0") != both[:1]:
         raise AssertionError(targets(f"{file}.0"))
     os.remove(backward)
@@ -118,7 +118,7 @@ def derivatives(path, folder):
 
 
 def platforms(path, folder):
-    """A handler for other platforms than the model's is told before anything is called."""
+    """A handler that does not support the model's platform is reported before anything is called."""
     wanted()
     place = shutil.copy(path, os.path.join(folder, "libplaced.so"))
     lib = xla_ffi.load(place, prefix="placed")
@@ -133,7 +133,7 @@ def platforms(path, folder):
     status, text = serve(file, os.path.join(folder, "tpu", "libplaced.so"))
     if status == 0 or "`placed.rms_norm` on cpu" not in text:
         raise AssertionError(text)
-    # Of what jax chooses from, each is for its own platform.
+    # If jax selects by platform, each handler only needs to support its own platform.
     source = python_signatures.compiled_text(SOURCE, folder, "chosen")
     here = xla_ffi.load(source, prefix="here", handlers={"Scale": SCALE})
     there = xla_ffi.load(source, prefix="there", handlers={"Scale": xla_ffi.Signature(SCALE, platforms=("cuda",))})
@@ -149,7 +149,7 @@ def platforms(path, folder):
 
 
 def within(path, folder):
-    """A library that is loaded by the function that is exported is vouched for like others."""
+    """A library may be loaded by the exported function itself."""
     wanted()
     place = shutil.copy(path, os.path.join(folder, "libwithin.so"))
     model = xla_ffi.export(lambda x: xla_ffi.load(place, prefix="within").rms_norm(x), X)

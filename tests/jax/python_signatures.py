@@ -1,6 +1,6 @@
-"""Libraries that do not describe themselves: their signatures are given in Python.
+"""Tests libraries that do not describe themselves, and whose signatures are given in Python.
 
-usage: python_signatures.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: python_signatures.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
 
 import copy
@@ -60,7 +60,7 @@ def build(folder):
 
 
 def bare(spec):
-    """What a signature's text says of a handler."""
+    """Returns the parts of a handler's description that its signature's text contains."""
     operand = lambda each: dataclasses.replace(each, doc="")
     return (
         [operand(arg) for arg in spec.args],
@@ -71,10 +71,10 @@ def bare(spec):
 
 
 def read_back(paths):
-    """What `help` shows of a handler is its signature, for every handler of the examples."""
+    """The signature in `help` can be parsed again, for every handler of the examples."""
     count = 0
     for path in paths:
-        # Some of the examples in C and C++ carry no manifest.
+        # Some of the C and C++ examples have no manifest.
         for handlers, _ in _manifest.read_all(path, required=False).values():
             for spec in handlers.values():
                 text = _signature.text(spec)
@@ -84,7 +84,7 @@ def read_back(paths):
                     raise AssertionError(f"{text}: {_signature.text(again)}")
                 ordered = lambda entries: sorted(entries, key=lambda entry: (entry.inside or "", entry.name))
                 plainly = lambda contract: contract.split()
-                # What a binding leaves open the contract may say.
+                # If the binding does not determine the rank, the contract may.
                 ranked = lambda said, read: [
                     dataclasses.replace(one, rank=other.rank) if one.rank is None else one for one, other in zip(said, read)
                 ]
@@ -130,7 +130,7 @@ def plain(path):
     lib = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if not np.array_equal(jax.jit(lambda x: lib.Scale(x, by=2, plus=1))(X), np.asarray(X) * 2 + 1):
         raise AssertionError("wrong numbers")
-    # The handler knows no defaults: the call states them.
+    # The handler does not know the defaults, so the call passes them.
     if not np.array_equal(lib.Scale(X, by=2), np.asarray(X) * 2):
         raise AssertionError("an attribute's default")
     if lib.Scale.target != "plain.Scale" or SCALE not in repr(lib) or "add_one" not in repr(lib):
@@ -172,7 +172,7 @@ def dictionaries():
 
 
 def ranges():
-    """The loader refuses attributes out of their range itself, in dictionaries and defaults too."""
+    """The loader refuses attributes out of range, also in dictionaries and defaults."""
     text = "(*, bins: i64 min 1 max 8, p: f32 max 0.1 = 0.1, w: [f32] min 0 = None, o: {k: u8 min 2} = None) -> ()"
     attrs = _user_signature.parse(text)[1]
     if _manifest._attribute({"name": "bins", "type": "i64", "min": 1, "max": 8}) != attrs[0]:
@@ -191,7 +191,7 @@ def ranges():
 
 
 def checked(folder):
-    """`check` tells the embedded runtime what the library does not say: symbols, results, defaults."""
+    """`check` passes the missing descriptions to the embedded runtime: symbols, results and defaults."""
     if not (os.environ.get("XLA_FFI_CLI") or os.path.exists(f"{ROOT}/target/debug/xla-ffi")):
         skip("no command line")
     lib = xla_ffi.load(build(folder), "checked", handlers={"scale": xla_ffi.Signature("(x: f32[n], *, by: f32 = 2.0, plus: i64 = 0) -> y: f32[n]", stages={"execute": "Scale"})})
@@ -204,7 +204,7 @@ STATEFUL = {"stateful": xla_ffi.Signature("(x: f32[n]) -> y: f32[n]", stages={"i
 
 
 def state_types(folder):
-    """The state of a handler built with upstream's headers, those of this jaxlib."""
+    """Tests the state of a handler built with this jaxlib's upstream headers."""
     headers = _jax._ffi.include_dir()
     source = f"{ROOT}/tests/fixtures/upstream/verdicts.cc"
     path = compiled(source, os.path.join(folder, "libstate.so"), "-I", headers, f"-DREVISION={_jax.REVISION}")
@@ -218,7 +218,7 @@ def state_types(folder):
         raise AssertionError("wrong numbers")
     if pickle.loads(pickle.dumps(lib)) is not lib:
         raise AssertionError("unpickled")
-    # The same type under another prefix is the same registration; another type of its name is none.
+    # The same type with a different prefix is the same registration.
     if not np.array_equal(load("again", {"Factor": functions}).stateful(X), 3 * np.asarray(X)):
         raise AssertionError("wrong numbers")
     for text, words in [("", "symbols of its id"), (functions.replace("type_id", "id"), "`factor_id`")]:

@@ -1,4 +1,4 @@
-"""First calls of 64 threads at once.
+"""Tests first calls from 64 threads at once.
 
 usage: races.py LANGUAGE:EXAMPLE=LIBRARY…
 """
@@ -18,7 +18,10 @@ THREADS = 64
 
 
 def count(subject, number):
-    """State, whose type each library registers with its first call: every program counts for itself."""
+    """Calls a handler with state, whose type each library registers in its first call.
+
+    Each program has a separate count.
+    """
     call = jax.jit(
         lambda: subject.call("counter", typed(np.int32), has_side_effect=True, start=np.int32(number))
     )
@@ -26,7 +29,7 @@ def count(subject, number):
 
 
 def double(subject, number):
-    """Futures, which other threads complete; every fourth call fails."""
+    """Calls a handler whose futures other threads complete. Every fourth call fails."""
     x = jnp.arange(number, number + 5, dtype=np.float32)
     call = jax.jit(
         lambda x: subject.call("double_later", typed(np.float32, 5), x, delay_ms=np.int64(number % 4 - 1))
@@ -41,8 +44,8 @@ RACED = {"counter": count, "futures": double}
 
 
 def race(example, kind, path):
-    """Every thread registers (four share their targets' names), compiles and calls, all for the first time."""
-    # A copy of its own: another example may have called this library already.
+    """Every thread registers, compiles and calls a handler for the first time. Four threads share each target name."""
+    # Use a copy, because an example may already have called this library.
     path = shutil.copy(path, os.path.join(folder(), f"{example}.so"))
     begin, wrong, absent = threading.Barrier(THREADS), [], []
 
@@ -55,7 +58,7 @@ def race(example, kind, path):
         except Absent as error:
             absent.append(str(error))
         except Exception as error:
-            lacks = "0.4.33" in str(error)  # which has state
+            lacks = "0.4.33" in str(error)  # This jaxlib has no state.
             (absent if lacks else wrong).append(f"thread {number}: {type(error).__name__}: {error}")
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(THREADS)]

@@ -1,9 +1,9 @@
-"""Recorded calls: every example recorded in JAX and replayed by `xla-ffi run --replay`, equal bit for bit.
+"""Tests recorded calls: every example is recorded in JAX and replayed by `xla-ffi run --replay`, with equal bits.
 
 usage: record.py [LANGUAGE:EXAMPLE=LIBRARY…]
 
 Needs the command line (`XLA_FFI_CLI`, or `target/debug/xla-ffi`) and `libxla_ffi_record.so` (`XLA_FFI_RECORDER`, or in
-`target`). Libraries in C and C++ are interposed by hand, as one does with libraries that `xla_ffi.load` does not load.
+`target`). Libraries in C and C++ are interposed manually, as users do without `xla_ffi.load`.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import jax
 
-jax.config.update("jax_enable_x64", True)  # the examples have f64 too
+jax.config.update("jax_enable_x64", True)  # some examples use f64
 
 import examples  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -30,7 +30,7 @@ CLI = os.environ.get("XLA_FFI_CLI") or os.fspath(ROOT / "target/debug/xla-ffi")
 
 
 def replay(library, source, *options, code=0):
-    """What the command line says of a recording."""
+    """Replays a recording and returns the command line's output."""
     done = subprocess.run([CLI, "run", library, "--replay", source, *options], capture_output=True, text=True)
     if code is not None and done.returncode != code:
         raise AssertionError(f"exit {done.returncode}: {done.stdout}{done.stderr}")
@@ -42,7 +42,7 @@ def files(directory):
 
 
 def recorded(work, **options):
-    """A directory with the calls that ``work`` makes, and the recording."""
+    """Records the calls that ``work`` makes. Returns the directory and the recording."""
     directory = os.fspath(folder())
     with xla_ffi.record(directory, **options) as recording:
         work(recording)
@@ -50,7 +50,7 @@ def recorded(work, **options):
 
 
 class Interposed(examples.Symbols):
-    """A library whose handlers are registered by hand, through a recording."""
+    """A library whose handlers are registered manually, through a recording."""
 
     def __init__(self, path, prefix, recording):
         super().__init__(path, prefix)
@@ -71,7 +71,7 @@ class Interposed(examples.Symbols):
 
 
 def every_call(language, example, path, calls):
-    """Records all that examples.py does with a library; replays it."""
+    """Records all calls that examples.py makes with a library, and replays them."""
 
     def work(recording):
         prefix = f"{language}_{example}"
@@ -80,7 +80,7 @@ def every_call(language, example, path, calls):
         else:
             library = Interposed(path, prefix, recording)
         if language == "Rust":
-            # Under the targets that jax.ffi is told by name, too.
+            # Calls by target name, made with jax.ffi, are recorded too.
             plain = library.target
             library.target = lambda name, stages: xla_ffi._record.target_now(plain(name, stages))
         for call in filter(examples.there, calls):
@@ -113,7 +113,7 @@ def conformance(name="conformance"):
 
 
 def only_within_the_block():
-    """Compiled before, recorded within, not after; a single file replays."""
+    """A function compiled before the block is recorded in it but not after it. A single file replays."""
     path = conformance()
     lib = xla_ffi.load(path)
     x = jnp.arange(3, dtype=jnp.float32)
@@ -131,7 +131,10 @@ def only_within_the_block():
 
 
 def states():
-    """Each call gets the state of its own instantiation; one call alone replays with those before it."""
+    """Each call uses the state of its own instantiation.
+
+    A single call replays together with earlier calls of its state.
+    """
     if xla_ffi._jax.REVISION < 1:
         raise Skip("no state in this jaxlib")
     path = conformance()
@@ -155,7 +158,7 @@ def states():
 
 
 def later():
-    """Results of asynchronous handlers are read when they are complete; errors too."""
+    """Results and errors of asynchronous handlers are recorded when they complete."""
     if xla_ffi._jax.REVISION < 2:
         raise Skip("no futures in this jaxlib")
     path = conformance()
@@ -175,7 +178,7 @@ def later():
 
 
 def errors():
-    """A handler's error, code and text; a wrong one differs."""
+    """The code and text of a handler's error are compared."""
     path = conformance()
     lib = xla_ffi.load(path)
     x = jnp.zeros(1, jnp.float32)
@@ -186,7 +189,7 @@ def errors():
 
 
 def differences():
-    """A library that computes something else is told, by element, with both values."""
+    """Different results are reported by element, with both values."""
     lib = xla_ffi.load(conformance())
     x = jnp.arange(3, dtype=jnp.float32)
     directory, _ = recorded(lambda _: lib.scale(x, factor=2.0).block_until_ready())
@@ -197,7 +200,7 @@ def differences():
 
 
 def limit():
-    """What is beyond the limit is left out and told."""
+    """Operands over the limit are omitted, and a warning reports this."""
     path = conformance()
     lib = xla_ffi.load(path)
     x = jnp.arange(1000, dtype=jnp.float32)
@@ -234,7 +237,7 @@ with xla_ffi.record(sys.argv[2]) as recording:
 
 
 def crash():
-    """A call that ends the process leaves the last file, which says so."""
+    """A call that crashes the process leaves the last file, which has no end."""
     path, directory = conformance(), os.fspath(folder())
     done = subprocess.run([sys.executable, "-c", CRASHES, path, directory], capture_output=True, text=True)
     if done.returncode >= 0:
@@ -256,7 +259,7 @@ jax.jit(lambda x: lib.scale(x, factor=2.0))(jnp.arange(3, dtype=jnp.float32))
 
 
 def environment():
-    """XLA_FFI_RECORD records a process from its beginning to its end."""
+    """XLA_FFI_RECORD records a process from start to end."""
     path, directory = conformance(), os.fspath(folder())
     variables = {**os.environ, "XLA_FFI_RECORD": directory}
     subprocess.run([sys.executable, "-c", BY_ENVIRONMENT, path], env=variables, check=True)
@@ -266,7 +269,7 @@ def environment():
 
 
 def refusals():
-    """What cannot be recorded, or replayed, is told."""
+    """Recordings that cannot be made or replayed are reported."""
     path = conformance()
     lib = xla_ffi.load(path)
     x = jnp.zeros(1, jnp.float32)
@@ -292,7 +295,7 @@ def main():
         check(f"recording: {work.__doc__}", work)
     for library in built(sys.argv[1:]):
         if library.example == "legacy":
-            continue  # no XLA FFI: there are no call frames
+            continue  # These targets do not use XLA FFI, so they have no call frames.
         work = lambda: every_call(library.language, library.example, library.path, library.calls)
         check(f"{library.name} recorded and replayed", work)
     finish()

@@ -1,4 +1,4 @@
-"""A library that is rebuilt and loaded again in one process: the new one runs the new code, the old one the old.
+"""Tests libraries that are rebuilt and loaded again in one process: each object runs the code of its own build.
 
 usage: reload.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 """
@@ -35,7 +35,7 @@ XFFI_LIBRARY(reloaded, XFFI_DESCRIBE_WITH("%(name)s", XFFI_PLATFORMS("cpu"), XFF
     XFFI_ARGS(XFFI_OPERAND("x", F32, 1)), XFFI_RETS(XFFI_OPERAND("y", F32, 1)), XFFI_ATTRS(), XFFI_SHAPE("n -> n")));
 """
 
-# The compiler makes `amount` a symbol that a process has once only (STB_GNU_UNIQUE).
+# The compiler makes `amount` a symbol that exists once per process (STB_GNU_UNIQUE).
 CPP = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -54,7 +54,7 @@ XLA_FFI_LIBRARY(reloaded, XLA_FFI_HANDLER(add).Name("%(name)s"));
 
 
 def build(path, amount, name="add", language="c", before="", options=()):
-    """Compiles the handler that adds ``amount``, as a build does: the library's file is replaced."""
+    """Compiles the handler that adds ``amount`` and replaces the library's file, as a build does."""
     compiler = shutil.which("cc" if language == "c" else "c++")
     if compiler is None:
         skip(f"no compiler for {language}")
@@ -76,7 +76,7 @@ def adds(function, amount):
 
 
 def many_times(folder, language, times):
-    """Edited and loaded again and again; everything made with an earlier build goes on to run that build."""
+    """After many edits and reloads, everything made with an earlier build keeps running that build."""
     path = os.path.join(folder, f"libten_{language}.so")
     name = f"add_{language}" if language == "cc" else "add"
     earlier = []
@@ -103,7 +103,7 @@ def many_times(folder, language, times):
 
 
 def same_contents(folder):
-    """A file that was only touched, or has its old contents again, is the library that it was."""
+    """A file that was only touched, or that has its old contents again, is the same library."""
     path = os.path.join(folder, "libsame.so")
     build(path, 1)
     first = xla_ffi.load(path, prefix="same")
@@ -114,7 +114,7 @@ def same_contents(folder):
         raise AssertionError("touched, and another library")
     shutil.copy(path, f"{path}.kept")
     build(path, 2)
-    # Some tools set all times to one: the file is another all the same.
+    # Some tools set all times to the same value, but the file is different.
     os.utime(path, ns=(1, 1))
     second = xla_ffi.load(path, prefix="same")
     adds(second.add, 2)
@@ -125,7 +125,7 @@ def same_contents(folder):
 
 
 def pickled(folder):
-    """What is unpickled is the handler of the file as it is then."""
+    """Unpickling returns a handler of the present file."""
     path = os.path.join(folder, "libpickled.so")
     build(path, 1)
     old = xla_ffi.load(path, prefix="pickled")
@@ -133,7 +133,7 @@ def pickled(folder):
     if pickle.loads(data) is not old.add:
         raise AssertionError("unpickled from an unchanged file")
     build(path, 2)
-    # Unlike a copy, which structures that hold a handler make of all they hold.
+    # Copies are different: they return the same object, because structures may copy the handlers in them.
     for whole in (old, old.add):
         if copy.copy(whole) is not whole or copy.deepcopy([whole])[0] is not whole:
             raise AssertionError("a copy is another build")
@@ -149,7 +149,7 @@ def pickled(folder):
 
 
 def broken_build(folder):
-    """A build that is no library is told, and the old one stays."""
+    """A build that is not a valid library raises an error, and the old library keeps working."""
     path = os.path.join(folder, "libbroken.so")
     build(path, 1)
     old = xla_ffi.load(path, prefix="broken")

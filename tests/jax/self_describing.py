@@ -1,4 +1,4 @@
-"""Libraries in C and C++ that describe themselves: ``xla_ffi.load`` needs no word of Python.
+"""Tests C and C++ libraries that describe themselves, so that ``xla_ffi.load`` needs no signatures in Python.
 
 usage: self_describing.py
 """
@@ -22,7 +22,7 @@ from xla_ffi import _stubs
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.asarray(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
 
-# y = a x², dx = 2 a x dy; two source files, each with a record of its own.
+# y = a x², dx = 2 a x dy. There are two source files, each with its own record.
 CPP = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -159,7 +159,7 @@ XFFI_LIBRARY(squares, XFFI_DESCRIBE(digest, XFFI_ARGS(XFFI_OPERAND_WITH("x", XFF
 
 
 def build(folder, language):
-    """One library of two source files, linked as release builds are: what nothing names goes."""
+    """Builds a library from two source files, linked like a release build, which removes unreferenced sections."""
     compiler, standard = (shutil.which("cc"), "-std=c99") if language == "c" else (shutil.which("c++"), "-std=c++17")
     if compiler is None:
         skip(f"no compiler for {language}")
@@ -182,7 +182,7 @@ def same(got, wanted):
 
 
 def squares(lib):
-    """Result types, defaults, gradients and batches follow from the library."""
+    """Result types, defaults, gradients and batching follow from the library's description."""
     same(lib.square(X), X * X)
     same(jax.jit(lambda x: lib.square(x, a=3.0))(X), 3 * X * X)
     same(jax.vmap(lib.square)(X), X * X)
@@ -195,14 +195,14 @@ def squares(lib):
 
 
 def undescribed(path, symbol, text, call):
-    """What is listed by symbol alone is completed by the caller."""
+    """The caller describes handlers that the library only lists by symbol."""
     untold = xla_ffi.load(path, prefix=f"untold_{symbol}")
     raises(TypeError, lambda: getattr(untold, symbol)(X), symbol, "handlers=")
     call(xla_ffi.load(path, prefix=f"told_{symbol}", handlers={symbol: text}))
 
 
 def whole(lib):
-    """Attributes of every kind, names that the source does not give, state."""
+    """Attributes of every kind, operands without names in the source, and state work."""
     same(lib.unnamed(jnp.arange(3, dtype=np.int32)), [0, 1, 2])
     if [arg.name for arg in lib.unnamed.spec.args] != ["x0"] or [ret.name for ret in lib.unnamed.spec.rets] != ["y0"]:
         raise AssertionError(lib.unnamed.spec)
@@ -227,7 +227,10 @@ def whole(lib):
 
 
 def in_place(lib):
-    """Each of many in-out operands has a result of its own; a handler that is called as an attribute is an item."""
+    """Each of many in-out operands has its own result.
+
+    A handler with the name of an attribute is available as an item.
+    """
     doubled = lib["digest"]
     if not isinstance(lib.digest, str) or doubled is not lib["squares.digest"]:
         raise AssertionError("the library's own digest")

@@ -1,6 +1,6 @@
-"""Sharded operands: what a contract lets each device do by itself, on eight devices and in two processes.
+"""Tests sharded operands: calls that contracts allow to split, on eight devices and in two processes.
 
-usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
+usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py; `derivatives` is in the folder of the Rust libraries)
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-#: In a process of several: its number, how many there are, and where they meet.
+#: In one of several processes: its index, the number of processes, and the coordinator's address. Otherwise empty.
 PROCESS = os.environ.get("XLA_FFI_TEST_PROCESS", "").split()
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if PROCESS else 8}"
 
@@ -38,7 +38,7 @@ def mesh():
 
 
 def put(value, *spec):
-    """An array that is sharded over the devices of all processes."""
+    """Returns an array that is sharded over the devices of all processes."""
     sharding = NamedSharding(mesh(), PartitionSpec(*spec))
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
@@ -53,7 +53,7 @@ def moves(program):
 
 
 def apart(function, wanted, *args, spec=None, allowed=()):
-    """Compiled, the function moves nothing between devices, and gives what is wanted."""
+    """Fails if the compiled function moves data between devices, or if its results are wrong."""
     program = compiled(function, *args)
     if set(moves(program)) - set(allowed):
         raise AssertionError(f"{moves(program)} in {program.as_text()}")
@@ -67,7 +67,7 @@ def apart(function, wanted, *args, spec=None, allowed=()):
 
 
 def right(result, whole):
-    """What lies on this process's devices is the right part of the whole."""
+    """Fails unless the shards on this process's devices equal the corresponding parts of the whole."""
     for shard in result.addressable_shards:
         np.testing.assert_allclose(np.asarray(shard.data), np.asarray(whole)[shard.index], rtol=1e-5, atol=1e-6)
 
@@ -83,30 +83,30 @@ def batch_dimensions(norm, lib, product):
     power = np.full(WHOLE.shape, 3, np.int32)
     args = put(WHOLE, "d"), put(power, "d"), put(WHOLE, "d")
     apart(lib.mixed, (WHOLE**3 * WHOLE, power + 1, WHOLE**2), *args, spec=("d",))
-    # Of a handler that takes one rank, too, which vmap calls for one element after the other.
+    # The same holds for a handler with a fixed rank, for which vmap makes one call per element.
     one = lambda operands: tuple(dataclasses.replace(operand, rank=3) for operand in operands)
     spec = dataclasses.replace(lib.cube.spec, args=one(lib.cube.spec.args), rets=one(lib.cube.spec.rets))
     cube = _handler.Handler(spec, lib.cube.target, lib.path, None)
     apart(cube, 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
-    # What vmap adds is one of them.
+    # The dimension that vmap adds is a leading dimension.
     apart(jax.vmap(lib.cube), 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
 
 
 def replicated(norm, lib, product):
-    """An operand without them is whole on every device."""
+    """An operand without the leading dimensions is whole on every device."""
     apart(lib.rows, WHOLE * W, put(WHOLE, "d"), put(W), spec=("d",))
     apart(jax.vmap(lib.rows, (0, None)), WHOLE * W, put(WHOLE, "d", "e"), put(W), spec=("d", "e"))
-    # Where it is not, it becomes so; the batch stays where it is.
+    # If it is sharded, it is gathered, and the batch stays sharded.
     program = compiled(lib.rows, put(WHOLE, "d"), put(W, "e"))
     part = f"f64[{8 // (len(jax.devices()) // 2)},2,4]"
     if part not in program.as_text() or "f64[8,2,4]" in program.as_text():
         raise AssertionError(program.as_text())
-    if not PROCESS:  # gloo of jaxlib 0.4.31 never ends when two devices of one process gather
+    if not PROCESS:  # In jaxlib 0.4.31, gloo hangs when two devices of one process gather.
         right(jax.jit(lib.rows)(put(WHOLE, "d"), put(W, "e")), WHOLE * W)
 
 
 def contracted(norm, lib, product):
-    """Dimensions that are no batch are gathered, and those alone."""
+    """Only dimensions that are not batch dimensions are gathered."""
     x = WHOLE.astype(np.float32)
     for spec in ((None, None, "d"), ("d", None, "e")):
         program = compiled(norm.rms_norm, put(x, *spec))
@@ -118,7 +118,7 @@ def contracted(norm, lib, product):
 
 
 def in_shard_map(norm, lib, product):
-    """Gradients of what runs under shard_map: those of an operand that all devices share are summed over them."""
+    """Under shard_map, gradients of an operand that all devices share are summed over the devices."""
     shard_map = getattr(jax, "shard_map", None)
     if shard_map is None:
         from jax.experimental.shard_map import shard_map
@@ -133,7 +133,7 @@ def in_shard_map(norm, lib, product):
     inside = lambda f: shard_map(jax.grad(lambda x: jnp.sum(f(x))), mesh=mesh(), in_specs=split, out_specs=split)
     try:
         inside(jnp.sin)(put(WHOLE, "d"))
-    except ValueError:  # jax 0.6.0 refuses its own functions there, too
+    except ValueError:  # jax 0.6.0 also refuses its own functions there
         pass
     else:
         apart(inside(lib.sine), np.cos(WHOLE), put(WHOLE, "d"))
@@ -151,7 +151,7 @@ def gradients(norm, lib, product):
 
 
 def as_declared(norm, lib, product):
-    """Who declares that elements depend on one another, or says so in the call, gets them all."""
+    """If the handler or the call declares that elements depend on one another, all elements are gathered."""
     x = put(WHOLE, "d")
     right(jax.jit(lib.in_turn)(x), np.full(WHOLE.shape, WHOLE.sum()))
     if "all-gather" not in moves(compiled(lib.in_turn, x)):
@@ -164,7 +164,8 @@ def as_declared(norm, lib, product):
 
 
 def side_effects(norm, lib, product):
-    """XLA refuses them in a program that it divides (an internal error of its own), but each device may make its own call."""
+    """XLA refuses side effects in a program that it partitions, with an internal error, but each device may make its
+    own call."""
     loud = lambda x: lib.cube(x, has_side_effect=True)
     for x in put(WHOLE, "d"), put(WHOLE):
         raises(NotImplementedError, lambda x=x: jax.jit(loud)(x), "derivatives.cube", "side effects", "jax.shard_map")
@@ -177,7 +178,7 @@ def side_effects(norm, lib, product):
 
 
 def _shard_map(function, names, spec):
-    """shard_map in which the axes of these names are manual."""
+    """Calls shard_map with only these axes manual."""
     if hasattr(jax, "shard_map"):
         return jax.shard_map(function, mesh=mesh(), in_specs=spec, out_specs=spec, axis_names=set(names))
     from jax.experimental.shard_map import shard_map
@@ -186,7 +187,10 @@ def _shard_map(function, names, spec):
 
 
 def partly_manual(norm, lib, product):
-    """Under a shard_map that leaves XLA some axes: GSPMD ends the process there, and XLA takes no side effects."""
+    """Tests a shard_map that leaves some axes to XLA.
+
+    There, GSPMD crashes the process, and XLA refuses side effects.
+    """
     loud = lambda x: lib.cube(x, has_side_effect=True)
     x = put(WHOLE, "d")
     for function, right_here in (loud, False), (lib.cube, bool(getattr(jax.config, "jax_use_shardy_partitioner", False))):
@@ -199,7 +203,7 @@ def partly_manual(norm, lib, product):
 
 
 def forward_mode(norm, lib, product):
-    """A tangent is split as its call is, where nobody wants the call's own results, too."""
+    """A tangent is split like its call, even if the call's own results are unused."""
     for spec in (("d",), ("d", "e")):
         x = put(WHOLE, *spec)
         apart(lambda x: jax.jvp(lib.cosine, (x,), (x,))[1], -np.sin(WHOLE) * WHOLE, x, spec=spec)
@@ -208,11 +212,14 @@ def forward_mode(norm, lib, product):
         apart(lambda x: jax.jvp(jax.grad(lambda x: jnp.sum(lib.sine(x))), (x,), (x,))[1], -np.sin(WHOLE) * WHOLE, x, spec=spec)
 
 
-# ---- meshes whose axes are Explicit: types say how a value is divided ------------------------------------------
+# ---- meshes with Explicit axes, where types contain the division of a value ------------------------------------
 
 
 def set_mesh():
-    """A mesh as ``jax.make_mesh`` of the newest jax makes it, where this jax knows such types."""
+    """Sets a mesh with Explicit axes, the default of the newest ``jax.make_mesh``.
+
+    Skips the check if jax has no such types.
+    """
     if not hasattr(jax.sharding, "reshard"):
         skip("this jax has no Explicit axes that all of it knows")
     devices = np.array(jax.devices()).reshape(-1, 2)
@@ -228,7 +235,7 @@ def spec_of(value):
 
 
 def as_jax(transform, function, reference, *args, typed=True):
-    """The transformed handler gives what the transformed reference gives, divided alike."""
+    """Fails unless the transformed handler returns the same results as the transformed reference, divided alike."""
     got, wanted = (jax.tree_util.tree_leaves(jax.jit(transform(each))(*args)) for each in (function, reference))
     for a, b in zip(got, wanted):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
@@ -239,7 +246,7 @@ def as_jax(transform, function, reference, *args, typed=True):
 
 
 def slopes(function):
-    """The gradient by all operands."""
+    """Returns the gradient with respect to all operands."""
     return lambda *args: jax.grad(lambda *args: jnp.sum(jnp.sin(function(*args))), tuple(range(len(args))))(*args)
 
 
@@ -257,7 +264,7 @@ def apart_by_type(function):
 
 
 def explicit(norm, lib, product):
-    """The batch stays divided, in the types and in the compiled program, in whatever jax makes of a call."""
+    """The batch stays divided, in types and in the compiled program, under all of jax's transformations."""
     with set_mesh():
         power = np.full(WHOLE.shape, 3, np.int32)
         mixed = lambda x: lib.mixed(x, power, x)[0]
@@ -284,7 +291,7 @@ def explicit(norm, lib, product):
         along = lambda f: lambda x: jax.jvp(f, (x,), (x * x,))
         for transform in (along, of(along, over_rows), of(over_rows, along), of(along, slopes), of(along, of(slopes, over_rows))):
             as_jax(transform, lib.sine, jnp.sin, x)
-    # What is on the mesh is so without `set_mesh`, too; then what is on none stays where it is.
+    # Values on the mesh stay there without `set_mesh`. Other values then stay where they are.
     right(jax.vmap(lib.sum, (0, None))(x, WHOLE[0]), WHOLE + WHOLE[0])
     right(jax.vmap(jax.vmap(lib.rows, (0, None)), (0, None))(x, W), WHOLE * W)
     for transform in (slopes, of(over_rows, slopes), of(slopes, over_rows)):
@@ -294,7 +301,7 @@ def explicit(norm, lib, product):
 
 
 def processes():
-    """Two processes with two devices each, and gloo between them."""
+    """Runs this file in two processes with two devices each, connected by gloo."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{free.getsockname()[1]}"

@@ -1,6 +1,6 @@
-"""What Python shows of a handler: signature, help, the table of a library, stub files, names in programs and profiles.
+"""Tests a handler's texts in Python: signature, help, table, stub files, and names in programs and profiles.
 
-usage: signatures.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+usage: signatures.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def spec(**changes):
 
 
 def texts():
-    """One line says what a handler takes and gives."""
+    """The text of a signature is one line with operands, attributes and results."""
     members = (attribute("scale", "dict", optional=True), attribute("lo", "f64", inside="scale"), attribute("hi", "f64", 1.0, inside="scale"))
     cases = [
         (spec(), "(x: f32) -> y: f32"),
@@ -63,7 +63,7 @@ def texts():
 
 
 def python_signatures():
-    """What a call binds: operands by position, attributes by keyword, types and defaults."""
+    """A Python signature binds operands by position and attributes by keyword, with types and defaults."""
     options = _handler.options()
     if set(options) != set(xla_ffi.typing.Options.__annotations__):
         raise AssertionError(f"typing.Options has {set(xla_ffi.typing.Options.__annotations__)}, handlers take {set(options)}")
@@ -107,8 +107,11 @@ def shown(lib):
 
 
 def names(lib):
-    """The handler's name is in the program's metadata, with the user's line, and in the profile: of each call by jax
-    itself, and of each execution by XLA, which names instructions after operations from jaxlib 0.8.0 on."""
+    """A handler's name is in the program's metadata, with the user's line, and in the profile.
+
+    In the profile, jax has an event with the name per call. From jaxlib 0.8.0 on, XLA has one per execution, because it
+    names instructions after operations.
+    """
     function = jax.jit(lambda x: lib.rms_norm(x))
     text = function.lower(X).compile().as_text()
     (call,) = [line for line in text.split("\n") if "custom_call_target=" in line]
@@ -119,7 +122,7 @@ def names(lib):
     of_xla = "custom-call" if _jax.REVISION < 6 else target.replace(".", "_")
     if not re.fullmatch(rf"{of_xla}(\.\d+)?", instruction.removeprefix("ROOT ").lstrip("%")):
         raise AssertionError(call)
-    # What batching and differentiation make of a call has its names, too.
+    # Calls made by batching and differentiation have the handler's name too.
     slopes = jax.jit(jax.vmap(jax.grad(lambda x: lib.rms_norm(x).sum()))).lower(X).compile().as_text()
     if f'/{target}_backward"' not in slopes or "xla_ffi_call" in slopes:
         raise AssertionError(slopes)
@@ -164,7 +167,10 @@ def write(folder, name, text):
 
 
 def stub_texts(path):
-    """Stubs are Python, whatever the manifest's names and texts are; the command line writes what the function gives."""
+    """Stubs are valid Python for any names and texts in the manifest.
+
+    The command line and the function write the same.
+    """
     odd = (attribute("scale", "dict"), attribute("lo", "f32", inside="scale"), attribute("in", "f32", 1.0, inside="scale"))
     hard = [
         DOCUMENTED,
@@ -204,7 +210,7 @@ def stub_texts(path):
 
 
 def checkers(path, handler, hard):
-    """mypy and basedpyright, as strict as they are, accept the stubs, and find a caller's mistakes by them."""
+    """mypy and basedpyright accept the stubs in strict mode, and report mistakes of a caller."""
     packages = os.environ.get("XLA_FFI_TYPE_CHECKERS")
     if not packages:
         skip("no XLA_FFI_TYPE_CHECKERS: mypy and basedpyright are not at hand")
@@ -255,7 +261,7 @@ def main():
     check("names in programs and profiles", lambda: names(xla_ffi.load(path)))
     hard = []
     check("texts of stubs", lambda: hard.append(stub_texts(path)))
-    # One jaxlib is enough for the checkers: the stubs are the same everywhere.
+    # Stubs do not depend on jaxlib, so one jaxlib is enough.
     if "XLA_FFI_PYTHON" in os.environ:
         check("stubs and type checkers", lambda: checkers(path, "rms_norm", hard[0]))
     finish()

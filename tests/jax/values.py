@@ -1,6 +1,6 @@
-"""What Python values become: numbers are rounded at most; what would become another value is refused at the call.
+"""Tests conversions of Python values: numbers may be rounded, and other changes of a value are refused at the call.
 
-usage: values.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: all is done in the loader)
+usage: values.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used, because only the loader is tested)
 """
 
 import math
@@ -11,7 +11,7 @@ import numpy as np
 from checks import check, finish, raises
 from xla_ffi import _abi, _attributes, _handler, _legacy, _manifest
 
-#: What a type takes, and what it does not.
+#: Types, with values that they accept and values that they refuse.
 OPERANDS = [
     ("PRED", [True, [False, 1]], [2, 1.0]), ("S8", [-128, [127], True], [128, -129, 1.0, [300]]),
     ("U8", [255, range(3)], [-1, 256]), ("U32", [2**32 - 1], [2**32, 2**70]),
@@ -57,7 +57,7 @@ def operands():
     jax.config.update("jax_enable_x64", True)
     table(WIDE, lambda name, value: operand(value, name), _abi.numpy_dtype)
     jax.config.update("jax_enable_x64", False)
-    # What jax makes of 64-bit arrays without jax_enable_x64.
+    # jax converts these 64-bit arrays without jax_enable_x64, which would change their values.
     for value, name in (np.array([2**40 + 5]), "S32"), (np.array([1e300]), "F32"):
         raises(TypeError, lambda value=value, name=name: operand(value, name), _abi.DTYPE_NAMES[name], "jax_enable_x64")
 
@@ -67,7 +67,7 @@ def attributes():
 
 
 def arrays():
-    """Arrays of NumPy, jax and others, in lists too; the order of an array's bytes is no type of its own."""
+    """Arrays of NumPy, jax and others are accepted, also in lists and in any byte order."""
     frame = type("Frame", (), {"__array__": lambda self, *_args, **_more: np.arange(3, dtype=np.uint8)})()
     for value in (np.array([0, 1, 2], ">u2"), [np.uint8(0), np.uint8(1), np.uint8(2)], frame, memoryview(bytes(range(3)))):
         if operand(value).tolist() != [0, 1, 2]:
@@ -84,7 +84,7 @@ def arrays():
 
 
 def legacy_operands():
-    """A target of the original custom calls reads what it was made for: 64-bit arrays that jax cuts are told."""
+    """Targets of the original custom calls read 64-bit arrays, so arrays that jax would narrow are refused."""
     target = _legacy.LegacyTarget("t", "t", "cpu", _manifest.LegacySpec("t", "cpu", (("F64", (2,)),), (("F64", (2,)),)), ("lib.so", None, {}))
     for value in (np.array([1.0, 2.0]), [1.0, 2.0], np.array([1e300, 2.0])):
         raises(TypeError, lambda value=value: target(value))

@@ -1,12 +1,12 @@
-"""What libraries built with upstream's headers do on this process's jaxlib, each in a child of its own.
+"""Runs libraries built with upstream's headers on this process's jaxlib, each in a child process.
 
 usage: verdicts.py NAME=LIBRARY…
 
-Each library has one handler of tests/fixtures/upstream/verdicts.cc. Prints one line of JSON a cell:
-{"library", "case", "end", "message"}. The case is the handler's name; a stateful one runs twice, with its type
-registered from Python and without. The end is `works`, `refused` (the runtime does not take the handler, or
-the type), `fails` (an error at the call), `wrong` (another result), or `crash`. What breaks does not do so every
-time: it runs again, and where it ends otherwise the end is `varies`.
+Each library has one handler of tests/fixtures/upstream/verdicts.cc. Prints one line of JSON per cell: {"library",
+"case", "end", "message"}. The case is the handler's name. A stateful handler runs twice, with and without its type
+registered from Python. The end is `works`, `refused` (the runtime does not accept the handler or the type), `fails` (an
+error in the call), `wrong` (a wrong result) or `crash`. Failures may be intermittent, so failing cases run again, and
+if the ends differ, the end is `varies`.
 """
 
 import contextlib
@@ -26,25 +26,27 @@ from checks import forked
 from jaxlib import xla_client
 from xla_ffi import _jax, _primitive
 
-# What the runtime keeps a pointer to.
+# Objects that the runtime has pointers to.
 KEPT = []
 FACTORS = {"stateless": 2, "stateful": 3, "async": 4}
 AGAIN = 2
 
 
 class Refused(Exception):
-    """The runtime does not take the handler or its type."""
+    """The runtime refuses the handler or its type."""
 
 
 class TypeInfo(ctypes.Structure):
-    """XLA_FFI_TypeInfo from r7 on."""
+    """XLA_FFI_TypeInfo of r7 and later."""
 
     _fields_ = [("struct_size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
 def register_type(image):
-    """Registers the state's type as this jaxlib wants it: from r7 on with its deleter, which the headers of
-    older revisions leave to others."""
+    """Registers the state's type in the form that this jaxlib expects.
+
+    From r7 on, this includes the deleter, which the headers of older revisions do not provide.
+    """
     deleter = ctypes.cast(image.factor_delete, ctypes.c_void_p).value
     info = TypeInfo(ctypes.sizeof(TypeInfo), None, deleter)
     KEPT.append(info)
@@ -68,7 +70,7 @@ def child(path, handler, with_type):
         stages["instantiate"] = address("stateful_instantiate")
     try:
         if with_type:
-            # The backend has to be there, or the registration is only remembered.
+            # Before the backend exists, jaxlib only queues the registration.
             jax.devices("cpu")
             register_type(image)
         _jax.register("verdict", stages, "cpu")
@@ -79,7 +81,7 @@ def child(path, handler, with_type):
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             [got] = jax.jit(lambda x: _primitive.call("verdict", [f32(5)], [x], {}))(jnp.asarray(x))
-            # A second call of the same program: a state lives on.
+            # Reading the result waits for the call.
             got = np.asarray(got)
     except Exception as error:
         message = " ".join(str(error).split())
