@@ -53,7 +53,10 @@ class Model:
 
 
 def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None] = None, **kwargs: Any) -> Model:
-    """Exports ``function`` like ``jax.export.export``, and records the handlers of loaded libraries that it calls.
+    """Exports ``function`` like ``jax.export.export``, and records the handlers of loaded libraries that it calls::
+
+        data = xla_ffi.export(jax.jit(lib.rms_norm), x).serialize()
+        y = xla_ffi.load_exported(data).call(x)
 
     ``args`` and ``kwargs`` are arrays or ``jax.ShapeDtypeStruct``. jax refuses custom calls without a stability
     guarantee. This function allows the targets of libraries that are loaded in this process, and jax still refuses
@@ -81,13 +84,16 @@ def export(function: Any, *args: Any, platforms: Union[Sequence[str], str, None]
 def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union[Iterable[Any], "_library.Library"] = ()) -> Model:
     """Reads the output of :meth:`Model.serialize` or of jax's own serialization, and loads the handlers that it calls.
 
-    ``model`` is a file or its bytes. ``libraries`` are paths or loaded libraries, and are needed if libraries have
-    moved since the export. Each replaces the library with the same bytes, whatever its name. A different build replaces
-    the library with the same ``prefix`` or file name. Warns with a ``RuntimeWarning`` if a library is not byte for byte
-    the exported one.
+    Warns with a ``RuntimeWarning`` if a library is not byte for byte the exported one.
 
-    Raises :class:`LibraryError` before any call if a target of the model is missing, or does not support the model's
-    platform.
+    Args:
+        model: A file or its bytes.
+        libraries: Paths or loaded libraries, needed if libraries have moved since the export. Each replaces the library
+            with the same bytes, whatever its name. A different build replaces the library with the same ``prefix`` or
+            file name.
+
+    Raises:
+        LibraryError: Before any call, if a target of the model is missing or does not support the model's platform.
     """
     if isinstance(libraries, (str, bytes, os.PathLike)):
         raise LibraryError(f"libraries=: expected a list of paths, got {libraries!r}; pass [{libraries!r}]")
@@ -150,8 +156,7 @@ def report(model, paths):
     return "\n".join(lines) + "\n" if lines else "it calls no handlers\n", good or not paths
 
 
-# ---- the libraries in a model's file, and their replacements where it is loaded
-# ----------------------------------------
+# ---- the libraries in a model's file, and their replacements ----------------------------------------------------------
 
 
 class _Given(NamedTuple):

@@ -55,23 +55,35 @@ def load_inline(
     legacy: Optional[Mapping[str, str]] = None,
     types: Optional[Mapping[str, str]] = None,
 ) -> Any:
-    """Compiles the text of one source file and loads it. Returns a :class:`Library`.
+    """Compiles the text of one source file and loads it. Returns a :class:`Library`::
 
-    Pass one of ``c``, ``cpp`` and ``rust``. The text is a whole file, with its ``#include`` of ``xla_ffi/handler.h`` or
-    ``xla/ffi/api/ffi.h``, or its ``use xla_ffi::…`` and ``library!``. ``handlers``, ``legacy`` and ``types`` describe
-    handlers that the text does not describe itself, as in :func:`load`.
+        lib = xla_ffi.load_inline(c=open("norm.c").read())
 
-    ``flags`` are passed to the compiler: ``cc`` or ``c++``, which the variables ``CC`` and ``CXX`` override, or ``cargo
-    build``. Rust needs a checkout of the SDK: ``XLA_FFI_SDK``, or the checkout that contains this package.
+    The text is a whole file, with its ``#include`` of ``xla_ffi/handler.h`` or ``xla/ffi/api/ffi.h``, or its
+    ``use xla_ffi::…`` and ``library!``. Pass one of ``c``, ``cpp`` and ``rust``.
 
     Compiled libraries are cached in the folder ``inline`` of ``XLA_FFI_CACHE``, by default ``~/.cache/xla-ffi``. The
     key is the text with everything it includes, the name, the flags, the SDK and the compiler. C++ that includes
     ``xla/ffi/api/ffi.h`` starts from a precompiled copy in the cache, 50 to 75 MB per compiler and ``flags``. The
     newest three copies are kept.
 
-    Targets are named ``NAME-DIGEST.HANDLER``. After an edit, the text or an included file has new targets, and
-    functions that were already jitted keep the old code. Raises :class:`CompileError` with the compiler's output, whose
-    line numbers are those of the text.
+    Targets are named ``NAME-DIGEST.HANDLER``. If the text or an included file changes, the new library has new targets,
+    and functions that were already jitted keep the old code.
+
+    Args:
+        c: The text of a C file.
+        cpp: The text of a C++ file.
+        rust: The text of a Rust file. This needs a checkout of the SDK: ``XLA_FFI_SDK``, or the checkout that contains
+            this package.
+        name: The name of the library. Letters, digits and ``_``.
+        flags: Options of the compiler: ``cc`` or ``c++``, which the variables ``CC`` and ``CXX`` override, or
+            ``cargo build``.
+        handlers: As in :func:`load`, for handlers that the text does not describe itself.
+        legacy: As in :func:`load`.
+        types: As in :func:`load`.
+
+    Raises:
+        CompileError: The text does not compile. The error has the compiler's output, with line numbers of the text.
     """
     sources = {language: text for language, text in (("c", c), ("cpp", cpp), ("rust", rust)) if text is not None}
     if len(sources) != 1:

@@ -34,24 +34,29 @@ def load(
 ) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with JAX.
 
-    ``path`` is the library's file. Handlers are registered as ``PREFIX.HANDLER``, where the prefix defaults to the
-    library's own name. With different prefixes, two builds of one library can be used together.
-
     Loading a file twice returns the same object if the file has not changed. If it has, for example after a rebuild,
-    the new file is loaded and a new object returned. Handlers of the old object, and functions jitted with them, keep
+    this loads the new file and returns a new object. Handlers of the old object, and functions jitted with them, keep
     running the old code. The new targets are named ``PREFIX@2.HANDLER`` and so on. Changes in libraries that the file
-    depends on are not detected. Raises :class:`LibraryError` (or a subclass) if the file cannot be loaded or its
-    targets clash with those of a different library.
-
-    ``handlers`` describes handlers of libraries without a manifest, for example those written with upstream's C++. It
-    maps symbols to signatures in the syntax of ``help``, ``{"RmsNorm": "(x: f32[... n], *, eps: f32 = 1e-5) -> y:
-    f32[... n]"}``, or to a :class:`Signature` with stages, platforms and more. ``legacy`` describes targets of the
-    original custom calls: ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``. ``types`` registers state
-    types by the symbols of their id and info, which are objects or functions that return the address: ``{"Counter":
-    "Counter::id, counter_info"}``. XLA knows the type as ``PREFIX.NAME``, as for targets.
+    depends on are not detected.
 
     Type checkers see the :class:`Library` as ``Any``, so that it can be annotated with the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
+
+    Args:
+        path: The library's file.
+        prefix: Handlers are registered as ``PREFIX.HANDLER``. The default is the library's own name. With different
+            prefixes, two builds of one library can be used together.
+        handlers: Signatures of handlers in a library that does not describe them, for example upstream's C++, by symbol.
+            A signature is a :class:`Signature`, or a text in the syntax of ``help``:
+            ``{"RmsNorm": "(x: f32[... n], *, eps: f32 = 1e-5) -> y: f32[... n]"}``.
+        legacy: Signatures of targets of the original custom calls:
+            ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``.
+        types: State types to register, with the symbols of their id and info: ``{"Counter": "Counter::id, counter_info"}``.
+            A symbol is an object, or a function that returns its address. XLA knows a type as ``PREFIX.NAME``.
+
+    Raises:
+        LibraryError: The file cannot be loaded, or its targets clash with those of a different library. Subclasses:
+            :class:`ManifestError` and :class:`UnsupportedRuntimeError`.
     """
     given = None
     if handlers or legacy or types:

@@ -38,26 +38,37 @@ class _Counts(ctypes.Structure):
 
 
 def record(directory, *, limit=LIMIT):
-    """Writes every call of the loaded handlers to a file in ``directory`` while the ``with`` block runs. Returns a
-    :class:`Recording`.
+    """Writes every call of the loaded handlers to a file in ``directory`` while the ``with`` block runs::
+
+        with xla_ffi.record("calls") as recording:
+            step(x).block_until_ready()
 
     A file contains the stage, the operands' shapes and bytes, the attributes, the context, and the results or the
     error. It refers to the call that created the state by number. ``xla-ffi run LIB --replay FILE`` repeats a call on
     the embedded runtime and compares the results. Given a directory, it repeats all calls in order. A call that crashes
     the process leaves a file too, the last one.
 
-    ``limit`` is the maximum number of bytes of operands to keep. Operands over the limit are omitted, and a warning at
-    the end of the block reports the number of affected calls. The directory is created. Raises :class:`LibraryError` if
-    it contains recorded calls. Both ends of the block call ``jax.clear_caches()``, so functions are compiled again.
-    Calls in functions compiled with ``lower().compile()`` are not recorded.
-
     Only calls on CPU are recorded, because operands elsewhere are in the memory of a device. Handlers on other devices
     run as usual, with one warning for each. Calls of all threads are recorded. Only one recording can run at a time.
 
-    The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package until the process ends, into
-    a new directory ``process-PID-…`` in ``DIR``. ``XLA_FFI_RECORD_LIMIT`` sets its limit. ``XLA_FFI_RECORDER`` is the
-    path of ``libxla_ffi_record.so``, needed if it is neither in the folder ``lib`` of this package (as in platform
-    wheels) nor in the ``target`` folder of its checkout.
+    Both ends of the block call ``jax.clear_caches()``, so functions are compiled again. Calls in functions compiled
+    with ``lower().compile()`` are not recorded.
+
+    Environment variables:
+        XLA_FFI_RECORD: Records from the import of this package until the process ends, into a new directory
+            ``process-PID-…`` in this directory.
+        XLA_FFI_RECORD_LIMIT: The ``limit`` of that recording.
+        XLA_FFI_RECORDER: The path of ``libxla_ffi_record.so``. By default, it is in the folder ``lib`` of this package,
+            as in platform wheels, or in the ``target`` folder of its checkout.
+
+    Args:
+        directory: The directory of the files, which is created.
+        limit: The maximum number of bytes of operands to keep. Operands over the limit are omitted, and a warning at the
+            end of the block reports the number of affected calls.
+
+    Raises:
+        LibraryError: At the start of the block, if the directory contains recorded calls, a recording is running, or the
+            recorder is missing.
     """
     return Recording(directory, limit)
 

@@ -155,7 +155,7 @@ def _rule(split, args, results):
     outputs = tuple(mapping(len(args) + i, len(shape), True) for i, (shape, _) in enumerate(results))
     try:
         return partitioning.SdyShardingRule(operands, outputs, need_replication_factors=tuple(whole))
-    except (TypeError, ValueError):  # An older release without this option. The factors occur only once, so they are not split anyway.
+    except (TypeError, ValueError):  # An older release without this option. The factors occur only once, so it is not needed.
         return partitioning.SdyShardingRule(operands, outputs)
 
 

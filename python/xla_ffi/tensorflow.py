@@ -34,9 +34,15 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with TensorFlow, for the CPU.
 
     Each target has the handler's own name. Saved models refer to that name, and run in any process that has loaded the
-    library. Raises :class:`LibraryError` (or a subclass) if a different library has a handler of the same name, or if
-    the file was rebuilt after this process loaded it. Raises :class:`UnsupportedRuntimeError` if this TensorFlow does
-    not support XLA FFI. Loading a file twice returns the same object.
+    library. Loading a file twice returns the same object::
+
+        norm = xla_ffi.tensorflow.load("librms_norm.so").rms_norm
+        y = tf.function(lambda x: norm(x, eps=1e-6), jit_compile=True)(x)
+
+    Raises:
+        LibraryError: The file cannot be loaded, a different library has registered a handler of the same name, or the
+            file was rebuilt after this process loaded it.
+        UnsupportedRuntimeError: The XLA in this TensorFlow does not support XLA FFI.
     """
     global _host
     path = os.path.realpath(os.fsdecode(path))
@@ -117,13 +123,16 @@ def _refusal(spec, host):
 class Handler(Described):
     """Calls a handler under ``tf.function(jit_compile=True)``. Operands are passed by position, attributes by keyword.
 
-    Further keywords: ``shapes``, needed if the contract does not determine the result shapes, as in
-    :class:`xla_ffi.Handler`. ``result_shape_dtypes``, a ``tf.TensorSpec`` or a sequence of them, needed if the element
-    types are not determined either. ``input_output_aliases``. ``has_side_effect``. ``attrs``, a dict for attributes
-    with the names of these keywords.
-
     An error of the handler is raised as the ``tf.errors`` exception of its code. Handlers with a declared gradient are
     differentiable in reverse mode. For others, use ``tf.custom_gradient``.
+
+    Args:
+        shapes: Result shapes, needed if the contract does not determine them. See :class:`xla_ffi.Handler`.
+        result_shape_dtypes: Result types, needed if the element types are not determined either. A ``tf.TensorSpec`` or a
+            sequence of them.
+        input_output_aliases: A dict from the index of an operand to the index of the result that uses its memory.
+        has_side_effect: Whether XLA must make the call even if its results are unused.
+        attrs: A dict with attributes whose names are also names of these parameters.
     """
 
     def __init__(self, spec, path, refusal):

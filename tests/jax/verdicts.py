@@ -4,9 +4,14 @@ usage: verdicts.py NAME=LIBRARY…
 
 Each library has one handler of tests/fixtures/upstream/verdicts.cc. Prints one line of JSON per cell: {"library",
 "case", "end", "message"}. The case is the handler's name. A stateful handler runs twice, with and without its type
-registered from Python. The end is `works`, `refused` (the runtime does not accept the handler or the type), `fails` (an
-error in the call), `wrong` (a wrong result) or `crash`. Failures may be intermittent, so failing cases run again, and
-if the ends differ, the end is `varies`.
+registered from Python. The end is one of these:
+
+works    the results are right
+refused  the runtime does not accept the handler or the type
+fails    the call raises an error
+wrong    the results are wrong
+crash    the process crashes
+varies   the case failed, and ended differently when it ran again
 """
 
 import contextlib
