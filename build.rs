@@ -1,20 +1,20 @@
-//! Builds the C and C++ examples into OUT_DIR and tells the tests where they lie.
+//! Builds the C and C++ examples in `OUT_DIR` and passes their paths to the tests.
 //!
-//! A missing compiler is no error here: the tests that need an example see `None` and count a
-//! skip with the reason.
+//! If a compiler is missing, the build still succeeds: tests that need an example get `None` and report a skip
+//! with the reason.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
-/// One language of examples.
+/// A language of the examples.
 struct Language {
-    /// Extension of the sources.
+    /// File extension of the sources.
     extension: &'static str,
-    /// Whether it is compiled as C++.
+    /// Whether the sources are compiled as C++.
     cpp: bool,
-    /// The standard.
+    /// Language standard.
     standard: &'static str,
 }
 
@@ -74,7 +74,7 @@ fn main() {
     }
 }
 
-/// The sources of one language, by name.
+/// Returns the sources of a language, sorted by name.
 fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .into_iter()
@@ -86,14 +86,14 @@ fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Builds every source, as many at a time as there are cores.
+/// Builds every source, with one thread per core.
 fn build_all(tool: &cc::Tool, root: &Path, out: &Path, sources: &[PathBuf], language: &Language) {
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
             let stem = source.file_stem().expect("a file").to_string_lossy();
             build(tool, root, out, source, &stem, language);
-            // With the define TWIN the handlers are those of a second library, which tests tell from the first.
+            // With `TWIN` defined, the handlers form a second library that tests can distinguish from the first.
             if stem == "conformance" {
                 build(tool, root, out, source, "conformance_twin", language);
             }

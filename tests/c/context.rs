@@ -1,4 +1,5 @@
-//! Functions of the C headers for the context, user data, state and versions, on every revision of the embedded runtime.
+//! Tests the C headers' functions for the context, user data, state and versions on every revision of the embedded
+//! runtime.
 
 use crate::{call, ints, library};
 use std::ffi::c_void;
@@ -30,8 +31,7 @@ fn what_the_context_has() {
     };
     for revision in Revision::ALL {
         let device = |call: Call| {
-            // An address that is never followed.
-            // SAFETY: nobody follows the address.
+            // SAFETY: the address is never dereferenced.
             let call = call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
             call.allocator(Arc::new(HostAllocator::default()))
         };
@@ -78,7 +78,7 @@ fn what_the_context_has() {
     }
 }
 
-/// What older XLAs lack, and the first jaxlib that has it.
+/// The first revision that supports each context function.
 const SINCE: [(&str, Revision); 16] = [
     ("xffi_stream", Revision::R0),
     ("xffi_scratch", Revision::R0),
@@ -98,14 +98,14 @@ const SINCE: [(&str, Revision); 16] = [
     ("xffi_custom_options", Revision::R10),
 ];
 
-/// Each thing works from its revision on, and before it the error names the first jaxlib.
+/// Each context function works from its first revision on; on older ones, the error names the first jaxlib that has it.
 #[test]
 fn the_context_has_each_thing_since_then() {
     let Some(path) = library("the_context_has_each_thing_since_then", "functions.c") else {
         return;
     };
     for (name, since) in SINCE {
-        // What leaves state.
+        // The stage in which the handler sets the state.
         let leaves = match name {
             "xffi_get_state" => Some(Stage::Instantiate),
             "prepare" => Some(Stage::Prepare),
@@ -123,7 +123,7 @@ fn the_context_has_each_thing_since_then() {
                 let attributes = Attributes::new().with("what", name);
                 let call = handler.instantiate(&attributes)?.call();
                 let call = call.stages(Stages::All).ret(spec::parse_result("s64")?);
-                // SAFETY: nobody follows the address.
+                // SAFETY: the address is never dereferenced.
                 let call = call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
                 call.allocator(Arc::new(HostAllocator::default())).run()
             };
@@ -137,7 +137,7 @@ fn the_context_has_each_thing_since_then() {
                     let first = format!("the first jaxlib that has it is {}", since.first_jaxlib());
                     let told = error.message().contains(&first);
                     assert_eq!(told, revision < since, "{name} on {revision}: {error}");
-                    // r0 and r1 take no codes.
+                    // Hosts of r0 and r1 do not report error codes.
                     let code = error.code().name();
                     assert!(
                         !told || code == "UNIMPLEMENTED" || revision < Revision::R2,
@@ -145,7 +145,7 @@ fn the_context_has_each_thing_since_then() {
                     );
                 }
             }
-            // Libraries know a copy of XLA by the address of its table: keep it.
+            // Libraries identify a copy of XLA by the address of its API table, so that address must not be reused.
             std::mem::forget(runtime);
         }
     }
@@ -164,7 +164,9 @@ fn state_that_cannot_be_left_is_destroyed() {
     }
 }
 
-/// jaxlib 0.4.33 to 0.8.0 call a deleter that is a null pointer, those from 0.8.1 on refuse the type.
+/// State without a deleter works on every revision, although hosts differ.
+///
+/// jaxlib 0.4.33 to 0.8.0 call a null deleter; versions from 0.8.1 on reject the type.
 #[test]
 fn state_without_a_deleter_is_left_everywhere() {
     let Some(library) = library("state_without_a_deleter_is_left_everywhere", "functions.c") else {
@@ -172,7 +174,7 @@ fn state_without_a_deleter_is_left_everywhere() {
     };
     for revision in Revision::ALL {
         if revision == Revision::R0 {
-            continue; // no state
+            continue; // r0 has no state
         }
         let runtime = Runtime::new(revision);
         let opened = runtime.open(&library).unwrap();
@@ -188,7 +190,7 @@ fn state_without_a_deleter_is_left_everywhere() {
             .run()
             .unwrap_or_else(|error| panic!("{revision}: {error}"));
         assert_eq!(ints(&done.rets[0]), [7], "{revision}");
-        // Libraries know a copy of XLA by the address of its table: keep it.
+        // Libraries identify a copy of XLA by the address of its API table, so that address must not be reused.
         std::mem::forget(runtime);
     }
 }
@@ -205,7 +207,7 @@ fn a_host_is_asked_for_a_stream_once() {
     assert_eq!(ints(&asked.expect("it runs").rets[0]), [8]);
 }
 
-/// An XLA whose version is older than a handler's floor does not take it; those of r0 do not ask.
+/// An XLA older than a handler's minimum version rejects the handler; those of r0 do not check the version.
 #[test]
 fn floors_and_host_memory() {
     let Some(library) = library("floors_and_host_memory", "functions.c") else {
@@ -222,7 +224,7 @@ fn floors_and_host_memory() {
         if let Err(error) = outcome {
             assert!(error.message().contains("it answers version"), "{error}");
         }
-        // SAFETY: nobody follows the address.
+        // SAFETY: the address is never dereferenced.
         let stream = |call: Call| call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
         call("on_host", "{more = 1 : i32}", |call| call).expect("nothing of a device");
         call("anywhere", "{more = 1 : i32}", stream).expect("any stream");

@@ -1,11 +1,10 @@
-//! The examples in C and C++ give the right numbers on every revision, and errors that name what is
-//! wrong.
+//! Checks results and error messages of the C and C++ examples on every revision.
 
 use std::path::Path;
 use xla_ffi_runtime::{Attributes, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
 use xla_ffi_testing::skip;
 
-/// The libraries of an example in both languages, as far as there are compilers.
+/// Returns the libraries of an example in each language that has a compiler.
 fn languages(stem: &str) -> Vec<String> {
     let mut found = vec![];
     for (language, here, suffix) in [
@@ -24,7 +23,7 @@ fn languages(stem: &str) -> Vec<String> {
     found
 }
 
-/// Calls a handler; operands as on the command line.
+/// Calls a handler with operands in the command line's notation.
 fn call(
     revision: Revision,
     library: &str,
@@ -42,7 +41,8 @@ fn call(
         call = call.ret(spec::parse_result(ret)?);
     }
     let outcome = call.run();
-    // Libraries know a copy of XLA by the address of its table: keep it.
+    // Libraries identify a copy of XLA by the address of its API table, so that address must not be
+    // reused.
     std::mem::forget(runtime);
     outcome
 }

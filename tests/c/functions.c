@@ -1,9 +1,9 @@
-/* Handlers that call what examples in C have no use for: tests/c/functions.rs calls them. */
+/* Handlers for functions that no C example uses, called by tests/c/functions.rs. */
 #include <math.h>
 
 #include "xla_ffi/handler.h"
 
-/* y = x + m, where there is an m; told is 1 then, where it is asked for. */
+/* y = x + m if the optional argument m is given; then the optional result `told` is 1. */
 static XLA_FFI_Error* optional_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer m = xffi_optional_arg(call, "m", XLA_FFI_DataType_F32, 1);
@@ -22,7 +22,7 @@ static XLA_FFI_Error* optional_impl(xffi_call* call) {
 }
 XFFI_HANDLER(optional, optional_impl);
 
-/* y = x + y in place, and the sum of y. */
+/* Computes y = x + y in place and returns the sum of y. */
 static XLA_FFI_Error* in_place_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
   xffi_buffer y = xffi_inout(call, "y", XLA_FFI_DataType_F32, 1);
@@ -37,7 +37,8 @@ static XLA_FFI_Error* in_place_impl(xffi_call* call) {
 }
 XFFI_HANDLER(in_place, in_place_impl);
 
-/* How often hosts are asked for a stream: eight in ten rounds. */
+/* Counts requests for a stream. Ten rounds over eight hosts make eight requests, because the result is cached per
+ * host. */
 static int32_t asked;
 static XLA_FFI_Error* no_stream(XLA_FFI_Stream_Get_Args* args) {
   args->stream = NULL;
@@ -73,7 +74,7 @@ static XLA_FFI_Error* negated_impl(xffi_call* call) {
 }
 XFFI_HANDLER(negated, negated_impl);
 
-/* The length of a text, which is "none" unless it is given, and its first byte. */
+/* Returns the length and the first byte of a text, whose default is "none". */
 static XLA_FFI_Error* words_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
   const XLA_FFI_ByteSpan text = xffi_attr_str_or(call, "text", "none");
@@ -107,7 +108,7 @@ static XLA_FFI_Error* product_impl(xffi_call* call) {
 }
 XFFI_HANDLER(product, product_impl);
 
-/* An error where an alignment is taken that XLA does not take, from this header or from the host itself. */
+/* Returns an error if this header or the host accepts an alignment that XLA does not support. */
 static XLA_FFI_Error* refuses_odd_scratch(const xffi_call* call) {
   static const size_t odd[] = {0, 3, 512};
   XLA_FFI_DeviceMemory_Allocate_Args args;
@@ -130,7 +131,7 @@ static XLA_FFI_Error* refuses_odd_scratch(const xffi_call* call) {
   return NULL;
 }
 
-/* The stream's address, and whether scratch memory is writable. */
+/* Returns the stream's address, and whether scratch memory is writable. */
 static XLA_FFI_Error* device_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 1);
   void *stream, *scratch;
@@ -147,7 +148,7 @@ static XLA_FFI_Error* device_impl(xffi_call* call) {
 }
 XFFI_HANDLER(device, device_impl);
 
-/* Whether the context has an extension of a type that nobody has. */
+/* Returns whether the context has an extension of an unknown type. */
 static XLA_FFI_Error* extension_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   const XLA_FFI_Extension* found;
@@ -159,7 +160,7 @@ static XLA_FFI_Error* extension_impl(xffi_call* call) {
 }
 XFFI_HANDLER(extension, extension_impl);
 
-/* What the host says of user data of a type that it does not know. */
+/* Returns the host's error for user data of an unknown type. */
 static XLA_FFI_Error* nobodys_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   XLA_FFI_TypeId nobodys = {4711};
@@ -176,7 +177,7 @@ static XLA_FFI_Error* nobodys_impl(xffi_call* call) {
 }
 XFFI_HANDLER(nobodys, nobodys_impl);
 
-/* A scalar, one that is absent, an element of an array and an entry of a dictionary, of every type. */
+/* Reads a scalar, an absent scalar, an array element and a dictionary entry of every type. */
 #define EACH_NUMBER(DO) DO(bool) DO(i8) DO(i16) DO(i32) DO(i64) DO(u8) DO(u16) DO(u32) DO(u64) DO(f32) DO(f64)
 static XLA_FFI_Error* scalars_impl(xffi_call* call) {
   const xffi_c64 one = {1, 2};
@@ -211,7 +212,7 @@ static XLA_FFI_Error* scalars_impl(xffi_call* call) {
 }
 XFFI_HANDLER(scalars, scalars_impl);
 
-/* y = the fields of a dictionary, which is fetched twice and copied, and of one within. */
+/* Returns the fields of a dictionary, fetched twice and copied, and of a nested dictionary. */
 static int64_t field_of(xffi_call* call, xffi_dict d) { return 100 * xffi_dict_i64_or(call, &d, "hi", 0); }
 static XLA_FFI_Error* fields_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
@@ -219,7 +220,7 @@ static XLA_FFI_Error* fields_impl(xffi_call* call) {
   xffi_dict d = xffi_attr_dict(call, "d"), inner;
   int64_t sum = 0;
   XLA_FFI_Error* error;
-  if (how.len != 0 && how.ptr[0] == 'r') { /* it looks at what there is itself */
+  if (how.len != 0 && how.ptr[0] == 'r') { /* reads the dictionary without this header's functions */
     sum = d.attrs != NULL ? d.attrs->size : 0;
   } else {
     sum = xffi_dict_i64_or(call, &d, "lo", 7) + 10 * xffi_dict_has(&d, "flag");
@@ -237,7 +238,7 @@ static XLA_FFI_Error* fields_impl(xffi_call* call) {
 }
 XFFI_HANDLER(fields, fields_impl);
 
-/* y = what the host has of one thing: an error where that is not there. */
+/* Returns one value of the context, or an error if the host lacks it. */
 static void drop(void* object) { *(int*)object += 1; }
 static xffi_type left_type = XFFI_TYPE("c_functions.left", drop);
 static xffi_type app_type = XFFI_SHARED_TYPE("c_functions.app", NULL);
@@ -257,7 +258,7 @@ XFFI_HANDLER_WITH(has_instantiate, leave_impl, XLA_FFI_ExecutionStage_INSTANTIAT
 XFFI_HANDLER_WITH(has_prepare, leave_impl, XLA_FFI_ExecutionStage_PREPARE, XFFI_R0, 0, NULL);
 XFFI_HANDLER_WITH(has_initialize, leave_impl, XLA_FFI_ExecutionStage_INITIALIZE, XFFI_R0, 0, NULL);
 
-/* State of a type that has no deleter; y = what was left. */
+/* Sets state of a type without a deleter, and returns it. */
 static xffi_type kept_type = XFFI_TYPE("c_functions.kept", NULL);
 static XLA_FFI_Error* keep_impl(xffi_call* call) {
   static int32_t kept = 7;
@@ -328,7 +329,7 @@ static XLA_FFI_Error* has_impl(xffi_call* call) {
 }
 XFFI_HANDLER(has, has_impl);
 
-/* State that cannot be left is destroyed: how often that was. */
+/* Counts how often state that could not be set was destroyed. */
 static XLA_FFI_Error* lost_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   int dropped = 0;
@@ -346,7 +347,7 @@ static XLA_FFI_Error* lost_impl(xffi_call* call) {
 }
 XFFI_HANDLER(lost, lost_impl);
 
-/* Of floors, host memory, and attributes that may be anything. */
+/* Handlers for minimum versions and host memory, which accept any attributes. */
 static XLA_FFI_Error* anything_impl(xffi_call* call) {
   call->open_attrs = 1;
   return xffi_decoded(call);
@@ -355,8 +356,8 @@ XFFI_HANDLER_WITH(since_r8, anything_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_
 XFFI_HOST_HANDLER(on_host, anything_impl);
 XFFI_HANDLER(anywhere, anything_impl);
 
-/* Three ways to take no notice of what is wrong with a call: xffi_decoded is not asked, its error is not returned, or an
- * attribute is fetched behind it. y = by. */
+/* Three ways to ignore that a call is invalid: xffi_decoded is not called, its error is not returned, or an
+ * attribute is fetched after it. The result y is filled with `by`. */
 static void fill(const xffi_buffer* y, int32_t by) {
   int64_t i;
   for (i = 0; i < y->count; ++i) ((int32_t*)y->data)[i] = by;
@@ -389,7 +390,7 @@ static XLA_FFI_Error* asked_too_early_impl(xffi_call* call) {
 }
 XFFI_HANDLER(asked_too_early, asked_too_early_impl);
 
-/* Looks at the frame itself, and asks nothing of this header. */
+/* Reads the call frame directly, without this header's functions. */
 static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
   const XLA_FFI_Buffer* y = (const XLA_FFI_Buffer*)call->frame->rets.rets[0];
   *(int32_t*)y->data = 3;
@@ -397,13 +398,13 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
 
-/* Functions that are called as things are within the headers. */
+/* Handlers with the names of functions within the headers. */
 static XLA_FFI_Error* handler(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "handler"); }
 XFFI_HANDLER(named_handler, handler);
 static XLA_FFI_Error* frame(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "frame"); }
 XFFI_HOST_HANDLER(named_frame, frame);
 
-/* User data of a type that no program knows. */
+/* Requests user data of a type that no program registers. */
 static XLA_FFI_Error* find_private_impl(xffi_call* call) {
   void* data = call;
   XLA_FFI_Error* error = xffi_decoded(call);
@@ -419,7 +420,7 @@ static XLA_FFI_Error* asked_for_absent_impl(xffi_call* call) {
 }
 XFFI_HANDLER(asked_for_absent, asked_for_absent_impl);
 
-/* The bytes of an argument and of a result of any type, and of an argument behind them where there is one. */
+/* Returns the bytes of an argument and a result of any type, and of the optional argument m. */
 static XLA_FFI_Error* any_bytes_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
   xffi_buffer m = xffi_optional_arg(call, "m", XFFI_ANY_DTYPE, 1);
@@ -435,7 +436,7 @@ static XLA_FFI_Error* any_bytes_impl(xffi_call* call) {
 }
 XFFI_HANDLER(any_bytes, any_bytes_impl);
 
-/* Attributes within bounds. */
+/* Reads attributes that have bounds. */
 static XLA_FFI_Error* bounded_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   const int64_t bins = xffi_attr_i64(call, "bins");
@@ -456,7 +457,7 @@ XFFI_LIBRARY(c_functions,
                                       XFFI_ATTR_WITH("eps", f64, XFFI_DEFAULT(0.5), XFFI_MIN(1e-6)),
                                       XFFI_ATTR_WITH("width", f32, XFFI_DEFAULT(0.1), XFFI_MIN(0), XFFI_MAX(0.1)))));
 
-/* Whether results start where other operands do, in frames of so many arguments and as many results. */
+/* Returns whether results start at the address of another operand, in frames with `n` arguments and `n` results. */
 static XLA_FFI_Error* clashes_impl(xffi_call* call) {
   static float memory[200];
   static XLA_FFI_Buffer buffers[200];

@@ -1,5 +1,5 @@
-//! Functions of the C headers that no example calls: operands, attributes and their errors, on every revision of the embedded
-//! runtime.
+//! Tests the C headers' functions that no example calls: operands, attributes and their errors, on every revision of the
+//! embedded runtime.
 
 use crate::{call, ints, library};
 use xla_ffi_runtime::{Revision, spec};
@@ -25,7 +25,9 @@ fn operands_that_may_be_absent() {
     }
 }
 
-/// Before r5 elements of less than a byte come without their type: who takes any is not given none.
+/// Operands of any type have a known type.
+///
+/// Before r5, hosts pass packed elements without their type; a handler that accepts any type rejects such operands.
 #[test]
 fn operands_of_any_type_have_one() {
     let Some(library) = library("operands_of_any_type_have_one", "functions.c") else {
@@ -44,7 +46,7 @@ fn operands_of_any_type_have_one() {
         (&["s8[]=1"], "s2[4]", [1, 1, -1], "result `z`"),
         (&["token"], "s16[2]", [0, 4, -1], ""),
     ];
-    // Older ones have no such arrays.
+    // Older revisions do not have such arrays.
     for revision in Revision::ALL.into_iter().filter(|is| *is >= Revision::R3) {
         for (args, ret, bytes, name) in cases {
             let rets = ["s32[3]", ret];
@@ -123,7 +125,7 @@ fn operands_that_are_changed_in_place() {
     }
 }
 
-/// A result starts where another operand does: few operands are compared in pairs, many are sorted.
+/// Detects results that start at another operand's address. Few operands are compared in pairs; many are sorted.
 #[test]
 fn results_that_start_where_another_operand_does() {
     let Some(library) = library(
@@ -141,7 +143,7 @@ fn results_that_start_where_another_operand_does() {
             (&[], &["s32[6]"]),
             |call| call,
         );
-        // Apart; an alias; an alias of another shape; two results; two results and an argument; without elements.
+        // Disjoint; an alias; an alias of a different shape; two results; two results and an argument; empty.
         let found = ints(&outcome.expect("it runs").rets[0]);
         assert_eq!(found, [0, 0, 1, 1, 1, 0], "{count} arguments and results");
     }
@@ -178,7 +180,7 @@ fn texts_and_shapes() {
     }
 }
 
-/// What is wrong with a call is an error, whether its handler takes notice or not.
+/// An invalid call fails even if its handler ignores the error.
 #[test]
 fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
     let Some(library) = library(
@@ -197,14 +199,14 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
             ("asked_too_early", "{by = 7 : i64}", &[], &["`by`", "S64"]),
             ("never_asked", "{by = 7 : i32, z = true}", &[], &["`z`"]),
             ("not_returned", "{by = 7 : i32, z = true}", &[], &["`z`"]),
-            // One that it did not fetch.
+            // The handler does not fetch this argument.
             (
                 "never_asked",
                 "{by = 7 : i32}",
                 &["f32[]=1"],
                 &["expected 0 arguments, got 1"],
             ),
-            // What was asked for and is absent was asked for, too: a name that is misspelt is no default.
+            // An absent attribute that the handler asks for counts as known; a misspelt name is still an error.
             ("asked_for_absent", "", &[], &[]),
             ("asked_for_absent", "{scale = 7 : i32}", &[], &[]),
             ("asked_for_absent", "{scael = 7 : i32}", &[], &["`scael`"]),
@@ -236,7 +238,7 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
     }
 }
 
-/// What macros define has names that no function of a user's has.
+/// The macros' internal names do not collide with a user's functions.
 #[test]
 fn functions_have_any_name() {
     let Some(library) = library("functions_have_any_name", "functions.c") else {
@@ -302,13 +304,14 @@ fn scalars_arrays_and_entries_of_every_type() {
         |call| call,
     );
     let mut wanted = vec![1111.0; 11];
-    // 1 + 2, and the imaginary parts of the others.
+    // The sum 1 + 2, and the imaginary parts of the other complex numbers.
     wanted.extend([2223.0; 2]);
     let numbers = numbers.expect("it runs");
     assert_eq!(numbers.rets[0].to_vec::<f64>(), Some(wanted));
 }
 
-/// A field that nobody asked for is refused as an attribute is, however often the dictionary is fetched or copied.
+/// A field that the handler never reads is rejected like an unknown attribute, even if the dictionary is fetched twice
+/// or copied.
 #[test]
 fn fields_that_were_not_asked_for() {
     let Some(library) = library("fields_that_were_not_asked_for", "functions.c") else {
@@ -370,7 +373,7 @@ fn fields_that_were_not_asked_for() {
     }
 }
 
-/// The handler checks the bounds that its description has.
+/// The handler checks the bounds that its description declares.
 #[test]
 fn attributes_have_bounds() {
     let Some(library) = library("attributes_have_bounds", "functions.c") else {

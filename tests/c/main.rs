@@ -1,4 +1,5 @@
-//! Handlers in C on every revision of the embedded runtime, and the same in C++ where both can do it.
+//! Tests C handlers on every revision of the embedded runtime, and their C++ equivalents if both
+//! languages support the feature.
 
 mod context;
 mod examples;
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 use xla_ffi_runtime::{Attributes, Call, Error, Outcome, Revision, Runtime, Stage, Tensor, spec};
 use xla_ffi_testing::{compiler, root, target_folder};
 
-/// Builds a source of this folder as a library; `None`, with the reason as a skip, without a compiler.
+/// Builds a source of this folder as a library. Without a compiler, reports a skip with the reason and
+/// returns `None`.
 fn library(test: &str, source: &str) -> Option<PathBuf> {
     let include = root().join("include").display().to_string();
     let flags = ["-I", &include, "-fvisibility=hidden", "-pthread"].map(str::to_owned);
@@ -18,7 +20,7 @@ fn library(test: &str, source: &str) -> Option<PathBuf> {
     compiler::shared_library(&folder, test, &path, &source.replace('.', "_"), &flags)
 }
 
-/// Calls a handler with operands as on the command line, and what `more` gives the call.
+/// Calls a handler with operands in the command line's notation; `more` completes the call.
 fn call(
     revision: Revision,
     library: &Path,
@@ -29,7 +31,7 @@ fn call(
     let runtime = Runtime::new(revision);
     let library = runtime.open(library)?;
     let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
-    // Some have types that JAX passes to no handler.
+    // Some attributes have types that JAX does not pass to handlers.
     let mut call = handler
         .instantiate_any(&Attributes::parse(attributes)?)?
         .call();
@@ -40,7 +42,8 @@ fn call(
         call = call.ret(spec::parse_result(ret)?);
     }
     let outcome = more(call).run();
-    // Libraries know a copy of XLA by the address of its table: keep it.
+    // Libraries identify a copy of XLA by the address of its API table, so that address must not be
+    // reused.
     std::mem::forget(runtime);
     outcome
 }

@@ -1,12 +1,13 @@
-/* Handlers that return a promise, and one that loops on the thread pool: tests/c/threads.rs calls them. */
-#define _DEFAULT_SOURCE /* usleep */
+/* Handlers that return a promise, and one that loops on the thread pool, called by tests/c/threads.rs. */
+#define _DEFAULT_SOURCE /* for usleep */
 #include <pthread.h>
 #include <unistd.h>
 
 #include "xla_ffi/handler.h"
 
-/* A promise is returned with 0, freed with 1, and null with 2. A thread writes y and completes it: after a while (0x100), with
- * an error (0x200), before the handler returns (0x400). With 0x800 xffi_decoded is not asked. */
+/* How a promise is handled: 0 returns it, 1 frees it, 2 returns null. A thread writes y and completes the promise:
+ * after a delay (0x100), with an error (0x200), or before the handler returns (0x400). With 0x800, xffi_decoded is not
+ * called. */
 enum { RETURNED, FREED, NO_PROMISE, LATE = 0x100, FAILS = 0x200, AT_ONCE = 0x400, NOT_ASKED = 0x800 };
 
 typedef struct work {
@@ -70,8 +71,8 @@ static XLA_FFI_Error* early_impl(xffi_call* call) {
 }
 XFFI_HANDLER_WITH(early, early_impl, XLA_FFI_ExecutionStage_INSTANTIATE, XFFI_R1, 0, NULL);
 
-/* A loop on the thread pool: y[i] becomes how often element i was in a range; of all ranges their number, the sum of their
- * lengths, the longest. */
+/* A loop on the thread pool. y[i] counts the ranges that contained element i. Also counts all ranges, their total
+ * length, and the longest. */
 typedef struct seen {
   int64_t* y;
   int64_t room, ranges, elements, longest;

@@ -1,5 +1,5 @@
-// The loop of threads.c in C++, loops of which ranges throw, and handlers of the C headers in C++ that throw: tests/c/threads.rs
-// calls them.
+// The loop of threads.c in C++, loops with ranges that throw, and C++ handlers of the C headers that throw.
+// tests/c/threads.rs calls them.
 #include <atomic>
 #include <stdexcept>
 #include <string>
@@ -38,7 +38,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cover, Cover,
                                   .Attr<int64_t>("count")
                                   .Attr<int64_t>("grain"));
 
-// Every range from `first` on throws; y is how many ranges were still at work when that came out.
+// Every range from `first` on throws; y counts the ranges that were still running when the exception left the loop.
 static ffi::Error RangesThrow(ffi::ThreadPool pool, ffi::ResultBufferR0<ffi::S64> y, int64_t first) {
   std::atomic<int64_t> inside{0};
   std::string said;
@@ -63,7 +63,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ranges_throw, RangesThrow,
                                   .Ret<ffi::BufferR0<ffi::S64>>("y")
                                   .Attr<int64_t>("first"));
 
-// What a handler of the C headers throws: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 that there is no memory, 5 an exception before
+// Throws, depending on `what`: 0 nothing, 1 an exception, 2 a number, 3 a text, 4 std::bad_alloc, 5 an exception before
 // xffi_decoded.
 static XLA_FFI_Error* Throw(xffi_call* call) {
   const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
@@ -79,6 +79,6 @@ static XLA_FFI_Error* Throw(xffi_call* call) {
 }
 XFFI_HANDLER(throws, Throw);
 
-// A function of the original custom calls that throws the same.
+// A function of the legacy custom-call API that throws a text.
 static void Legacy(void*, const void**) { throw "words"; }
 XFFI_ADAPT_CPU(words_legacy, Legacy);

@@ -1,6 +1,7 @@
-//! Promises in C, on every revision; loops on the host's thread pool in C and C++: each element is in one range, whatever the
-//! pool is like (Rust's have tests beside them, `ffi/src/context/parallel.rs`; threads that meet are looked at by `tests/races`);
-//! and what handlers throw.
+//! Tests promises in C on every revision, loops on the host's thread pool in C and C++, and exceptions from handlers.
+//!
+//! Each element is in exactly one range, whatever the pool does. `ffi/src/context/parallel.rs` has the tests for Rust;
+//! `tests/races` checks for data races.
 
 use crate::library;
 use std::io::Write as _;
@@ -20,7 +21,7 @@ const FAILS: i32 = 0x200;
 const AT_ONCE: i32 = 0x400;
 const NOT_ASKED: i32 = 0x800;
 
-/// A call of `promised`, behind an early stage where there is one.
+/// Calls `promised`, after an early stage if one is given.
 fn promised(
     revision: Revision,
     library: &Path,
@@ -29,7 +30,7 @@ fn promised(
 ) -> Result<Outcome, Error> {
     let runtime = Runtime::new(revision);
     let library = runtime.open(library)?;
-    // Libraries know a copy of XLA by the address of its table: keep it.
+    // Libraries identify a copy of XLA by the address of its API table, so that address must not be reused.
     std::mem::forget(runtime);
     let mut stages = vec![(Stage::Execute, "promised")];
     stages.extend(more);
@@ -62,12 +63,12 @@ fn promises_are_kept() {
                 (outcome, _) => panic!("{revision}, {how:#x}: {outcome:?}"),
             }
         }
-        // A call that is refused has no future: it is over when its error is told.
+        // A rejected call has no future: it is finished when its error is returned.
         let how = RETURNED | NOT_ASKED | LATE;
         let attributes = format!("{{how = {how} : i32, more = 1 : i32}}");
         let error = promised(revision, &library, None, &attributes).unwrap_err();
         assert!(error.message().contains("`more`"), "{error}");
-        // Nor has a stage that is not execute one.
+        // Only the execute stage has a future.
         if revision >= Revision::R1 {
             let early = Some((Stage::Instantiate, "early"));
             let outcome = promised(revision, &library, early, "{how = 1 : i32}");
@@ -76,7 +77,7 @@ fn promises_are_kept() {
     }
 }
 
-/// A handler of the C headers that is compiled as C++ may throw: its host would end.
+/// A C++ handler of the C headers may throw; otherwise the exception would terminate the host.
 #[test]
 fn what_a_handler_throws_is_its_error() {
     let test = "what_a_handler_throws_is_its_error";
@@ -169,7 +170,7 @@ fn an_error_that_nobody_returns_is_a_warning() {
     }
 }
 
-/// The libraries of both languages, as far as there are compilers.
+/// Returns the libraries of each language that has a compiler.
 fn libraries(test: &str) -> Vec<PathBuf> {
     let built = ["threads.c", "threads.cc"].map(|source| library(test, source));
     built.into_iter().flatten().collect()
@@ -177,7 +178,7 @@ fn libraries(test: &str) -> Vec<PathBuf> {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A pool that keeps its tasks, and says that it has so many threads.
+/// A pool that stores its tasks without running them, and reports a given number of threads.
 struct Late(Mutex<Vec<Task>>, usize);
 
 impl Executor for Late {
@@ -218,7 +219,7 @@ fn cover(
         .run()
 }
 
-/// Each element once, in ranges that are no longer than they may be.
+/// Checks that each element was in one range, and that no range is longer than allowed.
 fn judge(what: &str, (count, grain, room): (i64, i64, i64), outcome: Result<Outcome, Error>) {
     let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
     let times: Vec<i64> = outcome.rets[0].to_vec().unwrap();
@@ -271,7 +272,7 @@ fn every_element_is_in_one_range() {
     }
 }
 
-/// Tasks that begin when the loop is over, or never: the calling thread does all, and what comes late touches nothing.
+/// If tasks start after the loop, or never, the calling thread does all the work, and late tasks touch nothing.
 #[test]
 fn tasks_that_come_late_find_the_gate_closed() {
     for path in libraries("tasks_that_come_late_find_the_gate_closed") {
@@ -294,7 +295,7 @@ fn tasks_that_come_late_find_the_gate_closed() {
     }
 }
 
-/// Where there is no pool the loop of C runs on the calling thread; in C++ the parameter is refused, as in Rust.
+/// Without a pool, the C loop runs on the calling thread; in C++, the parameter is rejected, as in Rust.
 #[test]
 fn without_a_pool() {
     let case = (1000, 7, 1000);
@@ -312,7 +313,7 @@ fn without_a_pool() {
     }
 }
 
-/// The first exception comes out of the loop when no range is at work any more.
+/// The first exception leaves the loop only when no range is running any more.
 #[test]
 fn an_exception_leaves_when_nobody_is_inside() {
     let Some(path) = libraries("an_exception_leaves_when_nobody_is_inside").pop() else {
