@@ -1,4 +1,4 @@
-// Futures and promises: what upstream tests by name. See operands.cc for the RUN lines.
+// Futures and promises, after upstream's tests of these names. See operands.cc for the RUN lines.
 #include "common.h"
 
 // FutureSetAvailable, FutureSetError, a future made after its promise was completed
@@ -43,7 +43,7 @@ SELF_TEST(future_kept) {
   return ffi::Error::Success();
 }
 
-// FutureSetAvailableFromThreadPool (happens before), FutureSetErrorFromThreadPool, FutureRace
+// FutureSetAvailableFromThreadPool (happens-before), FutureSetErrorFromThreadPool, FutureRace
 // RUN future_race {} -> ==
 SELF_TEST(future_race) {
   for (int round = 0; round < 200; ++round) {
@@ -68,7 +68,7 @@ SELF_TEST(future_race) {
   return ffi::Error::Success();
 }
 
-// CountDownSuccess, CountDownError; copied into lambdas, made from a promise
+// CountDownSuccess, CountDownError; copied into lambdas, constructed from a promise
 // RUN count_down {} -> ==
 SELF_TEST(count_down) {
   ffi::CountDownPromise three(3);
@@ -110,7 +110,7 @@ SELF_TEST(count_down_threads) {
   return ffi::Error::Success();
 }
 
-// AsyncHandler: completed before, by a thread, by the pool, with an error
+// AsyncHandler: completed in advance, by a thread, by the pool, or with an error
 // RUN async_ready {x = 3 : i64} -> s64[1] == 3
 // RUN async_ready {x = -1 : i64} -> s64[1] !! ABORTED negative
 static ffi::Future AsyncReady(ffi::ResultBufferR1<ffi::S64> y, int64_t x) {

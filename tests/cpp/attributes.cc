@@ -1,4 +1,4 @@
-// Attributes: what upstream tests by name. See operands.cc for the RUN lines.
+// Attributes, after upstream's tests of these names. See operands.cc for the RUN lines.
 #include "common.h"
 
 enum class Color : int32_t { kRed = 0, kGreen = 1 };
@@ -45,7 +45,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(scalars, Scalars,
                                   .Attr<float>("f32")
                                   .Attr<double>("f64"));
 
-// WrongNumAttrs, and a type that differs
+// WrongNumAttrs, and a wrong type
 // RUN one_attribute {eps = 1.0 : f32} -> f32[] == 1
 // RUN one_attribute {eps = 1.0 : f64} -> f32[] !! INVALID_ARGUMENT attribute `eps`: expected F32, got F64
 // RUN one_attribute {eps = "x"} -> f32[] !! INVALID_ARGUMENT attribute `eps`: expected F32, got a string
@@ -60,7 +60,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(one_attribute, OneAttribute,
                                   .Ret<ffi::BufferR0<ffi::F32>>()
                                   .Attr<float>("eps"));
 
-// ArrayAttr: ten element types
+// ArrayAttr, with ten element types
 template <typename T>
 static ffi::Error Array(ffi::ResultBufferR1<ffi::F64> y, ffi::Span<const T> v) {
   EXPECT(v.size() == 3 && v.front() == v[0] && v.back() == v[2]);
@@ -134,7 +134,7 @@ static ffi::Error AttrsAsDictionary(ffi::ResultBufferR1<ffi::F64> y, ffi::Dictio
 XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_as_dictionary, AttrsAsDictionary,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attrs());
 
-// DictionaryAttr, nested
+// DictionaryAttr, with a nested dictionary
 // RUN dictionary_attr {d = {x = 1 : i64, inner = {y = 2 : i64}}} -> s64[2] == 1,2
 // RUN dictionary_attr {d = 1 : i64} -> s64[2] !! INVALID_ARGUMENT attribute `d`: expected a dictionary, got S64
 static ffi::Error DictionaryAttr(ffi::ResultBufferR1<ffi::S64> y, ffi::Dictionary d) {
@@ -152,7 +152,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(dictionary_attr, DictionaryAttr,
                                   .Ret<ffi::BufferR1<ffi::S64>>()
                                   .Attr<ffi::Dictionary>("d"));
 
-// StructAttr, nested
+// StructAttr, with a nested struct
 // RUN struct_attr {p = {a = 3 : i64, b = 0.5 : f32}} -> f64[2] == 3,0.5
 // RUN struct_attr {p = {a = 3 : i64, c = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: missing entry `b`
 // RUN struct_attr {p = {a = 3 : i32, b = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: entry `a`: expected S64, got S32
@@ -245,7 +245,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     variant_attr, VariantAttr,
     ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<Variant>("v"));
 
-// IgnoreAttrs: a handler that binds none takes any
+// IgnoreAttrs: a handler that binds no attributes accepts any
 // RUN ignore_attrs {a = 1 : i32, b = "x"} -> s64[1] == 1
 static ffi::Error IgnoreAttrs(ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {1});
@@ -254,7 +254,7 @@ static ffi::Error IgnoreAttrs(ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ignore_attrs, IgnoreAttrs,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>());
 
-// DecodingErrors: all at once
+// DecodingErrors: all errors are reported together
 // RUN decoding_errors {a = 1 : i64, b = "x"} f64[1]=1 -> s32[1] !! INVALID_ARGUMENT attribute `b`: expected F32, got a string
 static ffi::Error DecodingErrors(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>, int32_t,
                                  float) {
@@ -267,7 +267,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(decoding_errors, DecodingErrors,
                                   .Attr<int32_t>("a")
                                   .Attr<float>("b"));
 
-// Names that sort by bytes: capitals first, '_' between, beyond ASCII last
+// Names sort by bytes: capitals first, then '_', then lower-case letters, then non-ASCII
 // RUN sorted_names {Z = 1 : i32, a = 2 : i32, _ = 3 : i32, ab = 4 : i32} -> s64[4] == 1,2,3,4
 static ffi::Error SortedNames(ffi::ResultBufferR1<ffi::S64> y, int32_t capital, int32_t a,
                               int32_t line, int32_t ab) {
@@ -282,7 +282,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(sorted_names, SortedNames,
                                   .Attr<int32_t>("_")
                                   .Attr<int32_t>("ab"));
 
-// Bounds, which belong to the range
+// Bounds are inclusive
 // RUN-OURS bounded {n = 1, u = 7 : ui8, r = {lo = -3, hi = 0.1 : f32}} -> s64[1] == 1
 // RUN-OURS bounded {n = 64, u = 0 : ui8, eps = 0.5, r = {lo = 9, hi = -1.0 : f32}} -> s64[1] == 64
 // RUN-OURS bounded {n = 0, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `n`: expected at least 1, got 0

@@ -1,14 +1,15 @@
-// Forms that real handler sources use. See operands.cc for the RUN lines.
-// Sources declare the class themselves.
+// Binding styles found in real handler sources. See operands.cc for the RUN lines.
+//
+// Some sources forward-declare the class themselves.
 namespace xla::ffi {
 class Dictionary;
 }
 #include "common.h"
 
-// Bundles are written without the record handler in many sources.
+// Many sources initialize bundles without the record handler.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-// Errors: `{}`, a copy of a const local, kOk, the C enum, a class that converts
+// Errors: `{}`, a copy of a const local, kOk, the C enum, a convertible class
 struct Status {
   bool good;
   operator ffi::Error() const {  // NOLINT
@@ -57,7 +58,7 @@ static ffi::Error UnexpectedForm(ffi::ResultBufferR1<ffi::S64> y, int32_t x) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(unexpected, UnexpectedForm,
                               (ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<int32_t>("x")));
 
-// A handler inside a member function template, its attribute type decoded further down
+// A handler inside a member function template, with an attribute type whose decoding is declared later
 enum class Late : int32_t { kOne = 1 };
 struct LateRange {
   int64_t lo, hi;
@@ -86,7 +87,7 @@ XLA_FFI_Error* in_member_template(XLA_FFI_CallFrame* frame) {
   return Maker<LateRange>::Call(frame);
 }
 
-// A class derived from Ffi that overrides Call and uses the protected helpers
+// A class derived from Ffi that overrides Call and uses protected helpers
 class Raw final : public ffi::Ffi {
  public:
   XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const override {
@@ -123,7 +124,7 @@ XLA_FFI_Error* derived(XLA_FFI_CallFrame* frame) {
   return handler->Call(frame);
 }
 
-// A binding kept and used by hand; a lambda with captures; Wrapper
+// A binding that is stored and called by hand; a lambda with captures; Wrapper
 // RUN by_hand {} f32[2]=1,2 -> f32[2] == 3,6
 XLA_FFI_DECLARE_HANDLER_SYMBOL(by_hand);
 XLA_FFI_Error* by_hand(XLA_FFI_CallFrame* frame) {
@@ -154,7 +155,7 @@ XLA_FFI_Error* bind_to(XLA_FFI_CallFrame* frame) {
   return handler->Call(frame);
 }
 
-// Attribute names from std::string at run time
+// Attribute names computed from std::string at run time
 // RUN runtime_names {alpha = 1 : i64, beta = 2 : i64} -> s64[2] == 1,2
 static ffi::Error TwoNumbers(ffi::ResultBufferR1<ffi::S64> y, int64_t a, int64_t b) {
   Put(y, {a, b});
@@ -167,7 +168,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(runtime_names, TwoNumbers,
                                   .Attr<int64_t>(NameOf(0))
                                   .Attr<int64_t>(NameOf(1)));
 
-// A type of one's own for attributes, arguments and contexts
+// User-defined types for attributes, arguments and contexts
 struct Seconds {
   double value;
 };
@@ -272,7 +273,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(decoded_once, DecodedOnce,
                                   .Ctx<ffi::BusyContext>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// Pointers cast from untyped_data, user types of the right size
+// Pointers cast from untyped_data, and user-defined types of the right size
 struct Half {
   uint16_t bits;
 };
@@ -288,7 +289,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     user_element_types, UserElementTypes,
     ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// What is not there, or of another type: the call fails
+// A missing value or a value of a wrong type fails the call
 // RUN-OURS not_there {k = 1.5 : f32} f32[]=2 -> s64[1] == 3
 // RUN-OURS not_there {k = 1.5 : f64} f32[]=2 -> s64[1] !! INTERNAL the value of an error was asked for: attribute `k`: expected F32, got F64
 // RUN-OURS not_there {k = 1.5 : f32} f64[]=2 -> s64[1] !! INTERNAL the data of a buffer of F64 was asked for as elements of 4 bytes
@@ -309,7 +310,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     not_there, NotThere,
     ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// The C++ types that XLA has are a buffer's own or another's: of 16 bits the unsigned one stands for those that C++ lacks
+// A C++ type matches a buffer's own type only; uint16_t also reads 16-bit types that C++ lacks
 // RUN-OURS as_u16 {} f16[1]=1 -> s64[1] == 15360
 // RUN-OURS as_u16 {} bf16[1]=1 -> s64[1] == 16256
 // RUN-OURS as_u16 {} u16[1]=7 -> s64[1] == 7
@@ -351,7 +352,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(long_list, LongList,
                               ffi::Ffi::Bind() A A A A A A A A A A A A A A A A A A A A A A A A
                                   .Ret<ffi::BufferR0<ffi::F32>>());
 
-// Bundles with and without record, static constants of handlers in any scope
+// Bundles with and without record, and handlers as static constants in any scope
 namespace nested {
 struct Handlers {
   static XLA_FFI_Handler_Bundle Bundle() {

@@ -1,7 +1,7 @@
-// What buffers are seen as: packed elements, bytes, and memory that is none. `operands.cc` says how to read the cases.
+// Access to buffers as packed elements, bytes and empty memory. See operands.cc for the RUN lines.
 #include "common.h"
 
-// Which types a buffer's data is taken as. Bytes are char, unsigned char (which is uint8_t) and std::byte.
+// Types that a buffer's data can be read as. Bytes are char, unsigned char (uint8_t) and std::byte.
 struct Byte {
   uint8_t bits;
 };
@@ -53,7 +53,7 @@ static ffi::Error SeenAs(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y, ffi:
 XLA_FFI_DEFINE_HANDLER_SYMBOL(seen_as, SeenAs, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>().Attrs());
 
 #if OURS
-// Packed elements are seen as the bytes that they are, of which there are fewer
+// Packed elements are read as their bytes; there are fewer bytes than elements
 // RUN-OURS packed_bytes from=r5 {} s4[3]=1,-2,3 -> u8[3] == 225,3,0
 // RUN-OURS packed_bytes from=r5 {} s4[0]=zeros -> u8[0] ==
 // RUN-OURS packed_bytes from=r5 {beyond = true} s4[3]=1,-2,3 -> u8[3] !! INTERNAL an element was asked for that is not there: there are 2
@@ -73,7 +73,7 @@ static ffi::Error AnyPacked(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(any_packed, AnyPacked, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
-// Before r5 they come without their type: nothing of any type takes them, wherever it stands
+// Before r5, packed elements have no type, so operands of any type reject them in every position
 // RUN-OURS any_everywhere from=r5 {} s4[3]=1,-2,3 f32[1]=0 f32[1]=0 -> s64[3] f32[1] f32[1] == 2,4,4;0;0
 // RUN-OURS any_everywhere from=r5 {} f32[1]=0 s4[5]=3,0,2,1,3 f32[1]=0 -> s64[3] f32[1] f32[1] == 4,3,4;0;0
 // RUN-OURS any_everywhere from=r5 {} f32[1]=0 f32[1]=0 s4[3]=1,2,3 -> s64[3] f32[1] f32[1] == 4,4,2;0;0
@@ -115,7 +115,7 @@ static_assert(ffi::IsPacked(ffi::S1) && ffi::IsPacked(ffi::U2) && ffi::IsPacked(
 static_assert(!ffi::IsPacked(ffi::S8) && !ffi::IsPacked(ffi::PRED) && !ffi::IsPacked(ffi::TOKEN));
 #endif
 
-// What is empty may lie nowhere
+// Empty operands may have null addresses
 // RUN-OURS empty {a = array<i32>, s = ""} f32[0]=zeros f64[2,0]=zeros -> f32[0] s64[1] == ;1
 static ffi::Error Empty(ffi::BufferR1<ffi::F32> x, ffi::AnyBuffer z, ffi::ResultBufferR1<ffi::F32> y, ffi::ResultBufferR1<ffi::S64> so,
                         ffi::Span<const int32_t> a, std::string_view s) {

@@ -1,4 +1,5 @@
-//! Cases that stand beside the C++ handlers of `tests/cpp`, and what they give.
+//! Test cases written as comments next to the C++ handlers of `tests/cpp`, and their expected
+//! results.
 
 use serde_json::{Value, json};
 use std::path::Path;
@@ -8,16 +9,16 @@ use xla_ffi_runtime::{
     Stream, Tensor, UserData, spec,
 };
 
-/// What a case expects.
+/// The expected outcome of a case.
 #[derive(Clone, Debug)]
 pub(crate) enum Want {
-    /// The numbers of each result.
+    /// The values of each result.
     Values(Vec<Vec<f64>>),
-    /// An error: code, and a part of our text.
+    /// An error: its code, and a part of our message.
     Failure { code: String, text: String },
 }
 
-/// Which headers a case is for.
+/// The headers that a case applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     Both,
@@ -25,12 +26,12 @@ pub(crate) enum For {
     Upstream,
 }
 
-/// One case of a source.
+/// A test case of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) line: String,
     pub(crate) of: For,
-    /// Runs after all others of its file.
+    /// Whether the case runs after all others of its file.
     pub(crate) last: bool,
     pub(crate) stages: Vec<(Stage, String)>,
     options: Vec<(String, String)>,
@@ -40,7 +41,7 @@ pub(crate) struct Case {
     pub(crate) want: Want,
 }
 
-/// The cases of a source, those that run last at the end.
+/// Returns the cases of a source; those marked LAST are at the end.
 pub(crate) fn cases(source: &Path) -> Vec<Case> {
     let text = std::fs::read_to_string(source).expect("the source");
     let mut found: Vec<Case> = text
@@ -62,7 +63,7 @@ pub(crate) fn cases(source: &Path) -> Vec<Case> {
     found
 }
 
-/// Traits that handlers of a source are to have: symbol and bits.
+/// Returns the traits that handlers of a source must have, as symbol and bits.
 pub(crate) fn traits(source: &Path) -> Vec<(String, u32)> {
     let text = std::fs::read_to_string(source).expect("the source");
     text.lines()
@@ -134,7 +135,7 @@ impl Case {
         })
     }
 
-    /// The value of an option of the case.
+    /// Returns the value of an option of the case.
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         self.options
             .iter()
@@ -142,14 +143,14 @@ impl Case {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The oldest revision on which the handler can do its work.
+    /// Returns the oldest revision on which the handler works.
     pub(crate) fn from(&self) -> Revision {
         self.option("from").map_or(Revision::R0, |name| {
             Revision::from_name(name).expect("a revision")
         })
     }
 
-    /// The oldest revision whose hosts take such attributes.
+    /// Returns the oldest revision whose hosts accept these attributes.
     pub(crate) fn parsed_from(&self) -> Revision {
         let attributes = Attributes::parse(&self.attributes).expect("attributes");
         let mut kinds = attributes.iter().map(|(_, value)| value);
@@ -162,19 +163,20 @@ impl Case {
         }
     }
 
-    /// Whether it has attributes that JAX passes to no handler.
+    /// Returns true if the case has attributes that JAX does not pass to handlers.
     pub(crate) fn is_beyond_jax(&self) -> bool {
         self.attributes.contains("xi1>") || self.attributes.contains("complex<")
     }
 
-    /// The oldest revision on which the case makes sense.
+    /// Returns the oldest revision on which the case is meaningful.
     pub(crate) fn only(&self) -> Revision {
         self.option("only").map_or(Revision::R0, |name| {
             Revision::from_name(name).expect("a revision")
         })
     }
 
-    /// The case as `tests/jax/differential.py` takes it; else what JAX has no way to give.
+    /// Returns the case in the format of `tests/jax/differential.py`, or the reason why JAX cannot
+    /// run it.
     pub(crate) fn in_jax(
         &self,
         library: &Path,
@@ -222,7 +224,7 @@ impl Case {
         }))
     }
 
-    /// Runs the case; what comes back are the results' numbers.
+    /// Runs the case and returns the values of each result.
     pub(crate) fn run(&self, library: &Library) -> Result<Vec<Vec<f64>>> {
         let mut user_data = UserData::new(library.runtime());
         for name in ["type", "user-data"]
@@ -233,7 +235,7 @@ impl Case {
             if self.option("user-data").is_some() {
                 static NUMBER: i64 = 99;
                 let object = std::ptr::from_ref(&NUMBER).cast_mut().cast();
-                // SAFETY: a static that nobody writes.
+                // SAFETY: the object is a static that is never written.
                 unsafe { user_data.insert_borrowed(id, object) }?;
             }
         }
@@ -273,7 +275,7 @@ impl Case {
                 call = match name.as_str() {
                     "stream" => {
                         let address: usize = value.parse().expect("a number");
-                        // SAFETY: nobody follows the address.
+                        // SAFETY: the address is never dereferenced.
                         call.stream(unsafe { Stream::borrowed(address as *mut std::ffi::c_void) })
                     }
                     "scratch" => call.allocator(Arc::new(HostAllocator::default())),
@@ -296,8 +298,9 @@ impl Case {
     }
 }
 
-/// Registers a type that a library describes by two exported functions, as programs do that host
-/// handlers from XLA's own headers.
+/// Registers a type that a library describes with two exported functions.
+///
+/// Programs that host handlers built with XLA's own headers do the same.
 pub(crate) fn register(library: &Library, name: &str) -> Result<i64> {
     let info = format!("{name}_type_info");
     library.register_type(name, &format!("{name}_type_id"), Some(&info))
@@ -328,7 +331,7 @@ impl Extension {
     }
 }
 
-/// A tensor's elements.
+/// Returns a tensor's elements as numbers.
 fn numbers(tensor: &Tensor) -> Vec<f64> {
     fn of<T: xla_ffi_runtime::Element>(tensor: &Tensor, to: impl Fn(T) -> f64) -> Vec<f64> {
         let elements = tensor.to_vec::<T>().expect("the element type");
@@ -344,7 +347,7 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-/// How a call failed, in whichever runtime.
+/// The error of a failed call, in either runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: String,
@@ -360,7 +363,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Checks an outcome; `text` says whether our words are expected, `code` whether the code is.
+/// Checks an outcome; `text` and `code` select whether the message and the code are compared.
 pub(crate) fn check(
     case: &Case,
     outcome: std::result::Result<Vec<Vec<f64>>, Failure>,

@@ -1,4 +1,4 @@
-// What the handler sources of this folder share. They compile with our headers and with XLA's own.
+// Shared by the handler sources of this folder, which compile with our headers and with XLA's own.
 #ifndef XLA_FFI_TESTS_CPP_COMMON_H_
 #define XLA_FFI_TESTS_CPP_COMMON_H_
 
@@ -9,7 +9,8 @@
 
 namespace ffi = xla::ffi;
 
-// Whether what our headers alone have is compiled: not by XLA's own, and not where the two are compared.
+// Set to 1 if features that only our headers have are compiled: not with XLA's own headers, and not for
+// comparisons of the two.
 #if defined(XLA_FFI_SDK_FFI_H_) && !defined(XLA_FFI_SUITE_SHARED)
 #define OURS 1
 #else
@@ -18,7 +19,7 @@ namespace ffi = xla::ffi;
 
 inline int64_t Int(size_t value) { return static_cast<int64_t>(value); }
 
-// Writes whole numbers into a result.
+// Writes integers into a result.
 inline void Put(ffi::ResultBufferR1<ffi::S64> to, std::initializer_list<int64_t> values) {
   size_t i = 0;
   for (const int64_t value : values) {
@@ -26,13 +27,13 @@ inline void Put(ffi::ResultBufferR1<ffi::S64> to, std::initializer_list<int64_t>
   }
 }
 
-// Ends a handler with an error that shows what is not so.
+// Returns an error that shows the condition if it is false.
 #define EXPECT(condition)                                           \
   do {                                                              \
     if (!(condition)) return ffi::Error::Internal("not so: " #condition); \
   } while (false)
 
-// A handler that checks something by itself: no operands, an error where it is not so.
+// Defines a handler without operands that returns an error if one of its checks fails.
 #define SELF_TEST(name)                                                    \
   static ffi::Error name##_body();                                         \
   XLA_FFI_DEFINE_HANDLER_SYMBOL(name, name##_body, ffi::Ffi::Bind());      \

@@ -1,5 +1,5 @@
-//! How the headers compile: without a warning, without exceptions, hidden, and never mixed by
-//! accident.
+//! Checks how the headers compile: without warnings, without exceptions, with hidden symbols, and never
+//! mixed by accident.
 
 use crate::{Headers, folder, sources};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// The examples with this extension, and what is written as they are.
+/// Returns the examples with this extension, and the fixtures, which follow the same style.
 fn examples(extension: &str) -> Vec<PathBuf> {
     in_folders(&["c_examples", "tests/fixtures"], extension)
 }
 
-/// The files of some folders that have this extension.
+/// Returns the files with this extension in some folders.
 fn in_folders(folders: &[&str], extension: &str) -> Vec<PathBuf> {
     let mut found = vec![];
     for folder in folders {
@@ -36,7 +36,7 @@ fn in_folders(folders: &[&str], extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Runs a program; its stderr where it fails.
+/// Runs a program and returns its output, or its stderr if it fails.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -50,10 +50,10 @@ fn run(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// What every source begins with, parsed once for a compiler and its flags.
+/// The first line of every source, precompiled per compiler and flags.
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\n";
 
-/// Compiles a source whose flags say how; what is well once is well until a file changes.
+/// Compiles a source with strict warnings; a success is cached until an input changes.
 fn strictly(compiler: &str, flags: &[&str], source: &Path, object: Option<&Path>) {
     let flags: Vec<String> = flags
         .iter()
@@ -65,13 +65,13 @@ fn strictly(compiler: &str, flags: &[&str], source: &Path, object: Option<&Path>
     let head = once::precompiled(compiler, &flags, HEAD, &[include]);
     let head = head.unwrap_or_else(|error| panic!("{error}"));
     let mut command = Command::new(compiler);
-    // A precompiled header that does not fit would be passed over in silence.
+    // Without this warning, a precompiled header that does not match is silently ignored.
     command.args(&flags).arg("-Winvalid-pch").args(head);
     match object {
         Some(_) => command.arg("-c"),
         None => command.arg("-fsyntax-only"),
     };
-    // Sources include each other's material.
+    // Sources include files of their own folder.
     let beside = source.parent().expect("a folder");
     let inputs = [source, beside, include];
     let done = once::compile(command.arg(source), &inputs, object);
@@ -100,7 +100,7 @@ fn sources_compile_without_a_warning() {
     });
 }
 
-/// Optimizers see more: values that may not be set, attributes that are dropped.
+/// Optimizers find more problems, such as uninitialized values and dropped attributes.
 #[test]
 fn optimized_sources_compile_without_a_warning() {
     let mut sources = in_folders(&["c_examples", "tests/fixtures", "tools/benches/c"], "cc");
@@ -110,7 +110,8 @@ fn optimized_sources_compile_without_a_warning() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for compiler in cpp_compilers("optimized_sources_compile_without_a_warning") {
         for source in &sources {
-            // Clang's warnings come from its front end, which sees the same at any level.
+            // Clang reports its warnings from the front end, which is the same at every optimization
+            // level.
             if compiler == "g++" {
                 let path = source.strip_prefix(root).expect("one of ours");
                 let name = path.to_string_lossy().replace('/', "-");
@@ -161,7 +162,8 @@ fn c_sources_compile_without_a_warning() {
     }
 }
 
-/// What projects turn on besides: the headers, and what handlers make of their templates.
+/// The headers, and the templates that handlers instantiate, are clean under further warnings that
+/// projects enable.
 #[test]
 fn headers_are_clean_under_stricter_warnings() {
     const STRICTER: [&str; 5] = [
@@ -224,7 +226,7 @@ fn headers_need_no_exceptions_and_no_rtti() {
     }
 }
 
-/// Of two objects a linker keeps one definition of a name: a loop of each works, whichever comes first.
+/// A loop works in either link order, although the linker keeps only one definition of each name.
 #[test]
 fn files_with_and_without_exceptions_in_one_library() {
     use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage};
@@ -300,7 +302,8 @@ fn two_kinds_of_headers_in_one_source_are_refused() {
     for compiler in cpp_compilers("two_kinds_of_headers_in_one_source_are_refused") {
         for (first, second) in [(upstream.as_path(), ours), (ours, upstream.as_path())] {
             let source = out("mixed.cc");
-            // The first comes whole; of the second one asks for what the first has not got.
+            // The first set of headers is complete; of the second set, only the headers that the first
+            // lacks are included.
             let name = if first == ours { "api.h" } else { "ffi.h" };
             let text = header(first, name) + &header(second, "ffi.h");
             std::fs::write(&source, text).expect("the target folder");
@@ -323,8 +326,9 @@ fn two_kinds_of_headers_in_one_source_are_refused() {
     }
 }
 
-/// Handlers from our headers, from XLA's own and in plain C in one library, and one in Rust beside
-/// it, in one process and in turns, with results, errors and state.
+/// Handlers from our headers, from XLA's own, in plain C and in Rust work alternately in one process.
+///
+/// Covers results, errors and state.
 #[test]
 fn handlers_of_every_kind_in_one_process() {
     use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
@@ -382,7 +386,7 @@ fn handlers_of_every_kind_in_one_process() {
             ("MAKE", format!("make_{kind}")),
             ("ID", format!("{kind}_type_id")),
             ("INFO", format!("{kind}_type_info")),
-            // The two sources in C++ are two libraries, each with its own types.
+            // Each of the two C++ sources is a library with its own types.
             ("Calls", format!("Calls_{kind}")),
         ] {
             command.arg(format!("-D{name}={value}"));

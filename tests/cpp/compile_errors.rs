@@ -1,4 +1,4 @@
-//! Mistakes that the C++ headers report when a source is compiled.
+//! Tests mistakes that the C++ headers report at compile time.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn out(name: &str) -> PathBuf {
 
 const FLAGS: [&str; 3] = ["-std=c++17", "-w", "-pthread"];
 
-/// Compiles a text, and links it where `flags` do not say otherwise.
+/// Compiles a text, and links it unless `flags` prevent that.
 fn compile(compiler: &str, headers: &Headers, name: &str, text: &str, flags: &[&str]) -> Output {
     let source = out(&format!("{name}.cc"));
     std::fs::write(&source, text).expect("the target folder");
@@ -26,7 +26,7 @@ fn compile(compiler: &str, headers: &Headers, name: &str, text: &str, flags: &[&
         .expect("the compiler runs")
 }
 
-/// Types, and handlers that use them, before each snippet.
+/// Types and handlers that precede each snippet.
 const HEAD: &str = r#"
 #include "xla/ffi/api/ffi.h"
 #include "xla/ffi/api/record_api.h"
@@ -39,7 +39,7 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, ::xla::ffi::StructMember<int64_t>("
                                       ::xla::ffi::StructMember<int64_t>("hi"));
 "#;
 
-/// Contracts that are none, and those that have more or fewer operands than the binding.
+/// Malformed contracts, and contracts whose operand count differs from the binding's, do not compile.
 #[test]
 fn contracts_that_do_not_fit_do_not_compile() {
     let test = "contracts_that_do_not_fit_do_not_compile";
@@ -82,7 +82,7 @@ fn contracts_that_do_not_fit_do_not_compile() {
     }
 }
 
-/// What no handler is like is told in words, and by the first of the compiler's errors.
+/// For an unsupported signature, the compiler's first error is a readable message.
 #[test]
 fn what_no_handler_is_like_is_told_first() {
     let test = "what_no_handler_is_like_is_told_first";
@@ -172,7 +172,7 @@ fn what_no_handler_is_like_is_told_first() {
     }
 }
 
-/// A source compiles, or the compiler tells of it with these words.
+/// Checks that a source compiles or, if `told` is given, that the compiler's error contains it.
 fn compiles_unless_told(compiler: &str, name: &str, text: &str, told: Option<&str>) {
     let output = compile(compiler, &Headers::Ours, name, text, &["-fsyntax-only"]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -183,7 +183,8 @@ fn compiles_unless_told(compiler: &str, name: &str, text: &str, told: Option<&st
     );
 }
 
-/// A layout or a default of something that is not there does not compile; operands without a name have one.
+/// A layout or default for a missing operand or attribute does not compile; unnamed operands get a default
+/// name.
 #[test]
 fn what_a_description_names_is_there() {
     let layout = Some("No_operand_has_the_name_that_Layout_gives");
@@ -212,7 +213,7 @@ fn what_a_description_names_is_there() {
     }
 }
 
-/// Of a handler whose binding is no constant nothing is said that its description would lose.
+/// A handler whose binding is not a constant cannot have declarations that its description would lose.
 #[test]
 fn what_a_description_would_lose_is_not_said() {
     let told = "Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant";

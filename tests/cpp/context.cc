@@ -1,5 +1,5 @@
-// Context values: what upstream tests by name. See operands.cc for the RUN lines; `stream=`,
-// `scratch`, `options=` and the like say what the call has.
+// Context values, after upstream's tests of these names. See operands.cc for the RUN lines; options
+// such as `stream=`, `scratch` and `options=` configure the call.
 #include "common.h"
 
 // PlatformStream, BindingPlatformStreamInference
@@ -36,7 +36,7 @@ static ffi::Error Scratch(ffi::ScratchAllocator scratch, ffi::ResultBufferR1<ffi
   if (a.has_value()) std::memset(*a, 1, 1024);
   if (b.has_value()) EXPECT(reinterpret_cast<uintptr_t>(*b) % 16 == 0);
 #if OURS
-  // More than XLA lets a handler ask for: upstream's headers get none.
+  // XLA's limit for alignments is lower: upstream's headers get no memory.
   std::optional<void*> c = scratch.Allocate(16, 256);
   EXPECT(c.has_value() == a.has_value());
   if (c.has_value()) EXPECT(reinterpret_cast<uintptr_t>(*c) % 256 == 0);
@@ -123,7 +123,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     custom_options, Options,
     ffi::Ffi::Bind().Ctx<ffi::CustomOptions>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// UserData, with an id that the caller's side registered
+// UserData, with an id that the caller registers
 struct Numbers {
   static ffi::TypeId id;
   int64_t value;
@@ -146,7 +146,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     user_data, User,
     ffi::Ffi::Bind().Ctx<ffi::UserData<Numbers>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// FindExtension: of this type, of another version
+// FindExtension: with a matching version and with a different version
 struct TestCExtension {
   XLA_FFI_Extension extension_base;
   int64_t payload;

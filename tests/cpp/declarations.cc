@@ -1,5 +1,5 @@
-// What a binding declares beyond its elements: a shape contract, and that the handler is one of host
-// memory. XLA's own headers have neither. See operands.cc for the RUN lines.
+// Declarations beyond operand types: shape contracts, and host-only handlers. XLA's own headers have
+// neither. See operands.cc for the RUN lines.
 #include "common.h"
 
 #if OURS
@@ -45,7 +45,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(in_place, InPlace,
                                   .InOut<ffi::BufferR1<ffi::F32>>("y")
                                   .Ret<Any>("sum"));
 
-// By its signature, behind a result that is its own, beside arguments that are counted when the call comes.
+// In-out operand inferred from the signature, after another result and before a variable number of
+// arguments.
 // RUN-OURS in_place_any {} f32[2]=1,2 -> f32[] alias:0 == 8;3,4
 // RUN-OURS in_place_any {} f32[2]=1,2 f32[1]=1 -> f32[] alias:0 == 9;3,4
 // RUN-OURS in_place_any {} f32[2]=1,2 f32[1]=1 -> f32[] f32[2] !! INVALID_ARGUMENT in-out operand 0: argument and result are in different memory; declare the aliasing: input_output_aliases={0: 1}
@@ -93,7 +94,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_rows, MaybeRows,
                                   .Attr<std::optional<int32_t>>("k")
                                   .Shape(XLA_FFI_SHAPE("n -> n k")));
 
-// A parameter that is narrower than what it binds: the conversion is the author's.
+// A parameter may be narrower than the attribute it binds; the author is responsible for the conversion.
 // RUN-OURS narrower {n = 3 : ui64, x = 0.5} -> s64[1] == 3
 static ffi::Error Narrower(ffi::ResultBufferR1<ffi::S64> y, int n, float x) {
   Put(y, {x > 0 ? n : 0});
@@ -123,7 +124,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(many, Many,
                                   .Ret<ffi::BufferR0<ffi::F32>>()
                                   .Shape(XLA_FFI_SHAPE("n, ()?, n 1* -> ()")));
 
-// Marks may stand apart.
+// Marks may be separated from names by spaces.
 // RUN-OURS apart {} f32[2,3]=zeros f32[4,3]=zeros -> f32[0] !! INVALID_ARGUMENT argument 1: expected F32[..., n] with n = 3 from argument 0, ... = [2], got F32[4, 3]
 // RUN-OURS apart {} f32[2,3]=zeros f32[2,3]=zeros -> f32[0] ==
 // RUN-OURS apart {} -> f32[0] ==
@@ -140,7 +141,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(host_only, (Nothing<Any, AnyOut>),
                               ffi::Ffi::BindOf(Nothing<Any, AnyOut>).HostOnly());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(either, (Nothing<Any, AnyOut>));
 
-// By To and in a class of the user's.
+// Declared through To, and in a user-defined class.
 // RUN-OURS by_to {} f32[2]=zeros -> f32[3] !! INVALID_ARGUMENT expected F32[n]
 extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* by_to(XLA_FFI_CallFrame* frame) {
   static const auto handler =

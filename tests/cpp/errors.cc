@@ -1,10 +1,10 @@
-// Errors as values, and exceptions of code of the user's that is no handler's function: decoders, constructors, destructors.
-// See operands.cc for the RUN lines.
+// Errors as values, and exceptions from user code other than handler functions: decoders, constructors, destructors. See
+// operands.cc for the RUN lines.
 #include "common.h"
 
 #include <functional>
 
-// An error that was moved from is still one: a function that logs it and then returns it has failed.
+// A moved-from error is still an error: a function that logs an error and then returns it has failed.
 static ffi::Error Failed(bool is_long) {
   return is_long ? ffi::Error(ffi::ErrorCode::kDataLoss, std::string(100, 'x'))
                  : ffi::Error(ffi::ErrorCode::kDataLoss, "launch failed");
@@ -36,20 +36,20 @@ SELF_TEST(moved_into) {
   return ffi::Error::Success();
 }
 
-// An empty std::function
+// An empty std::function fails with bad_function_call
 // RUN-OURS empty_function {} -> !! INTERNAL bad_function_call
 static std::function<ffi::Error()> empty_std_function;
 XLA_FFI_DEFINE_HANDLER_SYMBOL(empty_function, empty_std_function, ffi::Ffi::Bind());
 
 #if OURS
-// What a test has its decoders throw, by the attribute.
+// Throws a value that depends on the attribute.
 static void Throw(int64_t what) {
   if (what == 1) throw std::invalid_argument("thrown here");
   if (what == 2) throw std::string("thrown here");
   if (what == 3) throw 3;
 }
 
-// A decoder of the user's.
+// A user-defined decoder.
 struct Hex {
   int64_t n;
 };
@@ -74,13 +74,13 @@ static ffi::Error ThrownDecoder(Hex h, ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_decoder, ThrownDecoder,
                               ffi::Ffi::Bind().Attr<Hex>("h").Ret<ffi::BufferR1<ffi::S64>>());
 
-// While another attribute is told to be wrong, this one throws
+// An exception from a decoder replaces the problem found in another attribute
 // RUN-OURS thrown_beside {h = 2 : i64, n = 0.5 : f32} -> s64[1] !! INTERNAL thrown_beside (execute): C++ exception: thrown here
 static ffi::Error ThrownBeside(int64_t, Hex h, ffi::ResultBufferR1<ffi::S64> y) { return ThrownDecoder(h, y); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_beside, ThrownBeside,
                               ffi::Ffi::Bind().Attr<int64_t>("n").Attr<Hex>("h").Ret<ffi::BufferR1<ffi::S64>>());
 
-// Within a dictionary and a variant, and as one that may be absent
+// Decoders that throw within a dictionary, a variant and an optional attribute
 // RUN-OURS thrown_optional {h = 1 : i64} -> s64[1] !! INTERNAL thrown_optional (execute): C++ exception: thrown here
 // RUN-OURS thrown_optional {} -> s64[1] == -1
 static ffi::Error ThrownOptional(std::optional<Hex> h, ffi::ResultBufferR1<ffi::S64> y) {
@@ -96,7 +96,7 @@ static ffi::Error ThrownInDictionary(ffi::Dictionary d, ffi::ResultBufferR1<ffi:
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_in_dictionary, ThrownInDictionary,
                               ffi::Ffi::Bind().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Constructors of structs: of one whose fields lie ready, and of one whose fields are decoded first
+// Constructors of structs that throw: with fields read in place, and with fields decoded first
 struct Ordered {
   Ordered(int64_t l, int64_t h) : lo(l), hi(h) {
     if (hi < lo) Throw(1);
@@ -127,7 +127,7 @@ static ffi::Error ThrownNamed(const Named& r, ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_named, ThrownNamed,
                               ffi::Ffi::Bind().Attr<Named>("r").Ret<ffi::BufferR1<ffi::S64>>());
 
-// Operands and parts of the context that the user decodes
+// User-defined decoders of operands and of context values that throw
 struct Odd {};
 struct Thrower {};
 template <>

@@ -1,12 +1,14 @@
-//! What a library exports where its author hides nothing: two that have a struct of one name, with other fields, may be
-//! loaded into one process and share what both export.
+//! Checks the exported names of a library that does not hide its symbols.
+//!
+//! Two libraries may define structs of the same name with different fields. In one process, they share every symbol that
+//! both export.
 
 use crate::{Headers, build};
 use std::path::Path;
 use std::process::Command;
 use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, skip};
 
-/// Types of the source's in all that the headers make of a type, in the namespace `users`.
+/// A source that uses its own types, in namespace `users`, with every template of the headers.
 const SOURCE: &str = r#"
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -49,8 +51,11 @@ static Empty D(ffi::Dictionary d) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(d, D);
 "#;
 
-/// Whether a name is of the headers, or that of a variable within one of their functions, or of its guard. What the
-/// standard library makes of our types is its own, and type information is of types that all libraries share.
+/// Returns true if a name belongs to the headers, including variables within their functions and the guards of those
+/// variables.
+///
+/// Names that the standard library generates for our types do not count, nor does type information of types that all
+/// libraries share.
 fn is_of_headers(name: &str) -> bool {
     let name = name.strip_prefix("_Z").unwrap_or_default();
     let name = name.strip_prefix("GV").unwrap_or(name);

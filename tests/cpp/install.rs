@@ -1,4 +1,4 @@
-//! `cargo xtask install`, and a project that finds the headers with CMake and one with pkg-config.
+//! Tests `cargo xtask install` with projects that find the headers through CMake and pkg-config.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A fresh folder for a test.
+/// Returns a fresh folder for a test.
 fn fresh(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("install")
@@ -41,7 +41,7 @@ fn install_with(prefix: &Path, more: &[&str]) {
     run(command.args(["install", "--prefix"]).arg(prefix).args(more));
 }
 
-/// Runs a program of `c_examples/embed_project`.
+/// Runs a program of `c_examples/embed_project` and checks its output.
 fn embeds(program: &Path) {
     let output = Command::new(program).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -50,7 +50,7 @@ fn embeds(program: &Path) {
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
-/// Runs the program of the internal API.
+/// Runs the program of the internal API and checks its output.
 fn serves(program: &Path, abseil: bool) {
     let output = Command::new(program).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -61,7 +61,7 @@ fn serves(program: &Path, abseil: bool) {
     assert_eq!(said, wanted, "{}", program.display());
 }
 
-/// Runs both handlers of the project's library.
+/// Calls both handlers of the project's library.
 fn try_out(library: &Path) {
     let runtime = Runtime::new(Revision::NEWEST);
     let library = runtime.open(library).expect("it loads");
@@ -114,7 +114,8 @@ fn every_header_is_installed_and_stands_alone() {
             "-Werror",
             "-fsyntax-only",
         ]);
-        // A header as the main file would warn of its own guard; so it is included.
+        // As the main file, a header would cause a warning about its include guard or `#pragma once`, so it is included
+        // instead.
         command
             .args(["-x", "c++", "/dev/null", "-include"])
             .arg(&path)
@@ -142,7 +143,7 @@ fn a_cmake_project() {
     try_out(&build.join("libmy_calls.so"));
 }
 
-/// `FetchContent` of the source distribution of `xla-ffi`, with the CMakeLists.txt of the guide to shipping.
+/// `FetchContent` works with the source distribution of `xla-ffi` and the CMakeLists.txt of the shipping guide.
 #[test]
 fn a_cmake_project_that_fetches_the_headers() {
     if ["cmake", "g++", "python3"].iter().any(|tool| !works(tool)) {
@@ -178,8 +179,10 @@ fn a_cmake_project_that_fetches_the_headers() {
     try_out(&build.join("libmy_calls.so"));
 }
 
-/// Two directories that find the package, each with what it asks for; a second time with a component; a project of C alone,
-/// by an older standard; configurations with a postfix.
+/// CMake finds the package in projects of several directories.
+///
+/// Covers two directories with different components, a repeated search, a C-only project with an older standard, and
+/// configurations with a postfix.
 #[test]
 fn a_cmake_project_of_several_directories() {
     let test = "a_cmake_project_of_several_directories";
@@ -188,7 +191,7 @@ fn a_cmake_project_of_several_directories() {
     }
     let (prefix, project) = (fresh("several_prefix"), fresh("several"));
     install(&prefix);
-    // A component that tells that it was asked for.
+    // This component reports that it was requested.
     let component = prefix.join("lib/cmake/xla_ffi/xla_ffi-runtime.cmake");
     std::fs::write(component, "message(STATUS \"asked for runtime\")\n").expect("the prefix");
     let write = |file: &str, text: &str| {
@@ -263,8 +266,8 @@ fn a_pkg_config_project() {
     try_out(&build.join("libmy_calls.so"));
 }
 
-/// What stands around the code of `docs/cpp.md`: the functions that it does not show, and handlers whose descriptions say
-/// everything that the chapter lists.
+/// The code that surrounds the snippets of `docs/cpp.md`: functions that the page omits, and handlers that use every
+/// description it lists.
 const AROUND: &str = r#"
 static ffi::Error RmsNorm(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y, std::optional<float> eps) {
   float sum = eps.value_or(1e-5f);
@@ -297,7 +300,8 @@ XLA_FFI_LIBRARY(dots,
                 XLA_FFI_HANDLER(scale).BatchedBy("batched").Vjp("vjp"));
 "#;
 
-/// The chapter on C++: its code compiles by its own command against what is installed, and its errors are these words.
+/// The code of the C++ chapter compiles with the chapter's command against the installed headers, and produces the
+/// documented errors.
 #[test]
 fn the_chapter_on_cpp() {
     let test = "the_chapter_on_cpp";
@@ -312,7 +316,7 @@ fn the_chapter_on_cpp() {
     let ([handler, library], [told, compile]) = (&of("cpp")[..], &of("")[..]) else {
         panic!("other blocks than before");
     };
-    // What it tells of CMake is what the project says that another test builds.
+    // The chapter's CMake code is part of a project that another test builds.
     let project = std::fs::read_to_string(root().join("c_examples/cmake_project/CMakeLists.txt"));
     let project = project.expect("the project");
     for line in of("cmake").concat().lines() {
@@ -351,7 +355,7 @@ fn the_chapter_on_cpp() {
         r#""batch": "sequential""#,
         r#""batch": {"handler": "batched"}"#,
         r#""vjp": "rms_norm_backward""#,
-        // Operands without a name.
+        // Default names of operands without a name.
         r#""name": "x1""#,
         r#""name": "y0""#,
     ] {
@@ -400,7 +404,7 @@ fn programs_that_embed_the_runtime() {
         .status();
     let has_abseil = has_abseil.is_ok_and(|status| status.success());
     serves(&build.join("internal_cc"), has_abseil);
-    // The shared library goes by its own name for loaders.
+    // The SONAME of the shared library is its file name.
     let links = Command::new("readelf")
         .arg("-d")
         .arg(build.join("embedding_c"))

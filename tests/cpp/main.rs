@@ -1,4 +1,5 @@
-//! The C++ headers: how they compile, what they refuse, and that handlers work as with XLA's own.
+//! Tests the C++ headers: how they compile, which mistakes they reject, and that handlers work as
+//! with XLA's own headers.
 
 mod cases;
 mod compilation;
@@ -15,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::once;
 
-/// The folder of the handler sources.
+/// Returns the folder of the handler sources.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpp")
 }
 
-/// The handler sources, by name.
+/// Returns the handler sources, sorted by name.
 fn sources() -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
         .expect("tests/cpp")
@@ -32,17 +33,17 @@ fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// Whose headers a library is built from.
+/// The headers that a library is built with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Headers {
-    /// This SDK's.
+    /// This project's headers.
     Ours,
-    /// XLA's own, at that place.
+    /// XLA's own headers, in this folder.
     Upstream(PathBuf),
 }
 
 impl Headers {
-    /// The folder for `-I`.
+    /// Returns the folder for `-I`.
     fn folder(&self) -> &Path {
         match self {
             Self::Ours => Path::new(env!("SDK_INCLUDE_DIR")),
@@ -50,7 +51,7 @@ impl Headers {
         }
     }
 
-    /// The compiler flags that select them.
+    /// Returns the compiler flags that select the headers.
     fn flags(&self) -> Vec<String> {
         match self {
             Self::Ours => vec![format!("-I{}", env!("SDK_INCLUDE_DIR"))],

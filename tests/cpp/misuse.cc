@@ -1,7 +1,8 @@
-// What a handler asks for that is not there: errors, and no memory that is somebody else's. See operands.cc for the RUN lines.
+// Handlers that ask for something absent get errors, and never memory that is not theirs. See operands.cc for the RUN
+// lines.
 #include "common.h"
 
-// Dimensions and elements of an attribute that are not there
+// Out-of-bounds dimensions and elements of an attribute
 // RUN-OURS beyond {what = 0 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
 // RUN-OURS beyond {what = 2 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
 // RUN-OURS beyond {what = 3 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
@@ -15,7 +16,7 @@ static ffi::Error Beyond(ffi::AnyBuffer x, int64_t what, ffi::Span<const int64_t
     case 0:
       Put(y, {dims.back()});
       break;
-    case 2:  // the usual way to take the last two off
+    case 2:  // the usual way to remove the last two
       Put(y, {Int(dims.first(dims.size() - 2).size())});
       break;
     case 3:
@@ -36,7 +37,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(beyond, Beyond,
                                   .Attr<ffi::Span<const int64_t>>("v")
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// Iterators behind the last name, and of another dictionary
+// Iterators past the last name, and iterators of a different dictionary
 // RUN-OURS iterated_beyond {what = 0 : i64, d = {a = 1 : i64}} -> s64[1] !! INTERNAL leads to no value
 // RUN-OURS iterated_beyond {what = 1 : i64, d = {a = 1 : i64}} -> s64[1] !! INTERNAL leads to no value
 // RUN-OURS iterated_beyond {what = 2 : i64, d = {a = 1 : i64}} -> s64[1] !! INTERNAL name behind the last
@@ -57,7 +58,7 @@ static ffi::Error Both(ffi::Dictionary all, ffi::ResultBufferR1<ffi::S64> y) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(iterated_beyond, Both, ffi::Ffi::Bind().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// State that is a null pointer, which whoever asks for it would follow
+// State that is a null pointer is an error, because readers would dereference it
 struct Nothing {
   static ffi::TypeId id;
   int64_t value = 0;
@@ -69,7 +70,7 @@ static ffi::Error UseNothing(Nothing* nothing) { return nothing->value == 0 ? ff
 XLA_FFI_DEFINE_HANDLER_SYMBOL(no_state_instantiate, NewNothing, ffi::Ffi::BindInstantiate());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(no_state, UseNothing, ffi::Ffi::Bind().Ctx<ffi::State<Nothing>>());
 
-// A future of a stage that has none is waited for
+// In a stage without futures, the stage waits for a returned future
 static ffi::Future Later(int64_t fails) {
   ffi::Promise promise;
   ffi::Future future(promise);
@@ -86,14 +87,14 @@ static ffi::Error Nop(ffi::Dictionary) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(later_instantiate, Later, ffi::Ffi::BindInstantiate().Attr<int64_t>("fails"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(nop, Nop, ffi::Ffi::Bind().Attrs());
 
-// Codes that are none are not success
+// Unknown error codes do not count as success
 // RUN-OURS no_code {code = 1000 : i64} -> !! UNKNOWN told
 static ffi::Error NoCode(int64_t code) {
   return ffi::Error(static_cast<XLA_FFI_Error_Code>(static_cast<uint32_t>(code)), "told");
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(no_code, NoCode, ffi::Ffi::Bind().Attr<int64_t>("code"));
 
-// Scratch memory of an alignment that is none
+// Scratch memory with an invalid alignment
 // RUN-OURS aligned scratch {to = 64 : i64} -> s64[1] == 1
 // RUN-OURS aligned scratch {to = 0 : i64} -> s64[1] == 0
 // RUN-OURS aligned scratch {to = 96 : i64} -> s64[1] == 0
@@ -107,8 +108,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(aligned, Aligned,
                                   .Attr<int64_t>("to")
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// User data, and state that the source named, of a type that inherits its id: it would be the other type's object. User data
-// of one does not compile (tests/cpp/state.rs).
+// User data and named state of a type that inherits its id are errors, because they would be objects of the base type.
+// User data of one type does not compile (tests/cpp/state.rs).
 struct Plain {
   static ffi::TypeId id;
   int64_t value = 0;
@@ -155,7 +156,7 @@ static ffi::Error UseNamed(ffi::Context context, int64_t what, ffi::ResultBuffer
   if (what == 1) {
     static const XLA_FFI_TypeInfo plain = ffi::MakeTypeInfo<Plain>();
     static const XLA_FFI_TypeInfo info = ffi::MakeTypeInfo<Derived>();
-    // Hosts without instantiate have not registered it.
+    // Hosts without the instantiate stage have not registered the type.
     if (auto* error = ffi::Ffi::RegisterTypeId(context.api(), "misuse.plain", &Plain::id, &plain)) {
       return ffi::Error::Internal(ffi::internal::GetErrorDetails(context.api(), error).message);
     }

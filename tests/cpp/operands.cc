@@ -1,8 +1,10 @@
-// Operands and results: what upstream tests by name, and what the headers promise about buffers.
+// Operands and results, after upstream's tests of these names, and the headers' guarantees for
+// buffers.
 //
-// Every `RUN` line is a case: the handler's symbols by stage, attributes, arguments, results, and
-// what is to come. `==` values of the results, `!!` an error: its code for both headers, its text for
-// ours. RUN: both headers; RUN-OURS, RUN-UPSTREAM: one of them.
+// Every line that starts with `RUN` is a case: handler symbols by stage, attributes, arguments,
+// results, expected outcome. `==` precedes the results' values; `!!` precedes an error code for both
+// headers and a message for ours. RUN cases apply to both headers, RUN-OURS and RUN-UPSTREAM to one
+// of them.
 #include "common.h"
 
 // AnyBufferArgument
@@ -98,7 +100,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_args, RemainingArgs,
                                   .RemainingArgs()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// RemainingArgs: a wrong type is an error that says so
+// RemainingArgs: a wrong type is reported
 // RUN remaining_wrong_type {} s32[1]=1 -> s64[1] !! INTERNAL expected F32[?], got S32[1]
 static ffi::Error RemainingWrongType(ffi::RemainingArgs rest, ffi::ResultBufferR1<ffi::S64>) {
   auto buffer = rest.get<ffi::BufferR1<ffi::F32>>(0);
@@ -211,7 +213,7 @@ static ffi::Error AutoBinding(const ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::F
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(auto_binding, AutoBinding);
 
-// An aliased buffer: one address for an argument and a result.
+// An aliased buffer: an argument and a result share an address.
 // RUN in_out {} f32[3]=1,2,3 -> alias:0 == 2,3,4
 static ffi::Error InOut(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
   if (x.untyped_data() != y->untyped_data()) return ffi::Error::Internal("not aliased");
@@ -223,7 +225,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(in_out, InOut,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
 
-// Every typed element type that both headers have.
+// Every element type with a C++ type that both headers have.
 template <ffi::DataType dtype>
 static ffi::Error Typed(ffi::Buffer<dtype> x, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {Int(sizeof(*x.typed_data())), Int(x.element_count()), Int(x.size_bytes())});
@@ -265,7 +267,7 @@ TYPED(typed_c64, C64);
 // RUN typed_c128 {} c128[3]=zeros -> s64[3] == 16,3,48
 TYPED(typed_c128, C128);
 
-// Results before arguments, const parameters, rank 6 behind an alias, dimensions by name
+// Results before arguments, const parameters, rank 6 through an alias, dimensions by name
 // RUN results_first {} f32[1,1,1,1,1,2]=5,6 -> f32[2] == 5,6
 template <ffi::DataType dtype>
 using BufferR6 = ffi::Buffer<dtype, 6>;

@@ -1,11 +1,11 @@
-//! What surrounds the C++ headers in a source of somebody's: macros of other headers, warnings that are errors.
+//! Tests the C++ headers together with macros of other headers, and with warnings as errors.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{compiler::cpp_compilers, headers as jaxlib, root};
 
-/// Compiles a text, and links it where `flags` do not say otherwise.
+/// Compiles a text, and links it unless `flags` prevent that.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, Output) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_surroundings");
     std::fs::create_dir_all(&folder).expect("the target folder");
@@ -21,8 +21,10 @@ fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, 
     (program, command.output().expect("the compiler runs"))
 }
 
-/// The public headers, each as an `#include`. What comes before `invocation.h` has statics with destructors, after which
-/// GCC has names of its own.
+/// Returns an `#include` for each public header, in sorted order.
+///
+/// In this order, `invocation.h` follows headers whose statics have destructors, for which GCC declares names of its
+/// own.
 fn headers() -> String {
     let mut all: Vec<String> = vec![];
     let mut folders = vec![root().join("include/xla"), root().join("include/xla_ffi")];
@@ -43,7 +45,7 @@ fn headers() -> String {
         .collect()
 }
 
-/// `windows.h` has `min` and `max` as macros where nobody asks it not to, and short words that mean nothing any more.
+/// The headers compile after `windows.h`, which defines `min`, `max` and obsolete short words as macros.
 #[test]
 fn macros_of_other_headers_do_no_harm() {
     let before = "#include <algorithm>\n#include <array>\n#include <atomic>\n#include <chrono>\n#include <cmath>\n\
@@ -55,7 +57,7 @@ fn macros_of_other_headers_do_no_harm() {
     let words = "#define IN\n#define OUT\n#define OPTIONAL\n#define near\n#define far\n#define small char\n\
         #define interface struct\n#define ERROR 0\n#define NO_ERROR 0\n#define DELETE 0x1\n#define TRUE 1\n\
         #define FALSE 0\n#define BOOL int\n#define CONST const\n#define VOID void\n#define Yield()\n";
-    // The internal API and the external one do not go together.
+    // The internal API and the external API cannot be combined in one file.
     let (internal, external): (Vec<&str>, Vec<&str>) = {
         let of_internal = |line: &&str| {
             !line.contains("xla/ffi/api/") && !line.contains("xla_ffi/") && line.contains("xla/")
@@ -74,7 +76,7 @@ fn macros_of_other_headers_do_no_harm() {
     }
 }
 
-/// Who takes the header of C for one that does not know C++ includes it within `extern "C"`.
+/// The C header also works within `extern "C"`, as users might include it.
 #[test]
 fn the_header_of_c_may_stand_within_extern_c() {
     let text = "extern \"C\" {\n#include \"xla_ffi/handler.h\"\n}\n\
@@ -96,7 +98,8 @@ fn the_header_of_c_may_stand_within_extern_c() {
     }
 }
 
-/// Handlers that bind nothing, or no attribute, or nothing but attributes, told of by a library.
+/// Handlers that bind nothing, no attributes, or only attributes, compile without warnings, including their library's
+/// registration.
 #[test]
 fn handlers_of_few_elements_compile_without_a_warning() {
     let text = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
@@ -128,8 +131,9 @@ fn handlers_of_few_elements_compile_without_a_warning() {
     }
 }
 
-/// Hosts with a newer minor version of an extension serve handlers that were built before: the struct's size and its
-/// functions decide what there is. A different major version is refused.
+/// A newer minor version of an extension is accepted; a different major version is rejected.
+///
+/// The struct's size and its functions determine which features are available.
 #[test]
 fn extensions_of_a_newer_minor_version_are_accepted() {
     let text = r#"
@@ -212,7 +216,9 @@ int main() {
     }
 }
 
-/// Operators of types of the C API are our own: XLA's print no element type that its header does not know, and end the process.
+/// Operators for types of the C API are our own definitions.
+///
+/// XLA's operators abort the process for element types that its header does not know.
 #[test]
 fn operators_are_not_those_of_a_file_with_headers_of_xla() {
     let test = "operators_are_not_those_of_a_file_with_headers_of_xla";
@@ -238,7 +244,7 @@ fn operators_are_not_those_of_a_file_with_headers_of_xla() {
             assert!(done.status.success(), "{compiler} {name}: {told}");
             object
         };
-        // The linker keeps what comes first.
+        // The linker keeps the first definition.
         let objects = [
             object("Theirs", text, &upstream),
             object("Ours", &format!("{text}{main}"), &Headers::Ours),

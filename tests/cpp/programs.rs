@@ -1,4 +1,4 @@
-//! Two forms of C++ sources that need a program of their own, built with our headers and with XLA's.
+//! Tests two forms of C++ sources that need their own program, with our headers and with XLA's.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Builds a program with each kind of headers and runs it.
+/// Builds and runs a program with each set of headers.
 fn both(test: &str, text: &str) {
     let Some(upstream) = headers::newest(test) else {
         return;
@@ -49,7 +49,7 @@ fn both(test: &str, text: &str) {
     }
 }
 
-/// Sources rely on what upstream's headers include.
+/// Our headers include the standard headers that sources expect from upstream's.
 #[test]
 fn headers_bring_the_standard_headers() {
     both(
@@ -71,8 +71,9 @@ fn headers_bring_the_standard_headers() {
     );
 }
 
-/// A program that is linked with XLA: it defines `GetXlaFfiApi`, and handlers register before main. Since a program's own
-/// `malloc` is everybody's, it counts as well what decoding allocates: nothing.
+/// A program that is linked with XLA defines `GetXlaFfiApi` and registers its handlers before `main`.
+///
+/// The program replaces `malloc` for the whole process, so it also checks that decoding does not allocate.
 #[test]
 fn statically_linked_code_registers_itself() {
     both(

@@ -1,5 +1,4 @@
-// The record and collectives extensions against a host in miniature. See operands.cc for the RUN
-// lines.
+// The record and collectives extensions with a minimal host. See operands.cc for the RUN lines.
 #include "common.h"
 #include "xla/ffi/api/collectives_api.h"
 #include "xla/ffi/api/record_api.h"
@@ -7,7 +6,7 @@
 #ifdef XLA_FFI_SDK_FFI_H_
 using ffi::CommunicatorContext;
 using ffi::RecordContext;
-#else  // upstream has no ready-made alias
+#else  // upstream has no predefined alias
 using RecordContext = ffi::internal::RecordContextBase<ffi::internal::ErrorPolicy>;
 using CommunicatorContext = ffi::internal::CommunicatorContextBase<ffi::internal::ErrorPolicy>;
 #endif
@@ -77,7 +76,7 @@ struct Recorder {
   }
 };
 
-// Create and update commands, launch by function pointer, dependencies, the bound on commands
+// Create and update commands, launch by function pointer, dependencies, the limit on commands
 // RUN record_commands {} -> ==
 SELF_TEST(record_commands) {
   const XLA_FFI_Command* commands[3] = {};
@@ -147,7 +146,7 @@ struct Collectives {
   }
 };
 
-// Request and get a communicator, and a window
+// Request and get a communicator and a window
 // RUN collectives {} -> ==
 SELF_TEST(collectives) {
   const XLA_FFI_Collectives_Extension ext = Collectives::Make();
@@ -164,7 +163,8 @@ SELF_TEST(collectives) {
 }
 
 #if OURS
-// A host whose extension is older: what it lacks is an error, no call past its end
+// A host with an older extension: missing functions are errors, and no call reads past the table's
+// end
 // RUN-OURS older_extensions {} -> ==
 SELF_TEST(older_extensions) {
   XLA_FFI_Collectives_Extension ext = Collectives::Make();

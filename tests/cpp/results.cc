@@ -1,4 +1,4 @@
-// Errors, values-or-errors, element types and matching: what upstream tests by name. See operands.cc
+// Errors, ErrorOr, element types and matching, after upstream's tests of these names. See operands.cc
 // for the RUN lines.
 #include "common.h"
 
@@ -117,7 +117,7 @@ SELF_TEST(printing) {
   return ffi::Error::Success();
 }
 
-// Messages of every length, as literals and as strings, copied, moved and asked for by two threads
+// Messages of every length, as literals and strings, copied, moved and read by two threads
 // RUN messages {} -> ==
 SELF_TEST(messages) {
   for (size_t length : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{300}}) {

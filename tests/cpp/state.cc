@@ -1,7 +1,8 @@
-// State, stages and metadata: what upstream tests by name. See operands.cc for the RUN lines.
+// State, stages and metadata, after upstream's tests of these names. See operands.cc for the RUN
+// lines.
 #include "common.h"
 
-// StatefulHandler; a type that this library describes to whoever registers it
+// StatefulHandler; a type that this library exports for registration
 struct Counter {
   static ffi::TypeId id;
   explicit Counter(int64_t start) : value(start) { ++made; }
@@ -45,7 +46,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     counter_peek, Peek,
     ffi::Ffi::Bind().Ctx<ffi::State<const Counter>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Nothing is left behind: as many dropped as made. Runs last of this file's cases.
+// Every object is destroyed. Runs after this file's other cases.
 // LAST counter_balance {} -> s64[1] == 0
 static ffi::Error Balance(ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {Counter::made - Counter::dropped});
@@ -76,7 +77,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stages, Stages,
                                   .Ctx<ffi::Initialized<Counter>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// A handler that is called in another stage than its own
+// A handler that is called in a stage other than its own
 // RUN counter_instantiate type=counter {start = 5 : i64} -> s64[1] !! INVALID_ARGUMENT counter_instantiate (instantiate): called in stage execute; register each function
 
 // MetadataTraits, DefineAutoSymbol: traits as a macro argument

@@ -1,4 +1,4 @@
-//! State in C++ goes between the files of a library, with exceptions and without.
+//! Tests that C++ state can be shared between files with and without exceptions.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Runs a compiler over a text with these flags.
+/// Compiles a text with these flags.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> Output {
     let source = out(&format!("{name}.cc"));
     std::fs::write(&source, text).expect("the target folder");
@@ -23,7 +23,7 @@ fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> Output {
     command.output().expect("the compiler runs")
 }
 
-/// The same, to a file.
+/// Compiles a text to a file and returns the file's path.
 fn built(compiler: &str, name: &str, text: &str, flags: &[&str], to: &str) -> PathBuf {
     let path = out(to);
     let mut all = flags.to_vec();
@@ -39,7 +39,8 @@ fn built(compiler: &str, name: &str, text: &str, flags: &[&str], to: &str) -> Pa
 
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n";
 
-/// What a file with exceptions left as its state one without finds, and the other way round; named by the source or not.
+/// A file with exceptions finds state set by a file without them, and vice versa, whether or not the source names the
+/// type.
 #[test]
 fn state_goes_between_files_with_and_without_exceptions() {
     let test = "state_goes_between_files_with_and_without_exceptions";

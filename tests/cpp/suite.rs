@@ -1,5 +1,5 @@
-//! The C++ headers: handler sources compiled with ours and with XLA's own give the same results, and
-//! ours give them on every revision.
+//! Runs the C++ handler cases with our headers and with XLA's own, and compares the results; ours run
+//! on every revision.
 
 use crate::cases::{For, cases, check, traits};
 use crate::{Headers, build, sources};
@@ -7,7 +7,7 @@ use std::path::Path;
 use xla_ffi_runtime::{Error, ErrorCode, Revision, Runtime, Stage};
 use xla_ffi_testing::{compiler::cpp_compilers, headers};
 
-/// Runs the cases of a library on one revision; what is wrong comes back, one case a line.
+/// Runs the cases of a library on one revision and returns the failures, one per case.
 fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec<String> {
     let mut wrong = vec![];
     for case in cases(source) {
@@ -17,8 +17,8 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
         }
         let runtime = Runtime::new(revision);
         let outcome = runtime.open(library).and_then(|library| case.run(&library));
-        // Libraries know a copy of XLA by the address of its table, which is never given back in a
-        // process that has one; so it is here.
+        // Libraries identify a copy of XLA by the address of its API table. XLA never frees its
+        // table; here it must not be freed either.
         std::mem::forget(runtime);
         // r0 and r1 report every handler's error as INTERNAL.
         let codes = revision >= Revision::R2;
@@ -59,17 +59,18 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
     wrong
 }
 
-/// Whether the host did not register the handler since it answers the version of a newer revision.
+/// Returns true if the host rejected the handler because the handler requires a newer revision.
 fn refuses_version(error: &Error, host: Revision, floor: Revision) -> bool {
     let answered = format!("it answers version 0.{}, {host} ", floor.minor_version());
-    // r0 does not ask.
+    // r0 does not check the version.
     host != Revision::R0
         && floor.minor_version() > host.minor_version()
         && error.code() == ErrorCode::InvalidArgument
         && error.message().contains(&answered)
 }
 
-/// Whether the host knows no such operands yet, and says since when there are some.
+/// Returns true if the host does not support such operands, and the error names the first revision
+/// that does.
 fn refuses_operand(error: &Error, host: Revision) -> bool {
     let text = error.message();
     error.code() == ErrorCode::Unimplemented
@@ -77,7 +78,7 @@ fn refuses_operand(error: &Error, host: Revision) -> bool {
         && text.contains(&format!(" or later, this is {host} "))
 }
 
-/// Whether the host's attribute parser knows no such attributes.
+/// Returns true if the host's attribute parser does not support such attributes.
 fn is_unparsed(error: &Error) -> bool {
     let text = error.message();
     !error.is_from_handler()

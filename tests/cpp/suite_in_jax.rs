@@ -1,5 +1,6 @@
-//! The cases of `tests/cpp`, with our headers, in jaxlib: the newest listed one and the oldest. What JAX has no way to
-//! give is told, and left to the embedded runtime (`suite.rs`).
+//! Runs the cases of `tests/cpp` with our headers in the newest and the oldest listed jaxlib.
+//!
+//! Cases that JAX cannot run are reported; the embedded runtime covers them (`suite.rs`).
 
 use crate::cases::{Case, Failure, For, cases, check};
 use crate::{Headers, build, sources};
@@ -10,7 +11,7 @@ use std::process::{Command, Stdio};
 use xla_ffi_runtime::Revision;
 use xla_ffi_testing::{compiler::cpp_compilers, skip};
 
-/// Compares what came out of a jaxlib with what a case expects.
+/// Compares the outcome in a jaxlib with a case's expected outcome.
 fn judge(
     case: &Case,
     revision: Revision,
@@ -19,7 +20,7 @@ fn judge(
     let lacks = if revision < case.parsed_from() {
         Some("Unsupported attribute type")
     } else if revision < case.from() {
-        // r0 does not ask for the version, and the handler says what is missing.
+        // r0 does not check the version, so the handler itself reports the missing feature.
         Some(match revision {
             Revision::R0 => "the first jaxlib that has it is",
             _ => "version",
@@ -34,10 +35,10 @@ fn judge(
     }
 }
 
-/// What a jaxlib that old has no way to give to a case.
+/// Returns a case's requirement that an old jaxlib does not support, if any.
 fn lack(revision: Revision, case: &Case) -> Option<&'static str> {
     let symbol = case.stages[0].1.as_str();
-    // XLA itself follows a null pointer there.
+    // XLA itself dereferences a null pointer here.
     if revision == Revision::R0 && symbol == "scratch" {
         Some("an end of the process for a handler that allocates, in this revision")
     } else if Some(revision) < Revision::of_jaxlib("0.5.1") && case.line.contains("token") {
@@ -47,7 +48,7 @@ fn lack(revision: Revision, case: &Case) -> Option<&'static str> {
     }
 }
 
-/// Runs all cases in the jaxlib of the Python that a variable names.
+/// Runs all cases in the jaxlib of the Python interpreter that a variable names.
 fn in_jax(test: &str, variable: &str) {
     let Some(python) = std::env::var_os(variable).map(PathBuf::from) else {
         let reason = format!("{variable} is not set (`cargo xtask test` sets it)");

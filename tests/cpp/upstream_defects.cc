@@ -1,10 +1,10 @@
-// Where XLA's own headers go wrong, ours right; and what ours have besides. See operands.cc for the
-// cases: RUN-UPSTREAM shows what the other headers make of the same source.
+// Defects of XLA's own headers that ours do not have, and features that only ours have. See operands.cc for the cases.
+// Those that begin with RUN-UPSTREAM show upstream's results.
 #include "common.h"
 
 using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
 
-// Optional operands leave no upper bound, and the lower one is told wrong.
+// With optional operands, upstream checks no upper bound and reports a wrong lower bound.
 // RUN-OURS optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> !! INVALID_ARGUMENT expected 3 arguments, got 4
 // RUN-UPSTREAM optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> ==
 // RUN-OURS optional_bounds {} -> !! INVALID_ARGUMENT missing argument 0
@@ -43,7 +43,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(bound_twice, BoundTwice,
                                   .Attr<int64_t>("n")
                                   .Attr<int64_t>("n"));
 
-// A host in miniature, to see what reaches it.
+// A minimal host that records its calls.
 struct Host {
   static inline size_t run_id_size = 0;
   static XLA_FFI_Error* RunId(XLA_FFI_RunId_Get_Args* args) {
@@ -69,7 +69,7 @@ struct Host {
   }
 };
 
-// RunId sends the wrong struct size.
+// Upstream's RunId passes the wrong struct size.
 // RUN-OURS run_id_size {} -> ==
 // RUN-UPSTREAM run_id_size {} -> !! INTERNAL not so: Host::run_id_size == XLA_FFI_RunId_Get_Args_STRUCT_SIZE
 SELF_TEST(run_id_size) {
@@ -80,11 +80,11 @@ SELF_TEST(run_id_size) {
   return {};
 }
 
-// Slots that the host's table has not got are called.
+// Upstream calls functions that the host's table does not have.
 // RUN-OURS absent_slot {} -> ==
 // RUN-UPSTREAM absent_slot {} -> !! INTERNAL not so: Host::run_id_size == 0
 SELF_TEST(absent_slot) {
-  // A table of jaxlib 0.4.38, which ends before RunId_Get; what lies there is not the host's.
+  // A table of jaxlib 0.4.38, which ends before RunId_Get; the memory after it does not belong to the host.
   struct {
     XLA_FFI_Api api;
   } host{*Host::Api()};
@@ -100,7 +100,7 @@ SELF_TEST(absent_slot) {
   return {};
 }
 
-// A dropped promise waits for ever: nobody is told.
+// With upstream, waiters of a dropped promise are never notified.
 // RUN-OURS nobody_told {} -> ==
 // RUN-UPSTREAM nobody_told {} -> !! INTERNAL not so: told == 1
 SELF_TEST(nobody_told) {
@@ -113,7 +113,7 @@ SELF_TEST(nobody_told) {
   return {};
 }
 
-// State leaks when setting it fails.
+// With upstream, state leaks if setting it fails.
 struct Lost {
   static ffi::TypeId id;
   ~Lost() { ++dropped; }
@@ -132,7 +132,7 @@ SELF_TEST(lost_state) {
   return {};
 }
 
-// Element counts overflow silently; packed elements count as a byte each.
+// With upstream, element counts overflow silently, and packed elements count as one byte each.
 // RUN-OURS overflow {} -> ==
 // RUN-UPSTREAM overflow {} -> !! INTERNAL not so: any.element_count()
 SELF_TEST(overflow) {
@@ -159,7 +159,7 @@ static ffi::Error Packed(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(packed, Packed);
 
-// Diagnostics run into each other, and name indices alone.
+// Upstream concatenates diagnostics and identifies operands only by index.
 // RUN-OURS two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT two_problems (execute): 2 problems\n  argument `x`: expected F32, got S32[1]; cast it: x.astype(np.float32)\n  attribute `b`: expected F32, got S64; pass np.float32(value)
 // RUN-UPSTREAM two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT got S32Wrong
 static ffi::Error TwoProblems(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>, float) {
@@ -179,15 +179,15 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(two_problems, TwoProblems,
                                   .Attr<float>("b"));
 #endif
 
-// Operands of a kind of which nothing is bound are not counted
+// Without bindings of a kind, operands of that kind are not counted
 // RUN uncounted {} f32[1]=1 -> f32[0] ==
 // RUN uncounted {n = 1 : i64} -> ==
 static ffi::Error Uncounted() { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(uncounted, Uncounted, ffi::Ffi::Bind());
 
 #if OURS
-// `contains<T>`, `isa<T>` and variants of spans, pointers, dictionaries, enums and structs: with
-// upstream's headers none of this compiles.
+// `contains<T>`, `isa<T>` and variants of spans, pointers, dictionaries, enums and structs do not compile with
+// upstream's headers.
 enum class Mode : int32_t { kFast = 0, kExact = 1 };
 enum class Strict : int32_t { kOff = 0, kOn = 1 };
 struct Range {
@@ -225,7 +225,7 @@ static ffi::Error VariantOfAll(ffi::ResultBufferR1<ffi::S64> y, Any v) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(variant_of_all, VariantOfAll,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<Any>("v"));
 
-// Enums with a range
+// Enums with a range of values
 // RUN-OURS strict_enum {e = 1 : i32} -> s64[1] == 1
 // RUN-OURS strict_enum {e = 7 : i32} -> s64[1] !! INVALID_ARGUMENT attribute `e`: expected a value from 0 to 1, got 7
 static ffi::Error StrictEnum(ffi::ResultBufferR1<ffi::S64> y, Strict e) {
@@ -235,7 +235,7 @@ static ffi::Error StrictEnum(ffi::ResultBufferR1<ffi::S64> y, Strict e) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(strict_enum, StrictEnum,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<Strict>("e"));
 
-// Optional attributes, by themselves and as fields
+// Optional attributes, and optional fields of structs
 // RUN-OURS optional_attrs {n = 2 : i64} -> f64[2] == 2,-1
 // RUN-OURS optional_attrs {n = 2 : i64, x = 0.5} -> f64[2] == 2,0.5
 // RUN-OURS optional_attrs {x = 0.5} -> f64[2] !! INVALID_ARGUMENT missing attribute `n`
@@ -260,7 +260,7 @@ static ffi::Error OptionalFields(ffi::ResultBufferR1<ffi::F64> y, Loose loose) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_fields, OptionalFields);
 
-// Context values that may be absent: no floor
+// Optional context values do not raise the minimum version
 // RUN-OURS optional_context run-id=3 {} -> s64[1] == 1
 static ffi::Error OptionalContext(std::optional<ffi::RunId> id, std::optional<int32_t> ordinal,
                                   ffi::ResultBufferR1<ffi::S64> y) {
@@ -273,7 +273,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_context, OptionalContext,
                                   .Ctx<std::optional<ffi::DeviceOrdinal>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// Scheduling a task that has a name
+// Scheduling a task by an lvalue
 // RUN-OURS named_task from=r1 {} -> s64[1] == 2
 static ffi::Error NamedTask(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y) {
   std::atomic<int64_t> done{0};
@@ -288,7 +288,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     named_task, NamedTask,
     ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// A dropped promise, a task that throws with a promise in it: an error, no waiting for ever
+// A dropped promise, or a task that throws while it owns one, is an error instead of an endless wait
 // RUN-OURS dropped_promise {} -> !! INTERNAL a promise was dropped before it was completed
 static ffi::Future DroppedPromise() {
   ffi::Promise promise;
@@ -307,8 +307,7 @@ static ffi::Future ThrowingTask(ffi::ThreadPool pool) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_task, ThrowingTask,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>());
 
-// A function that throws when its future is ready: the others are called all the same, and whoever completes the promise,
-// or drops it, goes on
+// If a callback of a future throws, the other callbacks still run, and completing or dropping the promise succeeds
 // RUN-OURS throwing_waiter_later {} -> !! INTERNAL a promise was dropped before it was completed
 static ffi::Future ThrowingWaiterLater() {
   ffi::Promise promise;
@@ -322,7 +321,7 @@ static ffi::Future ThrowingWaiterLater() {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_waiter_later, ThrowingWaiterLater, ffi::Ffi::Bind());
 
-// Destructors that throw: of a task, of an object that the host destroys
+// Destructors that throw: of a task, and of an object that the host destroys
 struct Bomb {
   Bomb() = default;
   Bomb(Bomb&& other) : armed(std::exchange(other.armed, false)) {}
@@ -344,7 +343,7 @@ static ffi::Error ThrowingDestructors(ffi::ThreadPool pool, ffi::ResultBufferR1<
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_destructors, ThrowingDestructors,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Exceptions of any type
+// Exceptions of any type are errors
 // RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws (execute): C++ exception: boom
 // RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws (execute): C++ exception: of a type that is not std::exception
 // RUN-OURS throws {n = 2 : i64} -> !! INTERNAL throws (execute): C++ exception: text
@@ -357,13 +356,13 @@ static ffi::Error Throws(int64_t n) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throws, Throws, ffi::Ffi::Bind().Attr<int64_t>("n"));
 
-// Messages that Python could not show
+// Messages with bytes that Python could not display
 // RUN-OURS bad_bytes {} -> !! INTERNAL a\x00b\xff
 static ffi::Error BadBytes() { return ffi::Error::Internal(std::string("a\0b\xff", 4)); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(bad_bytes, BadBytes);
 
-// Promises and futures in several threads at once: each waiter is called once, whoever completes or makes further futures
-// meanwhile.
+// Promises and futures used by several threads: each waiter is called once, even if futures are completed or created
+// concurrently.
 // RUN-OURS many_threads {} -> ==
 SELF_TEST(many_threads) {
   for (int round = 0; round < 100; ++round) {
@@ -407,7 +406,7 @@ static ffi::Error TypedS4(ffi::BufferR1<ffi::S4> x, ffi::ResultBufferR1<ffi::S64
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(typed_s4, TypedS4);
 
-// Arrays of bool, strings of one's own
+// Arrays of bool, and std::string attributes
 // RUN-OURS more_attributes {s = "abc", v = dense<[true, false]> : tensor<2xi1>} -> s64[2] == 3,2
 static ffi::Error MoreAttributes(ffi::ResultBufferR1<ffi::S64> y, std::string s,
                                  ffi::Span<const bool> v) {
@@ -420,7 +419,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(more_attributes, MoreAttributes,
                                   .Attr<std::string>("s")
                                   .Attr<ffi::Span<const bool>>("v"));
 
-// A state type that nobody registered: the library does it
+// The library registers a state type that the caller does not register
 struct Own {
   static ffi::TypeId id;
   int64_t value;
@@ -445,7 +444,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     own_prepared, UseOwn,
     ffi::Ffi::Bind().Ctx<ffi::Prepared<Own>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// State that may not be there is empty; of another type it is an error
+// Optional state is empty if absent; state of a different type is an error
 struct Counted {
   static ffi::TypeId id;
 };
@@ -466,27 +465,27 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_state, MaybeState,
                                   .Ctx<std::optional<ffi::State<Own>>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// What is declared is counted whole
+// All operands of a declared handler are counted
 // RUN-OURS counted {} -> ==
 // RUN-OURS counted {} f32[1]=1 -> !! INVALID_ARGUMENT expected 0 arguments, got 1
 // RUN-OURS counted {} -> f32[1] !! INVALID_ARGUMENT expected 0 results, got 1
 // RUN-OURS counted {n = 1 : i64} -> !! INVALID_ARGUMENT attribute
 XLA_FFI_DEFINE_HANDLER_SYMBOL(counted, Uncounted, ffi::Ffi::Bind().HostOnly());
 
-// A future that is ready when the handler returns needs none of the host
+// A future that is ready when the handler returns needs no host functions
 // RUN-OURS ready_future {} -> ==
 SELF_TEST(ready_future) {
   using Encoding = ffi::ResultEncoding<ffi::ExecutionStage::kExecute, ffi::Future>;
   ffi::Promise promise;
   ffi::Future future(promise);
   promise.SetAvailable();
-  // The table has no functions for futures: whoever made one would be told.
+  // The table has no functions for futures, so creating one would fail.
   auto told = Encoding::Encode(Host::Api(), nullptr, std::move(future));
   EXPECT(told.index() == 0 && std::get<0>(told) == nullptr);
   return {};
 }
 
-// Complex scalars and arrays; the bits of packed elements
+// Complex scalars and arrays, and bit widths of packed elements
 static_assert(ffi::BitWidth(ffi::DataType::S4) == 4 && ffi::BitWidth(ffi::DataType::F32) == 32);
 // RUN-OURS complex_attrs {s = (1.0, 2.0) : complex<f64>, v = dense<[(3.0, 4.0)]> : tensor<1xcomplex<f32>>} -> f64[4] == 1,2,3,4
 static ffi::Error ComplexAttrs(ffi::ResultBufferR1<ffi::F64> y, std::complex<double> s,
@@ -501,7 +500,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(complex_attrs, ComplexAttrs,
                                   .Attr<std::complex<double>>("s")
                                   .Attr<ffi::Span<const std::complex<float>>>("v"));
 
-// Everything that binds by its type alone
+// Every parameter that can be bound by its type
 // RUN-OURS all_automatic {} f32[1]=1 -> s64[3] == 1,0,1
 // RUN-OURS all_automatic {} f32[1]=1 f32[1]=1 s32[1]=1 -> s64[3] == 2,1,1
 static ffi::Error AllAutomatic(ffi::Context context, ffi::AnyBuffer, std::optional<ffi::BufferR1<ffi::F32>> m,
