@@ -1,5 +1,7 @@
-//! Hosts from before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17): libraries of every language refuse to be
-//! registered and to be called, by name, and read nothing of the table that is not there.
+//! Tests with hosts from before r0: jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17.
+//!
+//! Libraries in every language refuse registration and calls with an error that names them, and never read
+//! past the end of the table.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -7,13 +9,13 @@ use std::path::{Path, PathBuf};
 use xla_ffi_sys::*;
 use xla_ffi_testing::{rust_examples, skip};
 
-/// Where in a table from before r0 each function lies.
+/// Offsets of the functions in a table from before r0.
 const ERROR_CREATE: usize = Revision::BEFORE_R0_TABLE_HEAD;
 const ERROR_TEXT: usize = ERROR_CREATE + 8;
 const ERROR_DESTROY: usize = ERROR_CREATE + 16;
 const SIZE: usize = Revision::BEFORE_R0_STRUCT_SIZE;
 
-/// The execute stage's number there.
+/// The number of the execute stage in such hosts.
 const EXECUTE: u32 = 2;
 
 const REFUSAL: [&str; 3] = [
@@ -22,24 +24,24 @@ const REFUSAL: [&str; 3] = [
     "jaxlib 0.4.31",
 ];
 
-/// The code and text of an error: the stand-in's error object.
+/// The code and message of an error of the emulated host.
 struct Told(XLA_FFI_Error_Code, String);
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: libraries pass the arguments of this function.
+    // SAFETY: libraries pass valid arguments for this function.
     let args = unsafe { &*args };
     assert_eq!(args.struct_size, XLA_FFI_Error_Create_Args::STRUCT_SIZE);
-    // SAFETY: a C string.
+    // SAFETY: libraries pass a C string.
     let text = unsafe { CStr::from_ptr(args.message) };
     let told = Told(args.errc, text.to_string_lossy().into_owned());
     Box::into_raw(Box::new(told)).cast()
 }
 
-/// The text, which the stand-in keeps until it is asked for the next.
+/// Returns the message, which the emulated host keeps until the next call.
 unsafe extern "C" fn text(args: *mut XLA_FFI_Error_GetDetails_Args) {
-    // SAFETY: libraries pass the arguments of this function.
+    // SAFETY: libraries pass valid arguments for this function.
     let args = unsafe { &mut *args };
-    // SAFETY: made by `create`, not destroyed yet.
+    // SAFETY: `create` allocated the error, and it is not destroyed yet.
     let told = unsafe { &*args.error.cast::<Told>() };
     TEXT.with_borrow_mut(|kept| {
         *kept = CString::new(told.1.clone()).unwrap();
@@ -52,27 +54,27 @@ thread_local! {
 }
 
 unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: libraries pass the arguments of this function.
+    // SAFETY: libraries pass valid arguments for this function.
     drop(told(unsafe { (*args).error }));
 }
 
-/// Every other function of the table.
+/// Used as every other function of the table, none of which may be called.
 unsafe extern "C" fn never(_: *mut c_void) -> *mut c_void {
     eprintln!("a function of the table was called");
     std::process::abort();
 }
 
-/// A table of `size` bytes behind which no memory is readable.
+/// Returns a table of `size` bytes, directly followed by unreadable memory.
 fn table(size: usize) -> *const XLA_FFI_Api {
-    // SAFETY: a plain question.
+    // SAFETY: sysconf has no preconditions.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     let read_write = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: fresh memory, wherever there is some.
+    // SAFETY: this maps new memory at an address that the system chooses.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), 2 * page, read_write, flags, -1, 0) };
     assert_ne!(at, libc::MAP_FAILED);
     let second = at.cast::<u8>().wrapping_add(page);
-    // SAFETY: the second page of that memory, which nobody uses.
+    // SAFETY: the second page of that mapping is not in use.
     let closed = unsafe { libc::mprotect(second.cast(), page, libc::PROT_NONE) };
     assert_eq!(closed, 0);
     let table = second.wrapping_sub(size);
@@ -80,7 +82,7 @@ fn table(size: usize) -> *const XLA_FFI_Api {
         let word = match at {
             0 => size,
             8 => 0,
-            // What r0 has there is a version; here it is a pointer to memory of the host.
+            // Later revisions have a version here; these hosts have a pointer to their own memory.
             16 => table as usize,
             ERROR_CREATE if size == SIZE => create as *const () as usize,
             ERROR_TEXT if size == SIZE => text as *const () as usize,
@@ -88,7 +90,7 @@ fn table(size: usize) -> *const XLA_FFI_Api {
             _ => never as *const () as usize,
         };
         let place = table.wrapping_add(at).cast::<usize>();
-        // SAFETY: within the first page, at a multiple of 8.
+        // SAFETY: the place is in the first page, at a multiple of 8.
         unsafe { place.write(word) };
     }
     table.cast()
@@ -98,7 +100,7 @@ fn told(error: *mut XLA_FFI_Error) -> Option<Told> {
     if error.is_null() {
         return None;
     }
-    // SAFETY: made by `create`.
+    // SAFETY: `create` allocated the error, and the caller passes it only once.
     Some(*unsafe { Box::from_raw(error.cast::<Told>()) })
 }
 
@@ -117,21 +119,21 @@ fn refused(what: &str, error: *mut XLA_FFI_Error, name: &str) {
     }
 }
 
-/// The library's own registration and its handler `scale`.
+/// Checks that the library refuses registration, and that its handler `scale` refuses a call.
 fn check(language: &str, path: &Path, name: &str) {
-    // SAFETY: a library of ours.
+    // SAFETY: the library is ours; its initializers have no preconditions.
     let library = unsafe { libloading::Library::new(path) }.expect("the library loads");
-    // SAFETY: the type that libraries export it with.
+    // SAFETY: libraries export the function with this type.
     let register = unsafe { library.get::<Register>(b"xla_ffi_register") }.unwrap();
     let cpu = CString::new("Host").unwrap();
     let api = table(SIZE);
-    // SAFETY: the table of a host.
+    // SAFETY: the table is valid for such a host.
     let error = unsafe { register(api, cpu.as_ptr()) };
     refused(&format!("{language}, registration"), error, name);
 
-    // SAFETY: as above.
+    // SAFETY: handlers are exported with this type.
     let scale = unsafe { library.get::<Handler>(b"scale") }.unwrap();
-    // SAFETY: plain data, whose zeros are a frame without operands.
+    // SAFETY: the frame is plain data; all zeros is a frame without operands.
     let mut frame: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
     frame.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
     frame.args.struct_size = XLA_FFI_Args::STRUCT_SIZE;
@@ -139,7 +141,7 @@ fn check(language: &str, path: &Path, name: &str) {
     frame.attrs.struct_size = XLA_FFI_Attrs::STRUCT_SIZE;
     frame.api = api;
     frame.stage = XLA_FFI_ExecutionStage(EXECUTE);
-    // SAFETY: a frame as such hosts make them.
+    // SAFETY: the frame is valid, as such hosts create it.
     let error = unsafe { scale(&raw mut frame) };
     refused(&format!("{language}, a call"), error, "scale");
 
@@ -155,7 +157,7 @@ fn rust() {
     );
 }
 
-/// A C or C++ example, or `None`, told, where there was no compiler.
+/// Returns the library of a C or C++ example. Without a compiler, reports a skip and returns `None`.
 fn example(test: &str, name: &str, compiler: Option<&str>) -> Option<PathBuf> {
     if compiler.is_none() {
         skip(test, "no compiler");

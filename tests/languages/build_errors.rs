@@ -1,10 +1,10 @@
-//! Libraries that do not build, though each of their lines is well: the words say what to do.
+//! Tests libraries that do not build although each line is valid; the errors explain what to do.
 
 use std::path::Path;
 use std::process::{Command, Output};
 use xla_ffi_testing::{compiler::cpp_compilers, once};
 
-/// Cargo in the folder that these tests are built in: what the libraries use is there already.
+/// Runs cargo in the folder of these tests, where the dependencies are already available.
 fn cargo(task: &str, rest: &[&str]) -> Output {
     Command::new(env!("CARGO"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -34,11 +34,11 @@ fn panic_abort_is_refused_when_the_library_is_compiled() {
     assert!(accepted.status.success(), "{told}");
 }
 
-/// The compiler knows ranks when it generates code, not before.
+/// The compiler knows ranks only during code generation, so the error appears when the library is built.
 #[test]
 fn a_shape_of_any_rank_is_refused_when_the_library_is_built() {
     let fixture = ["-p", "xla-ffi-fixtures", "--example", "derivatives"];
-    // Optimised code has lost the line.
+    // Optimized code does not have the line number.
     let refused = cargo(
         "build",
         &[&fixture[..], &["--features", "refused"]].concat(),
@@ -54,11 +54,11 @@ fn a_shape_of_any_rank_is_refused_when_the_library_is_built() {
     }
 }
 
-/// What sources in C++ begin with here.
+/// The first lines of every C++ source here.
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
     using B = ffi::BufferR1<ffi::F32>; using N = ffi::ResultBufferR0<ffi::S64>;\n";
 
-/// What the compilers say to a source: whether they took it, and their words.
+/// Compiles a source with each compiler, and returns whether that succeeded and the compiler's messages.
 fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("refused_builds");
     std::fs::create_dir_all(&folder).expect("the target folder");
@@ -79,7 +79,7 @@ fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
     cpp_compilers(test).iter().map(try_one).collect()
 }
 
-/// A value or an error says whether it is a value, and is no number: a `*` that was forgotten had given 1.
+/// An ErrorOr converts to bool only explicitly, not to a number; otherwise a forgotten `*` would yield 1.
 #[test]
 fn a_value_or_an_error_is_no_number() {
     let test = "a_value_or_an_error_is_no_number";
@@ -114,7 +114,7 @@ fn a_value_or_an_error_is_no_number() {
     }
 }
 
-/// Elements of less than a byte have no pointer that goes from one to the next: a loop over them had overrun the heap.
+/// Packed elements do not have a typed pointer, because a loop over one would overrun the heap.
 #[test]
 fn packed_elements_have_no_pointer() {
     let test = "packed_elements_have_no_pointer";
@@ -139,14 +139,14 @@ fn packed_elements_have_no_pointer() {
             assert!(is_told, "{dtype} {body}\n{told}");
         }
     }
-    // What shares no bytes has elements.
+    // Types that do not share bytes have elements.
     let text = "auto f(ffi::Buffer<ffi::S8> x) { return x.packed_data(); }\n";
     for (taken, told) in compile(test, &["-w"], text) {
         assert!(!taken && told.contains("typed_data() gives them"), "{told}");
     }
 }
 
-/// Handlers of a function and a binding: whether they compile, and what is said first where they do not.
+/// Compiles handlers from a function and a binding each, and compares the first error, if one is expected.
 fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
     for (function, binding, refused) in rows {
         let text = format!(
@@ -163,7 +163,7 @@ fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
     }
 }
 
-/// A Result is made of a buffer, and an argument is one: which of the two it is the binding says, and the function alike.
+/// A Result is constructed from a buffer, so the function and the binding must agree on which operands are results.
 #[test]
 fn an_argument_is_no_result() {
     let written = Some("the function would write an argument");
@@ -223,7 +223,7 @@ fn an_argument_is_no_result() {
     );
 }
 
-/// A check whose answer nobody looks at checks nothing, and an error that is made and not returned is none.
+/// Ignoring the result of a check, or an error that is not returned, causes a warning.
 #[test]
 fn an_answer_that_nobody_looks_at_is_a_warning() {
     let test = "an_answer_that_nobody_looks_at_is_a_warning";

@@ -1,4 +1,4 @@
-//! Shape contracts: the calls that the crate of contracts allows are those that every language takes.
+//! Tests that every language accepts exactly the calls that the contract crate allows.
 
 use crate::{Done, Given, Kind, Languages, takes};
 use crate::{handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
@@ -11,10 +11,10 @@ use xla_ffi::prelude::*;
 use xla_ffi_contract::{Contract, Dim, Entry};
 use xla_ffi_runtime::{Attributes, DType};
 
-/// Calls of each contract.
+/// Number of calls per contract.
 const CALLS: usize = 200;
 
-/// Handlers with a contract each, and the contracts.
+/// Defines handlers with a contract each, and the list of contracts.
 macro_rules! handlers {
     ($($name:ident, $shape:tt, ($($arg:ident: $arg_type:ty),*), ($($ret:ident: $ret_type:ty),*), ($($attr:ident),*);)*) => {
         $(
@@ -97,7 +97,7 @@ fn in_cpp(name: &str, contract: &Contract, attrs: &[&str]) -> String {
     handler_in_cpp(name, &binding)
 }
 
-/// What a call has.
+/// The operands and attributes of a call.
 #[derive(Clone, Debug)]
 struct Frame {
     args: Vec<Given>,
@@ -105,7 +105,8 @@ struct Frame {
     attrs: Vec<i64>,
 }
 
-/// The shape of an entry by these sizes of names and of the ellipsis, if there is one.
+/// Returns the shape of an entry for these sizes of names and dimensions of the ellipsis, if it
+/// exists.
 fn shape(entry: &Entry, sizes: &[i64], ellipsis: &[i64]) -> Option<Vec<i64>> {
     let mut shape = vec![];
     for dim in &entry.dims {
@@ -120,7 +121,7 @@ fn shape(entry: &Entry, sizes: &[i64], ellipsis: &[i64]) -> Option<Vec<i64>> {
     Some(shape)
 }
 
-/// Whether a call is what the contract wants, as callers read it.
+/// Returns true if a call satisfies the contract, as callers evaluate it.
 fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
     let args: Vec<_> = frame.args.iter().map(|(_, dims)| ("", &dims[..])).collect();
     let attrs = attrs
@@ -130,14 +131,14 @@ fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
     let Ok(inferred) = contract.infer(&args, &attrs.collect::<Vec<_>>()) else {
         return false;
     };
-    // Results that nothing tells, of absent arguments, are as they are.
+    // Results of absent arguments, which the contract cannot determine, may have any shape.
     let fits = |(told, (_, dims)): (&Option<Vec<i64>>, &Given)| {
         told.as_ref().is_none_or(|told| told == dims)
     };
     inferred.iter().zip(&frame.rets).all(fits)
 }
 
-/// A call that may fit: sizes by chance, and perhaps a change.
+/// Generates calls that may fit: random sizes, and possibly a modification.
 fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> + use<> {
     let contract = contract.clone();
     let number = |name: &&str| {

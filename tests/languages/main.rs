@@ -1,5 +1,5 @@
-//! Handlers in Rust, C and C++ that declare the same take the same calls: those that the declaration allows, of calls by
-//! chance.
+//! Tests with random calls that equivalent handlers in Rust, C and C++ accept the same calls: those that their
+//! declaration allows.
 
 mod before_r0;
 mod build_errors;
@@ -14,7 +14,7 @@ use xla_ffi::prelude::{Out, TokenOut};
 use xla_ffi_runtime::{Attributes, DType, Executable, Library, Runtime, Shape, Stage, Tensor};
 use xla_ffi_testing::compiler::{compiler, library_of_text};
 
-/// An operand's type, dtype and rank aside.
+/// The kind of an operand, without its dtype and rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Array,
@@ -23,7 +23,7 @@ enum Kind {
     Token,
 }
 
-/// What fetches an operand in C: `side` is `arg` or `ret`, `of` its dtype and its rank.
+/// Returns the C code that fetches an operand; `side` is `arg` or `ret`, `of` is its dtype and rank.
 fn operand_in_c(kind: Kind, side: &str, at: usize, of: &str) -> String {
     let call = format!("(call, \"{side}{at}\", XLA_FFI_DataType_{of})");
     match kind {
@@ -34,7 +34,7 @@ fn operand_in_c(kind: Kind, side: &str, at: usize, of: &str) -> String {
     }
 }
 
-/// What binds an operand in C++: `side` is `Arg` or `Ret`.
+/// Returns the C++ code that binds an operand; `side` is `Arg` or `Ret`.
 fn operand_in_cpp(kind: Kind, side: &str, of: &str) -> String {
     match kind {
         Kind::Array => format!(".{side}<{of}>()"),
@@ -58,7 +58,7 @@ fn handler_in_cpp(name: &str, binding: &str) -> String {
     )
 }
 
-/// Results that nobody looks at, written.
+/// Writes zeros to results whose values are not checked.
 trait Done {
     fn done(&mut self);
 }
@@ -79,7 +79,7 @@ impl Done for TokenOut<'_> {
     fn done(&mut self) {}
 }
 
-/// A library of these handlers; `None`, told, where there is no compiler.
+/// Builds a library with these handlers. Without a compiler, reports a skip and returns `None`.
 fn library(runtime: &Runtime, test: &str, is_cpp: bool, handlers: &str) -> Option<Library> {
     let (head, flags) = match is_cpp {
         false => ("#include \"xla_ffi/handler.h\"", &["-O1"][..]),
@@ -96,14 +96,14 @@ fn library(runtime: &Runtime, test: &str, is_cpp: bool, handlers: &str) -> Optio
     Some(runtime.open(path.expect("it compiles")).expect("it loads"))
 }
 
-/// The same handlers in every language.
+/// Equivalent handlers in every language.
 struct Languages {
     runtime: Runtime,
     libraries: Vec<(&'static str, Library)>,
 }
 
 impl Languages {
-    /// Those in Rust are registered in this program; the others are compiled from these sources.
+    /// Registers the Rust handlers of this program and compiles the others from these sources.
     fn new(test: &str, c: &str, cpp: &str) -> Self {
         let runtime = Runtime::default();
         runtime.register_static().expect("the handlers in Rust");
@@ -117,7 +117,7 @@ impl Languages {
         Self { runtime, libraries }
     }
 
-    /// A handler in each language, with these attributes.
+    /// Returns a handler in each language, with these attributes.
     fn handlers(&self, name: &str, attributes: &Attributes) -> Vec<(&'static str, Executable)> {
         let rust = self.runtime.find(name, "Host").expect("it is registered");
         let mut all = vec![("Rust", rust)];
@@ -133,10 +133,10 @@ impl Languages {
     }
 }
 
-/// An operand of a call: its dtype and its dimensions.
+/// An operand of a call: its dtype and dimensions.
 type Given = (DType, Vec<i64>);
 
-/// Whether a handler takes a call with these operands.
+/// Calls a handler with these operands and returns its error, if any.
 fn takes(executable: &Executable, args: &[Given], rets: &[Given]) -> Result<(), String> {
     let shape = |(dtype, dims): &Given| match dtype {
         DType::Token => Shape::token(),

@@ -1,4 +1,4 @@
-//! Signatures: dtypes, ranks, how many operands, and which attributes of which types.
+//! Tests signatures: dtypes, ranks, operand counts, and the names and types of attributes.
 
 use crate::{Done, Given, Kind, Languages, takes};
 use crate::{handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
@@ -10,16 +10,16 @@ use xla_ffi::Result;
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Attribute, Attributes, DType};
 
-/// Calls of each signature.
+/// Number of calls per signature.
 const CALLS: usize = 300;
 
-/// An operand: its kind, its dtype and its rank; `None` for any.
+/// An operand: its kind, dtype and rank; `None` allows any.
 type Operand = (Kind, Option<DType>, Option<usize>);
 
-/// An attribute: its name, its type and whether it may be absent.
+/// An attribute: its name, its type, and whether it is optional.
 type Declared = (&'static str, Type, bool);
 
-/// What an attribute is.
+/// The type of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Type {
     Bool,
@@ -46,7 +46,7 @@ const TYPES: [Type; 9] = [
 ];
 
 impl Type {
-    /// In C, in C++, and with a value.
+    /// Returns the type's name in C and in C++, and an example value.
     fn told(self) -> (&'static str, &'static str, Attribute) {
         match self {
             Self::Bool => ("bool", "bool", true.into()),
@@ -68,7 +68,7 @@ impl Type {
     }
 }
 
-/// A handler, as every language declares it.
+/// A handler's declaration, the same in every language.
 struct Signature {
     name: &'static str,
     args: &'static [Operand],
@@ -120,7 +120,7 @@ handlers! {
     bare, (), (), (), [], [], [];
 }
 
-/// The name of a dtype in C, and what stands for any.
+/// Returns the C names of a dtype and rank, or the constants that allow any.
 fn of_c((_, dtype, rank): &Operand) -> String {
     let dtype = dtype.map_or("ANY", |dtype| dtype.c_name());
     let rank = rank.map_or("XFFI_ANY_RANK".to_owned(), |rank| rank.to_string());
@@ -168,12 +168,13 @@ fn in_cpp(signature: &Signature) -> String {
         };
         binding.push_str(&format!(".Attr<{ty}>(\"{name}\")"));
     }
-    // As upstream's, a handler of which nothing is declared looks at no operands, or attributes, where it binds none.
+    // Without declarations, a handler that binds no operands or no attributes ignores them, as with upstream's
+    // headers.
     binding.push_str(".HostOnly()");
     handler_in_cpp(signature.name, &binding)
 }
 
-/// What a call has: dtypes and dimensions, names and types.
+/// The operands of a call with dtypes and dimensions, and its attributes with names and types.
 #[derive(Clone, Debug)]
 struct Frame {
     args: Vec<Given>,
@@ -181,10 +182,10 @@ struct Frame {
     attrs: Vec<(&'static str, Type)>,
 }
 
-/// A dtype that is another than most.
+/// Replacement dtypes, which differ from those of most operands.
 const DTYPES: [DType; 5] = [DType::F32, DType::S32, DType::S64, DType::U8, DType::F64];
 
-/// A call that fits, and perhaps a change.
+/// Generates calls that fit, with up to two modifications.
 fn frames(signature: &'static Signature) -> impl Strategy<Value = Frame> {
     let change = (0..10_u8, any::<Index>(), any::<Index>());
     let changes = proptest::collection::vec(change, 0..3);
@@ -195,7 +196,7 @@ fn frames(signature: &'static Signature) -> impl Strategy<Value = Frame> {
                 for (kind, dtype, rank) in operands {
                     let count = match kind {
                         Kind::Many => most,
-                        // One that is absent is behind those that are there.
+                        // Absent operands follow the present ones.
                         Kind::Optional if given.len() > most => 0,
                         _ => 1,
                     };
@@ -251,7 +252,7 @@ fn change_one(frame: &mut Frame, how: u8, place: Index, other: Index) {
     }
 }
 
-/// Whether a call is what the signature says.
+/// Returns true if a call matches the signature.
 fn wanted(signature: &Signature, frame: &Frame) -> bool {
     let fits = |operands: &[Operand], given: &[Given]| {
         let mut given = given.iter();

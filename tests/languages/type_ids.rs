@@ -1,5 +1,7 @@
-//! Types that hosts carry: shared by several libraries, of libraries that are loaded again, and what
-//! must not pass for an absent object. Rust, C and C++ alike.
+//! Tests types that hosts carry in Rust, C and C++.
+//!
+//! Covers types shared by several libraries, types of libraries that are loaded again, and mismatches
+//! that must not count as an absent object.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +14,7 @@ use xla_ffi_runtime::{
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_testing::{rust_examples, skip};
 
-/// The counter in every language that can be built here.
+/// Returns the counter example in every language that can be built here.
 fn counters() -> Vec<PathBuf> {
     let mut found = vec![rust_examples().join("libexecution.so")];
     for (compiler, file) in [
@@ -28,19 +30,21 @@ fn counters() -> Vec<PathBuf> {
     found
 }
 
-/// Loads, runs and unloads a library, and tells where it lay.
+/// Loads, runs and unloads a library, and returns its load address.
 fn run_once(runtime: &Runtime, path: &Path) -> Result<usize, String> {
     let path = path.to_str().unwrap();
-    // SAFETY: an example of ours, whose initialisers do nothing.
+    // SAFETY: the library is an example of ours, whose initializers have no preconditions.
     let library = unsafe { libloading::Library::new(path) }.unwrap();
     let entry = |name: &[u8]| {
-        // SAFETY: handlers have this type.
+        // SAFETY: handlers are exported with this type.
         *unsafe { library.get::<XLA_FFI_Handler>(name) }.unwrap()
     };
     let (instantiate, execute) = (entry(b"counter_instantiate"), entry(b"counter"));
-    // SAFETY: the handlers' entries; everything that was made from them goes before the library.
+    // SAFETY: these are the handler's entries, and everything made from them is dropped before the
+    // library.
     let bundle = unsafe { Bundle::default().with(Stage::Instantiate, instantiate) };
-    // SAFETY: as above.
+    // SAFETY: these are the handler's entries, and everything made from them is dropped before the
+    // library.
     let bundle = unsafe { bundle.with(Stage::Execute, execute) };
     let run = || {
         let handler = runtime.handler("counter", bundle)?;
@@ -54,7 +58,8 @@ fn run_once(runtime: &Runtime, path: &Path) -> Result<usize, String> {
     Ok(execute as usize)
 }
 
-/// The names of its types are still known where the library lay before.
+/// A library that is loaded at its previous address registers its types again, although the host
+/// still knows their names.
 #[test]
 fn a_library_that_is_loaded_again_registers_its_types_again() {
     for path in counters() {
@@ -68,22 +73,23 @@ fn a_library_that_is_loaded_again_registers_its_types_again() {
                 .collect();
             places.sort_unstable();
             places.dedup();
-            // Otherwise this shows nothing.
+            // Otherwise the test would not prove anything.
             assert!(places.len() < 20, "{}: never at one place", path.display());
-            // Libraries know a copy of XLA by the address of its table: keep it.
+            // Libraries identify a copy of XLA by the address of its API table, so that address must
+            // not be reused.
             std::mem::forget(runtime);
         }
     }
 }
 
-/// What stands for two libraries in Rust: each has a type of its own under the common name.
+/// Defines a module that acts as a Rust library with its own type under the shared name.
 macro_rules! library {
     ($name:ident) => {
         mod $name {
             use xla_ffi::prelude::*;
 
             #[derive(xla_ffi::HostType)]
-            // SAFETY: every type of that name here is laid out alike.
+            // SAFETY: all types with this name have the same layout here.
             #[host_type(unsafe(name = "tests.Shared.v1"))]
             #[repr(C)]
             pub(super) struct Shared(i64);
@@ -135,7 +141,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     seen, See, ffi::Ffi::Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<ffi::S64>>());
 "#;
 
-/// A library of this source, built; `None` where there is no compiler.
+/// Builds a library from a source; returns `None` if there is no compiler.
 fn built(name: &str, compiler: Option<&str>, source: &str, standard: &str) -> Option<PathBuf> {
     let Some(compiler) = compiler else {
         skip(name, "no compiler when the tests were built");
@@ -165,9 +171,9 @@ fn built(name: &str, compiler: Option<&str>, source: &str, standard: &str) -> Op
     Some(library)
 }
 
-/// Two libraries of C and two of C++.
+/// Returns two libraries in C and two in C++.
 fn foreign() -> &'static [PathBuf] {
-    // Once: a library that is loaded must not be written again.
+    // Built once, because a loaded library must not be overwritten.
     static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(|| {
         let c = built("shared.c", option_env!("C_COMPILER"), C, "-std=c99");
@@ -181,7 +187,7 @@ fn foreign() -> &'static [PathBuf] {
     })
 }
 
-/// What the handler finds: the object, -1 for none, or an error.
+/// Calls the handler and returns the object that it finds, -1 if there is none, or its error.
 fn look(handler: &Handler, objects: Option<&Arc<Objects>>) -> Result<i64, xla_ffi_runtime::Error> {
     let mut call = handler.instantiate(&Attributes::new())?.call();
     if let Some(objects) = objects {
@@ -197,11 +203,11 @@ fn libraries_share_the_number_of_a_type() {
     for revision in Revision::ALL {
         let runtime = Runtime::new(revision);
         let name = "tests.Shared.v1";
-        // SAFETY: all that know the name mean one i64.
+        // SAFETY: all libraries that use this name mean an i64.
         let id = unsafe { runtime.get_or_register_type(name, TypeInfo::default()) }.unwrap();
         static VALUE: i64 = 7;
         let mut objects = Objects::new(&runtime);
-        // SAFETY: a static, which nobody writes.
+        // SAFETY: the object is a static that is never written.
         unsafe { objects.insert_borrowed(id, (&raw const VALUE).cast_mut().cast()) }.unwrap();
         let objects = Arc::new(objects);
         let mut handlers = vec![
@@ -273,7 +279,7 @@ fn state_of_another_type_is_no_absent_state() {
     let runtime = Runtime::default();
     let mixed = runtime.handler("mixed", bundle::<Mixed>()).unwrap();
     assert_eq!(look(&mixed, None).unwrap(), 1);
-    // From here on the library knows that the type is left in this stage, and asks the host.
+    // From here on, the library knows that this stage leaves state of the type, so it asks the host.
     let stages = runtime.handler("stages", bundle::<Stages>()).unwrap();
     let error = look(&stages, None).expect_err("refused").to_string();
     assert!(
@@ -282,7 +288,7 @@ fn state_of_another_type_is_no_absent_state() {
     );
 }
 
-/// Types of one name, and in one place, are told apart.
+/// Types with the same name, defined in the same place, are distinct.
 #[test]
 fn types_are_told_apart_by_what_they_are() {
     fn a() -> &'static str {

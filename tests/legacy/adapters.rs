@@ -1,10 +1,10 @@
-//! Adapters of the original custom calls that are filled in by hand, in C.
+//! Tests hand-written C adapters for functions of the legacy custom-call API.
 
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::{Attributes, Revision, Runtime, Stage, Tensor};
 use xla_ffi_testing::compiler::shared_library;
 
-/// The function adds its opaque bytes up; the descriptor is of ones, 8 for each element of the operand.
+/// The function sums its opaque bytes; the descriptor consists of ones, 8 for each element of the operand.
 const SOURCE: &str = r#"
 #include "xla_ffi/legacy/adapt.h"
 static XLA_FFI_Error* size(const xffi_legacy_operands* o, xffi_legacy_opaque* q, char* to) {
@@ -47,7 +47,7 @@ ADAPT(in_elsewhere_of_two, elsewhere, "a");
 ADAPT(in_attribute, looks, "a");
 "#;
 
-/// Targets of the unified form whose inputs are no constants: their type alone does not tell them from one for GPUs.
+/// Targets with inputs that are not const: their type does not distinguish them from a GPU target.
 const UNIFIED: &str = r#"
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/legacy/adapt.h"
@@ -70,7 +70,7 @@ XFFI_ADAPT_CPU_UNIFIED(adapted_quiet, quiet, "opaque");
 XFFI_ADAPT_CPU_UNIFIED(adapted_constant, constant, "opaque");
 "#;
 
-/// A library of one source.
+/// Builds a library from one source.
 fn library(test: &str, source: &str, text: &str, flags: &[&str]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
@@ -100,7 +100,7 @@ fn a_unified_target_for_cpus_may_take_pointers_to_no_constants() {
         let operands = [Tree::Leaf((&raw mut x).cast())];
         let result = Tree::Leaf((&raw mut y).cast());
         let call = Invocation::new(&target, &operands, &result).opaque(b"abc");
-        // SAFETY: a number each.
+        // SAFETY: every operand and the result is a single number, as the target expects.
         unsafe { call.run() }.unwrap();
         assert_eq!(y, 4.0, "{name}");
         let other = runtime.find_legacy(name, "Host", ApiVersion::Original);

@@ -1,5 +1,5 @@
-/* The device's conventions in C and C++ (this file is compiled as both), on a stream whose work is
- * functions: what stands for kernels and copies is put there by the test's function. */
+/* The device conventions in C and C++ (this file is compiled as both), on a stream whose work consists of
+ * functions. The test provides the function that enqueues them, in place of kernels and copies. */
 #include <time.h>
 
 #include "xla_ffi/legacy/adapt.h"
@@ -12,8 +12,8 @@ static enqueue_function* enqueue;
 XFFI_EXPORT void use_enqueue(enqueue_function* function);
 XFFI_EXPORT void use_enqueue(enqueue_function* function) { enqueue = function; }
 
-/* A "kernel": A[i] = B[i % 128] + C[i] + more, and A + 1 where there is room for it. `root` has B and C,
- * `table` and `inner` are the tuples (A, (A + 1)). */
+/* A "kernel": A[i] = B[i % 128] + C[i] + more, and A + 1 if there is room for it. `root` has B and C; `table` and
+ * `inner` are the tuples (A, (A + 1)). */
 typedef struct job {
   const float *b, *c;
   float *a, *next, more;
@@ -54,7 +54,7 @@ static void add_gpu(CUstream stream, void** buffers, const char* opaque, size_t 
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu, "CUDA");
 XFFI_ADAPT_GPU(add_gpu_ffi, add_gpu, "opaque");
 
-/* API_VERSION_STATUS_RETURNING; refuses what is no digit. */
+/* API_VERSION_STATUS_RETURNING; fails unless opaque is a digit. */
 static void add_gpu_status(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
                            XlaCustomCallStatus* status) {
   if (opaque_len != 1) {
@@ -66,7 +66,7 @@ static void add_gpu_status(CUstream stream, void** buffers, const char* opaque, 
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu_status, "CUDA");
 XFFI_ADAPT_GPU_STATUS(add_gpu_status_ffi, add_gpu_status, "opaque");
 
-/* Every node of ((B, C)) -> (A, (A + 1)): the operand's tuple is read, the result's are written. */
+/* Every node of ((B, C)) -> (A, (A + 1)): reads the operand's tuple and writes the result's tuples. */
 static void add_nodes(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
                       XlaCustomCallStatus* status) {
   job* j = new_job();
@@ -82,7 +82,7 @@ static void add_nodes(CUstream stream, void** buffers, const char* opaque, size_
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_nodes, "CUDA");
 
-/* A copy to the device: of the bytes as they are now, some time later. */
+/* A copy to the device that captures the bytes now and writes them later. */
 typedef struct copy_job {
   void* to;
   size_t size;
@@ -113,8 +113,8 @@ static const xffi_legacy_adapter no_copy = {
     XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_nodes, NULL, "(_, _) -> (_, (_))", NULL, NULL};
 XFFI_ADAPT(add_no_copy_ffi, no_copy);
 
-/* The same, with the list read in either form, leaves that the list does not know found through their roots, and the
- * result's tuples written by the pool. Events are flags that the stream sets. */
+/* The same with the list in either form: leaves outside the list are found through their roots, and the pool writes
+ * the result's tuples. Events are flags that the stream sets. */
 static int made, recorded;
 XFFI_EXPORT int events_made(void);
 XFFI_EXPORT int events_made(void) { return __atomic_load_n(&made, __ATOMIC_SEQ_CST); }
@@ -144,7 +144,7 @@ static int is_complete(void* event, int* complete) {
   return 0;
 }
 
-/* Reads its source when the stream comes there, as a device does. */
+/* Reads its source when the stream reaches the copy, as a device does. */
 static void late_copy_work(void* data) {
   copy_job* j = (copy_job*)data;
   memcpy(j->to, j->bytes, j->size);
@@ -203,7 +203,7 @@ static void add_list_leaves(CUstream stream, void** buffers, const char* opaque,
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_list_leaves, "CUDA");
 
-/* Puts the writing of a pair on a stream. */
+/* Enqueues the write of a pair on a stream. */
 XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second);
 XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second) {
   void* elements[2];
@@ -216,7 +216,7 @@ XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second
   return xffi_staging_write(&pool, stream, &one, 1);
 }
 
-/* What the reader makes of a structure: 0 of one, and how many leaves, results and tables it counts. */
+/* Parses a structure: returns 0 on success and sets the numbers of leaves, results and tables. */
 XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3]);
 XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3]) {
   static void* const list[64] = {NULL};
@@ -232,7 +232,7 @@ XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3
   return answer;
 }
 
-/* The digit comes from the sizes: how many hundreds of elements B has. */
+/* Derives the digit from the sizes: the number of hundreds of elements in B. */
 static XLA_FFI_Error* describe(xffi_call* call, const xffi_legacy_operands* operands,
                                xffi_legacy_opaque* opaque) {
   if (operands->num_args != 2) {

@@ -1,4 +1,4 @@
-//! The device's conventions in C and C++, bare and adapted, on streams that are threads.
+//! Tests the device conventions in C and C++, directly and adapted, on streams that are threads.
 
 use crate::Example;
 use std::ffi::{CString, c_char, c_void};
@@ -18,7 +18,7 @@ struct Work(Task, usize);
 
 impl Work {
     fn run(self) {
-        // SAFETY: the library's own function and data.
+        // SAFETY: the library passed this function together with its data.
         unsafe { (self.0)(self.1 as *mut c_void) };
     }
 }
@@ -29,7 +29,7 @@ unsafe extern "C" fn enqueue(stream: *mut c_void, task: Task, data: *mut c_void)
     stream.enqueue(Box::new(move || work.run()));
 }
 
-/// `device.c` as C and as C++.
+/// Builds `device.c` as C and as C++.
 fn libraries(test: &str) -> Vec<(&'static str, PathBuf)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/legacy/device.c");
     let mut built = vec![];
@@ -79,7 +79,7 @@ fn open(runtime: &Runtime, path: &Path) -> Library {
     type Use = unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void, Task, *mut c_void));
     // SAFETY: the library exports a function of this type.
     let function = unsafe { std::mem::transmute::<*mut c_void, Use>(address) };
-    // SAFETY: it keeps the address.
+    // SAFETY: the function only stores the address, and `enqueue` is never unloaded.
     unsafe { function(enqueue) };
     library
 }
@@ -97,7 +97,7 @@ fn bare_targets() {
             ("add_gpu_status", ApiVersion::StatusReturningUnified),
         ] {
             let target = runtime.find_legacy(name, "CUDA", version);
-            // C does not tell the forms of functions.
+            // C does not distinguish the forms of functions.
             let target = target.expect(name);
             let mut example = Example::new(1.0);
             let stream = device.stream.stream();
@@ -139,11 +139,11 @@ fn bare_targets() {
     }
 }
 
-/// A function that a library exports.
+/// Returns a function that a library exports.
 fn function<F: Copy>(library: &Library, name: &str) -> F {
     let address = library.symbol(name).expect("exported");
     assert_eq!(size_of::<F>(), size_of_val(&address));
-    // SAFETY: the caller names the type that the library's source has.
+    // SAFETY: the caller specifies the type that the library's source declares.
     unsafe { std::mem::transmute_copy(&address) }
 }
 
@@ -157,7 +157,7 @@ fn structures() {
         let counts = |text: &str, nodes: bool| {
             let text = CString::new(text).expect("no NUL");
             let mut counts = [0; 3];
-            // SAFETY: a text, and room for three.
+            // SAFETY: the text is NUL-terminated, and there is room for three counts.
             let answer = unsafe { read(text.as_ptr(), i32::from(nodes), &raw mut counts) };
             (answer, counts)
         };
@@ -191,8 +191,10 @@ fn structures() {
     }
 }
 
-/// Slots of host memory are what the caller waits for, and the stream is not: while it stands still, as many calls as there
-/// are slots return, and no more are made when it goes on.
+/// The pool of host memory limits the caller, not the stream.
+///
+/// While the stream is blocked, as many calls return as there are slots. After it resumes, no further slots are
+/// allocated.
 #[test]
 fn the_pool_does_not_wait_for_the_stream() {
     type Write = unsafe extern "C" fn(*mut c_void, *mut [usize; 2], usize, usize) -> i32;
@@ -203,7 +205,7 @@ fn the_pool_does_not_wait_for_the_stream() {
         let write: Write = function(&library, "write_pair");
         let count = |name: &str| {
             let count: Count = function(&library, name);
-            // SAFETY: it reads a number.
+            // SAFETY: the function only reads a number.
             unsafe { count() }
         };
         let device = CpuDevice::new().expect("a device");
@@ -214,7 +216,7 @@ fn the_pool_does_not_wait_for_the_stream() {
         let mut tables = [[0_usize; 2]; 4];
         let stream = device.stream.handle() as usize;
         let put = |table: usize, number: usize| {
-            // SAFETY: the tables outlive what is on the stream.
+            // SAFETY: the tables outlive the work on the stream.
             unsafe { write(stream as *mut c_void, table as *mut _, number, 10 * number) }
         };
         let places = tables.each_mut().map(|table| &raw mut *table as usize);

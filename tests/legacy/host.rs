@@ -1,5 +1,5 @@
-//! The original custom calls in C, C++ and Rust: the documents' example in every convention, the same
-//! functions adapted to XLA FFI on every revision, failures and their messages.
+//! Tests the legacy custom-call API in C, C++ and Rust: XLA's documented example in every convention, the same functions
+//! adapted to XLA FFI on every revision, and failures with their messages.
 
 use crate::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
@@ -36,7 +36,7 @@ fn the_documents_example_in_every_convention() {
         let mut example = Example::new(1.0);
         example.run(&target, b"12", None).expect("it runs");
         example.check(12.0, language);
-        // Told apart: C's macro with a signature, C++'s function types, Rust's declarations.
+        // The versions differ: through C's macro with a signature, C++'s function types, and Rust's declarations.
         let error = runtime.find_legacy("tiled_add_cpu", "Host", ApiVersion::StatusReturning);
         let error = error.expect_err("another version");
         assert!(
@@ -100,7 +100,7 @@ fn tuples_by_their_roots() {
             Tree::tuple([Tree::Leaf(more.as_mut_ptr().cast())]),
         ]);
         let call = Invocation::new(&target, &operands, &result).form(TupleForm::CpuRoots);
-        // SAFETY: the buffers are as the target wants them.
+        // SAFETY: the buffers have the types and sizes that the target expects.
         unsafe { call.run() }.expect("it runs");
         example.check(0.0, language);
         assert!(
@@ -132,7 +132,7 @@ fn tuples_by_their_leaves() {
                 false => second,
             };
             let result = Tree::tuple([Tree::Leaf(a), second]);
-            // SAFETY: the buffers are as the target wants them.
+            // SAFETY: the buffers have the types and sizes that the target expects.
             unsafe { Invocation::new(&target, &operands, &result).run() }.expect("it runs");
             let context = format!("{language} {name}");
             example.check(0.0, &context);
@@ -200,7 +200,7 @@ fn adapted_functions_on_every_revision() {
                 one,
                 &["B[0] is negative"],
             );
-            // Towards XLA a NUL ends a text and other bytes than UTF-8 break Python: both escaped.
+            // For XLA, a NUL ends a text, and bytes that are not UTF-8 break Python; both are escaped.
             let opaque = "{opaque = array<i8: 110, 0, 111, -1, 33>}";
             let error = call("tiled_add_unified_ffi", opaque, 1.0, one).expect_err("it fails");
             assert!(
@@ -253,12 +253,12 @@ fn foreign_statuses_are_left_alone() {
         let runtime = Runtime::default();
         let library = runtime.open(&library).expect("it loads");
         let address = library.symbol("tiled_add_status").expect("exported");
-        // SAFETY: the status-returning target.
+        // SAFETY: this is the type of a status-returning target.
         let target = unsafe { std::mem::transmute::<*mut c_void, Target>(address) };
         let mut example = Example::new(-1.0);
         let [b, c, a] = example.pointers();
         let mut ins = [b.cast_const(), c.cast_const()];
-        // On pages of its own, at a multiple of the alignment of our statuses, and elsewhere.
+        // On separate pages, at a multiple of the alignment of our statuses, and elsewhere.
         let layout = std::alloc::Layout::from_size_align(4096, 65536).expect("a layout");
         // SAFETY: the size is not 0.
         let aligned = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -269,26 +269,26 @@ fn foreign_statuses_are_left_alone() {
             std::ptr::null_mut(),
             0x10000 as *mut u8,
         ] {
-            // SAFETY: operands as the target wants them; the status is not to be touched.
+            // SAFETY: the operands are as the target expects; it must not access the status.
             unsafe { target(a, ins.as_mut_ptr(), status.cast()) };
         }
-        // SAFETY: allocated above.
+        // SAFETY: the memory is allocated above with this size.
         let bytes = unsafe { std::slice::from_raw_parts(aligned, 4096) };
         assert!(bytes.iter().all(|byte| *byte == 0), "{language}");
         assert_eq!(plain, [7; 64], "{language}");
-        // One of the runtime's is written, by the same library.
+        // The same library does write a status of the runtime.
         let status = Status::new();
-        // SAFETY: as above.
+        // SAFETY: the operands are as the target expects, and the status is valid.
         unsafe { target(a, ins.as_mut_ptr(), status.as_ptr().cast()) };
         let message = status.finish().expect("a failure");
         assert!(message.ends_with(b"B[0] is negative"), "{language}");
-        // SAFETY: allocated above.
+        // SAFETY: the memory is allocated above with this layout.
         unsafe { std::alloc::dealloc(aligned, layout) };
     }
 }
 
-/// A host as XLA was when it exported the functions of a status: it loads a library and calls its target with a status of its
-/// own.
+/// A host like older XLAs, which exported the status functions: it loads a library and calls its target with its own
+/// status.
 const HOST: &str = r#"
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//! The original custom calls, and the documents' example, A[i] = B[i % 128] + C[i], in the libraries that have it.
+//! Tests the legacy custom-call API with XLA's documented example, A[i] = B[i % 128] + C[i].
 
 mod adapters;
 mod device;
@@ -10,7 +10,7 @@ use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{Attributes, Error, Handler, Result, Stream, Tensor, Tree, spec};
 use xla_ffi_testing::{rust_examples, skip};
 
-/// The library of each language, as far as there are compilers.
+/// Returns the example's library in each language that has a compiler.
 pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     let mut found = vec![("Rust", rust_examples().join("liblegacy.so"))];
     for (language, here, file) in [
@@ -33,7 +33,7 @@ pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     found
 }
 
-/// Operands and the result.
+/// Operands and result of the example.
 pub(crate) struct Example {
     b: Vec<f32>,
     c: Vec<f32>,
@@ -41,7 +41,7 @@ pub(crate) struct Example {
 }
 
 impl Example {
-    /// With this first element of B.
+    /// Returns operands with this first element of B.
     pub(crate) fn new(first: f32) -> Self {
         let b = (0..128_u8).map(|i| if i == 0 { first } else { f32::from(i) });
         Self {
@@ -51,7 +51,7 @@ impl Example {
         }
     }
 
-    /// B, C and A.
+    /// Returns the addresses of B, C and A.
     pub(crate) fn pointers(&mut self) -> [*mut c_void; 3] {
         [&mut self.b, &mut self.c, &mut self.a].map(|buffer| buffer.as_mut_ptr().cast())
     }
@@ -69,11 +69,11 @@ impl Example {
         if let Some(stream) = stream {
             call = call.stream(stream);
         }
-        // SAFETY: the buffers are as the example wants them and outlive the call.
+        // SAFETY: the buffers are as the example expects and outlive the call.
         unsafe { call.run() }
     }
 
-    /// What A has to be, with `more` added to each element.
+    /// Returns the expected A, with `more` added to each element.
     pub(crate) fn expected(&self, more: f32) -> Vec<f32> {
         (0..2048)
             .map(|i| self.b[i % 128] + self.c[i] + more)
@@ -84,7 +84,7 @@ impl Example {
         assert_eq!(self.a, self.expected(more), "{context}");
     }
 
-    /// Calls a handler of XLA FFI with the same operands.
+    /// Calls an XLA FFI handler with the same operands.
     pub(crate) fn call(
         &self,
         handler: &Handler,

@@ -1,4 +1,5 @@
-//! Libraries in Rust, C and C++ that register themselves when they are loaded, with a small host that exports the function for its table.
+//! Tests Rust, C and C++ libraries that register themselves when loaded, with a minimal host that exports the function
+//! for its API table.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use xla_ffi_sys::XLA_FFI_Api;
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::{rust_examples, skip};
 
-/// The host: a library that gives the table it was told of. Loaded as Python loads, for itself alone.
+/// Loads a host: a library that returns the given table. It is loaded without exporting its symbols globally, as Python
+/// loads libraries.
 fn host(test: &str, table: *const XLA_FFI_Api) -> Option<libloading::Library> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
@@ -17,16 +19,16 @@ fn host(test: &str, table: *const XLA_FFI_Api) -> Option<libloading::Library> {
         const void* XLA_FFI_GetApi(void) { return table; }\n";
     std::fs::write(&source, text).unwrap();
     let path = shared_library(&folder, test, &source, "host", &[])?;
-    // SAFETY: made above.
+    // SAFETY: the library is built above and has no initializers.
     let library = unsafe { libloading::Library::new(path) }.expect("the host loads");
-    // SAFETY: as declared above.
+    // SAFETY: the source above declares this type.
     let set = unsafe { library.get::<unsafe extern "C" fn(*const XLA_FFI_Api)>(b"set_table") };
-    // SAFETY: as declared above.
+    // SAFETY: the function only stores the address, and the table outlives the library.
     unsafe { set.unwrap()(table) };
     Some(library)
 }
 
-/// The libraries, by the name of their handler. A language without a compiler is told.
+/// Returns the libraries by the name of their handler; reports a skip for a language without a compiler.
 fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     let mut found = vec![("doubled_on_load", rust_examples().join("libon_load.so"))];
     for (name, file, compiler) in [
@@ -50,36 +52,36 @@ fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     found
 }
 
-/// Loads a library under a name of its own, so that it is loaded once more, and says what stood on stderr.
+/// Loads a copy of a library, so that it is loaded again, and returns its output on stderr.
 fn load(test: &str, path: &Path, copy: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
     let own = folder.join(format!("lib{copy}.so"));
     std::fs::copy(path, &own).unwrap();
     let log = std::fs::File::create(folder.join("stderr")).unwrap();
-    // SAFETY: a descriptor of this process.
+    // SAFETY: 2 is a descriptor of this process.
     let kept = unsafe { libc::dup(2) };
-    // SAFETY: as above, and an open file.
+    // SAFETY: both are open descriptors of this process.
     unsafe { libc::dup2(log.as_raw_fd(), 2) };
-    // SAFETY: a library of ours, whose constructor registers it.
+    // SAFETY: the library is ours; its constructor registers it.
     let library = unsafe { libloading::Library::new(own) };
-    // SAFETY: what was kept above.
+    // SAFETY: both are open descriptors of this process.
     unsafe { libc::dup2(kept, 2) };
-    // SAFETY: as above, closed once.
+    // SAFETY: the descriptor is ours and is closed only here.
     unsafe { libc::close(kept) };
-    // Closed at once: one that a host has stays where it is.
+    // Closing is safe immediately: a library that a host has registered remains loaded.
     drop(library.expect("the library loads"));
     std::fs::read_to_string(folder.join("stderr")).unwrap()
 }
 
-/// One test, for what the process has loaded is what is tested.
+/// A single test, because it depends on the libraries that the process has already loaded.
 #[test]
 fn a_loaded_library_is_registered() {
     let test = "a_loaded_library_is_registered";
     let runtime = Runtime::new(Revision::R7);
     let languages = languages(test);
     for (name, path) in &languages {
-        // Nobody there: nothing happens.
+        // Without a host, nothing happens.
         assert_eq!(load(test, path, &format!("{name}_alone")), "");
         assert!(runtime.find(name, "cpu").is_err(), "{name}");
     }
@@ -96,7 +98,7 @@ fn a_loaded_library_is_registered() {
         let call = handler.instantiate(&Attributes::new()).unwrap().call();
         let outcome = call.args([x]).ret(shape).run().unwrap();
         assert_eq!(outcome.rets[0].to_vec::<f32>(), Some(vec![3.0, -4.0]));
-        // A second file with the same name is refused by the host, which is told.
+        // The host rejects a second file with the same handler name, and the library reports that.
         let said = load(test, path, &format!("{name}_again"));
         assert!(
             said.contains("registered on load:")
@@ -111,7 +113,7 @@ fn a_loaded_library_is_registered() {
     {
         assert!(runtime.find("doubled_again_c", "cpu").is_ok());
     }
-    // A library that does not ask for it is not registered.
+    // A library that does not request it is not registered.
     let plain = rust_examples().join("librms_norm.so");
     assert_eq!(load(test, &plain, "plain"), "");
     assert!(runtime.find("rms_norm", "cpu").is_err());
