@@ -1,17 +1,19 @@
-//! The folders of `xla-ffi` and of the runtime form layers: each uses those below it, never one above.
-//! `cargo test --test book architecture -- --nocapture` lists who uses whom; docs/architecture.md says what each is.
+//! Checks that the folders of `xla-ffi` and of the runtime form layers: each folder uses only those below it.
+//!
+//! To list the dependencies, run `cargo test --test book architecture -- --nocapture`. docs/architecture.md describes
+//! each folder.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// From the top down.
+/// Folders of `xla-ffi`, from the top layer down.
 const FFI: &str =
     "embed entry declare bind cuda context future attribute matching operand param frame error";
 const RUNTIME: &str =
     "internal legacy call api handler context host frame text value device process";
 
-/// Adds `FOLDER MODULE` for each module that the sources of a folder name from the crate's root on.
+/// Adds `FOLDER MODULE` for each module that a folder's sources name by a path from the crate root.
 fn read(folder: Option<&str>, path: &Path, uses: &mut BTreeSet<String>) {
     for entry in fs::read_dir(path).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -20,7 +22,7 @@ fn read(folder: Option<&str>, path: &Path, uses: &mut BTreeSet<String>) {
         if path.is_dir() {
             read(Some(folder), &path, uses);
         } else if folder != "lib" {
-            // Exported macros name the public surface, by `$crate`.
+            // Exported macros name public items through `$crate`, which is not a dependency between folders.
             let text = fs::read_to_string(&path)
                 .expect("a source")
                 .replace("$crate::", "");
@@ -44,7 +46,7 @@ fn check(crate_folder: &str, layers: &str) {
     assert!(uses.len() > 20, "{}", sources.display());
     for pair in uses {
         let (folder, module) = pair.split_once(' ').expect("two names");
-        // What macros hide begins with two underscores.
+        // Modules that are internal to macros start with two underscores.
         if folder != module && !module.starts_with("__") {
             println!("{folder} -> {module}");
             let is_below = rank(folder).is_some_and(|own| Some(own) < rank(module));

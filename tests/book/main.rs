@@ -1,4 +1,4 @@
-//! Links of the pages lead somewhere. What `docs/stability.md` promises is kept.
+//! Checks the links of the book, and the promises of `docs/stability.md`.
 
 mod architecture;
 mod stability;
@@ -11,7 +11,7 @@ fn read(relative: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The pages of the book and what they link to: files that are there, and headings.
+/// Every link from the book's pages points to an existing file and heading.
 #[test]
 fn links_lead_somewhere() {
     let mut waiting = vec![PathBuf::from("README.md"), PathBuf::from("docs/README.md")];
@@ -46,13 +46,13 @@ fn links_lead_somewhere() {
     assert!(known.len() > 20, "{known:?}");
 }
 
-/// The text outside of code blocks.
+/// Returns the lines outside of code blocks.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut parts = text.split("```").step_by(2);
     std::iter::from_fn(move || parts.next()).flat_map(str::lines)
 }
 
-/// What a page links to within the checkout.
+/// Returns the targets of a page's links within the checkout.
 fn links(text: &str) -> Vec<String> {
     let all = prose(text).flat_map(|line| line.split("](").skip(1));
     let targets = all.map(|rest| rest.split([')', ' ']).next().unwrap_or_default());
@@ -60,7 +60,7 @@ fn links(text: &str) -> Vec<String> {
     own.map(str::to_owned).collect()
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// Returns the anchors of a page's headings, as GitHub generates them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter(|line| line.starts_with('#'));
     let anchor = |heading: &str| {

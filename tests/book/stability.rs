@@ -1,6 +1,7 @@
-//! What `docs/stability.md` promises to keep, as it was written down: a change of it is made on purpose.
+//! Compares the interfaces that `docs/stability.md` promises to keep with recorded lists, so that no change is
+//! accidental.
 //!
-//! After such a change: `XLA_FFI_STABILITY=overwrite cargo test --test book`, and an entry in CHANGELOG.
+//! After an intended change, run `XLA_FFI_STABILITY=overwrite cargo test --test book` and add an entry to CHANGELOG.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(xla_ffi_testing::root().join(path)).unwrap()
 }
 
-/// Compares with what was written down, line by line.
+/// Compares the current names with the recorded list, line by line.
 fn compare(name: &str, now: &BTreeSet<String>) {
     let path = xla_ffi_testing::root().join("tests/stability").join(name);
     if std::env::var_os("XLA_FFI_STABILITY").is_some_and(|value| value == "overwrite") {
@@ -38,7 +39,7 @@ fn read(path: &Path) -> BTreeSet<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A header without its comments.
+/// Returns a header without its comments.
 fn without_comments(header: &str) -> String {
     let mut plain = String::new();
     let mut rest = header;
@@ -51,7 +52,7 @@ fn without_comments(header: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// C without comments, and without the lines of macros.
+/// Returns C code without comments and macro definitions.
 fn declarations(header: &str) -> String {
     let mut goes_on = false;
     let plain = without_comments(header);
@@ -79,8 +80,10 @@ fn functions_of_the_embedded_runtime() {
     compare("runtime.txt", &found);
 }
 
-/// The public names of C and C++ in a header. C: all with our prefix; a macro's `xffi_attr_##suffix` is `xffi_attr_T`.
-/// C++: macros, and what starts a line outside of internal namespaces.
+/// Returns the public names of C and C++ in a header.
+///
+/// - C: all names with our prefix; a macro's `xffi_attr_##suffix` is recorded as `xffi_attr_T`.
+/// - C++: macros, and declarations at the start of a line outside of internal namespaces.
 fn names(header: &str) -> BTreeSet<String> {
     let ident = |c: char| c == '_' || c.is_alphanumeric();
     let c = header
@@ -124,7 +127,7 @@ fn names(header: &str) -> BTreeSet<String> {
     found
 }
 
-/// Adds the public names of all headers of a folder, without those that mirror XLA's C API.
+/// Adds the public names of all headers of a folder, except those that mirror XLA's C API.
 fn add_names(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -143,7 +146,7 @@ fn reference_of_the_headers() {
     let mut found = BTreeSet::new();
     add_names(&xla_ffi_testing::root().join("include"), &mut found);
     found.extend((0..xla_ffi_sys::Revision::ALL.len()).map(|number| format!("XFFI_R{number}")));
-    // The first cell of a row has names in backticks.
+    // The first cell of a row contains names in backticks.
     let page = text("docs/reference.md");
     let cells = page
         .lines()
@@ -179,7 +182,7 @@ fn keys_of_the_manifest() {
     compare("manifest.txt", &found);
 }
 
-/// The names that a source of `xla-ffi` re-exports, each behind its module's.
+/// Returns the names that a source of `xla-ffi` re-exports, each prefixed with its module's name.
 fn exports(source: &str, own: &str) -> BTreeSet<String> {
     let public = source.split("pub mod __private").next().unwrap_or("");
     let code = public

@@ -1,6 +1,6 @@
-/* A CPU host that looks like a GPU's: wraps handlers so that their context gives a stream, and scratch
- * memory that lives as long as the call. With it and the stand-in for the driver, JAX on CPU runs the
- * libraries that are built for a GPU. */
+/* A CPU host that behaves like a GPU host. It wraps handlers so that their context provides a stream,
+ * and scratch memory that is valid during the call. Together with the emulated driver, it lets JAX on
+ * CPU run libraries built for GPUs. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static XLA_FFI_Handler* handlers[SLOTS];
 static int used;
 static void* the_stream;
 
-/* The host's own table, and ours: the same but for three functions. */
+/* The host's API table, and our copy with three functions replaced. */
 static const XLA_FFI_Api* host;
 static char table[4096] __attribute__((aligned(16)));
 
@@ -39,7 +39,7 @@ static XLA_FFI_Error* allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
   return NULL;
 }
 
-/* Freed with the rest when the call ends. */
+/* Does nothing: the memory is freed with the rest when the call ends. */
 static XLA_FFI_Error* leave(XLA_FFI_DeviceMemory_Free_Args* args) {
   (void)args;
   return NULL;
@@ -86,10 +86,10 @@ EIGHT(0) EIGHT(01) EIGHT(02) EIGHT(03) EIGHT(04) EIGHT(05) EIGHT(06) EIGHT(07)
 static XLA_FFI_Handler* const calls[SLOTS] = {NAMES(0),  NAMES(01), NAMES(02), NAMES(03),
                                               NAMES(04), NAMES(05), NAMES(06), NAMES(07)};
 
-/* The stream that handlers are given. */
+/* Sets the stream that handlers get. */
 API void device_host_stream(void* stream) { the_stream = stream; }
 
-/* A handler whose calls have a device; null when there are too many. */
+/* Returns a handler whose calls have a device, or null if all slots are used. */
 API void* device_host_wrap(void* handler) {
   if (used == SLOTS) return NULL;
   handlers[used] = (XLA_FFI_Handler*)(uintptr_t)handler;

@@ -1,9 +1,11 @@
-// A stand-in for NVIDIA's driver: the functions that this SDK calls, on the host's memory, with the
-// examples' kernels emulated. Linked as libcuda.so, it lets a machine without a GPU run the very
-// libraries that are built for one. Two devices; a launch runs before it returns.
+// An emulation of the CUDA driver functions that this project calls. It uses host memory, and emulates
+// the examples' kernels.
 //
-// What the driver would refuse is refused here: a handle that is none, a launch on a context that the
-// kernel was not loaded into, more than 1024 threads, a wait on a stream that is being captured.
+// Linked as libcuda.so, it lets a machine without a GPU run libraries built for GPUs. It has two
+// devices; a launch finishes before it returns.
+//
+// Errors of the driver are emulated too: invalid handles, a launch in a context that did not load the
+// kernel, more than 1024 threads per block, and waiting for a stream during capture.
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -11,7 +13,7 @@
 #include <string>
 
 #include "emulator.h"
-// The kernels.
+// Kernels of the examples.
 #include "kernels.cu"
 #include "rms_norm.cu"
 
@@ -38,7 +40,7 @@ struct Context {
 };
 struct Function;
 struct Launched {
-  Function* function;  // Null for a copy.
+  Function* function;  // null for a copy
   unsigned grid[3], block[3], shared;
 };
 struct Graph {
@@ -47,7 +49,7 @@ struct Graph {
 struct Stream {
   Context* context;
   bool capturing = false;
-  // What is captured by the driver's own functions, and does not run then.
+  // During capture, calls of the driver's functions are recorded here and do not run.
   Graph* graph = nullptr;
 };
 struct Module {
@@ -58,7 +60,7 @@ using Call = void (*)(dim3, dim3, void**);
 struct Function {
   Context* context;
   Call call;
-  unsigned shared = 48 * 1024;  // what a block may have without being allowed more
+  unsigned shared = 48 * 1024;  // default limit of dynamic shared memory per block
 };
 
 Context contexts[2] = {{0}, {1}};
@@ -81,7 +83,7 @@ void Apply(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
   kernel(*static_cast<std::remove_reference_t<P>*>(values[I])...);
 }
 
-// `kernel` with arguments as a launch gives them: one address a value.
+// Launches `kernel` with arguments as the driver gets them: an address per value.
 template <auto kernel, typename... P>
 void Run(void (*)(P...), dim3 grid, dim3 block, void** values) {
   emulator::launch(grid, block,
@@ -144,7 +146,7 @@ CUresult Launch(Function* function, const unsigned grid[3], const unsigned block
 
 }  // namespace
 
-// What tests ask.
+// Functions for tests.
 API void* fake_stream(int device) {
   if (device < 0 || device > 1) return nullptr;
   Stream* stream = new Stream{&contexts[device]};
@@ -169,7 +171,7 @@ API int fake_count(const char* what) {
   return -1;
 }
 
-// The driver.
+// Functions of the driver.
 API CUresult cuInit(unsigned) { return SUCCESS; }
 API CUresult cuGetErrorName(CUresult error, const char** text) {
   switch (error) {
@@ -320,7 +322,7 @@ API CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(*mode, capture_mode);
   return SUCCESS;
 }
-// What is on a stream has run when the call returns: every event is complete.
+// Work on a stream finishes before the call returns, so every event is complete.
 API CUresult cuEventCreate(void** event, unsigned) {
   if (stack.empty()) return INVALID_CONTEXT;
   *event = malloc(1);
@@ -379,7 +381,7 @@ API CUresult cuModuleGetFunction(Function** function, Module* module, const char
 API CUresult cuFuncSetAttribute(Function* function, int attribute, int value) {
   std::lock_guard<std::mutex> guard(lock);
   if (!functions.count(function)) return INVALID_HANDLE;
-  if (attribute != 8 || value < 0 || value > 227 * 1024) return INVALID_VALUE;  // 8: the most dynamic shared memory
+  if (attribute != 8 || value < 0 || value > 227 * 1024) return INVALID_VALUE;  // 8: maximum dynamic shared memory
   function->shared = static_cast<unsigned>(value);
   return SUCCESS;
 }

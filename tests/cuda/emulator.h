@@ -1,8 +1,9 @@
-// CUDA kernels on the host: a block's threads are fibers that take turns at barriers and shuffles.
+// Emulates CUDA kernels on the host: the threads of a block are fibers that switch at barriers and
+// shuffles.
 //
-// Included before a kernel's source, it makes that source C++: what the examples use of CUDA and no
-// more. A barrier that not all threads of a block reach, or a shuffle that not all lanes of a warp
-// reach, ends the program with a message, where a GPU would hang or give garbage.
+// Include this file before a kernel's source to compile the source as C++. It supports only the CUDA
+// features that the examples use. The program aborts with a message if some threads of a block miss
+// a barrier, or some lanes of a warp miss a shuffle. A GPU would hang or return garbage.
 #pragma once
 
 #include <math.h>
@@ -23,7 +24,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Blocks run one after another, so one copy is enough.
+// Blocks run sequentially, so one copy is enough.
 #define __shared__ static
 
 struct alignas(16) uint4 {
@@ -47,7 +48,7 @@ inline unsigned __float_as_uint(float value) {
 
 namespace emulator {
 
-// A context begins a fiber; jumps switch between those that run, without a system call.
+// A ucontext starts a fiber; jumps then switch between running fibers without system calls.
 struct Thread {
   ucontext_t context;
   jmp_buf place;
@@ -95,7 +96,7 @@ inline void yield() {
   if (_setjmp(self().place) == 0) _longjmp(block()->scheduler, 1);
 }
 
-// Lets thread `i` run until it yields.
+// Runs thread `i` until it yields.
 inline void resume(Block* running, size_t i) {
   running->current = i;
   Thread& thread = running->threads[i];
@@ -112,10 +113,10 @@ inline void enter() {
   _longjmp(block()->scheduler, 1);
 }
 
-// Runs one block to its end.
+// Runs one block until it finishes.
 inline void run_block(size_t count, const std::function<void()>& body) {
   constexpr size_t kStack = 32 * 1024;
-  // Used again by every block, and not cleared.
+  // Reused by every block, without clearing.
   static std::vector<std::unique_ptr<char[]>> stacks;
   while (stacks.size() < count) stacks.emplace_back(new char[kStack]);
   Block running;
@@ -146,7 +147,7 @@ inline void run_block(size_t count, const std::function<void()>& body) {
   block() = nullptr;
 }
 
-// Runs `body` for every thread of the grid. One launch at a time.
+// Runs `body` for every thread of the grid. Launches are serialized.
 inline void launch(dim3 grid, dim3 extent, const std::function<void()>& body) {
   static std::mutex one_at_a_time;
   std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -196,7 +197,8 @@ inline void __syncthreads() {
                  [mine](const emulator::Thread& thread) { return thread.barriers >= mine; });
 }
 
-// All 32 lanes take part; two slots, since a lane is at most one shuffle ahead of another.
+// Requires all 32 lanes. Two slots suffice because a lane is at most one shuffle ahead of the
+// others.
 inline float __shfl_xor_sync(unsigned mask, float value, int with) {
   using emulator::block;
   if (mask != 0xffffffffu) emulator::fail("the emulator knows shuffles of whole warps");
@@ -210,10 +212,10 @@ inline float __shfl_xor_sync(unsigned mask, float value, int with) {
   return block()->threads[first + ((me - first) ^ with)].lane[mine & 1];
 }
 
-// The runtime API as far as the C++ examples use it.
+// The parts of the runtime API that the C++ examples use.
 using cudaStream_t = void*;
 
-// Of CUDA's runtime, what the examples call. Every stream has run what is on it.
+// The parts of CUDA's runtime that the examples call. Work on a stream has always finished.
 using cudaEvent_t = void*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorNotReady = 600 };
 enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };

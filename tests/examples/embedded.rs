@@ -1,4 +1,5 @@
-//! On the embedded runtime, at every revision: the results and errors that the table gives.
+//! Runs the examples on the embedded runtime at every revision and compares results and errors with
+//! the table.
 
 use crate::{
     LANGUAGES, alias, arguments, attributes, bundle, every_example, handler, library, results,
@@ -71,7 +72,7 @@ fn a_runtime_registers_the_handlers_that_a_manifest_describes() {
     }
 }
 
-/// What differs, if anything does.
+/// Returns a description of the first difference, if any.
 fn difference(got: &[Tensor], expected: &[&str]) -> Option<String> {
     for (got, text) in got.iter().zip(expected) {
         let want = tensor(text);
@@ -83,7 +84,7 @@ fn difference(got: &[Tensor], expected: &[&str]) -> Option<String> {
     (got.len() != expected.len()).then(|| format!("{} results", got.len()))
 }
 
-/// One call at one revision.
+/// Runs one call at one revision and checks its outcome.
 fn check(
     runtime: &Runtime,
     path: &Path,
@@ -142,7 +143,8 @@ fn every_call(language: &str) {
                     wrong.push(format!("{name} in {language} on {revision}, {call}: {why}"));
                 }
             }
-            // Libraries know a copy of XLA by the address of its table: keep it.
+            // Libraries identify a copy of XLA by the address of its API table, so that address must
+            // not be reused.
             std::mem::forget(runtime);
         }
     });

@@ -1,7 +1,7 @@
-//! Memory stays flat however often the examples are called: every call of the table, those that fail
-//! among them, with executables that come and go and with one that stays.
+//! Checks that memory use stays constant over many calls of every example, including calls that fail.
 //!
-//! `XLA_FFI_LEAK_CALLS` is how often each example is called; a long run asks for 100,000.
+//! Some calls use a new executable; others share one. `XLA_FFI_LEAK_CALLS` sets the number of calls
+//! per example; long runs use 100,000.
 
 use crate::embedded::{executable, execute};
 use crate::{LANGUAGES, every_example, text, texts};
@@ -11,23 +11,24 @@ use std::process::Command;
 use xla_ffi_runtime::{Revision, Runtime};
 use xla_ffi_testing::skip;
 
-/// How often each example is called where nothing else is said.
+/// Default number of calls per example.
 const CALLS: usize = 1_000;
 
-/// What may be added to the heap after the warm-up: 41 bytes a call when there are few.
+/// Allowed growth of the heap after the warm-up, in bytes: 41 bytes per call for the default number
+/// of calls.
 const HEAP: i64 = 40 << 10;
 
-/// Set in the process in which nothing else runs.
+/// Set in the subprocess that runs only this test.
 const ALONE: &str = "XLA_FFI_LEAKS_ALONE";
 
-/// Bytes that the heap has given out.
+/// Returns the number of allocated heap bytes.
 fn memory() -> i64 {
-    // SAFETY: only counts.
+    // SAFETY: the function only reads counters.
     let heap = unsafe { libc::mallinfo2() };
     (heap.uordblks + heap.hblkhd) as i64
 }
 
-/// Calls an example about this often: one time in eight with an executable of its own.
+/// Calls an example about this many times; every eighth call uses its own executable.
 fn call(runtime: &Runtime, path: &Path, calls: &[Value], times: usize) {
     let ready: Vec<_> = calls
         .iter()
@@ -44,7 +45,7 @@ fn call(runtime: &Runtime, path: &Path, calls: &[Value], times: usize) {
     }
 }
 
-/// The same call, which does not sleep.
+/// Returns the same call without a delay.
 fn hurried(call: &Value) -> Value {
     let mut call = call.clone();
     if let Some(attrs) = text(&call, "attrs") {
@@ -61,7 +62,7 @@ fn memory_stays_flat() {
             "only glibc tells what its heap has given out",
         );
     }
-    // In a process of its own: other tests take memory meanwhile.
+    // Runs in a separate process, because other tests allocate memory concurrently.
     if std::env::var_os(ALONE).is_none() {
         let status = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "leaks::memory_stays_flat", "--nocapture"])
@@ -85,7 +86,8 @@ fn memory_stays_flat() {
             if heap > HEAP {
                 leaks.push(format!("{name} in {language}"));
             }
-            // Libraries know a copy of XLA by the address of its table: keep it.
+            // Libraries identify a copy of XLA by the address of its API table, so that address must
+            // not be reused.
             std::mem::forget(runtime);
         });
     }

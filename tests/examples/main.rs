@@ -1,6 +1,7 @@
-//! Every example in every language: the calls of `examples/examples.json`, which drives JAX
-//! (`tests/jax/examples.py`) and `cargo xtask demo` too. Here they run on the embedded runtime at every
-//! revision, and on real XLA behind a PJRT plugin, where results and errors are the same.
+//! Runs every example in every language, with the calls of `examples/examples.json`.
+//!
+//! JAX (`tests/jax/examples.py`) and `cargo xtask demo` use the same table. These tests use the embedded
+//! runtime at every revision, and XLA through a PJRT plugin. Results and errors must be identical.
 
 mod embedded;
 mod leaks;
@@ -29,12 +30,12 @@ fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list.map(|text| text.as_str().expect("a text")).collect()
 }
 
-/// Whether an example or a call is there in a language.
+/// Returns true if a language has an example or a call.
 fn speaks(value: &Value, language: &str) -> bool {
     value["languages"].is_null() || texts(value, "languages").contains(&language)
 }
 
-/// A library in a language, or why there is none.
+/// Returns an example's library in a language, or the reason why it is missing.
 fn library(name: &str, language: &str) -> std::result::Result<PathBuf, String> {
     let built = |compiler: Option<&str>, file: String| match compiler {
         Some(_) => Ok(Path::new(env!("C_EXAMPLES_DIR")).join(file)),
@@ -52,7 +53,7 @@ fn tensor(text: &str) -> Tensor {
     spec.tensor().expect("memory")
 }
 
-/// The results' types: those of the expected values, or the ones given.
+/// Returns the types of the results: the given ones, or else those of the expected values.
 fn results(call: &Value) -> Vec<Shape> {
     let given = texts(call, "rets");
     let given = given.iter().map(|text| parse_result(text).expect("a type"));
@@ -68,7 +69,7 @@ fn arguments(call: &Value) -> Vec<Tensor> {
     texts(call, "args").into_iter().map(tensor).collect()
 }
 
-/// Which argument a result lies in.
+/// Returns the argument that a result aliases.
 fn alias(call: &Value, result: usize) -> Option<usize> {
     let mut pairs = call["aliases"].as_array()?.iter();
     let pair = pairs.find(|pair| pair[1] == result)?;
@@ -83,7 +84,7 @@ fn handler(call: &Value) -> &str {
     text(call, "handler").expect("a handler")
 }
 
-/// A handler's functions in its library.
+/// Returns a handler's functions for each stage.
 fn bundle(library: &Library, call: &Value) -> Result<Bundle> {
     let name = handler(call);
     let more = texts(call, "stages");
@@ -95,7 +96,8 @@ fn bundle(library: &Library, call: &Value) -> Result<Bundle> {
     library.bundle(&stages)
 }
 
-/// The examples of a language: name, library, calls; what has no compiler is told as a skip.
+/// Calls `work` with the name, library and calls of each example of a language; reports a skip if a
+/// compiler is missing.
 fn every_example(test: &str, language: &str, mut work: impl FnMut(&Value, &str, &Path, &[Value])) {
     for example in table().iter().filter(|example| speaks(example, language)) {
         let name = text(example, "example").expect("a name");
@@ -111,7 +113,7 @@ fn every_example(test: &str, language: &str, mut work: impl FnMut(&Value, &str, 
     }
 }
 
-/// The files of a folder that have this extension, without it.
+/// Returns the names of a folder's files with this extension, without the extension.
 fn sources(folder: &str, extension: &str) -> Vec<String> {
     let files = std::fs::read_dir(Path::new(ROOT).join(folder)).expect("a folder");
     let mut found: Vec<String> = files

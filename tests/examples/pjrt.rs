@@ -1,4 +1,4 @@
-//! On XLA's CPU backend behind a PJRT plugin: what the embedded runtime gives.
+//! Compares the examples on XLA's CPU backend, through a PJRT plugin, with the embedded runtime.
 
 use crate::embedded::{executable, execute};
 use crate::{alias, arguments, attributes, bundle, every_example, handler, results};
@@ -8,7 +8,7 @@ use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{DType, Result, Revision, Runtime, Tensor};
 use xla_ffi_testing::plugin;
 
-/// The results of as many executions of one executable.
+/// Returns the results of several executions of one executable.
 fn embedded(runtime: &Runtime, path: &Path, call: &Value, times: usize) -> Result<Vec<Tensor>> {
     let executable = executable(runtime, path, call)?;
     let all: Result<Vec<_>> = (0..times).map(|_| execute(&executable, call)).collect();
@@ -38,7 +38,7 @@ fn on_xla(client: &Client, target: &str, call: &Value, times: usize) -> Result<V
     Ok(all)
 }
 
-/// What an outcome is, for comparing: the results' bytes, or code and text.
+/// Returns an outcome in comparable form: the bytes of the results, or the code and message.
 fn told(outcome: Result<Vec<Tensor>>) -> std::result::Result<Vec<String>, String> {
     let shown = |ret: &Tensor| format!("{ret} {:?}", ret.bytes());
     match outcome {
@@ -73,7 +73,8 @@ fn every_call(test: &str, language: &str) {
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(ran >= 10 || without, "{ran} calls");
-    // Libraries know a copy of XLA by the address of its table: keep it.
+    // Libraries identify a copy of XLA by the address of its API table, so that address must not be
+    // reused.
     std::mem::forget(runtime);
 }
 
