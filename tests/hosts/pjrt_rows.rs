@@ -1,10 +1,10 @@
-//! The rows of the table of hosts, of each library, on a PJRT plugin.
+//! Computes the rows of the table of hosts for each library on a PJRT plugin.
 //!
 //! ```text
 //! pjrt_rows PLUGIN ROWS KIND=LIBRARY… --twin KIND=LIBRARY… --legacy KIND=LIBRARY… [--row NAME]
 //! ```
-//! Prints one line of JSON a cell, as `tests/jax/matrix.py` does for jaxlibs. Each row of a library runs in a
-//! process of its own: what crashes there is one cell.
+//! Prints one line of JSON per cell, as `tests/jax/matrix.py` does for jaxlibs. Each row of a library runs in a
+//! separate process, so that a crash affects only one cell.
 
 use serde_json::{Value, json};
 use std::process::{Command, ExitCode, Stdio};
@@ -16,16 +16,16 @@ use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, Bundle, Library, Runtime, Shape, Stage, Tensor};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
-/// A row takes a second where it takes any time.
-/// The kind of the library of a process that runs one row.
+/// Environment variable with the kind of the library, set for a process that runs one row.
 const KIND: &str = "PJRT_ROWS_KIND";
+/// Timeout of a row; rows take about a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Why a row is not `ok`.
+/// The reason why a row is not `ok`.
 enum Not {
-    /// The host lacks it, in words.
+    /// The host lacks the feature; the text describes it.
     Absent(String),
-    /// The library cannot be asked.
+    /// The test does not apply to the library.
     Moot(String),
     Wrong(String),
 }
@@ -33,7 +33,7 @@ enum Not {
 impl From<xla_ffi_runtime::Error> for Not {
     fn from(error: xla_ffi_runtime::Error) -> Self {
         let text = error.to_string();
-        // The library's own words for what the host lacks, and the host's for a handler that is too new for it.
+        // The library's message for a missing host feature, and the host's message for a handler that is too new.
         let lacks = text.contains("first jaxlib that has it is")
             || text.contains("incompatible with the framework's API version");
         if lacks {
@@ -50,7 +50,7 @@ fn wrong<T>(text: String) -> Done<T> {
     Err(Not::Wrong(text))
 }
 
-/// The libraries of one row.
+/// The libraries of a row.
 struct World {
     client: Client,
     library: Library,
@@ -58,10 +58,10 @@ struct World {
     legacy: Library,
 }
 
-/// Registers a handler and gives its name at the host.
+/// Registers a handler and returns its name on the host.
 fn registered(client: &Client, library: &Library, prefix: &str, handler: &str) -> Done<String> {
     if library.symbol(handler).is_err() {
-        // The only thing that a language cannot have.
+        // Panics are the only feature that a language can lack.
         return match (std::env::var(KIND).as_deref(), handler) {
             (Ok("c"), "panic") => Err(Not::Moot("the language has no panics".into())),
             _ => wrong(format!("the library has no {handler}")),
@@ -131,7 +131,7 @@ impl World {
         Ok(call.run()?)
     }
 
-    /// A call of the rows' file.
+    /// Runs a call of the rows' file.
     fn call(&self, call: &Value) -> Done {
         let text = |key: &str| call[key].as_str().unwrap_or_default();
         let (handler, attrs, args) = (text("handler"), text("attrs"), texts(&call["args"]));
@@ -173,7 +173,7 @@ impl World {
         Ok(())
     }
 
-    /// A handler of scalars and small arrays, by its numbers.
+    /// Calls a handler with scalars and small arrays and returns the numbers of its result.
     fn numbers(&self, handler: &str, args: &[&str], ret: &str) -> Done<Vec<i64>> {
         let rets = self.run(&self.library, handler, "{}", args, &[ret], &Value::Null)?;
         let ret = &rets[0];
@@ -186,7 +186,7 @@ impl World {
             .ok_or_else(|| Not::Wrong(format!("{handler} gave {ret}")))
     }
 
-    /// A program of one or two calls, each of `x`, and one result for each call.
+    /// Compiles a program of one or two calls that each have the argument `x` and one result.
     fn program(&self, calls: &[(&str, &str)], arg: &Shape, ret: &Shape) -> Done<Loaded> {
         let value = |shape: &Shape| ValueShape::array(shape.dtype(), shape.dims());
         let mut builder = Builder::new("rows");
@@ -261,7 +261,7 @@ fn two_libraries(world: &World) -> Done {
         .program(&calls, x.shape(), x.shape())?
         .run(std::slice::from_ref(&x))?;
     let values: Vec<_> = rets.iter().filter_map(Tensor::to_vec::<f32>).collect();
-    // The twin's adds 1.
+    // The twin's handler adds 1.
     if values != [[2.0, 4.0], [3.0, 5.0]] {
         return wrong(format!("{values:?}"));
     }
@@ -329,7 +329,7 @@ struct Store {
     value: i64,
 }
 
-/// The libraries of the rows have no such handler: this program's own.
+/// A handler that this program defines because the libraries of the rows do not have one.
 #[xla_ffi::handler]
 fn stored(store: UserData<Store>, mut y: Out<i64, 0>) -> xla_ffi::Result<()> {
     y.fill(store.value);
@@ -345,7 +345,7 @@ fn register_stored(world: &World) -> Done {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = <stored as xla_ffi::__private::Handler>::ENTRIES[stage as usize] {
-            // SAFETY: made by `library!`; this program does not unload itself.
+            // SAFETY: `library!` generates the entry, and this program is never unloaded.
             bundle = unsafe { bundle.with(stage, entry) };
         }
     }
@@ -364,7 +364,8 @@ fn user_data(world: &World) -> Done {
     if number(&rets, 0) != 9 {
         return wrong(format!("expected 9, got {}", rets[0]));
     }
-    // Without it the handler says what it lacks; on some plugins XLA itself crashes, unless there is a context.
+    // Without the object, the handler reports that it is missing. On some plugins, XLA itself crashes unless there is
+    // a context.
     let none = world.client.call("rows.stored").ret(shape("s64[]")?).run();
     match none {
         Err(error) if error.to_string().contains("`store`") => Ok(()),
@@ -381,7 +382,7 @@ fn itself(world: &World) -> Done {
             }
         }
     }
-    // The entry of the C library and its C++ twin is written by hand and puts its name before the handler's.
+    // The hand-written entry of the C library and its C++ twin prefixes the handler's name with the library's.
     let called = |target: &str| -> Done<Vec<Tensor>> {
         let call = world.client.call(target).arg(tensor("f32[2]=1,2")?);
         let call = call.attributes(&parsed("{factor = 2.0 : f32}")?);
@@ -461,7 +462,7 @@ fn original(_: &World) -> Done {
     ))
 }
 
-/// A handler that asks for user data in an execution that has no context.
+/// Calls a handler that asks for user data in an execution without a context.
 fn without_context(world: &World) -> Done {
     register_stored(world)?;
     let scalar = shape("s64[]")?;
@@ -473,14 +474,14 @@ fn without_context(world: &World) -> Done {
     }
 }
 
-/// A handler that answers no question, so that every XLA refuses it.
+/// A handler that does not answer the metadata query, so every XLA rejects it.
 unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     std::ptr::null_mut()
 }
 
-/// Whether the plugin's own function says that XLA refuses a handler.
+/// Checks that the plugin's own function reports that XLA rejects a handler.
 fn refusal_is_told(world: &World) -> Done {
-    // SAFETY: a function of this program, called with frames alone.
+    // SAFETY: the handler is a function of this program that accepts any frame.
     if unsafe { unguarded::register(&world.client, "rows.silent", silent) }.is_err() {
         return Ok(());
     }
@@ -494,7 +495,7 @@ fn refusal_is_told(world: &World) -> Done {
 
 type Row = fn(&World) -> Done;
 
-/// What plugins do where `xla_ffi_programs::pjrt` does not guard against it. It has nothing to do with the library.
+/// Behaviour of plugins that `xla_ffi_programs::pjrt` does not guard against, independent of the library.
 const OF_PLUGINS: [(&str, Row); 2] = [
     ("plugin: user data without a context", without_context),
     ("plugin: a refused handler is told", refusal_is_told),
@@ -521,7 +522,7 @@ const OWN: [(&str, Row); 15] = [
     ),
 ];
 
-/// The command line.
+/// The command-line arguments.
 struct Given {
     plugin: String,
     rows: Vec<Value>,
@@ -566,7 +567,7 @@ fn given() -> Option<Given> {
     })
 }
 
-/// One row in this process.
+/// Runs one row in this process.
 fn one(given: &Given, paths: &[String; 3], row: &str) -> Done {
     let world = World::new(&given.plugin, [&paths[0], &paths[1], &paths[2]])?;
     if let Some((_, own)) = OWN.iter().chain(&OF_PLUGINS).find(|(name, _)| *name == row) {
@@ -579,13 +580,13 @@ fn one(given: &Given, paths: &[String; 3], row: &str) -> Done {
     calls.iter().try_for_each(|call| world.call(call))
 }
 
-/// One row in a process of its own: the cell and what was said.
+/// Runs one row in a separate process and returns the cell and its message.
 fn isolated(kind: &str, row: &str) -> (String, String) {
     let failed = |why: String| ("FAIL".to_owned(), why);
     let Ok(own) = std::env::current_exe() else {
         return failed("this program is gone".into());
     };
-    // The library's kind goes by the environment: the arguments are those of all.
+    // The kind is passed in the environment because all processes get the same arguments.
     let child = Command::new(own)
         .args(std::env::args_os().skip(1))
         .args(["--row", row])

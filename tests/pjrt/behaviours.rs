@@ -1,4 +1,5 @@
-//! What real XLA does with handlers of this program: user data, failures, donation, threads, limits.
+//! Tests how real XLA treats handlers of this program: user data, failures, donation, threads,
+//! limits.
 
 use crate::client;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,7 +16,7 @@ struct Store {
 }
 
 #[derive(xla_ffi::HostType)]
-// SAFETY: no other type of these tests has the name or the number.
+// SAFETY: no other type in these tests has this name or number.
 #[host_type(unsafe(name = "pjrt.chosen", id = 4242))]
 struct Chosen(i64);
 
@@ -65,12 +66,12 @@ xla_ffi::library! {
     stored, chosen, refuse, count, copy, never,
 }
 
-/// Registers a handler of this program under a name of its own and gives the name.
+/// Registers a handler of this program under its own name and returns that name.
 fn registered<H: xla_ffi::__private::Handler>(client: &Client, name: &str) -> String {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
-            // SAFETY: made by `library!`; this program does not unload itself.
+            // SAFETY: `library!` generates the entry, and this program is never unloaded.
             bundle = unsafe { bundle.with(stage, entry) };
         }
     }
@@ -83,12 +84,12 @@ fn f32s(values: &[f32]) -> Tensor {
     Tensor::from_slice([values.len() as i64], values).unwrap()
 }
 
-/// The values that a buffer has.
+/// Returns the values of a buffer.
 fn values(buffer: &pjrt::Buffer) -> Vec<f32> {
     buffer.download().unwrap().to_vec().unwrap()
 }
 
-/// A program of one call on two numbers; `donated` is what is said of its argument.
+/// Returns a program of one call on two numbers; `donated` is the attribute of its argument.
 fn program(target: &str, donated: &str) -> String {
     format!(
         "func.func @main(%x: tensor<2xf32>{donated}) -> tensor<2xf32> {{\n\
@@ -97,7 +98,8 @@ fn program(target: &str, donated: &str) -> String {
     )
 }
 
-/// User data by a number that the library chose, and by one that XLA gave the library's type.
+/// User data works with a number that the library chose, and with one that XLA assigned to the
+/// library's type.
 #[test]
 fn user_data() {
     let Some(client) = client("pjrt.user_data") else {
@@ -106,7 +108,7 @@ fn user_data() {
     let scalar = Shape::new(DType::S64, []).unwrap();
     let chosen = registered::<chosen>(&client, "chosen");
     let info = xla_ffi_runtime::TypeInfo::default();
-    // SAFETY: the type that `chosen` takes.
+    // SAFETY: `chosen` declares this type.
     unsafe { client.register_type("pjrt.chosen", 4242, info) }.unwrap();
     let object = Chosen(11);
     // SAFETY: the object outlives the call.
@@ -123,7 +125,7 @@ fn user_data() {
     let id = client.type_id(name).unwrap();
     assert_eq!(client.type_id(name).unwrap(), id);
     let object = Store { value: 9 };
-    // SAFETY: as above.
+    // SAFETY: the object outlives the call.
     let call = unsafe {
         client
             .call(&stored)
@@ -139,7 +141,8 @@ fn user_data() {
     );
 }
 
-/// The first call fails: the second, which reads its result, does not run, and nothing comes out.
+/// If the first call fails, the second, which reads its result, does not run, and there are no
+/// results.
 #[test]
 fn a_failing_call_stops_the_program() {
     let Some(client) = client("pjrt.a_failing_call_stops_the_program") else {
@@ -173,11 +176,11 @@ fn a_failing_call_stops_the_program() {
         );
     }
     assert_eq!(CALLS.load(Ordering::SeqCst), 2, "the second call ran");
-    // The client and the other program go on.
+    // The client and the other program still work.
     assert!(works.run(&[f32s(&[1.0, 2.0])]).is_ok());
 }
 
-/// Every element type that PJRT has crosses the border both ways, bit by bit.
+/// Every element type of PJRT survives a round trip bit by bit.
 #[test]
 fn element_types() {
     let Some(client) = client("pjrt.element_types") else {
@@ -192,7 +195,7 @@ fn element_types() {
             if dtype == DType::Pred {
                 bytes.iter_mut().for_each(|byte| *byte &= 1);
             }
-            // What lies behind the last packed element is nobody's.
+            // The bits after the last packed element are undefined.
             let behind = shape.bytes() * 8 - shape.elements() * dtype.bits();
             if let Some(last) = bytes.last_mut() {
                 *last &= 0xFF >> behind;
@@ -217,7 +220,7 @@ fn element_types() {
     assert_eq!(unknown, [DType::S1, DType::U1]);
 }
 
-/// An argument that a program takes over is used up; one that it does not, is not.
+/// A donated argument is consumed; an argument that is not donated remains valid.
 #[test]
 fn donation() {
     let Some(client) = client("pjrt.donation") else {
@@ -239,7 +242,7 @@ fn donation() {
     assert!(x.download().is_err());
 }
 
-/// Two clients, threads that run one program, and objects that outlive each other.
+/// Two clients, threads that share a program, and objects that outlive each other.
 #[test]
 fn clients_and_threads() {
     let Some(path) = plugin("pjrt.clients_and_threads") else {
@@ -269,7 +272,7 @@ fn clients_and_threads() {
             });
         }
     });
-    // A result keeps its client.
+    // A result keeps its client alive.
     let x = other.upload(&f32s(&[1.0, 2.0])).unwrap();
     let kept = second.launch().args([&x]).run().unwrap();
     drop((x, second, other));
@@ -295,7 +298,7 @@ fn a_call_that_does_not_end() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// What the compiler and the plugin refuse comes whole.
+/// Errors of the compiler and of the plugin are passed on completely.
 #[test]
 fn refusals() {
     let Some(client) = client("pjrt.refusals") else {
@@ -318,16 +321,16 @@ fn refusals() {
     assert!(error.message().contains("no execute stage"), "{error}");
     let copy = registered::<copy>(&client, "copy");
     let execute = <count as xla_ffi::__private::Handler>::ENTRIES[3].unwrap();
-    // SAFETY: a handler of this program.
+    // SAFETY: the entry belongs to a handler of this program, which is never unloaded.
     let other = unsafe { Bundle::default().with(Stage::Execute, execute) };
     let error = client.register(&copy, &other).unwrap_err();
-    // A name that is taken: the host is named, and which handler.
+    // If a name is taken, the error names the host and the handler.
     let message = error.message();
     assert!(
         message.starts_with("PJRT plugin ") && message.contains(": handler 'pjrt.copy': Duplicate"),
         "{error}"
     );
-    // SAFETY: as above.
+    // SAFETY: the entry belongs to a handler of this program, which is never unloaded.
     let recorded = unsafe { other.with(Stage::Record, execute) };
     let error = client.register("pjrt.recorded", &recorded).unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");

@@ -1,5 +1,6 @@
-//! The SDK's libraries on XLA's CPU backend behind a PJRT plugin: results and errors are those of the
-//! embedded runtime. The conformance libraries of three languages: every case on both engines.
+//! Compares XLA's CPU backend, through a PJRT plugin, with the embedded runtime: results and errors are the same.
+//!
+//! Runs every case of the conformance libraries in three languages on both.
 
 mod behaviours;
 
@@ -11,13 +12,13 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::{plugin, rust_examples, skip};
 
-/// A client of the plugin, or `None`, told.
+/// Returns a client of the plugin; reports a skip and returns `None` if there is no plugin.
 fn client(test: &str) -> Option<Client> {
     let plugin = Plugin::load(plugin(test)?).expect("the plugin loads");
     Some(plugin.client().expect("a client"))
 }
 
-/// What an outcome is, for comparing: the results' bytes, or code and text.
+/// Returns an outcome in comparable form: the bytes of the results, or the code and message.
 fn told(outcome: Result<Vec<Tensor>>, compared: usize) -> Result<Vec<String>, String> {
     match outcome {
         Ok(rets) => Ok(rets
@@ -29,7 +30,7 @@ fn told(outcome: Result<Vec<Tensor>>, compared: usize) -> Result<Vec<String>, St
     }
 }
 
-/// A C or C++ example, or `None`, told, where there was no compiler.
+/// Returns the library of a C or C++ example; reports a skip and returns `None` without a compiler.
 fn c_example(test: &str, name: &str, compiler: Option<&str>) -> Option<PathBuf> {
     if compiler.is_none() {
         skip(test, "no compiler");
@@ -38,7 +39,7 @@ fn c_example(test: &str, name: &str, compiler: Option<&str>) -> Option<PathBuf> 
     Some(Path::new(env!("C_EXAMPLES_DIR")).join(name))
 }
 
-/// A call as a command line gives it, and how many of its results are the same in every run.
+/// A call in the command line's notation, with the number of results that are the same in every run.
 struct Case {
     handler: &'static str,
     attrs: &'static str,
@@ -47,8 +48,10 @@ struct Case {
     compared: usize,
 }
 
-/// Handler, attributes, arguments and results. A result `@0` lies where argument 0 does; what a tilde comes before is
-/// not compared: how many tasks ran on which thread is the pool's affair.
+/// Handler, attributes, arguments and results.
+///
+/// A result `@0` aliases argument 0. Results that follow a tilde are not compared, because the pool decides how many
+/// tasks run on which thread.
 const CASES: &str = r#"
 scale | {factor = 1.5 : f32} | f32[2,3]=iota | f32[2,3]
 scale | {factor = 1.5 : f32} | f32[0,3]=iota | f32[0,3]
@@ -110,7 +113,7 @@ fn cases(text: &'static str) -> Vec<Case> {
     text.trim().lines().map(case).collect()
 }
 
-/// The execution's number.
+/// The run id of the execution.
 const RUN_ID: i32 = 77;
 
 impl Case {
@@ -128,7 +131,7 @@ impl Case {
         self.args.iter().map(tensor).collect()
     }
 
-    /// The results, or the arguments in which they lie.
+    /// Returns the types of the results, or the arguments that they alias.
     fn results(&self) -> impl Iterator<Item = std::result::Result<Shape, usize>> {
         self.rets.iter().map(|spec| match spec.split_once('@') {
             Some((_, argument)) => Err(argument.parse().expect("a number")),
@@ -169,7 +172,7 @@ impl Case {
     }
 }
 
-/// The functions of a handler's stages.
+/// Returns the functions of a handler's stages.
 fn bundle(library: &Library, handler: &str) -> Bundle {
     let instantiate = format!("{handler}_instantiate");
     let mut stages = vec![(Stage::Execute, handler)];
@@ -179,17 +182,17 @@ fn bundle(library: &Library, handler: &str) -> Bundle {
     library.bundle(&stages).expect("the handler's symbols")
 }
 
-/// Every case on both engines.
+/// Runs every case on both engines and compares the outcomes.
 fn compare(test: &str, path: &Path) {
     let Some(client) = client(test) else { return };
-    // The plugin's XLA speaks FFI 0.2, as r7.
+    // The plugin's XLA has FFI 0.2, like r7.
     let runtime = Runtime::new(Revision::R7);
     let library = runtime.open(path).expect("the library loads");
     let mut wrong = vec![];
     let mut failing = 0;
     for (index, case) in cases(CASES).iter().enumerate() {
         if library.symbol(case.handler).is_err() {
-            // C has no panics.
+            // C does not have panics.
             assert_eq!(case.handler, "panic", "{}", path.display());
             continue;
         }
@@ -237,7 +240,7 @@ fn the_cpp_library() {
     }
 }
 
-/// Functions of the original custom calls, adapted: this XLA no longer calls the bare ones.
+/// Adapted functions of the legacy custom-call API work, although this XLA no longer calls the unadapted ones.
 #[test]
 fn adapted_functions() {
     let test = "pjrt.adapted_functions";
@@ -250,7 +253,7 @@ fn adapted_functions() {
     ] {
         paths.extend(c_example(test, file, compiler));
     }
-    // The last three fail: a status, one with a NUL and what is no UTF-8, sizes.
+    // The last three fail: with a status, with a status that has a NUL and invalid UTF-8, and with wrong sizes.
     let cases = cases(
         r#"
 tiled_add_cpu_ffi | {} | f32[128]=iota f32[2048]=random | f32[2048]
@@ -279,7 +282,7 @@ tiled_add_checked_ffi | {} | f32[128]=iota f32[2048]=random | f32[7]
     }
 }
 
-/// A library registers itself, all its handlers at once, also a second time.
+/// A library can register all its handlers at once, and do so repeatedly.
 #[test]
 fn a_library_registers_itself() {
     let Some(client) = client("pjrt.a_library_registers_itself") else {
@@ -291,7 +294,7 @@ fn a_library_registers_itself() {
     client.register_library(&library).unwrap();
     let cases = cases("rms_norm | {eps = 1.0e-5 : f32} | f32[2,3]=iota | f32[2,3]");
     assert!(cases[0].on_xla(&client, "rms_norm").is_ok());
-    // Its neighbour has no handler that this XLA takes, and says which.
+    // The library next to it has a handler that this XLA rejects; the error names the handler.
     let path = rust_examples().join("libconformance.so");
     let library = Runtime::default().open(path).unwrap();
     let error = client.register_library(&library).unwrap_err();

@@ -1,13 +1,15 @@
-//! The headers on systems that are not here: C under MSVC's rules, and a compile error where there is no jaxlib. And flags
-//! that change what XLA and a library have in common, which do not compile.
-//! What zig builds for other machines is in `cli/tests/platforms.rs`.
+//! Tests the headers for other systems: C under MSVC's rules, compile errors on systems without a jaxlib, and flags that
+//! would change the ABI.
+//!
+//! `cli/tests/platforms.rs` covers what zig builds for other machines.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{root, skip};
 
-/// What the examples take from C's library, declared as Visual C++ does: its own headers are not to be had here.
+/// Declarations of the C library functions that the examples use, in Visual C++'s form, because its own headers are not
+/// available here.
 const LIBRARY: &[(&str, &str)] = &[
     (
         "stdio.h",
@@ -49,7 +51,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ),
 ];
 
-/// A folder with these headers, each read once by itself.
+/// Writes these headers to a folder, each with an include guard.
 fn library(folder: &Path) {
     for (name, text) in LIBRARY {
         let guarded = format!("#pragma once\n{text}");
@@ -57,8 +59,10 @@ fn library(folder: &Path) {
     }
 }
 
-/// What clang says of itself is taken away: what is left is `_MSC_VER`, and what the headers have for Visual C++. What clang
-/// would take from a GNU source nevertheless is undeclared. Of unused functions Visual C++ says nothing at its usual level.
+/// Flags that hide clang's identity, so that `_MSC_VER` and the headers' Visual C++ paths apply.
+///
+/// GNU features that clang still accepts are undeclared. At its usual warning level, Visual C++ does not warn about
+/// unused functions.
 const AS_VISUAL_C: &[&str] = &[
     "-U__clang__",
     "-fms-compatibility-version=19.40",
@@ -110,7 +114,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The examples in C, whose threads of POSIX are not for Windows.
+/// Returns the C examples, except those with POSIX threads, which Windows does not have.
 fn examples() -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join("c_examples")).unwrap();
     let files = files.map(|file| file.unwrap().path());
@@ -126,11 +130,11 @@ fn c_is_clean_under_the_rules_of_msvc() {
     }
     let folder = tempfile::tempdir().unwrap();
     library(folder.path());
-    // What embeds the runtime, and a description of which nothing else refers to anything.
+    // Embeds the runtime, together with a program header that nothing else uses.
     let embedding = folder.path().join("embedding.c");
     let text = "#include \"xla_ffi/runtime.h\"\n#include \"xla_ffi/program.h\"\n";
     std::fs::write(&embedding, text).unwrap();
-    // The targets of the original custom calls on devices, which no example has.
+    // Legacy custom calls for devices, which no example has.
     let legacy = folder.path().join("legacy.c");
     let text = "#include \"xla_ffi/legacy/adapt.h\"\n#include \"xla_ffi/legacy/device.h\"\n";
     std::fs::write(&legacy, text).unwrap();
@@ -148,7 +152,7 @@ fn c_is_clean_under_the_rules_of_msvc() {
             );
         }
     }
-    // The check does see: an operation that Visual C++ has not, and a name that nothing declares.
+    // The check detects errors: an operation that Visual C++ lacks, and an undeclared name.
     let gnu = folder.path().join("gnu.c");
     let text = "int f(int* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }\n";
     std::fs::write(&gnu, text).unwrap();
@@ -199,7 +203,7 @@ fn c_and_cpp_say_that_there_is_no_jaxlib() {
     }
 }
 
-/// Whether a source of this text compiles, and its errors.
+/// Returns whether a source with this text compiles, and its errors.
 fn compile_with_flags(
     test: &str,
     compiler: &str,
@@ -249,7 +253,7 @@ fn short_enums_do_not_compile() {
     }
 }
 
-/// An open `#pragma pack` and -fpack-struct change every struct of the ABI.
+/// An open `#pragma pack` and -fpack-struct would change every struct of the ABI, so they are compile errors.
 #[test]
 fn packed_structs_do_not_compile() {
     let test = "packed_structs_do_not_compile";
@@ -272,7 +276,7 @@ fn packed_structs_do_not_compile() {
             "" => String::new(),
             before => format!("#include \"{before}\"\n"),
         };
-        // With the flag, what comes before is refused.
+        // With the flag, even headers included first are rejected.
         let flags: &[&str] = if before.is_empty() {
             &["-fpack-struct=1"]
         } else {

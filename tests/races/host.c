@@ -1,10 +1,9 @@
-/* A host of pthreads and nothing else, so that tools that watch threads see every lock: it loads a
- * library of the conformance handlers (tests/jax/README.md) and has many threads call all of them at
- * once, the first calls of the process among them. Two function tables stand for two copies of XLA in
- * one process; the second one has no futures.
+/* A host that uses only pthreads, so that thread-checking tools see every lock. It loads a library
+ * with the conformance handlers (tests/jax/README.md). Many threads call all handlers concurrently,
+ * including the first calls of the process. Two function tables represent two copies of XLA in one
+ * process; the second has no futures.
  *
- *   host LIBRARY THREADS ROUNDS
- */
+ *   host LIBRARY THREADS ROUNDS */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <stdio.h>
@@ -55,10 +54,10 @@ static void error_details(XLA_FFI_Error_GetDetails_Args* args) {
 
 static void error_destroy(XLA_FFI_Error_Destroy_Args* args) { free(args->error); }
 
-/* Types and handlers, of each copy of XLA. */
+/* Types and handlers per copy of XLA. */
 
 typedef struct xla {
-  XLA_FFI_Api api; /* first: the address of the table is that of the copy */
+  XLA_FFI_Api api; /* first, because the table's address identifies the copy */
   pthread_mutex_t lock;
   struct {
     char name[300];
@@ -71,7 +70,7 @@ static xla copies[2];
 
 struct XLA_FFI_InvokeContext {
   xla* copy;
-  int64_t type_id; /* of the state that instantiate left */
+  int64_t type_id; /* of the state that instantiate set */
   void* state;
 };
 
@@ -118,7 +117,7 @@ static XLA_FFI_Error* handler_register_1(XLA_FFI_Handler_Register_Args* args) {
   return args->name.len > 0 ? handler_register_in(&copies[1]) : NULL;
 }
 
-/* Contexts. A context is used by the thread of its call alone, and after it is made only read. */
+/* Contexts. Only the thread of a call uses its context, and contexts are read-only after creation. */
 
 static XLA_FFI_Error* no_stream(XLA_FFI_Stream_Get_Args* args) {
   args->stream = NULL;
@@ -304,7 +303,7 @@ typedef struct operand {
 
 static void* library;
 
-/* Calls a handler and waits for its end; null, or its error. */
+/* Calls a handler and waits until it finishes; returns null or its error. */
 static XLA_FFI_Error* call(XLA_FFI_InvokeContext* context, const char* name,
                            XLA_FFI_ExecutionStage stage, const operand* args, int arg_count,
                            const operand* rets, int ret_count, const attribute* attributes,
@@ -388,7 +387,7 @@ static void well(XLA_FFI_Error* error, const char* what) {
   check(0, what);
 }
 
-/* What a handler says about itself: its types are registered on the way. */
+/* Queries a handler's metadata, which also registers its types. */
 static void metadata(XLA_FFI_InvokeContext* context, const char* name) {
   XLA_FFI_Handler* handler;
   XLA_FFI_Metadata about;
@@ -458,7 +457,7 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   for (i = 0; i < count; ++i) expected += x[i] = (float)((seed + i) % 100);
   well(call(context, "scale", EXECUTE, &arg, 1, &ret, 1, &scaled[1], 1), "scale");
   for (i = 0; i < count; ++i) check(y[i] == 3 * x[i], "y = 3 x");
-#ifndef _WIN32 /* these detach threads, which winpthreads of MinGW-w64 10 loses */
+#ifndef _WIN32 /* these detach threads, which winpthreads of MinGW-w64 10 does not support */
   memset(y, 0, sizeof(y));
   well(call(context, "async_scale", EXECUTE, &arg, 1, &ret, 1, scaled, 2), "async_scale");
   for (i = 0; i < count; ++i) check(y[i] == 3 * x[i], "y = 3 x, later");
@@ -469,7 +468,7 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   well(call(context, "pool_threads", EXECUTE, NULL, 0, &number, 1, NULL, 0), "pool_threads");
   check(threads == POOL, "the size of the pool");
   expect_failure(call(context, "fail", EXECUTE, &arg, 1, &ret, 1, failure, COUNT(failure)));
-  /* What does not decode is told at length. */
+  /* Decoding errors have long messages. */
   {
     XLA_FFI_Error* error = call(context, "scale", EXECUTE, &arg, 1, sums, 1, NULL, 0);
     check(error != NULL, "a wrong call is told");
@@ -477,12 +476,12 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   }
 }
 
-/* All at once. */
+/* Concurrent calls. */
 
 static pthread_barrier_t begin;
 static int thread_count, rounds;
 
-/* Of each copy of XLA, one state that all threads count up. */
+/* Per copy of XLA, one state that all threads increment. */
 static XLA_FFI_InvokeContext shared[2];
 static pthread_mutex_t shared_lock[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static int64_t shared_calls[2];
@@ -499,7 +498,7 @@ static void* caller(void* data) {
   for (round = 0; round < rounds; ++round) {
     XLA_FFI_InvokeContext own = {copy, 0, NULL};
     int64_t i;
-    /* Who comes first to what differs from thread to thread. */
+    /* Different threads start with different functions. */
     if (number % 4 < 2) metadata(&own, number % 3 == 0 ? "counter" : "counter_instantiate");
     if (number % 8 < 4) well(enroll(&copy->api, "cpu"), "xla_ffi_register");
     instantiate(&own);

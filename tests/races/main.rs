@@ -1,10 +1,11 @@
-//! Races: a host of pthreads (`host.c`) has many threads call the conformance handlers at once, the first
-//! calls of the process among them, with two copies of XLA and with a host that has no futures.
+//! Tests for data races: a host with pthreads (`host.c`) calls the conformance handlers from many threads.
 //!
-//! The C and the C++ library and their host are built with GCC's ThreadSanitizer. Rust's locks are no
-//! pthreads' and its atomics are seen by no tool for built programs, so the Rust library's orders are
-//! loom's (`cargo xtask test`); here it runs as it is, and under memcheck, which tells memory that one
-//! thread frees under another.
+//! The calls include the first ones of the process, two copies of XLA, and a host without futures.
+//!
+//! The C and C++ libraries and their host are built with GCC's ThreadSanitizer. Rust's locks are not
+//! pthreads locks, and tools for compiled programs do not see its atomics. Therefore, loom checks the Rust
+//! library's memory orders (`cargo xtask test`). Here, the Rust library runs unmodified, and under
+//! memcheck, which detects memory that one thread frees while another uses it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,9 +19,9 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// Compiles one file of C or C++ into `name`.
+/// Compiles a C or C++ file to `name`.
 fn compile(compiler: &Path, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
-    // Tests side by side want the same host.
+    // Concurrent tests need the same host.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let include = root().join("include");
@@ -41,7 +42,7 @@ fn host(compiler: &Path, name: &str, flags: &[&str]) -> PathBuf {
     compile(compiler, &root().join("tests/races/host.c"), name, &flags)
 }
 
-/// Runs the host, whose first words `command` is.
+/// Runs the host with `command` as its prefix.
 fn run(mut command: Command, library: &Path, threads: usize, rounds: usize) {
     let output = command
         .arg(library)
@@ -57,8 +58,8 @@ fn run(mut command: Command, library: &Path, threads: usize, rounds: usize) {
     );
 }
 
-/// The library and its host with ThreadSanitizer. Only a process's first calls are first calls: there are
-/// several, and one that goes on.
+/// Runs a library and its host with ThreadSanitizer: several processes, because each has first calls only
+/// once, and one long run.
 fn sanitized(test: &str, source: &str) {
     const FLAG: &str = "-fsanitize=thread";
     let cpp = source.ends_with(".cc");
