@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// What this system calls the file of a library: `libNAME.so`, `libNAME.dylib`, `NAME.dll`.
+/// Returns the file name of a library on this system: `libNAME.so`, `libNAME.dylib` or `NAME.dll`.
 #[must_use]
 pub fn file_name(name: &str) -> String {
     use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
     format!("{DLL_PREFIX}{name}{DLL_SUFFIX}")
 }
 
-/// Whether a program answers `--version`.
+/// Returns true if a program runs with `--version`.
 #[must_use]
 pub fn works(program: impl AsRef<Path>) -> bool {
     Command::new(program.as_ref())
@@ -21,8 +21,9 @@ pub fn works(program: impl AsRef<Path>) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// The machine's compiler of C, or of C++: `CC` or `CXX`, else the first known one; `None`, told as a
-/// skip.
+/// Returns this machine's C or C++ compiler: `CC` or `CXX`, or else the first known one.
+///
+/// Without a compiler, reports a skip and returns `None`.
 #[must_use]
 pub fn compiler(cpp: bool, test: &str) -> Option<PathBuf> {
     let (variable, known, language): (_, &[&str], _) = if cpp {
@@ -41,7 +42,7 @@ pub fn compiler(cpp: bool, test: &str) -> Option<PathBuf> {
     found
 }
 
-/// The C++ compilers of this machine out of GCC and Clang; what is missing is told as a skip.
+/// Returns the C++ compilers of this machine among GCC and Clang; reports a skip for each missing one.
 #[must_use]
 pub fn cpp_compilers(test: &str) -> Vec<&'static str> {
     let (here, missing): (Vec<_>, Vec<_>) = ["g++", "clang++"]
@@ -53,11 +54,12 @@ pub fn cpp_compilers(test: &str) -> Vec<&'static str> {
     here
 }
 
-/// Builds `libNAME.so` in `folder` from a text in C, or in C++ where `program` compiles that, with our headers behind all
-/// that `flags` name; `None` where the program is not there.
+/// Builds `libNAME.so` in `folder` from a C text, or from a C++ text if `program` compiles C++.
+///
+/// Our headers are searched after the folders in `flags`. Returns `None` if the program does not exist.
 ///
 /// # Panics
-/// Where it does not compile.
+/// Panics if the text does not compile.
 #[must_use]
 pub fn library_of_text(
     folder: &Path,
@@ -73,13 +75,13 @@ pub fn library_of_text(
     let output = Command::new(program)
         .args(["-shared", "-fPIC", "-w"])
         .arg(&source)
-        // Libraries among them count behind what needs them.
+        // Libraries in the flags must follow the source that needs them.
         .args(flags)
         .arg("-idirafter")
         .arg(root().join("include"))
         .arg("-o")
         .arg(&library)
-        // What a compiler writes beside the library belongs there.
+        // Keeps the compiler's by-products next to the library.
         .current_dir(folder)
         .output()
         .ok()?;
@@ -91,11 +93,13 @@ pub fn library_of_text(
     Some(library)
 }
 
-/// Compiles `source` into `libNAME.so` in `folder`, unless it was made of this very text and our headers; `None`, told, where
-/// there is no compiler.
+/// Compiles `source` to `libNAME.so` in `folder`, unless the library is already up to date with this text and our
+/// headers.
+///
+/// Without a compiler, reports a skip and returns `None`.
 ///
 /// # Panics
-/// Where it does not compile.
+/// Panics if the source does not compile.
 #[must_use]
 pub fn shared_library(
     folder: &Path,
@@ -104,7 +108,7 @@ pub fn shared_library(
     name: &str,
     flags: &[String],
 ) -> Option<PathBuf> {
-    // One at a time: tests that run side by side want the same libraries.
+    // Serialized, because concurrent tests need the same libraries.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let cpp = source
@@ -130,11 +134,13 @@ pub fn shared_library(
     Some(out)
 }
 
-/// Builds a stand-in for NVIDIA's driver, which runs the kernels of the GPU examples on the host, as `libcuda.so` in `folder`,
-/// once; `None`, told as a skip, where there is no C++ compiler.
+/// Builds an emulation of the CUDA driver as `libcuda.so` in `folder`, once; it runs the GPU examples' kernels on the
+/// host.
+///
+/// Without a C++ compiler, reports a skip and returns `None`.
 ///
 /// # Panics
-/// Where it does not compile.
+/// Panics if the emulation does not compile.
 #[must_use]
 pub fn cuda_driver(folder: &Path, test: &str) -> Option<PathBuf> {
     let compiler = compiler(true, test)?;

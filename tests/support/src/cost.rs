@@ -1,23 +1,23 @@
-//! Costs: a command's by the clock and in time of processors, and a function's in allocations.
+//! Measures costs: the elapsed time and CPU time of a command, and the allocations of a function.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a command took.
+/// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// By the clock.
+    /// Elapsed time.
     pub clock: Duration,
-    /// Of processors, its children's included.
+    /// CPU time, including child processes.
     pub computed: Duration,
 }
 
-/// Runs a line of the shell as `set_up` wants it, with `arguments` as `"$@"`.
+/// Runs a shell line with `arguments` as `"$@"`, after `set_up` has configured the command.
 ///
 /// # Panics
-/// Where there is no shell, or the target folder cannot be written.
+/// Panics if there is no shell, or if the target folder is not writable.
 #[must_use]
 pub fn shell(line: &str, arguments: &[&str], set_up: impl FnOnce(&mut Command)) -> (Output, Cost) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -26,7 +26,7 @@ pub fn shell(line: &str, arguments: &[&str], set_up: impl FnOnce(&mut Command)) 
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let times = folder.join(format!("{}.{number}", std::process::id()));
     let mut command = Command::new("sh");
-    // A line may end its shell: it gets one of its own.
+    // The line may exit its shell, so it gets a subshell.
     let line = format!("({line}\n)\nstatus=$?\ntimes > \"$XLA_FFI_TIMES\"\nexit $status");
     command
         .args(["-c", &line, "sh"])
@@ -42,7 +42,7 @@ pub fn shell(line: &str, arguments: &[&str], set_up: impl FnOnce(&mut Command)) 
     (output, Cost { clock, computed })
 }
 
-/// What the shell's children took, user and system: the second line of `times`, `0m0.250s 0m0.040s`.
+/// Returns the user and system time of the shell's children: the second line of `times`, such as `0m0.250s 0m0.040s`.
 fn children(text: &str) -> Option<Duration> {
     let mut sum = 0.0;
     for time in text.lines().nth(1)?.split_whitespace() {
@@ -53,21 +53,23 @@ fn children(text: &str) -> Option<Duration> {
 }
 
 impl Cost {
-    /// Whether it stayed under `limit`: in time of processors always, and by the clock where nothing else wants them, since
-    /// waiting for one is no fault of the command.
+    /// Returns true if the command stayed under `limit`.
+    ///
+    /// CPU time always counts. Elapsed time counts only if the machine is not loaded, because waiting for a processor
+    /// does not depend on the command.
     #[must_use]
     pub fn is_under(self, limit: Duration) -> bool {
         self.is_under_on(1, limit)
     }
 
-    /// The same of a command that keeps so many processors busy.
+    /// Like [`is_under`](Self::is_under), for a command that uses this many processors.
     #[must_use]
     pub fn is_under_on(self, processors: u32, limit: Duration) -> bool {
         self.computed < processors * limit && (self.clock < limit || is_loaded())
     }
 }
 
-/// Whether more wants to run on this machine than it has processors.
+/// Returns true if this machine has more runnable tasks than processors.
 fn is_loaded() -> bool {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').next();
@@ -78,24 +80,24 @@ fn is_loaded() -> bool {
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, which counts: a test makes it its `#[global_allocator]`.
+/// The system allocator with a counter; a test makes it its `#[global_allocator]`.
 pub struct Counting;
 
-// SAFETY: the system's allocator does the work.
+// SAFETY: every call is forwarded to the system allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(memory, layout) };
     }
 }
 
-/// Allocations while a function ran, those of other threads included.
+/// Returns the number of allocations while a function ran, including those of other threads.
 pub fn allocations(run: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     run();

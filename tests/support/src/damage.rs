@@ -1,22 +1,22 @@
-//! Damage to bytes: what truncated, flipped and spliced files look like.
+//! Generates damaged bytes, as in truncated, corrupted or spliced files.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// One damage to bytes.
+/// A kind of damage to bytes.
 #[derive(Clone, Debug)]
 pub enum Damage {
-    /// All behind a place is lost.
+    /// Removes everything after a position.
     Truncate(prop::sample::Index),
-    /// Bits of a byte are flipped.
+    /// Flips bits of a byte.
     Flip(prop::sample::Index, u8),
-    /// Eight bytes are another number.
+    /// Replaces eight bytes by a number.
     Word(prop::sample::Index, u64),
-    /// Bytes are put in.
+    /// Inserts bytes.
     Insert(prop::sample::Index, Vec<u8>),
 }
 
-/// Any damage.
+/// Generates any kind of damage.
 pub fn damage() -> impl Strategy<Value = Damage> {
     use prop::sample::Index;
     let extreme = prop_oneof![
@@ -36,7 +36,7 @@ pub fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Does it to `bytes`.
+/// Applies the damage to `bytes`.
 pub fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
     if bytes.is_empty() {
         return;
@@ -46,7 +46,7 @@ pub fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
         Damage::Truncate(at) => bytes.truncate(at.index(length)),
         Damage::Flip(at, bits) => bytes[at.index(length)] ^= bits,
         Damage::Word(at, word) => {
-            // Fields of object files lie at multiples of eight.
+            // Fields of object files are aligned to eight bytes.
             let at = at.index(length) & !7;
             for (place, byte) in bytes[at..].iter_mut().zip(word.to_le_bytes()) {
                 *place = byte;
@@ -59,18 +59,18 @@ pub fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
     }
 }
 
-/// A runner of so many cases.
+/// Returns a test runner with this number of cases.
 #[must_use]
 pub fn runner(cases: u32) -> TestRunner {
     TestRunner::new(Config {
         cases,
-        // Nothing is written beside the sources; a failure prints what it was.
+        // Avoids files next to the sources; a failure prints its input anyway.
         failure_persistence: None,
         ..Config::default()
     })
 }
 
-/// One in `share` of `XLA_FFI_CASES`, or so many.
+/// Returns `XLA_FFI_CASES` divided by `share`, or `otherwise` if the variable is not set.
 #[must_use]
 pub fn cases(otherwise: u32, share: u32) -> u32 {
     let given = std::env::var("XLA_FFI_CASES")

@@ -1,27 +1,27 @@
-//! Upstream's headers, taken from the wheels of jaxlib: never part of the checkout.
+//! Upstream's headers, extracted from jaxlib wheels; they are never part of the checkout.
 
 use crate::skip;
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::Revision;
 
-/// A folder with upstream's headers and the revision that they are.
+/// A folder with upstream's headers, and their revision.
 #[derive(Debug)]
 pub struct Headers {
-    /// The jaxlib that they come from.
+    /// The jaxlib version of the headers.
     pub version: String,
-    /// Its revision.
+    /// The revision of the headers.
     pub revision: Revision,
     /// The folder for `-I`.
     pub include: PathBuf,
 }
 
-/// The folder of all versions' headers; `None` where the task runner did not set it.
+/// Returns the folder with the headers of all versions, or `None` if the task runner did not set it.
 #[must_use]
 pub fn folder() -> Option<PathBuf> {
     std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from)
 }
 
-/// As [`folder`], with the skip told.
+/// Like [`folder`], but reports a skip if it is not set.
 #[must_use]
 pub fn folder_or_skip(test: &str) -> Option<PathBuf> {
     let found = folder();
@@ -34,13 +34,14 @@ pub fn folder_or_skip(test: &str) -> Option<PathBuf> {
     found
 }
 
-/// `xla/ffi/api` of one jaxlib.
+/// Returns the folder `xla/ffi/api` of a jaxlib version.
 #[must_use]
 pub fn api_folder(headers: &Path, version: &str) -> PathBuf {
     headers.join(version).join("xla/ffi/api")
 }
 
-/// Every version under the folder, oldest first; `None`, told, where it is not set.
+/// Returns every version in the folder, oldest first; reports a skip and returns `None` if it is not
+/// set.
 #[must_use]
 pub fn all(test: &str) -> Option<Vec<Headers>> {
     let mut found = vec![];
@@ -63,7 +64,7 @@ pub fn all(test: &str) -> Option<Vec<Headers>> {
     Some(found)
 }
 
-/// The include folder of jaxlib 0.12.0's headers; `None`, told.
+/// Returns the include folder of jaxlib 0.12.0; reports a skip and returns `None` if it is missing.
 #[must_use]
 pub fn newest(test: &str) -> Option<PathBuf> {
     let include = folder_or_skip(test)?.join("0.12.0");
@@ -74,7 +75,7 @@ pub fn newest(test: &str) -> Option<PathBuf> {
     Some(include)
 }
 
-/// The first version of each revision.
+/// Returns the first version of each revision.
 #[must_use]
 pub fn one_of_each(headers: Vec<Headers>) -> Vec<Headers> {
     let mut kept: Vec<Headers> = vec![];

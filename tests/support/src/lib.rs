@@ -1,5 +1,7 @@
-//! What the tests of several packages share: skips, places in the checkout and the target folder, compilers, damaged input.
-//! It is a development dependency alone and never published.
+//! Test helpers shared by several packages: skips, paths in the checkout and the target folder, compilers, damaged
+//! input.
+//!
+//! This crate is only a development dependency and is never published.
 
 pub mod compiler;
 pub mod cost;
@@ -14,8 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// trybuild's own flags for the cases. It builds what they depend on without the last one, and again
-/// with it; given here, they are the same for both.
+/// trybuild's own flags for its cases.
+///
+/// trybuild builds the dependencies without the last flag, and again with it. Passing the flags explicitly makes both
+/// builds the same.
 pub const TRYBUILD_FLAGS: [&str; 6] = [
     "--cfg",
     "trybuild",
@@ -25,7 +29,7 @@ pub const TRYBUILD_FLAGS: [&str; 6] = [
     "--diagnostic-width=140",
 ];
 
-/// Says that a test, or a part of it, is skipped.
+/// Reports that a test, or a part of it, is skipped.
 pub fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
     if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
@@ -39,7 +43,7 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
-/// The repository's folder.
+/// Returns the repository's folder.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -49,13 +53,13 @@ pub fn root() -> PathBuf {
         .to_owned()
 }
 
-/// The folder that cargo builds into.
+/// Returns cargo's target folder.
 ///
 /// # Panics
-/// Where a program has no path.
+/// Panics if the path of this program is unknown.
 #[must_use]
 pub fn target_folder() -> PathBuf {
-    // Tests lie in TARGET/PROFILE/deps, programs in TARGET/PROFILE.
+    // Tests are in TARGET/PROFILE/deps, programs in TARGET/PROFILE.
     let this = std::env::current_exe().expect("a path of its own");
     let folder = this.parent().expect("the folder of this program");
     let levels = if folder.ends_with("deps") { 2 } else { 1 };
@@ -63,7 +67,7 @@ pub fn target_folder() -> PathBuf {
     target.expect("the target folder").to_owned()
 }
 
-/// The file that `XLA_FFI_PJRT_PLUGIN` names, or `None`, told.
+/// Returns the file in `XLA_FFI_PJRT_PLUGIN`; reports a skip and returns `None` if it is not set.
 pub fn plugin(test: &str) -> Option<PathBuf> {
     let found = std::env::var_os("XLA_FFI_PJRT_PLUGIN").map(PathBuf::from);
     if found.is_none() {
@@ -75,11 +79,12 @@ pub fn plugin(test: &str) -> Option<PathBuf> {
     found
 }
 
-/// The folder of the Rust examples and fixtures, built in release mode by the cargo that runs the tests, unless
-/// `XLA_FFI_RUST_EXAMPLES` names it.
+/// Returns the folder of the Rust examples and fixtures.
+///
+/// The cargo that runs the tests builds them in release mode, unless `XLA_FFI_RUST_EXAMPLES` specifies the folder.
 ///
 /// # Panics
-/// Where they do not build, and outside `cargo test`.
+/// Panics if the build fails, and outside `cargo test`.
 #[must_use]
 pub fn rust_examples() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -109,23 +114,23 @@ pub fn rust_examples() -> &'static Path {
 
 /// A code block of a page.
 pub struct Block {
-    /// What stands behind the opening fence, up to a comma; empty where nothing does.
+    /// The text after the opening fence, up to a comma; may be empty.
     pub language: String,
-    /// Its lines.
+    /// The lines of the block.
     pub text: String,
 }
 
-/// The text of a page of `docs/`.
+/// Returns the text of a page of `docs/`.
 ///
 /// # Panics
-/// Where there is no such page.
+/// Panics if the page does not exist.
 #[must_use]
 pub fn page(name: &str) -> String {
     let path = root().join("docs").join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The code blocks of a page, in their order.
+/// Returns the code blocks of a page, in order.
 #[must_use]
 pub fn blocks(page: &str) -> Vec<Block> {
     let mut found: Vec<Block> = Vec::new();

@@ -1,5 +1,5 @@
-//! Compilers that run once for the same command on the same files: what succeeded is not done again, in
-//! this run or the next.
+//! Caches compiler runs: a command that succeeded on the same files does not run again, in this process
+//! or a later one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -9,14 +9,16 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs a compiler that reads `inputs`, files or whole folders, and writes `output`, if anything: it is
-/// told by `-o`. Where it succeeded on these very files before, nothing runs.
+/// Runs a compiler, unless the same command already succeeded on the same files.
+///
+/// `inputs` are files or whole folders that the compiler reads. `output` is the file that it writes, if
+/// any; this function adds `-o`.
 ///
 /// # Errors
-/// What the compiler said; that is not kept.
+/// Returns the compiler's messages. Failures are not cached.
 ///
 /// # Panics
-/// Where the compiler does not start, or the target folder cannot be written.
+/// Panics if the compiler does not start, or if the target folder is not writable.
 pub fn compile(
     command: &mut Command,
     inputs: &[&Path],
@@ -32,7 +34,8 @@ pub fn compile(
     let folder = crate::target_folder().join("tmp/compiled");
     std::fs::create_dir_all(&folder).expect("the target folder");
     let key = format!("{:016x}", key.finish());
-    // Beside an output lies what it was made by, since others may write it too.
+    // The stamp is next to the output and records its origin, because other commands may write the same
+    // output.
     let stamp = match output {
         Some(output) => {
             let mut name = output.to_owned().into_os_string();
@@ -46,7 +49,8 @@ pub fn compile(
         return Ok(());
     }
     let _ = std::fs::remove_file(&stamp);
-    // Other programs and threads may make or read the same file: it comes as a whole.
+    // Other processes and threads may write or read the same file, so it is renamed into place when
+    // complete.
     static PARTS: AtomicU64 = AtomicU64::new(0);
     let number = PARTS.fetch_add(1, Ordering::Relaxed);
     let own = format!("{}.{number}.part", std::process::id());
@@ -68,13 +72,13 @@ pub fn compile(
     Ok(())
 }
 
-/// A number for what a file, or all files of a folder, contain; programs by name are known by what
-/// they say of their version.
+/// Returns a hash of the contents of a file or of all files in a folder; for a program name, of the
+/// program's version output.
 fn content(path: &Path) -> u64 {
     static KNOWN: Mutex<Option<HashMap<PathBuf, u64>>> = Mutex::new(None);
     let is_folder = path.is_dir();
     let is_program = path.components().count() == 1 && !path.exists();
-    // Folders of headers are read once a process; sources may be written anew in between.
+    // Folders of headers are read once per process; sources may change in between.
     if is_folder || is_program {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = known.as_ref().and_then(|known| known.get(path)) {
@@ -106,21 +110,22 @@ fn content(path: &Path) -> u64 {
     number
 }
 
-/// A header that many sources begin with, compiled once for a compiler and its flags; what comes back
-/// are the arguments that put it before a source.
+/// Compiles a common header once per compiler and flags.
+///
+/// Returns the arguments that include the header before a source.
 ///
 /// # Errors
-/// What the compiler said.
+/// Returns the compiler's messages.
 ///
 /// # Panics
-/// Where the target folder cannot be written.
+/// Panics if the target folder is not writable.
 pub fn precompiled(
     compiler: &str,
     flags: &[String],
     text: &str,
     inputs: &[&Path],
 ) -> Result<Vec<String>, String> {
-    // Tests side by side want the same ones.
+    // Concurrent tests need the same headers.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut key = DefaultHasher::new();
@@ -132,7 +137,7 @@ pub fn precompiled(
     if std::fs::read_to_string(&header).ok().as_deref() != Some(text) {
         std::fs::write(&header, text).expect("the target folder");
     }
-    // Each compiler looks for its own beside the header that it is told to include.
+    // Each compiler looks for its own format next to the included header.
     let clang = compiler.contains("clang");
     let out = folder.join(if clang { "head.h.pch" } else { "head.h.gch" });
     let mut command = Command::new(compiler);

@@ -1,5 +1,6 @@
-//! Libraries built with upstream's headers of each revision, and what real jaxlibs do with them: the table
-//! `tests/jax/verdicts.txt`, which `cargo xtask verdicts` measures.
+//! Libraries built with upstream's headers of each revision, and how real jaxlibs treat them.
+//!
+//! `cargo xtask verdicts` measures the table `tests/jax/verdicts.txt`.
 
 use crate::compiler::compiler;
 use crate::headers::Headers;
@@ -12,22 +13,22 @@ use xla_ffi_sys::{JAXLIBS, Revision};
 /// The source of the libraries.
 const SOURCE: &str = "tests/fixtures/upstream/verdicts.cc";
 
-/// What the handler of a library does.
+/// The kind of a library's handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing but its operands.
+    /// Uses only its operands.
     Stateless,
-    /// It makes a state at instantiate.
+    /// Creates state in the instantiate stage.
     Stateful,
-    /// It completes after it returns.
+    /// Completes after it returns.
     Async,
 }
 
 impl Kind {
-    /// All three.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Stateless, Self::Stateful, Self::Async];
 
-    /// The symbol of its execute stage.
+    /// Returns the symbol of the handler's execute stage.
     #[must_use]
     pub const fn handler(self) -> &'static str {
         match self {
@@ -37,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// Whether a revision's headers can express it.
+    /// Returns true if a revision's headers support this kind.
     #[must_use]
     pub fn is_in(self, revision: Revision) -> bool {
         self != Self::Async || revision >= Revision::R2
@@ -53,7 +54,7 @@ impl Kind {
     }
 }
 
-/// The releases whose headers are used: the first listed one of each revision.
+/// Returns the releases that provide the headers: the first listed release of each revision.
 #[must_use]
 pub fn headers() -> Vec<&'static str> {
     let first = |revision: Revision| {
@@ -63,11 +64,12 @@ pub fn headers() -> Vec<&'static str> {
     Revision::ALL.into_iter().filter_map(first).collect()
 }
 
-/// Builds the library of one kind with one release's headers into `folder`; `None`, told as a skip, where
-/// there is no compiler.
+/// Builds the library of a kind with a release's headers in `folder`.
+///
+/// Without a compiler, reports a skip and returns `None`.
 ///
 /// # Panics
-/// Where it does not compile.
+/// Panics if the library does not compile.
 #[must_use]
 pub fn library(folder: &Path, test: &str, headers: &Headers, kind: Kind) -> Option<PathBuf> {
     let compiler = compiler(true, test)?;
@@ -78,7 +80,7 @@ pub fn library(folder: &Path, test: &str, headers: &Headers, kind: Kind) -> Opti
     let mut command = Command::new(&compiler);
     command
         .args(["-std=c++17", "-O2", "-DNDEBUG", "-w", "-fPIC"])
-        // The compiler is run once, and the linker drops what belongs to other kinds.
+        // The source is compiled only once, so the linker must drop the code of other kinds.
         .args(["-ffunction-sections", "-fdata-sections"])
         .arg(format!("-DREVISION={}", headers.revision as u32))
         .arg("-isystem")
@@ -108,20 +110,20 @@ pub fn library(folder: &Path, test: &str, headers: &Headers, kind: Kind) -> Opti
     Some(out)
 }
 
-/// How a case ended on a jaxlib.
+/// The outcome of a case on a jaxlib.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The right result.
+    /// The result is correct.
     Works,
-    /// The runtime does not take the handler or its type.
+    /// The runtime rejects the handler or its type.
     Refused,
-    /// An error at the call.
+    /// The call returns an error.
     Fails,
-    /// Another result.
+    /// The result is wrong.
     Wrong,
-    /// The process died or hung.
+    /// The process crashes or hangs.
     Crash,
-    /// Not always the same: what lies in memory decides.
+    /// The outcome differs between runs, because it depends on memory contents.
     Varies,
 }
 
@@ -135,7 +137,7 @@ impl End {
         Self::Varies,
     ];
 
-    /// The word in the table.
+    /// Returns the word in the table.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -148,21 +150,22 @@ impl End {
         }
     }
 
-    /// The end that a word means.
+    /// Returns the outcome for a word in the table.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.name() == name)
     }
 }
 
-/// One row: whose headers, which case, and the end on every jaxlib of the table, in order.
+/// A row of the table: a release's headers, a case, and the outcome on each jaxlib of the table, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The release whose headers the library was built with.
+    /// The release that provides the library's headers.
     pub headers: String,
-    /// `stateless`, `stateful` (its type is not registered), `registered` (it is) or `async`.
+    /// `stateless`, `stateful` (with an unregistered type), `registered` (with a registered type) or
+    /// `async`.
     pub case: String,
-    /// One for each jaxlib; `None` where none was measured.
+    /// One outcome per jaxlib; `None` if it was not measured.
     pub ends: Vec<Option<End>>,
 }
 
@@ -171,33 +174,33 @@ pub struct Row {
 pub struct Table {
     /// The jaxlibs, oldest first.
     pub jaxlibs: Vec<String>,
-    /// The glibc that the wheel of each says it needs.
+    /// The glibc version that each jaxlib's wheel requires.
     pub glibc: Vec<String>,
     /// The rows.
     pub rows: Vec<Row>,
 }
 
-/// Where the table lies.
+/// Returns the path of the table.
 #[must_use]
 pub fn path() -> PathBuf {
     crate::root().join("tests/jax/verdicts.txt")
 }
 
 impl Table {
-    /// The committed table.
+    /// Returns the committed table.
     ///
     /// # Panics
-    /// Where it cannot be read.
+    /// Panics if the table cannot be read.
     #[must_use]
     pub fn committed() -> Self {
         let text = std::fs::read_to_string(path()).expect("tests/jax/verdicts.txt");
         Self::parse(&text).unwrap_or_else(|what| panic!("tests/jax/verdicts.txt: {what}"))
     }
 
-    /// Reads a table.
+    /// Parses a table.
     ///
     /// # Errors
-    /// The line that is not understood.
+    /// Returns the line that is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut table = Self::default();
         for line in text.lines() {
@@ -223,7 +226,7 @@ impl Table {
         Ok(table)
     }
 
-    /// `WORD FIRST..LAST, …` as words and places.
+    /// Parses `WORD FIRST..LAST, …` to words and ranges of indices.
     fn runs<'a>(&self, told: &'a str) -> Option<Vec<(&'a str, std::ops::RangeInclusive<usize>)>> {
         let at = |version: &str| self.jaxlibs.iter().position(|known| known == version);
         told.split(", ")
@@ -258,7 +261,7 @@ impl Table {
         Some(())
     }
 
-    /// The table as a file, runs of equal cells together.
+    /// Returns the table as the text of its file, with equal neighbouring cells combined.
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = String::from(
@@ -276,7 +279,7 @@ impl Table {
         text
     }
 
-    /// One line: runs of equal cells together.
+    /// Writes one line, with equal neighbouring cells combined.
     fn write_runs<T: PartialEq>(
         &self,
         text: &mut String,

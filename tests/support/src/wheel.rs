@@ -1,15 +1,15 @@
-//! Wheels to judge, packed as a build backend would, or as nobody should.
+//! Builds wheels for tests, valid as from a build backend, or deliberately invalid.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// What a wheel's metadata says where a test does not care.
+/// Default metadata, for tests that do not depend on it.
 const METADATA: &str =
     "Metadata-Version: 2.4\nName: mine\nVersion: 1.0\nLicense-Expression: MIT\n\nText.\n";
 
-/// A wheel to pack.
+/// A wheel under construction.
 #[derive(Clone, Debug)]
 pub struct Wheel {
     /// File name without `.whl`.
@@ -19,7 +19,7 @@ pub struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel of this name, `.whl` aside, with the metadata of one.
+    /// Returns a wheel with this name (without `.whl`) and matching metadata.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let mut parts = name.splitn(3, '-');
@@ -41,7 +41,7 @@ impl Wheel {
             .member(&format!("{folder}/licenses/LICENSE"), b"As you like.\n")
     }
 
-    /// The same with a file, in place of one of the same name.
+    /// Adds a file and replaces any file with the same name.
     #[must_use]
     pub fn member(mut self, name: &str, bytes: &[u8]) -> Self {
         self = self.without(name);
@@ -49,24 +49,24 @@ impl Wheel {
         self
     }
 
-    /// The same with a symbolic link.
+    /// Adds a symbolic link.
     #[must_use]
     pub fn link(mut self, name: &str, to: &str) -> Self {
         self.links.push((name.to_owned(), to.to_owned()));
         self
     }
 
-    /// The same without a file.
+    /// Removes a file.
     #[must_use]
     pub fn without(mut self, name: &str) -> Self {
         self.members.retain(|(known, _)| known != name);
         self
     }
 
-    /// Packs it, with a list of what it has; gives the file.
+    /// Packs the wheel with a list of its files, and returns its path.
     ///
     /// # Panics
-    /// Where it cannot be written.
+    /// Panics if the file cannot be written.
     #[must_use]
     pub fn pack(mut self, folder: &Path) -> PathBuf {
         let mut parts = self.name.splitn(3, '-');

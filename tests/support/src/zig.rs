@@ -1,30 +1,31 @@
-//! Libraries for machines that are not this one, by the C compiler that `zig` is: the wheel `ziglang` has it, `XLA_FFI_ZIG`
-//! names it. Nothing of them is run.
+//! Builds libraries for other machines with the C compiler of `zig`; they are never run.
+//!
+//! The wheel `ziglang` contains the compiler; `XLA_FFI_ZIG` is its path.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A compiler that compiles for every machine.
+/// A cross compiler for every supported machine.
 pub struct Zig {
     program: PathBuf,
     cache: PathBuf,
 }
 
-/// A machine as `zig` calls it.
+/// A target machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// `libNAME.so`.
+    /// AArch64 Linux; libraries are `libNAME.so`.
     Aarch64Linux,
-    /// `libNAME.dylib`.
+    /// AArch64 macOS; libraries are `libNAME.dylib`.
     Aarch64MacOs,
-    /// `libNAME.dylib`, in a folder of its own.
+    /// x86-64 macOS; libraries are `libNAME.dylib`, in a separate folder.
     X86_64MacOs,
-    /// `NAME.dll`.
+    /// x86-64 Windows; libraries are `NAME.dll`.
     X86_64Windows,
 }
 
 impl Target {
-    /// All of them.
+    /// All targets.
     pub const ALL: [Self; 4] = [
         Self::Aarch64Linux,
         Self::Aarch64MacOs,
@@ -32,7 +33,7 @@ impl Target {
         Self::X86_64Windows,
     ];
 
-    /// Its triple.
+    /// Returns zig's name of the target.
     #[must_use]
     pub fn triple(self) -> &'static str {
         match self {
@@ -44,14 +45,15 @@ impl Target {
     }
 }
 
-/// What a DLL of C or C++ takes from the system's runtime. With these an import library is written; the runtime of
-/// MinGW, which would take minutes to compile, is not.
+/// Functions that a C or C++ DLL imports from the system's runtime.
+///
+/// They go into an import library; compiling MinGW's runtime would take minutes.
 const RUNTIME: &str = "__acrt_iob_func\nabort\nfprintf\nfree\nmalloc\nmemchr\nmemcmp\nmemcpy\nmemmove\nmemset\nqsort\n\
     realloc\nsnprintf\nsqrtf\nstrchr\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
     __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n_ZNSt3__122__libcpp_verbose_abortEPKcz\n";
 
 impl Zig {
-    /// The machine's; `None` where there is none.
+    /// Returns this machine's zig, or `None` if it is missing.
     #[must_use]
     pub fn find() -> Option<Self> {
         let named = std::env::var_os("XLA_FFI_ZIG");
@@ -61,7 +63,7 @@ impl Zig {
             .is_ok_and(|output| output.status.success())
             .then(|| Self {
                 program,
-                // It keeps what it made for a target: the stubs of a system's libraries.
+                // zig caches what it builds per target, such as the stubs of system libraries.
                 cache: crate::root().join("target/zig-cache"),
             })
     }
@@ -78,10 +80,10 @@ impl Zig {
         assert!(output.status.success(), "zig {arguments:?}: {told}");
     }
 
-    /// Compiles a source of C, or of C++ by its name, with every warning an error.
+    /// Compiles a C or C++ source, depending on its extension, with warnings as errors.
     ///
     /// # Panics
-    /// Where it does not compile, or a compiler warns.
+    /// Panics if the source does not compile or causes a warning.
     #[must_use]
     pub fn object(&self, folder: &Path, target: Target, source: &Path, flags: &[&str]) -> PathBuf {
         let is_cpp = source.extension().is_some_and(|end| end == "cc");
@@ -113,10 +115,11 @@ impl Zig {
         object
     }
 
-    /// What a DLL is linked with that takes `names`, one a line, from the DLL `from`; nobody needs to have that.
+    /// Creates the import library for a DLL that imports `names`, one per line, from the DLL `from`, which need not
+    /// exist.
     ///
     /// # Panics
-    /// Where it cannot be written.
+    /// Panics if the library cannot be written.
     #[must_use]
     pub fn import_library(&self, folder: &Path, from: &str, names: &str) -> PathBuf {
         let text = format!("LIBRARY {from}\nEXPORTS\n{names}\n");
@@ -128,10 +131,10 @@ impl Zig {
         library
     }
 
-    /// Links objects into a library. The runtime of C++ is left to whoever loads it, if anybody did.
+    /// Links objects to a library. The C++ runtime remains undefined, because the library is never loaded.
     ///
     /// # Panics
-    /// Where they do not link.
+    /// Panics if the objects do not link.
     #[must_use]
     pub fn link(
         &self,
@@ -177,7 +180,7 @@ impl Zig {
     /// Compiles and links one source.
     ///
     /// # Panics
-    /// Where it does not compile, a compiler warns, or it does not link.
+    /// Panics if the source does not compile, causes a warning, or does not link.
     #[must_use]
     pub fn library(&self, folder: &Path, target: Target, source: &Path) -> PathBuf {
         let stem = source
@@ -190,10 +193,10 @@ impl Zig {
     }
 }
 
-/// A fat file of Mach-O files, each for another processor, as `lipo -create` makes it.
+/// Combines Mach-O files for different processors to a fat file, like `lipo -create`.
 ///
 /// # Panics
-/// Where a part is no Mach-O file.
+/// Panics if a part is not a Mach-O file.
 #[must_use]
 pub fn fat(parts: &[&[u8]]) -> Vec<u8> {
     const PAGE: usize = 1 << 14;
@@ -208,7 +211,7 @@ pub fn fat(parts: &[&[u8]]) -> Vec<u8> {
         let at = PAGE + body.len().next_multiple_of(PAGE);
         body.resize(at - PAGE, 0);
         body.extend(*part);
-        // Processor and its kind, which the Mach-O file has in the other order.
+        // The processor type and subtype, which the Mach-O file has in the opposite byte order.
         for from in [4, 8] {
             head.extend(part[from..from + 4].iter().rev());
         }
