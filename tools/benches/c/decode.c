@@ -1,7 +1,8 @@
-/* The handlers of the benchmark in hand-written C: the best that a careful author writes against c_api.h
- * alone, with the checks that the Rust API makes. ../src/handlers.rs has the same handlers. With UNCHECKED
- * defined it is what a careless author writes: kinds, element types, ranks, counts and names are checked, but
- * not the size of structs, nor whether memory can be used. */
+/* The handlers of the benchmark in hand-written C, with the same checks as the Rust API: the best that a
+ * careful author can write with only c_api.h. ../src/handlers.rs has the same handlers.
+ *
+ * With UNCHECKED defined, it is the code of a careless author. It checks kinds, element types, ranks, counts
+ * and names, but not the sizes of structs or the validity of memory. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* What the last call decoded, boiled down to a number. */
+/* A number derived from the values that the last call decoded. */
 static volatile size_t sink;
 
 size_t bench_sink(void) { return sink; }
@@ -27,7 +28,7 @@ static inline size_t seen(array a) { return (size_t)a.data + a.count; }
 
 __attribute__((cold, noinline)) static XLA_FFI_Error* fail(
     const XLA_FFI_CallFrame* frame, const char* handler, const char* what, const char* why) {
-  if (frame->api == NULL || frame->api->XLA_FFI_Error_Create == NULL) return NULL; /* nobody to tell */
+  if (frame->api == NULL || frame->api->XLA_FFI_Error_Create == NULL) return NULL; /* the error cannot be reported */
   char text[256];
   snprintf(text, sizeof(text), "%s: %s: %s", handler, what, why);
   XLA_FFI_Error_Create_Args args = {
@@ -43,7 +44,7 @@ __attribute__((cold, noinline)) static XLA_FFI_Error* wrong_array(
   return fail(frame, handler, name, why);
 }
 
-/* The metadata call: a frame whose extension chain has a metadata extension. */
+/* Answers the metadata call: a frame whose extension chain has a metadata extension. */
 __attribute__((cold, noinline)) static int metadata(const XLA_FFI_CallFrame* frame) {
   for (XLA_FFI_InternalExtension* e = frame->extension_start; e != NULL; e = e->next) {
     if (e->type == XLA_FFI_Extension_Metadata) {
@@ -58,8 +59,7 @@ __attribute__((cold, noinline)) static int metadata(const XLA_FFI_CallFrame* fra
 }
 
 #ifndef UNCHECKED
-/* The rest of to_array where the quick way does not say that all is well: dimensions of any size, and
- * empty arrays, which may lie anywhere. */
+/* The slow path of to_array: dimensions of any size, and empty arrays, which may have any address. */
 __attribute__((cold, noinline)) static int to_any_array(const XLA_FFI_Buffer* b, array* out) {
   size_t count = 1;
   int over = 0, empty = 0;
@@ -81,7 +81,7 @@ __attribute__((cold, noinline)) static int to_any_array(const XLA_FFI_Buffer* b,
 }
 #endif
 
-/* A buffer of f32 and rank 2. */
+/* Decodes a buffer of f32 with rank 2. */
 static inline int to_array(const XLA_FFI_Buffer* b, array* out) {
 #ifndef UNCHECKED
   if (b == NULL || b->struct_size < XLA_FFI_Buffer_STRUCT_SIZE) return 0;
@@ -104,14 +104,14 @@ static inline int to_array(const XLA_FFI_Buffer* b, array* out) {
   return 1;
 }
 
-/* Whether two arrays share a byte. */
+/* Returns whether two arrays overlap. */
 static inline int overlap(array a, array b) {
   uintptr_t a0 = (uintptr_t)a.data, b0 = (uintptr_t)b.data;
   uintptr_t a1 = a0 + a.count * sizeof(float), b1 = b0 + b.count * sizeof(float);
   return (a0 < b1) & (b0 < a1) & (a.count != 0) & (b.count != 0);
 }
 
-/* Whether a result shares a byte with an argument or another result. */
+/* Returns whether a result overlaps an argument or a different result. */
 static inline int overlaps(const array* args, int arg_count, const array* rets, int ret_count) {
   int bad = 0;
 #ifdef UNCHECKED
@@ -125,7 +125,7 @@ static inline int overlaps(const array* args, int arg_count, const array* rets, 
 }
 
 #ifndef UNCHECKED
-/* A host whose calls have no stream, so that operands lie in host memory. */
+/* The last host whose calls have no stream, so that operands are in host memory. */
 static const XLA_FFI_Api* volatile host;
 
 __attribute__((cold, noinline)) static int ask_for_stream(const XLA_FFI_CallFrame* frame) {
@@ -147,7 +147,7 @@ static inline int named(const XLA_FFI_ByteSpan* span, const char* name, size_t l
   return span->len == length && span->ptr != NULL && memcmp(span->ptr, name, length) == 0;
 }
 
-/* The attribute `name` as an i32. Hosts sort attributes by name: it is probably at `guess`. */
+/* Reads the attribute `name` as an i32. Hosts sort attributes by name, so it is probably at index `guess`. */
 static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* name,
                          size_t length, int32_t* out) {
   int64_t at = guess;
@@ -164,7 +164,7 @@ static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* 
   return 1;
 }
 
-/* The head of every handler. */
+/* The first checks of every handler. */
 #ifdef UNCHECKED
 #define SIZES()
 #define ON_HOST()

@@ -9,7 +9,7 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-// What the last call decoded, boiled down to a number.
+// A number derived from the values that the last call decoded.
 std::atomic<size_t> sink;
 
 ffi::Error Keep(size_t seen) {
@@ -79,7 +79,7 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(
 
 extern "C" size_t bench_sink() { return sink.load(std::memory_order_relaxed); }
 
-// What our header offers beside upstream's: the contract by itself, and that the handlers are of host memory.
+// Features of our header that upstream's lacks: contracts, and declaring handlers for host memory.
 #ifdef XLA_FFI_SHAPE
 #define BIND(...) __VA_ARGS__.HostOnly()
 #define SHAPED(binding, contract) BIND(binding.Shape(XLA_FFI_SHAPE(contract)))

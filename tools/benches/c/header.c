@@ -1,23 +1,23 @@
-/* The handlers of the benchmark in C with our header. decode.c has the same ones, written by hand, but for the last, of as much as
- * comes. */
+/* The handlers of the benchmark in C with our header. decode.c has the same ones, written by hand. Only this file has
+ * the last handlers, which accept any number of operands or attributes. */
 #include <stdio.h>
 
 #include "xla_ffi/handler.h"
 
-/* What the last call decoded, boiled down to a number. */
+/* A number derived from the values that the last call decoded. */
 static volatile size_t sink;
 
 XFFI_EXPORT size_t bench_sink(void);
 size_t bench_sink(void) { return sink; }
 
-/* After a fetch that failed it is of no use, but harmless: xffi_decoded tells before it is kept. */
+/* After a failed fetch, the number is meaningless but harmless: xffi_decoded fails before the number is kept. */
 static inline size_t seen(xffi_buffer b) { return (size_t)b.data + (size_t)b.count; }
 
 #define ARG(name) xffi_arg(call, name, XLA_FFI_DataType_F32, 2)
 #define RET(name) xffi_ret(call, name, XLA_FFI_DataType_F32, 2)
 #define ATTR(name) (size_t)xffi_attr_i32(call, name)
 
-/* Keeps what was seen, unless something is wrong with the call. */
+/* Stores the number unless the call is invalid. */
 #define KEEP(number)                                  \
   do {                                                \
     XLA_FFI_Error* error = xffi_decoded(call);        \
@@ -159,7 +159,7 @@ XFFI_HOST_HANDLER(contract, contract_impl);
 XFFI_HOST_HANDLER(async_inline, async_inline_impl);
 XFFI_HOST_HANDLER(singular, singular_impl);
 
-/* Of as much as comes. */
+/* Handlers that accept any number of operands or attributes. */
 static XLA_FFI_Error* as_many_as_come(xffi_call* call) {
   size_t number = 0;
   XLA_FFI_Error* error;
@@ -170,7 +170,7 @@ static XLA_FFI_Error* as_many_as_come(xffi_call* call) {
   return NULL;
 }
 
-/* The names that "options" may have. */
+/* The attribute names that "options" may contain. */
 static char names[4096][8];
 
 __attribute__((constructor)) static void name_them(void) {

@@ -1,4 +1,5 @@
-// The last handlers of ../src/handlers.rs, of as much as comes, in C++ with our header.
+// The last handlers of ../src/handlers.rs, which accept any number of operands or attributes, in C++
+// with our header.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace ffi = xla::ffi;
 
 namespace {
 
-// What the last call decoded, boiled down to a number.
+// A number derived from the values that the last call decoded.
 std::atomic<size_t> sink;
 
 ffi::Error Keep(size_t seen) {
@@ -60,7 +61,7 @@ ffi::Error ArgsRets(ffi::RemainingArgs xs, ffi::RemainingRets ys) {
   return rets.has_error() ? std::move(rets).error() : Keep(*args + *rets);
 }
 
-// The names that "options" may have.
+// The attribute names that "options" may contain.
 const std::vector<std::string>& Names() {
   static const auto* names = [] {
     auto* all = new std::vector<std::string>;

@@ -1,11 +1,13 @@
-//! What `cargo xtask bench --jax` calls in Rust: copies, whose own work is small, two functions over rows on the
-//! host's thread pool, and two loops on that pool and on rayon's. `calls.cc` and `calls_tvm.c` have the same copies.
+//! The Rust handlers for `cargo xtask bench --jax`: copies with little work, two functions over rows, and two loops.
+//!
+//! The functions over rows use the host's thread pool; the loops use that pool and rayon's. `calls.cc` and
+//! `calls_tvm.c` have the same copies.
 
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 use xla_ffi::prelude::*;
 
-/// A handler that copies each argument into the result beside it.
+/// Defines a handler that copies each argument to its result.
 macro_rules! copies {
     ($name:ident: $($x:ident $y:ident),*) => {
         #[allow(clippy::too_many_arguments, reason = "8 arguments and 8 results")]
@@ -20,7 +22,7 @@ macro_rules! copies {
 copies!(copy_1: x y);
 copies!(copy_8: a i, b j, c k, d l, e m, f n, g o, h p);
 
-/// Eight joined at once: a single one cannot be vectorised, since the order of operations matters.
+/// Reduces a row with eight accumulators, because a single one cannot be vectorized: the order of operations matters.
 fn reduce(row: &[f32], start: f32, of: impl Fn(f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [start; 8];
     let chunks = row.chunks_exact(8);
@@ -53,10 +55,11 @@ fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
     Ok(())
 }
 
-/// e^x for x up to 0, with a relative error below 3e-7, in operations that compilers do for several elements at once,
-/// unlike `f32::exp`: 2^n by the bits of n, and a polynomial for what remains of x.
+/// Returns e^x for x up to 0, with a relative error below 3e-7.
+///
+/// Unlike `f32::exp`, compilers can vectorize it: the bits of n give 2^n, and a polynomial approximates the rest.
 fn exp(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: what is added to it has no bits behind the point
+    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
     let x = if x < -87.0 { -87.0 } else { x };
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
     let n = rounded - ROUND;
@@ -81,7 +84,7 @@ fn softmax(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
             |max, x| if x > max { x } else { max },
         );
         each(x, y, |x| exp(x - max));
-        // SAFETY: written by the loop above.
+        // SAFETY: the loop above initializes every element.
         let y = unsafe { &mut *(std::ptr::from_mut(y) as *mut [f32]) };
         let scale = 1.0 / reduce(y, 0.0, |y| y, |sum, y| sum + y);
         y.iter_mut().for_each(|y| *y *= scale);
@@ -89,15 +92,15 @@ fn softmax(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
     Ok(())
 }
 
-/// As many elements as a task takes.
+/// Number of elements per task.
 const GRAIN: usize = 16_384;
 
-/// A body of a loop over elements that costs what memory does.
+/// A cheap loop body, limited by memory bandwidth.
 fn scale(x: f32) -> f32 {
     2.0 * x + 1.0
 }
 
-/// One that computes: steps towards the square root, a division each.
+/// An expensive loop body: steps towards the square root, with one division each.
 fn newton(x: f32) -> f32 {
     let mut root = x;
     for _ in 0..16 {
@@ -112,7 +115,7 @@ fn each(x: &[f32], y: &mut [MaybeUninit<f32>], body: impl Fn(f32) -> f32) {
     }
 }
 
-/// A body on the calling thread, on the host's pool, and on rayon's.
+/// Defines handlers that run a body on the calling thread, on the host's pool, and on rayon's.
 macro_rules! on_threads {
     ($body:ident: $one:ident $host:ident $rayon:ident) => {
         #[xla_ffi::handler(shape = "n -> n")]

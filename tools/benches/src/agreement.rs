@@ -1,4 +1,5 @@
-//! Whether handlers in several languages decode the same and refuse the same, with the same codes.
+//! Checks that handlers in several languages decode the same values and reject the same frames with the same
+//! codes.
 
 use anyhow::{Result, bail, ensure};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error_Code};
@@ -7,19 +8,19 @@ use crate::cases::{self, Case, Kind};
 use crate::frame::Host;
 use crate::host::{self, Call, Sink};
 
-/// What a handler refuses.
+/// The checks that a handler makes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checks {
-    /// Everything.
+    /// All checks.
     All,
-    /// All but a result in the very place of an argument of its type and shape, which is how
-    /// declared aliasing looks.
+    /// All except for a result at the address of an argument with the same type and shape, which looks like
+    /// declared aliasing.
     ButCoincidence,
-    /// What its author thought of.
+    /// Only the checks that its author wrote.
     Some,
 }
 
-/// A handler of one language.
+/// A handler in one language.
 pub(crate) struct Handler<'a> {
     pub(crate) name: &'a str,
     pub(crate) call: Call,
@@ -27,25 +28,25 @@ pub(crate) struct Handler<'a> {
     pub(crate) checks: Checks,
 }
 
-/// How a call ended: an error, or whether there was a future and whether it was completed.
+/// The outcome of a call: an error, or whether there was a future and whether it was completed.
 type Outcome = std::result::Result<Option<bool>, (XLA_FFI_Error_Code, String)>;
 
 fn call(handler: Call, frame: *mut XLA_FFI_CallFrame) -> Outcome {
-    // SAFETY: a frame of a live host; where it is malformed, it is so that handlers can find out.
+    // SAFETY: the frame belongs to a live host; if it is malformed, handlers can detect that.
     let error = unsafe { handler(frame) };
-    // SAFETY: the frame of the call that has returned.
+    // SAFETY: the frame belongs to a call that has returned.
     let future = unsafe { host::take_future(frame) };
     if error.is_null() {
         return Ok(future);
     }
-    // SAFETY: the error came from our host.
+    // SAFETY: the error belongs to our host.
     let told = unsafe { host::told(error) };
-    // SAFETY: as above, and it is not used again.
+    // SAFETY: the error belongs to our host and is not used again.
     unsafe { host::destroy(error) };
     Err(told)
 }
 
-/// Compares handlers on a case and all that can be wrong with its frame; the number of frames that were refused.
+/// Compares handlers on a case and on all malformed variants of its frame; returns the number of rejected frames.
 pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Result<usize> {
     let frame = (case.frame)(host);
     let mut sinks = Vec::new();
@@ -53,7 +54,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
         let outcome = call(handler.call, frame.raw);
         match (case.kind, &outcome) {
             (Kind::Success | Kind::Device, Ok(future)) => {
-                // A handler that is done when it returns need not make a future.
+                // A handler that has finished when it returns need not create a future.
                 let is_async = case.symbol == "async_inline";
                 ensure!(
                     future.is_none() || (is_async && *future == Some(true)),
@@ -61,7 +62,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
                     case.name,
                     handler.name
                 );
-                // SAFETY: it reads a number.
+                // SAFETY: the function only reads a number.
                 sinks.push(unsafe { (handler.sink)() });
             }
             (Kind::Error, Err(_)) => {}

@@ -1,6 +1,7 @@
-//! Nothing is allocated on the way of a call that succeeds: decoding, a synchronous handler, and the
-//! answer. Debug builds look for what handlers leave unwritten, which allocates: `cargo xtask test` runs
-//! this optimised.
+//! Checks that successful calls do not allocate: decoding, synchronous handlers, and the result.
+//!
+//! Debug builds allocate because they check for results that handlers do not write, so `cargo xtask test`
+//! runs this test in release mode.
 #![cfg(not(debug_assertions))]
 
 #[expect(dead_code, reason = "the comparison uses the rest")]
@@ -22,15 +23,15 @@ static COUNTING: Counting = Counting;
 
 exported!("allocations__");
 
-/// Allocations of a hundred calls, after one that may do what is done once.
+/// Returns the allocations of a hundred calls, after one call that may do one-time work.
 fn count(handler: host::Call, frame: *mut XLA_FFI_CallFrame) -> usize {
     let call = || {
-        // SAFETY: a whole frame of a live host.
+        // SAFETY: the frame is complete and belongs to a live host.
         let error = unsafe { handler(frame) };
-        // SAFETY: the frame of the call that has returned.
+        // SAFETY: the frame belongs to a call that has returned.
         unsafe { host::take_future(frame) };
         if !error.is_null() {
-            // SAFETY: the error came from our host.
+            // SAFETY: the error belongs to our host and is not used again.
             unsafe { host::destroy(error) };
         }
     };
@@ -45,7 +46,7 @@ fn calls_that_succeed_allocate_nothing() {
         let frame = (case.frame)(&host);
         let allocations = count(exported(case.symbol), frame.raw);
         let is_free = case.kind != Kind::Error && case.symbol != "async_inline";
-        // The others show that the counter counts.
+        // The other cases show that allocations are counted.
         assert_eq!(
             allocations == 0,
             is_free,

@@ -1,13 +1,13 @@
-//! What is measured, and the malformed frames that show that everybody checks the same.
+//! The measured cases, and malformed frames that show that all languages make the same checks.
 
 use crate::frame::{Attrs, Frame, Host, frame};
 use xla_ffi_sys::*;
 
-/// How a case ends.
+/// The outcome of a case.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Success,
-    /// A success whose operands lie on a device: the languages check other things of those.
+    /// A success with operands in device memory, for which the languages make different checks.
     Device,
     Error,
 }
@@ -22,14 +22,14 @@ impl Kind {
     }
 }
 
-/// One handler and the frame that it gets.
+/// A handler and the frame that it gets.
 pub(crate) struct Case {
     /// The name in the table.
     pub(crate) name: &'static str,
     /// The handler's symbol.
     pub(crate) symbol: &'static str,
     pub(crate) kind: Kind,
-    /// Makes a frame.
+    /// Creates a frame.
     pub(crate) frame: fn(&Host) -> Frame,
 }
 
@@ -58,9 +58,9 @@ fn mixed(host: &Host) -> Frame {
     frame(host, 1, 1, Attrs::numbers(&["alpha"]))
 }
 
-/// A context with a stream, which nobody uses.
+/// Returns a stream that is never used.
 unsafe extern "C" fn stream_of_device(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler's arguments.
+    // SAFETY: the handler passes valid arguments.
     unsafe { (*args).stream = std::ptr::without_provenance_mut(0x5000) };
     std::ptr::null_mut()
 }
@@ -69,7 +69,7 @@ fn on_device(host: &Host) -> Frame {
     let frame = mixed(host);
     let mut api = *host.api;
     api.XLA_FFI_Stream_Get = Some(stream_of_device);
-    // SAFETY: a frame of our own, which nobody reads yet.
+    // SAFETY: the frame is ours, and nothing else accesses it yet.
     unsafe { (*frame.raw).api = Box::leak(Box::new(api)) };
     frame
 }
@@ -77,16 +77,16 @@ fn on_device(host: &Host) -> Frame {
 fn wrong_dtype(host: &Host) -> Frame {
     let frame = operands::<4, 0>(host);
     let third = frame.args[2];
-    // SAFETY: a buffer of our own, which nobody reads yet.
+    // SAFETY: the buffer is ours, and nothing else accesses it yet.
     unsafe { (*third).dtype = XLA_FFI_DataType::F64 };
     frame
 }
 
-/// One dimension is of those whose products may overflow.
+/// One dimension is so large that a product with it may overflow.
 fn large(host: &Host) -> Frame {
     let frame = operands::<4, 0>(host);
     let third = frame.args[2];
-    // SAFETY: a buffer of our own, which nobody reads yet.
+    // SAFETY: the buffer is ours, and nothing else accesses it yet.
     unsafe { (*third).dims = dims([1 << 30, 4]) };
     frame
 }
@@ -150,7 +150,7 @@ pub(crate) const CASES: [Case; 18] = {
 
 type Spoil = fn(&mut XLA_FFI_Buffer);
 
-/// What can be wrong with a buffer.
+/// Ways to make a buffer invalid.
 const BUFFERS: [(&str, Spoil); 10] = [
     ("struct size", |b| b.struct_size -= 1),
     ("dtype", |b| b.dtype = XLA_FFI_DataType::S32),
@@ -170,13 +170,13 @@ fn dims(dims: [i64; 2]) -> *mut i64 {
     Box::leak(Box::new(dims)).as_mut_ptr()
 }
 
-/// Frames of a case, each with one thing wrong, which careful handlers refuse.
+/// Returns frames of a case with one defect each, which careful handlers reject.
 pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     let mut all = Vec::new();
     let good = (case.frame)(host);
     let mut add = |what: &str, spoil: &dyn Fn(&mut XLA_FFI_CallFrame)| {
         let frame = (case.frame)(host);
-        // SAFETY: a frame of our own, which nobody reads yet.
+        // SAFETY: the frame is ours, and nothing else accesses it yet.
         spoil(unsafe { &mut *frame.raw });
         all.push((what.to_owned(), frame));
     };
@@ -191,34 +191,34 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     add("negative counts", &|f| {
         (f.args.size, f.rets.size, f.attrs.size) = (-1, -1, -1);
     });
-    // SAFETY: a frame of our own.
+    // SAFETY: the frame is ours.
     let attrs = unsafe { (*good.raw).attrs.size } as usize;
     for index in 0..attrs {
         add(&format!("type of attribute {index}"), &|f| {
-            // SAFETY: within the frame's list.
+            // SAFETY: the index is within the frame's list.
             let kind = unsafe { f.attrs.types.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the element is within the frame's list.
             unsafe { *kind = XLA_FFI_AttrType::ARRAY };
         });
         add(&format!("name of attribute {index}"), &|f| {
-            // SAFETY: within the frame's list.
+            // SAFETY: the index is within the frame's list.
             let name = unsafe { f.attrs.names.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the element is within the frame's list.
             let name = unsafe { *name };
-            // SAFETY: the span of that name, with one letter less.
+            // SAFETY: the name is valid and ours; it only becomes one byte shorter.
             unsafe { (*name).len -= 1 };
         });
         add(&format!("null attribute {index}"), &|f| {
-            // SAFETY: within the frame's list.
+            // SAFETY: the index is within the frame's list.
             let value = unsafe { f.attrs.attrs.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the element is within the frame's list.
             unsafe { *value = std::ptr::null_mut() };
         });
         if case.symbol != "struct_dictionary" {
             add(&format!("dtype of attribute {index}"), &|f| {
-                // SAFETY: within the frame's list.
+                // SAFETY: the index is within the frame's list.
                 let scalar = unsafe { f.attrs.attrs.add(index) };
-                // SAFETY: as above.
+                // SAFETY: the element is within the frame's list.
                 let scalar = unsafe { *scalar };
                 // SAFETY: the attributes of all other cases are scalars.
                 unsafe { (*scalar.cast::<XLA_FFI_Scalar>()).dtype = XLA_FFI_DataType::F32 };
@@ -230,20 +230,20 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
             let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
             let buffer = buffers[index];
-            // SAFETY: a buffer of our own, which nobody reads yet.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             spoil(unsafe { &mut *buffer });
             all.push((format!("operand {index}: {what}"), frame));
         }
     }
-    // Each result in the place of each other result.
+    // Each result at the address of each other result.
     for ret in 0..good.rets.len() {
         for other in good.args.len()..good.args.len() + ret {
             let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
-            // SAFETY: a buffer of our own, which nobody reads yet.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             let data = unsafe { (*buffers[other]).data };
             let result = buffers[good.args.len() + ret];
-            // SAFETY: as above.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             unsafe { (*result).data = data };
             all.push((
                 format!("result {ret} in the place of operand {other}"),
@@ -254,7 +254,7 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     all
 }
 
-/// Frames of a case in which one result lies where an argument does, and is as large.
+/// Returns frames of a case in which one result has the address and size of an argument.
 pub(crate) fn coincident(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     let good = (case.frame)(host);
     let mut all = Vec::new();
@@ -262,9 +262,9 @@ pub(crate) fn coincident(case: &Case, host: &Host) -> Vec<(String, Frame)> {
         for arg in 0..good.args.len() {
             let frame = (case.frame)(host);
             let result = frame.rets[ret];
-            // SAFETY: a buffer of our own, which nobody reads yet.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             let data = unsafe { (*frame.args[arg]).data };
-            // SAFETY: as above.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             unsafe { (*result).data = data };
             all.push((
                 format!("result {ret} in the place of argument {arg}"),

@@ -1,12 +1,12 @@
-//! Call frames, laid out in C. They are few and live for ever.
+//! Call frames in the C layout. They are few and never freed.
 
 use std::ffi::c_void;
 use xla_ffi_sys::*;
 
-/// Elements along each dimension of every buffer.
+/// Dimensions of every buffer.
 const DIMS: [i64; 2] = [4, 4];
 
-/// Bytes from one buffer's memory to the next one's, at least.
+/// Minimum distance in bytes between the memory of two buffers.
 const STEP: usize = 64;
 
 fn leak<T>(value: T) -> *mut T {
@@ -17,12 +17,12 @@ fn leak_all<T>(values: Vec<T>) -> *mut T {
     values.leak().as_mut_ptr()
 }
 
-/// Memory of buffers.
+/// Memory for buffers.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; STEP / 4]);
 
-/// A buffer, `F32[4,4]`.
+/// Returns a buffer of type `F32[4,4]`.
 fn buffer(data: *mut Line) -> *mut XLA_FFI_Buffer {
     leak(XLA_FFI_Buffer {
         struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
@@ -34,11 +34,11 @@ fn buffer(data: *mut Line) -> *mut XLA_FFI_Buffer {
     })
 }
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+/// A pseudo-random number generator with a fixed seed (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -48,7 +48,7 @@ impl Random {
     }
 }
 
-/// Buffers of 64-byte aligned memory that lie in any order, with gaps between some of them: what the seed says.
+/// Returns buffers of 64-byte aligned memory, in an order and with gaps that depend on the seed.
 fn shuffled(count: usize, seed: u64) -> Vec<*mut XLA_FFI_Buffer> {
     let mut random = Random(seed);
     let mut order: Vec<usize> = (0..count).collect();
@@ -66,8 +66,9 @@ fn shuffled(count: usize, seed: u64) -> Vec<*mut XLA_FFI_Buffer> {
     buffers
 }
 
-/// Attributes, sorted by name as hosts give them. Behind the last one lies a spare one, as in all
-/// lists here, so that a test can add one to the size.
+/// Attributes, sorted by name as hosts pass them.
+///
+/// All lists here have a spare element at the end, so that a test can increase the size by one.
 pub(crate) struct Attrs(pub(crate) XLA_FFI_Attrs);
 
 impl Attrs {
@@ -96,7 +97,7 @@ impl Attrs {
         })
     }
 
-    /// One `i32` a name.
+    /// Returns one `i32` attribute per name.
     pub(crate) fn numbers(names: &[&'static str]) -> Self {
         let entries = names.iter().zip(3i32..).map(|(name, value)| {
             let scalar = XLA_FFI_Scalar {
@@ -108,7 +109,7 @@ impl Attrs {
         Self::new(entries.collect())
     }
 
-    /// One dictionary.
+    /// Returns a single dictionary.
     pub(crate) fn dictionary(name: &str, entries: Self) -> Self {
         Self::new(vec![(
             name,
@@ -118,15 +119,15 @@ impl Attrs {
     }
 }
 
-/// Who makes the calls.
+/// The caller of the handlers.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     pub(crate) api: &'static XLA_FFI_Api,
-    /// Of the order in which operands lie.
+    /// Seed for the memory order of operands.
     pub(crate) seed: u64,
 }
 
-/// A call frame with its parts, so that a test can spoil them.
+/// A call frame with its parts, so that a test can make it invalid.
 pub(crate) struct Frame {
     pub(crate) raw: *mut XLA_FFI_CallFrame,
     pub(crate) args: Vec<*mut XLA_FFI_Buffer>,
@@ -134,13 +135,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The arguments, then the results.
+    /// Returns the arguments, then the results.
     pub(crate) fn operands(&self) -> impl Iterator<Item = *mut XLA_FFI_Buffer> + '_ {
         self.args.iter().chain(&self.rets).copied()
     }
 }
 
-/// A frame of the execute stage. Its arguments and results lie among each other.
+/// Returns a frame of the execute stage, with arguments and results interleaved in memory.
 pub(crate) fn frame(host: &Host, args: usize, rets: usize, attrs: Attrs) -> Frame {
     let mut buffers = shuffled(args + rets + 1, host.seed);
     let spare = buffers.pop();

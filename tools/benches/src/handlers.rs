@@ -1,16 +1,18 @@
-//! The handlers of the benchmark in Rust. `c/decode.c` and `c/decode.cc` have the same ones, `c/header.c` and `c/scale.cc` the
-//! last five.
+//! The handlers of the benchmark in Rust.
+//!
+//! `c/decode.c` and `c/decode.cc` have the same handlers, `c/header.c` and `c/scale.cc` the last five.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use xla_ffi::{Attribute, DeviceBuffer, DeviceOut, Later, Stream, prelude::*};
 
-/// What the last call decoded, boiled down to a number: every handler has to look at what it was
-/// given, and all languages have to see the same.
+/// A number derived from the values that the last call decoded.
+///
+/// It makes every handler read its operands, and it must be the same in all languages.
 static SINK: AtomicUsize = AtomicUsize::new(0);
 
-/// The number that the last call left.
+/// Returns the number that the last call stored.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn bench_sink() -> usize {
     SINK.load(Ordering::Relaxed)
@@ -46,7 +48,7 @@ impl Seen for i32 {
     }
 }
 
-/// A handler whose parameters are of one type, or some of it and the rest of another.
+/// Defines a handler whose parameters have one type, or two types in two groups.
 macro_rules! alike {
     ($name:ident $($ty:ty: $($param:ident)*),*) => {
         #[allow(clippy::too_many_arguments, reason = "a handler has as many parameters as its call has operands")]
@@ -165,7 +167,7 @@ fn args_rets(xs: RemainingArgs, ys: RemainingRets) -> Result<()> {
     keep(seen_args(xs)?.wrapping_add(seen_rets(ys)?))
 }
 
-/// The names that `options` may have.
+/// The attribute names that `options` may contain.
 static NAMES: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..4096).map(|index| format!("a{index:04}")).collect());
 

@@ -1,5 +1,6 @@
-//! The host of the benchmark: a function table of the newest revision with the few functions that
-//! the cases call. Errors copy their text into memory of their own, as a real host's do.
+//! The host of the benchmark: an API table of the newest revision with the functions that the cases call.
+//!
+//! Errors copy their message, as in a real host.
 
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,31 +8,33 @@ use xla_ffi_sys::*;
 
 use crate::frame::Host;
 
-/// A handler.
+/// The type of a handler.
 pub(crate) type Call = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-/// What the last call of any handler of a library decoded, boiled down to a number.
+/// The type of a function that returns a number derived from the values that a library's last call decoded.
 pub(crate) type Sink = unsafe extern "C" fn() -> usize;
 
-/// An error that a handler made.
+/// An error that a handler created.
 struct HostError {
     message: CString,
     code: XLA_FFI_Error_Code,
 }
 
-/// A future that a handler made. Any thread may complete it while the host asks, or leaves somebody to be told: so
-/// that it is one exchange, as a real host's are at the least.
+/// A future that a handler created.
+///
+/// Any thread may complete the future while the host polls it or registers a callback. Therefore completion is one
+/// atomic exchange, which is the minimum for a real host.
 #[derive(Default)]
 struct HostFuture {
     available: AtomicBool,
 }
 
 unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler's arguments.
+    // SAFETY: the handler passes valid arguments.
     let text = unsafe { (*args).message };
-    // SAFETY: as above.
+    // SAFETY: the handler passes valid arguments.
     let code = unsafe { (*args).errc };
-    // SAFETY: a C string (ABI).
+    // SAFETY: the ABI requires a C string.
     let text = unsafe { CStr::from_ptr(text) };
     let error = Box::new(HostError {
         message: text.to_owned(),
@@ -41,35 +44,35 @@ unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut 
 }
 
 unsafe extern "C" fn destroy_error(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let error = unsafe { (*args).error };
-    // SAFETY: an error is destroyed once.
+    // SAFETY: the ABI requires that an error is destroyed only once.
     unsafe { destroy(error) };
 }
 
-/// Destroys an error as the host does that got it from a handler.
+/// Destroys an error, as a host does after getting it from a handler.
 ///
 /// # Safety
-/// The error came from this host and is not used afterwards.
+/// The error belongs to this host and is not used afterwards.
 #[inline]
 pub(crate) unsafe fn destroy(error: *mut XLA_FFI_Error) {
-    // SAFETY: made by `create_error`.
+    // SAFETY: `create_error` allocated the error.
     drop(unsafe { Box::from_raw(error.cast::<HostError>()) });
 }
 
-/// The code and the text of an error.
+/// Returns the code and message of an error.
 ///
 /// # Safety
-/// The error came from this host.
+/// The error belongs to this host.
 pub(crate) unsafe fn told(error: *mut XLA_FFI_Error) -> (XLA_FFI_Error_Code, String) {
-    // SAFETY: made by `create_error`.
+    // SAFETY: `create_error` allocated the error.
     let error = unsafe { &*error.cast::<HostError>() };
     (error.code, error.message.to_string_lossy().into_owned())
 }
 
 unsafe extern "C" fn create_future(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
     let future = Box::into_raw(Box::<HostFuture>::default());
-    // SAFETY: the handler's arguments.
+    // SAFETY: the handler passes valid arguments.
     unsafe { (*args).future = future.cast() };
     std::ptr::null_mut()
 }
@@ -77,53 +80,54 @@ unsafe extern "C" fn create_future(args: *mut XLA_FFI_Future_Create_Args) -> *mu
 unsafe extern "C" fn set_available(
     args: *mut XLA_FFI_Future_SetAvailable_Args,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler's arguments.
+    // SAFETY: the handler passes valid arguments.
     let future = unsafe { (*args).future };
-    // SAFETY: made by `create_future`, completed once.
+    // SAFETY: `create_future` allocated the future, and it is completed only once.
     let future = unsafe { &*future.cast::<HostFuture>() };
     future.available.swap(true, Ordering::AcqRel);
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn set_error(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler's arguments.
+    // SAFETY: the handler passes valid arguments.
     let error = unsafe { (*args).error };
-    // SAFETY: the error is the host's from here.
+    // SAFETY: the call transfers ownership of the error to the host.
     unsafe { destroy(error) };
     std::ptr::null_mut()
 }
 
-/// Takes the future out of a call frame and drops it; whether it was completed.
+/// Takes the future out of a call frame and drops it; returns whether it was completed, or `None` if there was no
+/// future.
 ///
 /// # Safety
-/// `frame` is null in `future`, or a handler of this host wrote it.
+/// The frame's `future` is null, or a handler of this host has set it.
 #[inline]
 pub(crate) unsafe fn take_future(frame: *mut XLA_FFI_CallFrame) -> Option<bool> {
-    // SAFETY: the frame of a call that has returned.
+    // SAFETY: the frame belongs to a call that has returned.
     let future = unsafe { std::mem::replace(&mut (*frame).future, std::ptr::null_mut()) };
     if future.is_null() {
         return None;
     }
-    // SAFETY: made by `create_future`, and taken out of the frame.
+    // SAFETY: `create_future` allocated the future, and the frame no longer refers to it.
     let future = unsafe { Box::from_raw(future.cast::<HostFuture>()) };
     Some(future.available.into_inner())
 }
 
-/// A context without a stream, as on CPU.
+/// Returns a null stream, as on CPU.
 unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler's arguments.
+    // SAFETY: the handler passes valid arguments.
     unsafe { (*args).stream = std::ptr::null_mut() };
     std::ptr::null_mut()
 }
 
-/// The host whose frames have their operands in the order that the seed says.
+/// Returns the host whose frames have operands in an order that depends on the seed.
 pub(crate) fn with_seed(seed: u64) -> Host {
     Host { api: table(), seed }
 }
 
-/// The function table; it lives for ever.
+/// Returns the API table, which is never freed.
 fn table() -> &'static XLA_FFI_Api {
-    // SAFETY: numbers, pointers and optional functions, for which zero is a value: a host that has none.
+    // SAFETY: the struct consists of numbers, pointers and optional functions, for which zero is valid.
     let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
     api.struct_size = XLA_FFI_Api::STRUCT_SIZE;
     api.api_version.struct_size = XLA_FFI_Api_Version::STRUCT_SIZE;
@@ -138,8 +142,9 @@ fn table() -> &'static XLA_FFI_Api {
     Box::leak(Box::new(api))
 }
 
-/// Declares `fn exported(symbol: &str)`, the handler of `handlers.rs` that is called so, in a program that is linked with them;
-/// `$prefix` is the name of the crate and two underscores.
+/// Declares `fn exported(symbol: &str)`, which returns the handler with this name from `handlers.rs`.
+///
+/// The program must be linked with the handlers; `$prefix` is the crate's name and two underscores.
 #[allow(unused_macros, reason = "only the tests are linked with the handlers")]
 macro_rules! exported {
     ($prefix:literal, $($symbol:literal $name:ident)*) => {

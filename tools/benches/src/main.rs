@@ -1,11 +1,11 @@
 //! Times the same handlers, written in several languages, on the same call frames.
 //!
-//! `decode SEED VARIANT=LIBRARY…` prints the cost of each case in each library as JSON; the seed says in which
-//! order operands lie in memory. `cargo xtask bench` builds the libraries and calls this program. Before anything is
-//! timed, the libraries have to agree: on what they decode, and, those that make every check, on what they refuse.
+//! `decode SEED VARIANT=LIBRARY…` prints the cost of each case in each library as JSON; the seed determines the memory
+//! order of operands. `cargo xtask bench` builds the libraries and runs this program. Before the measurements, all
+//! libraries must decode the same values, and those with all checks must reject the same frames.
 //!
-//! `decode count CASE SEED VARIANT=LIBRARY` calls the handler of one case 1,000 times and measures nothing, for
-//! `valgrind --tool=callgrind`, whose counts of instructions no other process disturbs.
+//! `decode count CASE SEED VARIANT=LIBRARY` calls the handler of one case 1,000 times without timing. It is meant for
+//! `valgrind --tool=callgrind`, because other processes do not affect instruction counts.
 
 mod agreement;
 mod cases;
@@ -25,12 +25,12 @@ use variant::{Variant, measure, pin};
 
 const USAGE: &str = "the command line is [count CASE] SEED VARIANT=LIBRARY…";
 
-/// Calls in one measurement.
+/// Calls per measurement.
 const CALLS: u32 = 2_000;
-/// Measurements of each case in each library; the lowest counts.
+/// Measurements per case and library; the minimum counts.
 const ROUNDS: usize = 400;
 
-/// What a library refuses: upstream's header leaves some checks to the author.
+/// Returns the checks that a library makes; upstream's header leaves some checks to the author.
 fn checks(variant: &Variant) -> Checks {
     match variant.name.split('_').next() {
         Some("rust" | "c") => Checks::All,
@@ -39,7 +39,7 @@ fn checks(variant: &Variant) -> Checks {
     }
 }
 
-/// Checks that all libraries decode the same, and that those that check everything refuse the same.
+/// Checks that all libraries decode the same values, and that those with all checks reject the same frames.
 fn agree(case: &Case, variants: &[Variant], host: &Host) -> Result<()> {
     let mut same = Vec::new();
     for variant in variants {
@@ -89,7 +89,7 @@ fn main() -> Result<()> {
             .map(|variant| variant.handler(case.symbol))
             .collect::<Result<_>>()?;
         let mut best = vec![f64::INFINITY; variants.len()];
-        // In turns, so that a disturbance does not fall on one library alone.
+        // Alternating, so that a disturbance does not affect only one library.
         for _ in 0..ROUNDS {
             for (handler, best) in handlers.iter().zip(&mut best) {
                 *best = best.min(measure(*handler, frame.raw, CALLS));
@@ -97,14 +97,14 @@ fn main() -> Result<()> {
         }
         report(case.name, case.kind.name(), best);
     }
-    // What it costs where operands lie in another order with every call, or one array is given twice.
+    // The cost if the memory order of operands changes with every call, or if an array is passed twice.
     let (frame, moved) = (CASES[6].frame, host::with_seed(seed + 100));
     let twice = || {
         let frame = frame(&host);
         let (first, second) = (frame.args[0], frame.args[1]);
-        // SAFETY: a buffer of our own, which nobody reads yet.
+        // SAFETY: the buffer is ours, and nothing else accesses it yet.
         let data = unsafe { (*first).data };
-        // SAFETY: as above.
+        // SAFETY: the buffer is ours, and nothing else accesses it yet.
         unsafe { (*second).data = data };
         frame
     };
@@ -120,7 +120,7 @@ fn main() -> Result<()> {
                 let start = Instant::now();
                 for call in 0..CALLS {
                     let frame = &frames[(call % 2) as usize];
-                    // SAFETY: a whole frame of a live host; handlers do not change what they get.
+                    // SAFETY: the frame is complete and belongs to a live host; handlers do not modify it.
                     let error = unsafe { handler(black_box(frame.raw)) };
                     ensure!(error.is_null(), "{}: {name}: refused", variant.name);
                 }

@@ -1,5 +1,6 @@
-//! Rust, C and C++ refuse the same frames with the same codes: all that the benchmark compares, here without its
-//! timing, on the handlers as it has them.
+//! Tests that Rust, C and C++ reject the same frames with the same codes.
+//!
+//! These are the benchmark's comparisons without its timing.
 
 mod agreement;
 #[expect(dead_code, reason = "the comparison uses the rest")]
@@ -20,7 +21,7 @@ use xla_ffi_testing::{once, root, target_folder};
 
 exported!("malformed__");
 
-/// One of the benchmark's sources as a library; `None`, told, where there is no compiler.
+/// Builds and loads one of the benchmark's sources; reports a skip and returns `None` without a compiler.
 fn open(source: &str, test: &str) -> Option<Library> {
     let is_cpp = source.ends_with(".cc");
     let include = root().join("include");
@@ -34,21 +35,21 @@ fn open(source: &str, test: &str) -> Option<Library> {
         .args(["-fPIC", "-shared", "-I"])
         .args([&include, &path]);
     once::compile(&mut command, &[&include, &path], Some(&out)).expect("it builds");
-    // SAFETY: a library of this project: loading it runs no code of its own.
+    // SAFETY: the library is part of this project and has no initializers with side effects.
     Some(unsafe { Library::new(out) }.expect("it loads"))
 }
 
 fn symbol<T: Copy>(library: &Library, name: &str) -> T {
-    // SAFETY: the sources export handlers and `bench_sink`, of the types that they are asked for as.
+    // SAFETY: the sources export handlers and `bench_sink` with the requested types.
     *unsafe { library.get::<T>(name.as_bytes()) }.expect("it is exported")
 }
 
-/// The handlers of operands and attributes in any number: Rust's, C's and C++'s.
+/// Returns the Rust, C and C++ versions of a handler that accepts any number of operands or attributes.
 fn of_many(name: &str, test: &str) -> Option<[(&'static str, Call); 3]> {
     let [Some(c), Some(cpp)] = ["header.c", "scale.cc"].map(|source| open(source, test)) else {
         return None;
     };
-    // They stay loaded.
+    // The libraries remain loaded because their handlers are returned.
     let [c, cpp] = [c, cpp].map(|library| &*Box::leak(Box::new(library)));
     Some([
         ("Rust", exported(name)),
@@ -57,18 +58,18 @@ fn of_many(name: &str, test: &str) -> Option<[(&'static str, Call); 3]> {
     ])
 }
 
-/// Whether a handler accepts a frame.
+/// Returns true if a handler accepts a frame.
 fn accepts(handler: Call, frame: &Frame) -> bool {
-    // SAFETY: a frame of a live host.
+    // SAFETY: the frame belongs to a live host.
     let error = unsafe { handler(frame.raw) };
     if !error.is_null() {
-        // SAFETY: the error came from our host.
+        // SAFETY: the error belongs to our host and is not used again.
         unsafe { host::destroy(error) };
     }
     error.is_null()
 }
 
-/// Many operands are sorted, not compared in pairs.
+/// Many operands are sorted instead of compared in pairs; overlaps are still found.
 #[test]
 fn many_operands_clash_where_two_of_them_do() {
     let test = "many_operands_clash_where_two_of_them_do";
@@ -89,9 +90,9 @@ fn many_operands_clash_where_two_of_them_do() {
         let all: Vec<_> = frame.operands().collect();
         if let Some((one, other)) = moved {
             let (one, other) = (all[one], all[other]);
-            // SAFETY: a buffer of our own, which nobody reads yet.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             let data = unsafe { (*other).data };
-            // SAFETY: as above.
+            // SAFETY: the buffer is ours, and nothing else accesses it yet.
             unsafe { (*one).data = data };
         }
         for ((language, handler), is_refused) in handlers.into_iter().zip(is_refused) {
@@ -114,9 +115,9 @@ fn attributes_are_found_in_any_order() {
         let entries = Attrs::numbers(&names).0;
         let options = Attrs::dictionary("options", Attrs(entries));
         let frame = frame::frame(&host::with_seed(1), 0, 0, options);
-        // SAFETY: the lists of names and values, as long as that, which live for ever and which nobody else has.
+        // SAFETY: the list of names has this length, is never freed, and has no other user.
         let names = unsafe { std::slice::from_raw_parts_mut(entries.names, count) };
-        // SAFETY: as above.
+        // SAFETY: the list of values has this length, is never freed, and has no other user.
         let values = unsafe { std::slice::from_raw_parts_mut(entries.attrs, count) };
         for turn in [0, count / 3] {
             names.rotate_left(turn);
@@ -125,7 +126,7 @@ fn attributes_are_found_in_any_order() {
                 assert!(accepts(handler, &frame), "{language}, {count} from {turn}");
             }
         }
-        // SAFETY: the span of a name, which nobody reads meanwhile.
+        // SAFETY: the name is valid, and nothing accesses it concurrently.
         unsafe { (*names[count / 2]).len -= 1 };
         for (language, handler) in handlers {
             assert!(

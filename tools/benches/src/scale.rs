@@ -1,10 +1,11 @@
-//! What a call costs by the number of its operands, of its attributes, and by how deep its dictionaries lie in each other, in
-//! several languages.
+//! Measures the cost of a call by the number of operands, the number of attributes, and the nesting depth of
+//! dictionaries.
 //!
-//! `scale SEED VARIANT=LIBRARY…` prints the cost of each size of each case in each library as JSON; the seed says in which
-//! order operands lie in memory. `cargo xtask bench` builds the libraries and calls this program. Before anything is
-//! timed, the libraries have to agree on what they decode, and each has to refuse a result that shares memory with the
-//! last operand: so the check is seen to be made at every size.
+//! `scale SEED VARIANT=LIBRARY…` prints the cost of each size of each case in each library as JSON; the seed determines
+//! the memory order of operands. `cargo xtask bench` builds the libraries in several languages and runs this program.
+//!
+//! Before the measurements, the libraries must decode the same values. Each library must also reject a result that
+//! overlaps the last operand, which shows that this check is made at every size.
 
 mod frame;
 mod host;
@@ -22,25 +23,25 @@ const USAGE: &str = "the command line is SEED VARIANT=LIBRARY…";
 const SIZES: &[usize] = &[64, 128, 256, 512, 1024, 2048, 4096];
 const DEPTHS: &[usize] = &[1, 2, 4, 8, 16, 32];
 
-/// Measurements of each size in each library; the lowest counts.
+/// Measurements per size and library; the minimum counts.
 const ROUNDS: usize = 60;
-/// After so long, three of them have to do.
+/// After this time, three measurements are enough.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Operands, attributes or dictionaries that are decoded in one measurement, so that each takes about as long.
+/// Operands, attributes or dictionaries decoded per measurement, so that each measurement takes about the same time.
 const DECODED: usize = 20_000;
 
-/// One handler, and the frames that it gets.
+/// A handler and the frames that it gets.
 struct Case {
     name: &'static str,
     symbol: &'static str,
-    /// What the cost grows with.
+    /// The quantity that the cost depends on.
     of: &'static str,
-    /// And how: what is sorted, or found among others, takes a logarithm of steps.
+    /// The growth of the cost: sorting and searching take a logarithmic number of steps per element.
     grows: &'static str,
     frame: fn(&Host, usize) -> Frame,
 }
 
-/// In these Rust refuses what C and C++ take for aliases that the program declared.
+/// In these frames, Rust rejects the results, but C and C++ accept them as declared aliases.
 const ALIASES: &str = "results in the places of arguments";
 
 const CASES: [Case; 6] = {
@@ -88,7 +89,7 @@ fn operands(host: &Host, args: usize, rets: usize) -> Frame {
     frame::frame(host, args, rets, Attrs::numbers(&[]))
 }
 
-/// Each result lies where the argument of its number does.
+/// Returns a frame in which each result has the address of the argument with the same index.
 fn aliases(host: &Host, size: usize) -> Frame {
     let frame = operands(host, size, size);
     for (arg, ret) in frame.args.iter().zip(&frame.rets) {
@@ -97,15 +98,15 @@ fn aliases(host: &Host, size: usize) -> Frame {
     frame
 }
 
-/// Lets a buffer start where another one starts.
+/// Gives a buffer the address of a different buffer.
 fn put_on(buffer: *mut XLA_FFI_Buffer, other: *mut XLA_FFI_Buffer) {
-    // SAFETY: a buffer of our own, which nobody reads yet.
+    // SAFETY: the buffer is ours, and nothing else accesses it yet.
     let data = unsafe { (*other).data };
-    // SAFETY: as above.
+    // SAFETY: the buffer is ours, and nothing else accesses it yet.
     unsafe { (*buffer).data = data };
 }
 
-/// A dictionary of so many numbers, whose names the handlers know.
+/// Returns a frame with a dictionary of `size` numbers, whose names the handlers know.
 fn attributes(host: &Host, size: usize) -> Frame {
     let names: Vec<&'static str> = (0..size)
         .map(|index| &*format!("a{index:04}").leak())
@@ -114,7 +115,8 @@ fn attributes(host: &Host, size: usize) -> Frame {
     frame::frame(host, 0, 0, options)
 }
 
-/// `options`, in it as many dictionaries `next` as make `size`, and in the last of them a number.
+/// Returns a frame with `options`, which contains nested dictionaries `next` up to depth `size` and a number in the
+/// innermost.
 fn depth(host: &Host, size: usize) -> Frame {
     let mut inner = Attrs::numbers(&["value"]);
     for _ in 1..size {
@@ -123,19 +125,19 @@ fn depth(host: &Host, size: usize) -> Frame {
     frame::frame(host, 0, 0, Attrs::dictionary("options", inner))
 }
 
-/// Checks that all libraries decode the same, and see what must not be.
+/// Checks that all libraries decode the same values and reject the same invalid frame.
 fn agree(case: &Case, size: usize, variants: &[&Variant], host: &Host) -> Result<()> {
     let at = format!("{} of {size}", case.name);
     let frame = (case.frame)(host, size);
     let refused = |variant: &Variant| {
-        // SAFETY: a frame of a live host.
+        // SAFETY: the frame belongs to a live host.
         let error = unsafe { variant.handler(case.symbol)?(frame.raw) };
         if error.is_null() {
             return anyhow::Ok(None);
         }
-        // SAFETY: the error came from our host.
+        // SAFETY: the error belongs to our host.
         let told = unsafe { host::told(error) };
-        // SAFETY: as above, and it is not used again.
+        // SAFETY: the error belongs to our host and is not used again.
         unsafe { host::destroy(error) };
         Ok(Some(told))
     };
@@ -143,7 +145,7 @@ fn agree(case: &Case, size: usize, variants: &[&Variant], host: &Host) -> Result
     for variant in variants {
         let told = refused(variant)?;
         ensure!(told.is_none(), "{}, {at}: {told:?}", variant.name);
-        // SAFETY: it reads a number.
+        // SAFETY: the function only reads a number.
         seen.push(unsafe { (variant.sink()?)() });
     }
     let is_same = seen.windows(2).all(|pair| pair[0] == pair[1]);
@@ -186,7 +188,7 @@ fn main() -> Result<()> {
             let frame = (case.frame)(&host, size);
             let calls = u32::try_from(DECODED.div_ceil(size))?;
             let mut best = vec![f64::INFINITY; variants.len()];
-            // In turns, so that a disturbance does not fall on one library alone.
+            // Alternating, so that a disturbance does not affect only one library.
             let start = Instant::now();
             for round in 0..ROUNDS {
                 if round > 2 && start.elapsed() > LONGEST {

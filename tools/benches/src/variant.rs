@@ -1,4 +1,4 @@
-//! Libraries of the same handlers, one a language and compiler, and what a call of one costs.
+//! Libraries with the same handlers, one per language and compiler, and the cost of their calls.
 
 use anyhow::{Context, Result, ensure};
 use libloading::Library;
@@ -8,7 +8,7 @@ use xla_ffi_sys::XLA_FFI_CallFrame;
 
 use crate::host::{self, Call, Sink};
 
-/// One language, compiler and header.
+/// A library built with one language, compiler and header.
 pub(crate) struct Variant {
     pub(crate) name: String,
     library: Library,
@@ -19,7 +19,7 @@ impl Variant {
         let (name, path) = argument
             .split_once('=')
             .context("expected VARIANT=LIBRARY")?;
-        // SAFETY: a library of this project: loading it runs no code of its own.
+        // SAFETY: the library is part of this project and has no initializers with side effects.
         let library = unsafe { Library::new(path) }.with_context(|| format!("{name}: {path}"))?;
         Ok(Self {
             name: name.to_owned(),
@@ -33,14 +33,14 @@ impl Variant {
         Ok(*handler.with_context(|| format!("{}: no handler {symbol}", self.name))?)
     }
 
-    /// The function that gives what the last call decoded.
+    /// Returns the library's `bench_sink`, which reports the values that the last call decoded.
     pub(crate) fn sink(&self) -> Result<Sink> {
         // SAFETY: the libraries export a function of this type under this name.
         Ok(*unsafe { self.library.get::<Sink>(b"bench_sink") }?)
     }
 }
 
-/// What both programs end their command line with: SEED VARIANT=LIBRARY…
+/// Parses the end of both programs' command lines: SEED VARIANT=LIBRARY…
 pub(crate) fn seed_and_variants(
     mut arguments: impl Iterator<Item = String>,
 ) -> Result<(u64, Vec<Variant>)> {
@@ -52,31 +52,31 @@ pub(crate) fn seed_and_variants(
     Ok((seed, variants))
 }
 
-/// Nanoseconds of one call, in one measurement.
+/// Returns the nanoseconds per call of one measurement.
 pub(crate) fn measure(handler: Call, frame: *mut XLA_FFI_CallFrame, calls: u32) -> f64 {
     let start = Instant::now();
     for _ in 0..calls {
-        // SAFETY: a whole frame of a live host; handlers do not change what they get.
+        // SAFETY: the frame is complete and belongs to a live host; handlers do not modify it.
         let error = unsafe { handler(black_box(frame)) };
         if !error.is_null() {
-            // SAFETY: the error came from our host.
+            // SAFETY: the error belongs to our host and is not used again.
             unsafe { host::destroy(error) };
         }
-        // SAFETY: the frame of the call that has returned.
+        // SAFETY: the frame belongs to a call that has returned.
         black_box(unsafe { host::take_future(frame) });
     }
     start.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
-/// Binds this program to the core that it runs on, so that its measurements are of one core.
+/// Pins this program to its current core, so that all measurements use the same core.
 pub(crate) fn pin() -> Result<()> {
-    // SAFETY: a question without arguments.
+    // SAFETY: sched_getcpu has no preconditions.
     let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
-    // SAFETY: a set of bits, for which zero is a value.
+    // SAFETY: the set consists of bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: a set of our own; cores beyond it are ignored.
+    // SAFETY: the set is ours; the macro ignores cores beyond its size.
     unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: a set of our own, of the size told.
+    // SAFETY: the set is ours, and its size is passed.
     let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     ensure!(failed == 0, "cannot bind the program to core {core}");
     Ok(())

@@ -1,11 +1,11 @@
-//! The calls whose cost is measured: one of each kind that an embedding program makes.
+//! The measured calls: one of each kind that an embedding program makes.
 
 use xla_ffi::embed::{
     self, Attributes, Executable, Invocation, Runtime, Shape, Stage, Tensor, calls::PreparedCall,
 };
 use xla_ffi::prelude::*;
 
-/// What a call adds to its argument.
+/// User data: the number that a call adds to its argument.
 #[derive(xla_ffi::HostType)]
 struct Offset(f32);
 
@@ -58,7 +58,7 @@ impl Inside {
     }
 }
 
-/// The kinds of calls, by the names that the report has.
+/// The kinds of calls, with their names in the report.
 pub const KINDS: [&str; 5] = ["plain", "stateful", "user_data", "absent", "internal"];
 
 fn executable(runtime: &Runtime, kind: &str) -> Executable {
@@ -73,10 +73,10 @@ fn executable(runtime: &Runtime, kind: &str) -> Executable {
     handler.instantiate(&Attributes::new()).expect("it is made")
 }
 
-/// The plain handler, an argument and the shape of its result, for calls that are not prepared.
+/// Returns the plain handler, an argument and the shape of its result, for calls that are not prepared.
 ///
 /// # Panics
-/// When the runtime refuses it.
+/// Panics if the runtime rejects the handler.
 #[must_use]
 pub fn parts(runtime: &Runtime) -> (Executable, Tensor, Shape) {
     let x = Tensor::from_slice([4], &[1.0_f32, 2.0, 3.0, 4.0]).expect("memory");
@@ -84,10 +84,10 @@ pub fn parts(runtime: &Runtime) -> (Executable, Tensor, Shape) {
     (executable(runtime, "plain"), x, y)
 }
 
-/// A call of this kind, after a first run that shows that it is right.
+/// Returns a prepared call of this kind, after a first run that checks its result.
 ///
 /// # Panics
-/// When a handler does not do what it should.
+/// Panics if the handler fails or its result is wrong.
 #[must_use]
 pub fn prepared(runtime: &Runtime, kind: &str) -> PreparedCall {
     let (_, x, y) = parts(runtime);
@@ -103,8 +103,10 @@ pub fn prepared(runtime: &Runtime, kind: &str) -> PreparedCall {
     call
 }
 
-/// A prepared call allocates nothing, of whatever kind it is. Debug builds look for what handlers leave unwritten, which
-/// allocates: `cargo xtask test` runs this optimised.
+/// Prepared calls of every kind do not allocate.
+///
+/// Debug builds allocate because they check for results that handlers do not write, so `cargo xtask test` runs this test
+/// in release mode.
 #[cfg(all(test, not(debug_assertions)))]
 mod tests {
     use super::{KINDS, prepared};
@@ -114,14 +116,15 @@ mod tests {
     #[global_allocator]
     static COUNTING: Counting = Counting;
 
-    /// One test: the allocations of all threads are counted.
+    /// A single test, because the allocations of all threads are counted.
     #[test]
     fn prepared_calls_allocate_nothing() {
         let runtime = Runtime::new(Revision::NEWEST);
         for kind in KINDS {
             let mut call = prepared(&runtime, kind);
             let count = allocations(|| (0..100).for_each(|_| call.invoke().expect("it runs")));
-            // The text of the host's error is copied where an object is absent, and shows that this counts.
+            // If an object is absent, the message of the host's error is copied; this shows that allocations are
+            // counted.
             assert_eq!(count > 0, kind == "absent", "{kind}: {count} allocations");
         }
     }

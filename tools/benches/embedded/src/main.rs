@@ -1,6 +1,8 @@
-//! What calls on the embedded runtime cost on one thread and beside another one, as a line of JSON: ns a call, the
-//! least of many rounds. `cargo xtask bench` runs it, prints it and knows the limits. With a library, the copies of
-//! `tools/benches/jax/calls.rs`, nanoseconds of one prepared call, by handler and number of elements.
+//! Measures calls on the embedded runtime, on one thread and next to another thread, and prints a line of JSON.
+//!
+//! Costs are nanoseconds per call, the minimum of many rounds. `cargo xtask bench` runs this program, prints the
+//! costs and checks their limits. With a library, it measures the copies of `tools/benches/jax/calls.rs`:
+//! nanoseconds per prepared call, by handler and number of elements.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -16,14 +18,14 @@ use xla_ffi::{
 };
 use xla_ffi_benches_embedded::{KINDS, parts, prepared};
 
-/// Calls in a round.
+/// Calls per round.
 const CALLS: u32 = 1000;
-/// Rounds of one measurement.
+/// Rounds per measurement.
 const ROUNDS: usize = 80;
-/// Measurements of what is compared, in turns: another process that runs for a while falls on a few of all.
+/// Measurements of each alternative, taken alternately so that a disturbance affects only a few of them.
 const TURNS: usize = 12;
 
-/// Nanoseconds of one run of `work`, the least of rounds of `count` runs.
+/// Returns nanoseconds per run of `work`: the minimum over rounds of `count` runs.
 fn least(count: u32, mut work: impl FnMut()) -> f64 {
     let round = |_| {
         let start = Instant::now();
@@ -39,7 +41,7 @@ fn alone(call: &mut PreparedCall) -> f64 {
     least(CALLS, || black_box(&mut *call).invoke().expect("it runs"))
 }
 
-/// The same while another thread makes calls all the time.
+/// Returns nanoseconds per call while a second thread makes calls continuously.
 fn beside(call: &PreparedCall) -> f64 {
     let stop = AtomicBool::new(false);
     let [mut own, mut other] = [(); 2].map(|()| call.try_clone().expect("a clone"));
@@ -55,24 +57,25 @@ fn beside(call: &PreparedCall) -> f64 {
     })
 }
 
-/// Answers the metadata call, and nothing else.
+/// A handler that only answers the metadata call.
 unsafe extern "C" fn empty(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: a host passes a valid frame.
     let extension = unsafe { (*frame).extension_start };
     if !extension.is_null() {
-        // SAFETY: the only extension that hosts send is the metadata's.
+        // SAFETY: hosts send only the metadata extension.
         let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
-        // SAFETY: the host's metadata is writable.
+        // SAFETY: the host's metadata is valid and writable during the call.
         unsafe { (*metadata).api_version.major_version = 0 };
-        // SAFETY: as above.
+        // SAFETY: the host's metadata is valid and writable during the call.
         unsafe { (*metadata).api_version.minor_version = 1 };
     }
     std::ptr::null_mut()
 }
 
-/// A prepared call of an empty handler beside a direct one, and frames of 64 operands and attributes.
+/// Measures a prepared call of an empty handler, a direct call of the same handler, and frames with 64 operands and
+/// attributes.
 fn frames(runtime: &Runtime) -> serde_json::Value {
-    // SAFETY: `empty` is a handler.
+    // SAFETY: `empty` is a valid handler.
     let bundle = unsafe { Bundle::execute(empty) };
     let handler = runtime.handler("empty", bundle).expect("it answers");
     let executable = handler.instantiate(&Attributes::new()).expect("no stage");
@@ -111,7 +114,7 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
     serde_json::json!({ "prepared": prepared - direct, "build": build, "update": update })
 }
 
-/// The copies of a library, of few and of many elements.
+/// Measures the copies of a library, with few and with many elements.
 fn copies(library: &str) -> Result<serde_json::Value, xla_ffi::Error> {
     let runtime = Runtime::new(Revision::NEWEST);
     let library = runtime.open(library)?;
@@ -146,7 +149,8 @@ fn main() {
         for _ in 0..TURNS {
             single = single.min(alone(&mut one));
             two_threads = two_threads.min(beside(&one));
-            // Each has called the handler: what its library keeps of the others is not to cost the last.
+            // Each of these runtimes has called the handler; the library's caches for them must not slow down the
+            // last one.
             let other = |_| prepared(&Runtime::new(Revision::NEWEST), kind);
             let mut others: Vec<_> = (0..100).map(other).collect();
             crowded = crowded.min(others.last_mut().map_or(0.0, alone));
