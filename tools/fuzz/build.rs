@@ -1,5 +1,5 @@
-//! Builds the C of the target `shape-proto`: under the fuzzer with its counters, where clang is there; always so that
-//! undefined behaviour ends the program.
+//! Builds the C code of the target `shape-proto`, with undefined behaviour as an error. Under the fuzzer, also with
+//! coverage counters if clang is available.
 
 use std::process::Command;
 

@@ -1,14 +1,16 @@
-//! Calls: shape contracts, shapes in opaque bytes, recorded calls.
+//! Fuzz targets for calls: shape contracts, shapes in opaque bytes, recorded calls.
 
 use std::ffi::c_void;
 use xla_ffi_contract::Contract;
 use xla_ffi_legacy::ShapeProto;
 use xla_ffi_record::{Call, Data, Operand, Recorded};
 
-/// What the attribute `k` is.
+/// Value of the attribute `k`.
 const K: i128 = 3;
 
-/// Shape contracts: two of them, a line each, then for each argument a byte with its rank and one for each dimension.
+/// Target for shape contracts.
+///
+/// The input is two contracts, one per line, and then for each argument a byte with its rank and a byte per dimension.
 pub(crate) fn contract(input: &[u8]) {
     let mut lines = input.splitn(3, |byte| *byte == b'\n');
     let mut contract = || parse_contract(lines.next().unwrap_or_default());
@@ -26,7 +28,7 @@ pub(crate) fn contract(input: &[u8]) {
     }
 }
 
-/// The contract of a line, if it is one.
+/// Parses a contract from a line, if it is valid.
 fn parse_contract(line: &[u8]) -> Option<Contract> {
     let text = std::str::from_utf8(line).ok()?;
     match Contract::parse(text) {
@@ -47,7 +49,7 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<i64>> {
     let mut shapes = vec![];
     while let Some(rank) = bytes.next() {
         let dims = bytes.by_ref().take((rank % 8).into());
-        // Most are few, so that names meet; some have no double.
+        // Most sizes are small, so that names often match; some have no exact double.
         let size = |dim: u8| match dim {
             0..250 => i64::from(dim % 7),
             _ => i64::MAX - i64::from(dim),
@@ -58,13 +60,13 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<i64>> {
 }
 
 unsafe extern "C" {
-    /// Writes a shape as numbers, at most `room` of them, and gives how many there are; `usize::MAX` where the bytes are no
+    /// Writes a shape as at most `room` numbers and returns how many there are, or `usize::MAX` if the bytes are not a
     /// shape.
     fn fuzz_shape_proto(bytes: *const c_void, size: usize, numbers: *mut i64, room: usize)
     -> usize;
 }
 
-/// `xla::ShapeProto` as opaque bytes: Rust and C give the same shape, or both refuse.
+/// Target for `xla::ShapeProto` in opaque bytes: Rust and C return the same shape, or both reject the bytes.
 ///
 /// Unsafe: a function of C is called.
 pub(crate) fn shape_proto(input: &[u8]) {
@@ -84,7 +86,7 @@ pub(crate) fn shape_proto(input: &[u8]) {
         }
     };
     let mut got = vec![0; wanted.len()];
-    // SAFETY: so many bytes, and room for so many numbers.
+    // SAFETY: the sizes of the input and of the output are passed.
     let count = unsafe {
         fuzz_shape_proto(
             input.as_ptr().cast(),
@@ -98,7 +100,7 @@ pub(crate) fn shape_proto(input: &[u8]) {
     assert_eq!(got, wanted, "{parsed:?}");
 }
 
-/// A shape as numbers: each node's kind, then how many there are of what follows, then those.
+/// Writes a shape as numbers: for each node its kind, and for each list its length and elements.
 fn flatten(shape: &ShapeProto, to: &mut Vec<i64>) {
     let mut list = |values: &[i64]| {
         to.push(i64::try_from(values.len()).expect("few"));
@@ -122,10 +124,10 @@ fn flatten(shape: &ShapeProto, to: &mut Vec<i64>) {
     }
 }
 
-/// Where the sections begin, behind magic and version.
+/// Offset of the first section, after magic and version.
 const HEAD: usize = 12;
 
-/// Recorded calls: files whose checksums are put right, as no damage does.
+/// Target for recorded calls; fixes the checksums of the input, because random damage would not.
 pub(crate) fn recorded_call(input: &[u8]) {
     let mut file = input.to_vec();
     mend(&mut file);
@@ -136,7 +138,7 @@ pub(crate) fn recorded_call(input: &[u8]) {
     let kept = |operands: &[Operand], bytes: &[Option<Vec<u8>>]| {
         assert_eq!(operands.len(), bytes.len());
         for (operand, bytes) in operands.iter().zip(bytes) {
-            // What is announced may be missing where the call never ended.
+            // If the call never ended, announced data may be missing.
             if let Some(bytes) = bytes {
                 assert_eq!(operand.data, Data::Kept(bytes.len() as u64));
             }

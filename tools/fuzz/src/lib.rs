@@ -1,15 +1,15 @@
-//! What reads text and files that others wrote, one target each: whatever comes, the answer is a value or an error, and
-//! what is printed reads back.
+//! Fuzz targets for parsers of external text and files, one per parser.
 //!
-//! `cargo xtask soak` runs a fuzzer over the targets, which bounds time and memory; the tests here replay what broke
-//! one once.
+//! For every input, a parser must return a value or an error, and printed values must parse again. `cargo xtask soak`
+//! runs a fuzzer over the targets with limits on time and memory. The tests here replay inputs that failed before.
 
 mod calls;
 mod libraries;
 mod values;
 
-/// One parser under attack: its name, which is that of its folders and of `cargo xtask soak NAME`, and what reads an input.
-/// It panics where a property does not hold.
+/// A fuzz target: its name, and the function that reads an input and panics if a property does not hold.
+///
+/// The name is also the name of the target's folders and the argument of `cargo xtask soak NAME`.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -28,12 +28,12 @@ pub const TARGETS: &[Target] = &[
     ("snapshot", libraries::snapshot),
 ];
 
-/// The input as text; what is no UTF-8 is nothing that a command line passes on.
+/// Returns the input as text, or `None` if it is not UTF-8 and therefore cannot be on a command line.
 fn text(input: &[u8]) -> Option<&str> {
     std::str::from_utf8(input).ok()
 }
 
-/// An error says something, and a place in the text that is one.
+/// Checks that an error has a message and a valid position in the text.
 fn check_error(text: &str, error: &xla_ffi_runtime::ParseError) {
     assert!(!error.message().is_empty());
     let span = error.span();
@@ -44,7 +44,7 @@ fn check_error(text: &str, error: &xla_ffi_runtime::ParseError) {
     assert!(error.to_string().lines().count() == 3, "{error}");
 }
 
-/// The inputs that lie beside the targets: what the fuzzer begins with, and what broke a target once.
+/// Replays the inputs next to the targets: the initial corpus, and inputs that failed before.
 #[cfg(test)]
 mod tests {
     use super::{TARGETS, Target};
@@ -57,7 +57,7 @@ mod tests {
         let entries = std::fs::read_dir(folder).into_iter().flatten();
         let each = entries.map(|entry| {
             let file = entry.unwrap().path();
-            // The name of the file comes before what the panic says.
+            // Prints the file name before a possible panic message.
             println!("{}", file.display());
             attack(&std::fs::read(&file).unwrap());
         });
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// A folder that is named otherwise than a target would never be replayed.
+    /// A folder whose name is not a target would never be replayed.
     #[test]
     fn every_folder_is_a_targets() {
         for folder in ["corpus", "regressions", "words"] {

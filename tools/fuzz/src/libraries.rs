@@ -1,4 +1,4 @@
-//! Libraries and wheels, and the layouts of an ABI in debug information, headers and snapshots.
+//! Fuzz targets for libraries, wheels, and ABI layouts in debug information, headers and snapshots.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,10 @@ use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_doctor::wheel::{Inside, Wheel};
 use xla_ffi_testing::wheel::Wheel as Packed;
 
-/// Libraries as `inspect` and `doctor` read them: symbols, what they need, their manifests; of those for other systems all that
-/// the doctor judges without running. What ELF files need lies around on the machine, and is no input.
+/// Target for libraries as `inspect` and `doctor` read them: symbols, dependencies, manifests.
+///
+/// For libraries of other systems, it includes everything that the doctor checks without running. The dependencies of
+/// ELF files are on the machine and not part of the input.
 pub(crate) fn library(input: &[u8]) {
     let path = Path::new("fuzzed.so");
     match library::read(path, input) {
@@ -21,7 +23,7 @@ pub(crate) fn library(input: &[u8]) {
         Ok(facts) => {
             assert!(facts.functions.is_subset(&facts.exports));
             if facts.machine.system != System::Linux {
-                // Parts of a fat file that nobody has asked for so far may not be libraries.
+                // Parts of a fat file that were not read so far may not be libraries.
                 let told = Examination::of_bytes(path, input);
                 assert!(told.is_ok_and(|told| told.facts == facts) || !facts.others.is_empty());
             }
@@ -32,8 +34,7 @@ pub(crate) fn library(input: &[u8]) {
     }
 }
 
-/// Manifests. The first byte of an input says whether a payload follows or a whole section, and where
-/// that lies.
+/// Target for manifests. The first byte of an input selects between a payload and a whole section, and its offset.
 pub(crate) fn manifest(input: &[u8]) {
     let Some((&first, bytes)) = input.split_first() else {
         return;
@@ -51,12 +52,12 @@ pub(crate) fn manifest(input: &[u8]) {
     }
 }
 
-/// What a loader may rely on.
+/// Checks the properties that a loader may rely on.
 fn check_manifest(manifest: &Manifest) {
     let mut names = BTreeSet::new();
     for handler in &manifest.handlers {
         assert!(!handler.name.is_empty() && names.insert(&handler.name));
-        // One that is newer than this program is known by its number alone.
+        // A revision newer than this program has only a number.
         let _ = handler.floor_revision();
         for (stage, symbol) in handler.stages.iter() {
             assert!(!stage.is_empty() && !symbol.is_empty() && symbol.is_ascii());
@@ -65,7 +66,7 @@ fn check_manifest(manifest: &Manifest) {
     }
 }
 
-/// A tag of every system, one that names none, and one for every machine of a system.
+/// Platform tags: one of each system, one without a system, and one for every machine of a system.
 const TAGS: [&str; 6] = [
     "manylinux_2_17_x86_64",
     "macosx_11_0_arm64",
@@ -75,7 +76,7 @@ const TAGS: [&str; 6] = [
     "any",
 ];
 
-/// Wheels of these tags, and the place of a library that is each one's.
+/// Wheels with these tags, and the path of the library in each.
 struct Wheels {
     folder: tempfile::TempDir,
     wheels: Vec<Wheel>,
@@ -104,8 +105,9 @@ thread_local! {
     static WHEELS: Wheels = Wheels::new();
 }
 
-/// A library in a wheel, as `doctor --wheel` judges it: beside the tag, which the first byte chooses. The archive itself is
-/// damaged by `doctor`'s own tests.
+/// Target for a library in a wheel, as `doctor --wheel` compares it with the tag that the first byte selects.
+///
+/// The tests of `doctor` cover damage to the archive itself.
 pub(crate) fn wheel(input: &[u8]) {
     WHEELS.with(|all| {
         let Some((tag, library)) = input.split_first() else {
@@ -124,7 +126,7 @@ pub(crate) fn wheel(input: &[u8]) {
     });
 }
 
-/// Debug information of a library.
+/// Target for debug information of a library.
 pub(crate) fn debug_information(input: &[u8]) {
     match dwarf::read_library(input) {
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -132,7 +134,7 @@ pub(crate) fn debug_information(input: &[u8]) {
     }
 }
 
-/// The text of headers: what we make of it before a compiler sees it.
+/// Target for the text of headers, in the form that is passed to a compiler.
 pub(crate) fn header(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let unit = Source::from_text(Path::new("fuzzed.h"), text.into_owned()).unit();
@@ -140,7 +142,7 @@ pub(crate) fn header(input: &[u8]) {
         .lines()
         .partition(|line| line.starts_with("#include \""));
     assert_eq!(includes.len(), 2, "the names and the header");
-    // Nothing of the header stands there but names: three lines a macro.
+    // Only names of the header's macros may occur, three lines per macro.
     for macros in rest.chunks(3) {
         let name = macros[0].strip_prefix("#ifdef ").expect("a macro");
         assert!(
@@ -157,7 +159,7 @@ pub(crate) fn header(input: &[u8]) {
     }
 }
 
-/// Snapshots of ABIs, as `abi import` proposes them and `abi check` reads them.
+/// Target for snapshots of ABIs, as `abi import` writes them and `abi check` reads them.
 pub(crate) fn snapshot(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

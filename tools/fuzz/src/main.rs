@@ -1,4 +1,4 @@
-//! libFuzzer over the target that `XLA_FFI_FUZZ` names.
+//! Runs libFuzzer on the target in `XLA_FFI_FUZZ`.
 #![no_main]
 
 use std::sync::LazyLock;

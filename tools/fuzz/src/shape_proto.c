@@ -1,10 +1,10 @@
-/* Shapes of opaque bytes, as C reads them. */
+/* Parses shapes in opaque bytes with the C header. */
 #include <stdlib.h>
 
 #include "xla_ffi/legacy/adapt.h"
 #include "xla_ffi/legacy/shape_proto.h"
 
-/* Adds numbers behind their count. */
+/* Adds numbers, preceded by their count. */
 static size_t fuzz_list(int64_t* to, size_t room, size_t at, const int64_t* values, size_t count) {
   size_t i;
   if (at < room) to[at] = (int64_t)count;

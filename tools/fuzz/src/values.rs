@@ -1,10 +1,10 @@
-//! Values that a command line names: attributes, SPECs, NumPy files.
+//! Fuzz targets for values on a command line: attributes, SPECs, NumPy files.
 
 use crate::{check_error, text};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, DType, ValueShape, npy};
 
-/// The text of attributes, `--attrs` of the command line.
+/// Target for the text of attributes, `--attrs` on the command line.
 pub(crate) fn attributes(input: &[u8]) {
     let Some(text) = text(input) else { return };
     if has_large_splat(text) {
@@ -23,7 +23,8 @@ pub(crate) fn attributes(input: &[u8]) {
     }
 }
 
-/// `dense<0> : tensor<1000000xi8>` means a million elements: its memory is what it asks for.
+/// Returns true for a text such as `dense<0> : tensor<1000000xi8>`, which legitimately needs memory
+/// for a million elements.
 fn has_large_splat(text: &str) -> bool {
     text.split("tensor<").skip(1).any(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == 'x' || c.is_whitespace()));
@@ -33,10 +34,10 @@ fn has_large_splat(text: &str) -> bool {
     })
 }
 
-/// Arrays that are made: a short text may ask for gigabytes.
+/// Largest arrays that are created, because a short text may ask for gigabytes.
 const LARGEST: usize = 1 << 12;
 
-/// SPECs, `--arg` and `--ret` of the command line, and the shapes of programs.
+/// Target for SPECs (`--arg` and `--ret` on the command line) and for shapes of programs.
 pub(crate) fn spec(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match Spec::parse(text) {
@@ -58,7 +59,7 @@ fn argument(text: &str, spec: &Spec) {
     if shape.dtype() == DType::Token {
         return;
     }
-    // It is the result with a value behind it.
+    // An argument is a result's SPEC followed by a value.
     let (alone, value) = text.split_once('=').expect("an argument has a value");
     assert_eq!(parse_result(alone).as_ref(), Ok(shape));
     if value.trim_start().starts_with('@') || shape.bytes() > LARGEST || shape.elements() > LARGEST
@@ -68,7 +69,7 @@ fn argument(text: &str, spec: &Spec) {
     let tensor = spec.tensor().expect("a small array fits");
     assert_eq!(tensor.shape(), shape);
     assert!(tensor.to_string().starts_with(&shape.to_string()));
-    // Each element as it is printed is the same element again.
+    // Every printed element parses to the same element.
     let values: Vec<String> = (0..shape.elements())
         .map(|index| tensor.text(index).expect("an element"))
         .collect();
@@ -79,7 +80,7 @@ fn argument(text: &str, spec: &Spec) {
     assert!(same, "{again} is not {tensor}, from {printed}");
 }
 
-/// NumPy's files. An input is a SPEC of a result, a line break, and the file.
+/// Target for NumPy files. An input is the SPEC of a result, a line break, and the file.
 pub(crate) fn npy(input: &[u8]) {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return;
