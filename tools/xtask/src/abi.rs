@@ -1,5 +1,5 @@
-//! `cargo xtask abi import --jaxlib X.Y.Z`: what a new jaxlib does to the ABI. The daily job of
-//! whoever maintains this.
+//! `cargo xtask abi import --jaxlib X.Y.Z` reports how a new jaxlib changes the ABI. Maintainers run it
+//! regularly.
 
 use crate::{folders, uv};
 use anyhow::{Context, Result, ensure};
@@ -23,20 +23,20 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Task {
-    /// Fetch a jaxlib's headers, tell which revision they are, or propose new snapshots.
+    /// Fetch a jaxlib's headers, print their revision, or propose new snapshots.
     Import(Import),
 }
 
 /// Command line of `abi import`.
 #[derive(clap::Args)]
 struct Import {
-    /// The release.
+    /// Release to import.
     #[arg(long, value_name = "X.Y.Z")]
     jaxlib: String,
     /// Read the headers from this include folder (it holds `xla/ffi/api`) instead of the wheel.
     #[arg(long, value_name = "DIR")]
     headers: Option<PathBuf>,
-    /// Where proposed snapshots go.
+    /// Folder for proposed snapshots.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -51,8 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.jaxlib
     );
     if std::env::var_os(LIBCLANG).is_none() {
-        // libclang is found through the environment, which a program cannot safely change for
-        // itself: start over with it set.
+        // libclang is found through the environment, which a program cannot safely change for itself, so it
+        // restarts with the variable set.
         return again(&uv::libclang()?);
     }
     let include = match &args.headers {
@@ -86,15 +86,15 @@ fn again(libclang: &Path) -> Result<()> {
     if status.success() {
         return Ok(());
     }
-    // The reason has been told already.
+    // The restarted program has already reported the reason.
     std::process::exit(status.code().unwrap_or(1));
 }
 
-/// What became of one header.
+/// The result for one header.
 #[derive(Debug)]
 struct Outcome {
     text: String,
-    /// The proposed snapshot, where the header is not known.
+    /// The proposed snapshot, if the header is not known.
     file: Option<PathBuf>,
 }
 
@@ -118,7 +118,7 @@ fn import(version: &str, include: &Path, out: &Path) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Headers of extensions that no known jaxlib ships: upstream wants each in a file of its own.
+/// Returns headers of extensions that no known jaxlib ships; upstream puts each extension in a separate file.
 fn others(folder: &Path) -> Result<Vec<PathBuf>> {
     let is_other = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -134,7 +134,7 @@ fn others(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Proposes a snapshot of an extension's header, with everything that it declares in C.
+/// Proposes a snapshot of an extension's header with all its C declarations.
 fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
     let abi = Source::open(path, &[])?.read()?;
     let shown = path.file_name().unwrap_or_default().to_string_lossy();
@@ -156,7 +156,7 @@ fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
     propose(version, &shown, abi.header(), &abi, text, out)
 }
 
-/// Writes a proposed snapshot, and beside it what was said.
+/// Writes a proposed snapshot, and the messages next to it.
 fn propose(
     version: &str,
     shown: &str,
@@ -177,7 +177,9 @@ fn propose(
     })
 }
 
-/// Whether changes make a new revision; data types and promises to the compiler make an edition of the old one.
+/// Returns true if changes make a new revision.
+///
+/// New data types and compiler annotations make only a new edition of the old revision.
 fn is_revision(changes: &[Change]) -> bool {
     let mut own = changes.iter().filter(|change| !change.follows);
     own.any(|change| {

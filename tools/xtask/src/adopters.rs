@@ -1,5 +1,6 @@
-//! `cargo xtask adopters`: public projects with handlers, unchanged, are built with XLA's headers and with ours. Their own
-//! tests run on several jaxlibs with both.
+//! `cargo xtask adopters` builds public projects with handlers, unchanged, with XLA's headers and with ours.
+//!
+//! The projects' own tests run on several jaxlibs with both.
 
 mod project;
 mod report;
@@ -21,12 +22,12 @@ use std::process::Command;
 pub(crate) struct Args {
     /// Projects of tests/adopters/projects.toml. Default: all.
     name: Vec<String>,
-    /// Run what `cargo xtask test --all` runs: the quickest projects, on older jaxlibs only with our headers.
+    /// Run only the checks of `cargo xtask test --all`: the fastest projects, on older jaxlibs only with our headers.
     #[arg(long, conflicts_with = "name")]
     quick: bool,
 }
 
-/// Seconds that a build may take, and one run of the tests.
+/// Timeouts of a build and of a test run, in seconds.
 const LIMITS: (&str, &str) = ("900", "300");
 
 /// Shows warnings in headers too.
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs the quickest projects as steps, with XLA's headers on the newest jaxlib only.
+/// Runs the fastest projects as steps, with XLA's headers on the newest jaxlib only.
 pub(crate) fn quick(root: &Path, tally: &Tally) {
     let projects = match Project::all(root) {
         Ok(projects) => projects,
@@ -111,7 +112,7 @@ fn step(root: &Path, project: &Project, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// Where a project is built and tested.
+/// The folder and environment in which a project is built and tested.
 struct Place<'a> {
     root: &'a Path,
     project: &'a Project,
@@ -137,7 +138,7 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// A step of steps.py.
+    /// Returns the command for a step of steps.py.
     fn step(&self, name: &str) -> Command {
         let mut command = Python::command(&self.python.exe);
         command.arg(self.root.join("tests/adopters/steps.py"));
@@ -145,7 +146,8 @@ impl<'a> Place<'a> {
         command
     }
 
-    /// Fetches the source distribution into the cache. uv knows its address; it would install it, too, but only built.
+    /// Downloads the source distribution to the cache. uv provides the address; uv itself would only install the built
+    /// package.
     fn fetch(&self) -> Result<PathBuf> {
         let Project {
             name,
@@ -213,7 +215,7 @@ impl<'a> Place<'a> {
         Ok(report)
     }
 
-    /// A fresh environment with a jaxlib.
+    /// Creates a fresh environment with a jaxlib.
     fn environment(&self, jaxlib: &str, packages: &[String], tools: &[&str]) -> Result<PathBuf> {
         let place = self.folder.join("environment");
         let before = format!("--exclude-newer={}", self.project.packages_before);
@@ -282,7 +284,7 @@ impl<'a> Place<'a> {
         jaxlib: &str,
     ) -> Result<Suite> {
         let python = environment.join("bin/python");
-        // The project's own limits on jax are what the test is to go beyond.
+        // `--no-deps` because the test deliberately exceeds the project's own limits on jax.
         let wheel = build.wheel.display().to_string();
         uv::install(&python, None, &[&wheel, "--no-deps", "--reinstall"])?;
         let name = format!("test-{jaxlib}-{}", headers.name());
@@ -304,7 +306,7 @@ impl<'a> Place<'a> {
         self.result(&mut test)
     }
 
-    /// The result of a step.
+    /// Runs a step and returns its result.
     fn result<T: DeserializeOwned>(&self, step: &mut Command) -> Result<T> {
         let of = &self.project.name;
         let printed = python::output(step, of)?;
@@ -312,7 +314,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The search path with the programs of an environment.
+/// Returns the search path with the programs of an environment.
 fn activated(environment: &Path) -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let programs = [environment.join("bin")];

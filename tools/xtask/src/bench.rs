@@ -1,5 +1,7 @@
-//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, how that grows, what a call costs on
-//! the embedded runtime, and what a library of one handler weighs and takes to build.
+//! `cargo xtask bench` measures the cost of calls and of a library with one handler.
+//!
+//! It compares decoding with hand-written C and C++, and measures how costs grow, calls on the embedded runtime, and the
+//! size and build time of the library.
 
 mod budget;
 mod embedded;
@@ -20,16 +22,16 @@ use xla_ffi_testing::compiler::works;
 /// Command line of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Fail where a cost is above what the project promises.
+    /// Fail if a cost exceeds its limit.
     #[arg(long)]
     check: bool,
-    /// What continuous integration runs: decoding and the library's size alone, checked; nothing may be missing.
+    /// Run the checks of continuous integration: only decoding and the library's size; missing tools are errors.
     #[arg(long)]
     guard: bool,
-    /// Measure alone what a call costs in a real XLA, beside what a user would pick instead.
+    /// Measure only the cost of a call in a real XLA, compared with alternatives.
     #[arg(long, conflicts_with = "guard")]
     jax: bool,
-    /// Measure alone how costs grow with operands, attributes and the depth of dictionaries.
+    /// Measure only how costs grow with operands, attributes and the depth of dictionaries.
     #[arg(long, conflicts_with_all = ["guard", "jax"])]
     scale: bool,
 }
@@ -37,13 +39,14 @@ pub(crate) struct Args {
 /// The jaxlib whose header the C++ handlers are built with.
 const UPSTREAM: &str = "0.12.0";
 
-/// How much more than its limit a cost may be for `--guard`: other processors have other quotients, and what breaks a
-/// build has to be a change of the code.
+/// Factor by which a cost may exceed its limit with `--guard`.
+///
+/// Ratios differ between processors, and only code changes should break a build.
 const OTHER_MACHINES: f64 = 1.25;
-/// How often the handlers are measured before a cost counts as over budget, each time with operands in another order.
+/// Maximum number of measurements before a cost counts as over budget, each with a different memory order of operands.
 const TRIES: u64 = 3;
 
-/// Bytes of a library of one handler, stripped.
+/// Maximum size in bytes of a stripped library with one handler.
 const LIBRARY_BYTES: u64 = 358_992;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -74,8 +77,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds and runs the comparison, up to [`TRIES`] times where it is checked; what is over budget each time. `whole`
-/// fails where a column is missing.
+/// Builds and runs the comparison, and returns the costs that exceed their limits.
+///
+/// If `check` is set, it runs up to [`TRIES`] times, and a cost counts only if it is too high every time. `whole` makes
+/// a missing column an error.
 fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<String>> {
     let release = handlers(root)?;
     let mut libraries = vec![format!(
@@ -150,7 +155,7 @@ fn save(out: &Path, name: &str, report: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Builds a package in release mode; the folder of its programs.
+/// Builds a package in release mode and returns the folder of its programs.
 fn build(root: &Path, package: &str) -> Result<PathBuf> {
     let mut cargo = cargo(root);
     cargo.args(["build", "--release", "-p", package]);
@@ -158,12 +163,12 @@ fn build(root: &Path, package: &str) -> Result<PathBuf> {
     Ok(root.join("target/release"))
 }
 
-/// Builds the handlers in Rust and the programs that time them; the folder of both.
+/// Builds the Rust handlers and the programs that time them, and returns the folder of both.
 fn handlers(root: &Path) -> Result<PathBuf> {
     build(root, "xla-ffi-benches")
 }
 
-/// Builds the handlers in C and C++ with the compilers that are there.
+/// Builds the C and C++ handlers with each available compiler.
 fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     let ours = root.join("include");
     let upstream = uv::headers(UPSTREAM);
@@ -196,7 +201,7 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(libraries)
 }
 
-/// Builds a library of C or C++ with one of the folders of headers; `None`, told, without the compiler.
+/// Builds a C or C++ library with one of the header folders; reports a skip and returns `None` without the compiler.
 fn compile(
     out: &Path,
     name: &str,
@@ -224,7 +229,7 @@ fn compile(
     Ok(Some(library))
 }
 
-/// The library of one handler whose size and building time are measured.
+/// The source of the library whose size and build time are measured.
 const ONE_HANDLER: &str = "\
 use xla_ffi::prelude::*;
 
@@ -244,12 +249,12 @@ fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, #[attr(default = 1e-5)] eps: f32) -
 xla_ffi::library! { rms_norm }
 ";
 
-/// Builds a library of one handler as a user does, from clean; whether it is over budget.
+/// Builds a library with one handler from scratch, as a user does, and returns which limits it exceeds.
 fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let place = &out.join("one_handler");
     let _ = fs::remove_dir_all(place);
     fs::create_dir_all(place)?;
-    // Built as what `xla-ffi new` begins is.
+    // The profile is the same as in projects from `xla-ffi new`.
     let template = fs::read_to_string(root.join("cli/templates/rust/Cargo.toml"))?;
     let profile = template.split("[profile.release]\n").nth(1);
     let profile = profile.and_then(|rest| rest.split('[').next());
@@ -264,7 +269,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     );
     fs::write(place.join("Cargo.toml"), manifest)?;
     fs::write(place.join("lib.rs"), ONE_HANDLER)?;
-    // The versions that the project is tested with.
+    // Uses the versions that the project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     python::output(cargo(place).arg("fetch"), "cargo fetch")?;
     let start = Instant::now();
@@ -296,7 +301,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Who calls functions of TVM's FFI from JAX, and compiles Python to C functions, with what they want.
+/// Packages that call TVM FFI functions from JAX and compile Python to C functions, with their requirements.
 const PACKAGES: [&str; 6] = [
     "apache-tvm-ffi==0.1.15.post2",
     "jax-tvm-ffi==0.1.3",
@@ -306,8 +311,10 @@ const PACKAGES: [&str; 6] = [
     "--no-deps",
 ];
 
-/// `--jax`: what one call costs in a real XLA, beside what a user would pick instead. The work is done by
-/// `tools/benches/jax/bench.py`; this builds and fetches what it needs. `version` is the jaxlib.
+/// `--jax` measures the cost of a call in a real XLA, compared with alternatives.
+///
+/// This function builds and downloads the requirements; `tools/benches/jax/bench.py` does the measurements. `version` is
+/// the jaxlib.
 fn in_jax(root: &Path, out: &Path, version: &str) -> Result<()> {
     let mut build = cargo(root);
     build

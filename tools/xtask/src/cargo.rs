@@ -1,4 +1,4 @@
-//! Cargo, and the environments' Python, as the tasks run them.
+//! Runs cargo and the Python of the environments.
 
 use crate::python::{self, Python};
 use crate::uv;
@@ -9,22 +9,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The cargo that runs this task, in the checkout.
+/// Returns a command for the cargo that runs this task, in the checkout.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // What `cargo run` sets for xtask itself would make the child's builds look different.
+    // `cargo run` sets this variable for xtask itself; the child's builds would seem to differ.
     command.env_remove("CARGO_MANIFEST_DIR");
-    // For tests that start Python.
+    // Some tests start Python.
     python::keep_bytecode(&mut command);
-    // One compiler for the GPU's kernels in all steps, so that nothing is built twice.
+    // The same compiler for GPU kernels in all steps, so that nothing is built twice.
     if let Some(nvcc) = uv::nvcc_at_hand() {
         command.env("XLA_FFI_NVCC", nvcc);
     }
     command
 }
 
-/// What cargo says of the workspace.
+/// The output of `cargo metadata`.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
@@ -37,14 +37,14 @@ pub(crate) struct Package {
     #[serde(default)]
     pub(crate) version: String,
     pub(crate) features: BTreeMap<String, Vec<String>>,
-    /// Where it may be published; an empty list where nowhere, `None` where anywhere.
+    /// Registries that may publish the package; empty means none, `None` means all.
     pub(crate) publish: Option<Vec<String>>,
     #[cfg(test)]
     #[serde(default)]
     pub(crate) manifest_path: std::path::PathBuf,
 }
 
-/// Asks cargo about the workspace's own packages.
+/// Queries cargo for the workspace's own packages.
 pub(crate) fn metadata(root: &Path) -> Result<Metadata> {
     let output = cargo(root)
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -77,7 +77,7 @@ pub(crate) fn build_examples(root: &Path) -> Command {
     command
 }
 
-/// A driver of `tests/jax` in an environment; it finds the loader under `python`.
+/// Returns a command that runs a driver of `tests/jax` in an environment; the driver finds the loader in `python`.
 pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
     let mut command = Python::command(&venv.python);
     command
@@ -96,10 +96,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    // The published crates build with the Rust that their `rust-version` names. Clippy's `incompatible_msrv` knows which
-    // functions are newer, and no lint knows which syntax is: `if let … && …` (Rust 1.88) is the likely slip.
+    // The published crates build with the Rust in their `rust-version`. Clippy's `incompatible_msrv` detects newer
+    // functions, but no lint detects newer syntax. `if let … && …` (Rust 1.88) is the most likely mistake.
 
-    /// Whether a condition contains `let … && …`.
+    /// Returns true if a condition contains `let … && …`.
     fn has_chain(text: &str) -> bool {
         let begins_with_let = ["if let ", "while let "].iter().any(|words| {
             text.split(words).skip(1).any(|rest| {

@@ -1,5 +1,6 @@
-//! `cargo xtask compilers`: compiles handlers with each compiler of the table in docs/platforms.md, calls them, and fails
-//! if the table differs from what it saw.
+//! `cargo xtask compilers` compiles handlers with each compiler of the table in docs/platforms.md, and calls them.
+//!
+//! It fails if the table differs from the results.
 
 mod native;
 mod rust;
@@ -19,14 +20,14 @@ pub(crate) struct Args {
     names: Vec<String>,
 }
 
-/// The page with the table, and the heading above it.
+/// The page with the table, and the heading before it.
 const PAGE: &str = "docs/platforms.md";
 const HEADING: &str = "\n## Compilers\n";
 
 /// Visual C++ is not available on Linux.
 const MSVC: &str = "| Visual C++ | | not run; `.github/workflows/platforms.yml` |";
 
-/// A row of the table as this run saw it, or why the row was not checked.
+/// A row of the table as measured in this run, or the reason why it was not checked.
 type Row = (&'static str, Result<String, String>);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -106,21 +107,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.finish(matrix::in_ci())
 }
 
-/// A row of the table.
+/// Returns a row of the table.
 fn line(row: &str, version: &str, standards: &str, ran: &str) -> String {
     let name = row.rsplit_once(' ').map_or(row, |(name, _)| name);
     format!("| {name} {version} | {standards} | {ran} |")
 }
 
-/// Whether a version begins with the parts of another.
+/// Returns true if `part` is a prefix of the version's components.
 fn is_of(version: &str, part: &str) -> bool {
     version
         .strip_prefix(part)
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// What the table of the page claims and this run did not see, and the reverse. Rows that were not checked may say
-/// anything, but have to be there.
+/// Returns the differences between the page's table and this run.
+///
+/// Rows that were not checked may have any content, but must exist.
 fn differences(page: &str, rows: &[Row]) -> Result<Vec<String>> {
     let (_, section) = page
         .split_once(HEADING)

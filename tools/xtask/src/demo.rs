@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: each example in each language on the embedded runtime, then in JAX.
+//! `cargo xtask demo` runs each example in each language on the embedded runtime, then in JAX.
 
 use crate::cargo::{cargo, python_driver};
 use crate::examples::{self, Built, Call, Language};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 pub(crate) fn run() -> Result<()> {
     let root = folders::checkout();
-    // Debug builds, which share most of what they need with this program.
+    // Debug builds, which share most dependencies with this program.
     let mut command = cargo(&root);
     command.args(["build", "--package", "xla-ffi-examples", "--examples"]);
     command.args([
@@ -46,12 +46,12 @@ pub(crate) fn run() -> Result<()> {
     bail!("{}", wrong.join("\n"));
 }
 
-/// One row of the table.
+/// Prints a row of the table.
 fn row(example: &str, call: &str, languages: &str, answer: &str) {
     println!("{example:<14}{call:<58}{languages:<14}{answer}");
 }
 
-/// Runs the examples without XLA and Python; returns what went wrong. `cargo xtask test` compares the numbers.
+/// Runs the examples without XLA and Python, and returns the failures. `cargo xtask test` compares the numbers.
 fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     println!("\nOn the embedded runtime (no XLA, no Python)");
@@ -102,13 +102,13 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// What `xla-ffi run` is told. The manifest of a Rust library says what the results are.
+/// Returns the arguments for `xla-ffi run`. The manifest of a Rust library declares the results.
 fn command_line(call: &Call, language: Language) -> Result<Vec<String>> {
     let name = &call.handler;
     let handler = if language == Language::Rust || call.stages.is_empty() {
         name.clone()
     } else {
-        // A library without a manifest is called by its symbols.
+        // Without a manifest, a library is called by its symbols.
         let stages = call.stages.iter();
         stages.fold(format!("execute={name}"), |all, stage| {
             format!("{all},{stage}={name}_{stage}")
@@ -130,7 +130,7 @@ fn command_line(call: &Call, language: Language) -> Result<Vec<String>> {
     Ok(line)
 }
 
-/// The answer as one line, without the results' names, which only a manifest tells.
+/// Returns the output as one line without the results' names, which require a manifest.
 fn unnamed(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let rest = line
@@ -141,7 +141,7 @@ fn unnamed(text: &str) -> String {
     lines.collect::<Vec<_>>().join(", ")
 }
 
-/// Runs `xla-ffi run`; whether it succeeded, and its answer or error.
+/// Runs `xla-ffi run` and returns whether it succeeded, and its output or error.
 fn tool(cli: &Path, library: &Path, arguments: &[String]) -> Result<(bool, String)> {
     let mut command = Command::new(cli);
     command

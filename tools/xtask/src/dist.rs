@@ -1,5 +1,6 @@
-//! `cargo xtask dist`: the packages that users install, in `target/dist`: the crates, the Python packages `xla-ffi`
-//! and `xla-ffi-tools` as wheels and source distributions, and their checksums.
+//! `cargo xtask dist` builds the packages that users install in `target/dist`, with checksums.
+//!
+//! These are the crates, and the Python packages `xla-ffi` and `xla-ffi-tools` as wheels and source distributions.
 
 use crate::cargo::{Package, cargo, metadata};
 use crate::python::{self, Python};
@@ -13,16 +14,16 @@ use std::process::Command;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Makes only the crates, which need no tools from an index.
+    /// Build only the crates, which require no tools from an index.
     #[arg(long, conflicts_with = "arch")]
     crates: bool,
-    /// Processor for the wheel of the tools: x86_64 or aarch64. Default: the processor of this machine. Another one needs
-    /// its g++ (ARCH-linux-gnu-g++) and Rust's standard library for it.
+    /// Processor for the wheel of the tools: x86_64 or aarch64. Default: the processor of this machine. A different
+    /// processor requires its g++ (ARCH-linux-gnu-g++) and Rust standard library.
     #[arg(long, value_parser = ["x86_64", "aarch64"])]
     arch: Option<String>,
 }
 
-/// The oldest glibc that the wheel's binaries run on, which is the oldest of Rust's standard library too.
+/// The oldest glibc that the wheel's binaries support, which is also the oldest for Rust's standard library.
 pub(crate) const GLIBC: &str = "2.17";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Makes the packages anew and returns their folder: the crates, and the Python packages for a processor.
+/// Builds all packages from scratch and returns their folder: the crates, and the Python packages for a processor.
 pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
     version::check(root, &version::current(root)?)?;
     let dist = root.join("target/dist");
@@ -60,7 +61,7 @@ pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
             fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
         }
         install::place(root, &prefix, Some(&built), true)?;
-        // The debug information of Rust's standard library, which linkers leave out of everything else.
+        // Removes the debug information of Rust's standard library, which linkers omit everywhere else.
         let strip = tool(arch, "strip");
         let mut command = Command::new(&strip);
         command.arg("--strip-debug");
@@ -72,7 +73,7 @@ pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
     Ok(dist)
 }
 
-/// The crates as an index would have them.
+/// Packages the crates as for an index.
 fn crates(root: &Path) -> Result<Vec<PathBuf>> {
     let metadata = metadata(root)?;
     let published: Vec<&Package> = metadata
@@ -80,7 +81,7 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
         .iter()
         .filter(|package| package.publish.is_none())
         .collect();
-    // What is packed is what lies here, committed or not. It is built where it is tried: by `cargo xtask ship`.
+    // Packages the working tree, committed or not. `cargo xtask ship` builds the packages.
     let mut command = cargo(root);
     command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
     let target = root.join("target");
@@ -96,7 +97,7 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Builds the contents of the tools' wheel for systems as old as [`GLIBC`] and returns their folder.
+/// Builds the contents of the tools' wheel for systems with [`GLIBC`] or newer, and returns their folder.
 fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     ensure!(
         cfg!(target_os = "linux"),
@@ -107,8 +108,8 @@ fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     let zig = uv::zig()?;
     let zigbuild = uv::zigbuild()?;
     let folder = root.join("target/dist-build");
-    // zig would give the guard against C++ exceptions a C++ runtime of its own, which does not know the
-    // exceptions of handlers that g++ built: the guard is compiled by g++ and linked to the system's.
+    // With zig, the guard against C++ exceptions would have zig's own C++ runtime, which cannot catch exceptions of
+    // handlers built by g++. Therefore g++ compiles the guard, and it is linked to the system's runtime.
     let libraries = folder.join("libstdc++").join(arch);
     fs::create_dir_all(&libraries).with_context(|| libraries.display().to_string())?;
     let link = libraries.join("libstdc++.so.6");
@@ -135,7 +136,7 @@ fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     Ok(folder.join(target).join("release"))
 }
 
-/// The name of a GNU tool for a processor.
+/// Returns the name of a GNU tool for a processor.
 fn tool(arch: &str, name: &str) -> String {
     match arch == ARCH {
         true => name.to_owned(),
@@ -143,7 +144,7 @@ fn tool(arch: &str, name: &str) -> String {
     }
 }
 
-/// The C++ runtime of one of this system's compilers.
+/// Returns the path of the C++ runtime for one of this system's compilers.
 fn system_libstdcxx(compiler: &str) -> Result<PathBuf> {
     let mut ask = Command::new(compiler);
     let path = python::output(ask.arg("-print-file-name=libstdc++.so.6"), compiler)?;
@@ -158,7 +159,7 @@ fn pack(root: &Path, prefix: &Path, dist: &Path, arch: &str) -> Result<()> {
          print(pure.build_wheel(sys.argv[1]), pure.build_sdist(sys.argv[1]))\n\
          print(tools.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
          print(tools.build_sdist(sys.argv[1]))";
-    // The names that pip has for systems with that glibc.
+    // pip's platform tags for systems with that glibc.
     let platform = format!(
         "manylinux_{}_{arch}.manylinux2014_{arch}",
         GLIBC.replace('.', "_")
@@ -173,7 +174,7 @@ fn pack(root: &Path, prefix: &Path, dist: &Path, arch: &str) -> Result<()> {
     python::output(&mut pack, "packing the Python packages").map(drop)
 }
 
-/// Writes SHA256SUMS, which `sha256sum --check` reads.
+/// Writes SHA256SUMS for `sha256sum --check`.
 fn checksums(dist: &Path) -> Result<()> {
     let mut names: Vec<_> = fs::read_dir(dist)?
         .flatten()

@@ -1,4 +1,4 @@
-//! The table of the examples, `examples/examples.json`, and their libraries.
+//! Reads the table of the examples, `examples/examples.json`, and finds their libraries.
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A language in which there are examples.
+/// A language that has examples.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) enum Language {
     Rust,
@@ -29,35 +29,35 @@ impl Language {
     }
 }
 
-/// One example.
+/// An example.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Example {
     #[serde(rename = "example")]
     pub(crate) name: String,
-    /// The library that has its handlers: the stem of the sources.
+    /// Name of the library with the handlers, which is the stem of the sources.
     pub(crate) library: String,
     #[serde(default = "every_language")]
     pub(crate) languages: Vec<Language>,
     pub(crate) calls: Vec<Call>,
 }
 
-/// One call of a handler, as far as the demo reads it.
+/// A call of a handler, with the fields that the demo uses.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Call {
     pub(crate) handler: String,
     #[serde(default = "every_language")]
     pub(crate) languages: Vec<Language>,
-    /// The stages besides execute; their symbols are `HANDLER_STAGE`.
+    /// The stages other than execute; their symbols are `HANDLER_STAGE`.
     #[serde(default)]
     pub(crate) stages: Vec<String>,
-    /// What is computed, if the demo shows the call.
+    /// Description of the computation, if the demo shows the call.
     pub(crate) says: Option<String>,
-    /// Arguments as on the command line.
+    /// Arguments in the command line's notation.
     #[serde(default)]
     pub(crate) args: Vec<String>,
     /// The attributes as an MLIR dictionary.
     pub(crate) attrs: Option<String>,
-    /// The results, likewise.
+    /// The expected results, in the command line's notation.
     #[serde(default)]
     pub(crate) expect: Vec<String>,
 }
@@ -66,7 +66,7 @@ fn every_language() -> Vec<Language> {
     Language::ALL.to_vec()
 }
 
-/// The table.
+/// Reads the table.
 pub(crate) fn table(root: &Path) -> Result<Vec<Example>> {
     let path = root.join("examples/examples.json");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -77,14 +77,14 @@ pub(crate) fn table(root: &Path) -> Result<Vec<Example>> {
 #[derive(Debug)]
 pub(crate) struct Built {
     root: PathBuf,
-    /// The folder of the Rust libraries.
+    /// Folder of the Rust libraries.
     rust: PathBuf,
-    /// The folder of those in C and C++; a library is missing if there is no compiler.
+    /// Folder of the C and C++ libraries; a library is missing if there is no compiler.
     native: PathBuf,
 }
 
 impl Built {
-    /// Compiles the examples in C and C++ next to the Rust ones, which a debug build made.
+    /// Compiles the C and C++ examples next to the Rust ones of a debug build.
     pub(crate) fn of_demo(root: &Path) -> Result<Self> {
         let built = Self {
             root: root.to_owned(),
@@ -119,7 +119,7 @@ impl Built {
         Ok(built)
     }
 
-    /// Runs the build script of the root package, and asks where it put the libraries.
+    /// Runs the root package's build script and reads the folder of its libraries.
     pub(crate) fn new(root: &Path) -> Result<Self> {
         let mut command = cargo(root);
         command.args(["run", "--quiet", "--package", "xla-ffi-tests"]);
@@ -138,7 +138,8 @@ impl Built {
         })
     }
 
-    /// A library by the stem of its sources; `None` if there is no compiler for its language.
+    /// Returns a library by the stem of its sources, or `None` if there is no compiler for its
+    /// language.
     pub(crate) fn library(&self, name: &str, language: Language) -> Result<Option<PathBuf>> {
         let folder = match language {
             Language::Rust => &self.rust,
@@ -151,8 +152,10 @@ impl Built {
         Ok(path.is_file().then_some(path))
     }
 
-    /// Every example as `LANGUAGE:EXAMPLE=LIBRARY`, as the JAX drivers take them; without a library
-    /// where there is no compiler. The Rust ones are built already.
+    /// Returns every example as `LANGUAGE:EXAMPLE=LIBRARY` for the JAX drivers; without a compiler,
+    /// the library is omitted.
+    ///
+    /// The Rust libraries must already be built.
     pub(crate) fn arguments(&self) -> Result<Vec<String>> {
         let mut arguments = Vec::new();
         for example in table(&self.root)? {

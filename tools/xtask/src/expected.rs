@@ -1,4 +1,4 @@
-//! The cells that the matrix is to have, `tests/jax/expected.txt`.
+//! The expected cells of the matrix, `tests/jax/expected.txt`.
 //!
 //! ```text
 //! [rust, c]
@@ -6,31 +6,37 @@
 //! run id = absent before r4 "0.5.1"
 //! nested = absent before r2 "Unsupported"; absent jaxlib 0.4.35..0.4.36 "passes no"
 //! ```
-//! A rule is a cell and where it holds: `before rN`, `from rN`, `rA..rB` (both included), the same with
-//! `jaxlib X.Y.Z` in place of a revision, `on HOST [X.Y.Z]` for another host, or nothing for everywhere. The first rule that holds decides; where
-//! none does, the cell is `ok`. What is absent says so in these words: another lack is another cell.
+//! A rule consists of a cell and a condition:
+//!
+//! - `before rN`, `from rN`, or `rA..rB` with both ends included;
+//! - the same with `jaxlib X.Y.Z` instead of a revision;
+//! - `on HOST [X.Y.Z]` for a host other than jaxlib;
+//! - nothing, which matches everywhere.
+//!
+//! The first rule that matches applies; without a match, the cell is `ok`. For an absent feature, the message must
+//! contain the quoted text, so that a different missing feature is a different cell.
 
 use crate::uv;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use xla_ffi_sys::Revision;
 
-/// What a cell says.
+/// The outcome in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cell {
-    /// It works.
+    /// The feature works.
     Ok,
-    /// The runtime lacks it, and a clear error said so.
+    /// The runtime lacks the feature, and a clear error reports that.
     Absent,
-    /// The library cannot be asked: its language or its headers have no such thing.
+    /// The test does not apply: the library's language or headers lack the feature.
     Moot,
-    /// The runtime does not register the handler.
+    /// The runtime rejects the handler's registration.
     Refused,
-    /// A wrong result or a wrong error.
+    /// The result or error is wrong.
     Wrong,
-    /// The process died or hung.
+    /// The process crashes or hangs.
     Crash,
-    /// `Wrong` or `Crash`, where memory that is not ours decides. Only expected, never got.
+    /// `Wrong` or `Crash`, depending on memory contents outside of our control. Only expected, never measured.
     Broken,
 }
 
@@ -45,37 +51,37 @@ impl Cell {
         (Self::Broken, "broken"),
     ];
 
-    /// The word for it.
+    /// Returns the word for the cell.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
-    /// Whether a result is what is expected.
+    /// Returns true if a result matches the expected cell.
     pub(crate) fn is_expected(self, expected: Self) -> bool {
         self == expected || (expected == Self::Broken && matches!(self, Self::Wrong | Self::Crash))
     }
 
-    /// The cell of a word.
+    /// Returns the cell for a word.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let known = Self::ALL.into_iter().find(|(_, name)| *name == word);
         known.map(|(cell, _)| cell)
     }
 }
 
-/// A host and its revision.
+/// A host with its version and revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
-    /// Its package: `jaxlib`, or another host's.
+    /// Name of the host's package: `jaxlib` or a different one.
     pub(crate) host: String,
-    /// The version, as given.
+    /// The version as text.
     pub(crate) version: String,
     numbers: Vec<u32>,
-    /// Its revision.
+    /// The host's revision.
     pub(crate) revision: Revision,
 }
 
 impl Runtime {
-    /// The runtime of a jaxlib version.
+    /// Returns the runtime for a jaxlib version.
     pub(crate) fn of(version: &str) -> Result<Self> {
         let numbers = uv::version_numbers(version)?;
         let revision = Revision::of_jaxlib(version).with_context(|| {
@@ -90,7 +96,7 @@ impl Runtime {
         })
     }
 
-    /// A host that is no jaxlib.
+    /// Returns the runtime for a host other than jaxlib.
     pub(crate) fn of_host(name: &str, version: &str, revision: Revision) -> Self {
         Self {
             host: name.to_owned(),
@@ -100,7 +106,7 @@ impl Runtime {
         }
     }
 
-    /// What heads its column.
+    /// Returns the heading of the runtime's column.
     pub(crate) fn label(&self) -> String {
         if self.host == "jaxlib" {
             return self.version.clone();
@@ -112,9 +118,9 @@ impl Runtime {
 #[derive(Clone, Debug)]
 struct Rule {
     cell: Cell,
-    /// What the message has to contain.
+    /// Text that the message must contain.
     words: String,
-    /// Where it holds, as written.
+    /// The condition as written.
     place: String,
 }
 
@@ -137,7 +143,7 @@ impl Rule {
             (rule.cell == Cell::Absent) != words.is_empty(),
             "{text:?}: what is absent, and that alone, says so in some words"
         );
-        // What cannot be read is an error of the file.
+        // Evaluates the condition once, so that an invalid condition is an error in the file.
         rule.holds(&Runtime::of("0.4.31")?)?;
         Ok(rule)
     }
@@ -176,14 +182,14 @@ impl Rule {
     }
 }
 
-/// The whole file.
+/// The contents of the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
     rules: BTreeMap<(String, String), Vec<Rule>>,
 }
 
 impl Expected {
-    /// Reads the file.
+    /// Parses the file.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut expected = Self::default();
         let mut libraries: Vec<String> = Vec::new();
@@ -220,7 +226,8 @@ impl Expected {
         Ok(expected)
     }
 
-    /// The cell of a feature and the words that have to be in its message, `None` where the file does not list it.
+    /// Returns the expected cell of a feature and the text that its message must contain, or `None` if the file does not
+    /// list the feature.
     pub(crate) fn cell(
         &self,
         library: &str,
@@ -233,7 +240,7 @@ impl Expected {
         Some(rule.map_or((Cell::Ok, ""), |rule| (rule.cell, &*rule.words)))
     }
 
-    /// Every feature listed for a library.
+    /// Returns every feature listed for a library.
     pub(crate) fn features(&self, library: &str) -> impl Iterator<Item = &str> {
         self.rules
             .keys()

@@ -1,4 +1,4 @@
-//! The checkout, and the cache folder of the user outside of it: packages, environments and headers.
+//! The checkout, and the user's cache folder outside of it with packages, environments and headers.
 //!
 //! | folder | content |
 //! |---|---|
@@ -6,25 +6,25 @@
 //! | `venvs` | one virtual environment per Python and jaxlib |
 //! | `include` | one folder per jaxlib: its headers |
 //! | `tools` | uv, compilers and Python packages that only tests use |
-//! | `locks` | one file per folder that is being made |
+//! | `locks` | one file per folder under construction |
 
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// Environment variable that moves the cache.
+/// Environment variable with a different path for the cache.
 const MOVED_BY: &str = "XLA_FFI_CACHE";
 
-/// File in a folder that was made completely.
+/// File that marks a folder as complete.
 const COMPLETE: &str = ".complete";
 
-/// The checkout.
+/// Returns the path of the checkout.
 pub(crate) fn checkout() -> PathBuf {
     let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     own.ancestors().nth(2).map(PathBuf::from).unwrap_or(own)
 }
 
-/// The cache folder.
+/// Returns the path of the cache folder.
 pub(crate) fn cache() -> Result<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(moved) = named(MOVED_BY) {
@@ -38,16 +38,17 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(home.join(".cache/xla-ffi"))
 }
 
-/// Returns the folder `name` of the cache if it was made completely and still holds `file`.
+/// Returns the folder `name` of the cache if it is complete and still contains `file`.
 pub(crate) fn find(name: &str, file: &str) -> Option<PathBuf> {
     let place = cache().ok()?.join(name);
     (place.join(COMPLETE).is_file() && place.join(file).exists()).then_some(place)
 }
 
-/// Makes the folder `name` of the cache once. If making it was interrupted before, it is made again.
+/// Creates the folder `name` of the cache once; an interrupted creation starts again.
 ///
 /// # Errors
-/// The error of `make`; the cache cannot be written; `make` did not make `file` in the folder.
+/// Returns the error of `make`. Also fails if the cache is not writable, or if `make` does not create
+/// `file`.
 pub(crate) fn once(
     name: &str,
     file: &str,

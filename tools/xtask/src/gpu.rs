@@ -1,7 +1,7 @@
-//! `cargo xtask gpu-test` and `gpu-bench`: the GPU examples in JAX on a machine with an NVIDIA GPU.
+//! `cargo xtask gpu-test` and `gpu-bench` run the GPU examples in JAX on a machine with an NVIDIA GPU.
 //!
-//! Building and running are apart: `--build-only DIR` makes a folder on any machine, which a GPU machine
-//! runs with Python and JAX alone (`python3 DIR/run.py test`).
+//! Building and running are separate: `--build-only DIR` creates a folder on any machine. A GPU machine
+//! needs only Python and JAX to run it (`python3 DIR/run.py test`).
 
 mod pack;
 
@@ -13,7 +13,7 @@ use std::process::Command;
 /// Command line of `gpu-test`.
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
-    /// Build the folder, without running anything.
+    /// Build the folder without running anything.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "platform"])]
     build_only: Option<PathBuf>,
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub(crate) struct TestArgs {
 /// Command line of `gpu-bench`.
 #[derive(clap::Args)]
 pub(crate) struct BenchArgs {
-    /// Where the JSON goes; by default tools/benches/results.
+    /// Folder for the JSON results. Default: tools/benches/results.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -32,18 +32,18 @@ pub(crate) struct BenchArgs {
 
 #[derive(clap::Args)]
 struct Common {
-    /// Run a folder that --build-only made, without building anything.
+    /// Run a folder from --build-only without building anything.
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Where to run: `cpu` tries everything out without a GPU, kernels emulated.
+    /// Platform to run on: `cpu` tests everything without a GPU, with emulated kernels.
     #[arg(long, value_enum, default_value = "cuda")]
     platform: Platform,
-    /// Small sizes.
+    /// Use small sizes.
     #[arg(long)]
     quick: bool,
 }
 
-/// What runs the libraries.
+/// The platform that runs the libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Platform {
     Cuda,
@@ -65,7 +65,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<()> {
 
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     let root = folders::checkout();
-    // What a CPU gives is no result.
+    // Measurements on a CPU do not count as results.
     let out = match (&args.out, args.common.platform) {
         (Some(out), _) => out.clone(),
         (None, Platform::Cuda) => root.join("tools/benches/results"),
@@ -94,7 +94,7 @@ fn run(root: &Path, task: &str, common: &Common, rest: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// `run.py` of a folder, in a Python that has JAX.
+/// Returns a command that runs the folder's `run.py` with a Python that has JAX.
 fn command(folder: &Path, platform: Platform) -> Result<Command> {
     let script = folder.join("run.py");
     if !script.is_file() {
@@ -106,7 +106,7 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
     let named = std::env::var_os("XLA_FFI_PYTHON").filter(|name| !name.is_empty());
     let python = match (named, platform) {
         (Some(python), _) => python,
-        // The plugin for GPUs is the machine's matter.
+        // The machine provides the plugin for GPUs.
         (None, Platform::Cuda) => "python3".into(),
         (None, Platform::Cpu) => venv::newest()?.python.into_os_string(),
     };
@@ -118,7 +118,7 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
     Ok(command)
 }
 
-/// For `cargo xtask test`: everything that a GPU machine runs, tried out on this one.
+/// Returns commands that run on this machine everything that a GPU machine runs, for `cargo xtask test`.
 pub(crate) fn dry_runs(root: &Path) -> Result<Vec<(&'static str, Command)>> {
     let folder = root.join("target/gpu/pack");
     pack::build(root, &folder)?;

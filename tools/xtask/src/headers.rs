@@ -1,5 +1,6 @@
-//! `cargo xtask headers [--check]`: the C headers under `include/`, generated from the reflection data and the docstrings of
-//! ffi-sys, and the facts that C++ and Python share with it.
+//! `cargo xtask headers [--check]` generates the C headers in `include/`, and the facts for C++ and Python.
+//!
+//! The sources are the reflection data and doc comments of ffi-sys.
 
 mod facts;
 mod template;
@@ -12,7 +13,7 @@ use xla_ffi_abi::model::Header;
 /// Command line of `headers`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Fail when a committed file is stale instead of writing it.
+    /// Fail if a committed file is outdated, instead of writing it.
     #[arg(long)]
     check: bool,
 }
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Fails where a file below `root` is not what is generated now.
+/// Fails if a file in `root` differs from the generated text.
 fn check(root: &Path, files: &[(PathBuf, String)]) -> Result<()> {
     let stale: Vec<String> = files
         .iter()
@@ -48,7 +49,7 @@ fn check(root: &Path, files: &[(PathBuf, String)]) -> Result<()> {
     Ok(())
 }
 
-/// The files as path under the repository and text.
+/// Returns the generated files: path within the repository, and text.
 fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let entries = read_docs(&root.join("ffi-sys/src"))?;
     let headers = Header::ALL.map(|header| {
@@ -64,19 +65,19 @@ fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(headers.into_iter().chain(facts).collect())
 }
 
-/// What stands in the source at a struct, an enumeration, a constant or a type (`NAME`), a field (`STRUCT.FIELD`), or an
+/// The documentation of a source item: a struct, enumeration, constant or type (`NAME`), a field (`STRUCT.FIELD`), or an
 /// enumerator.
 #[derive(Default)]
 struct Entry {
-    /// The docstring, a line each, in a form for C readers.
+    /// The lines of the doc comment, adapted for C.
     docs: Vec<String>,
-    /// Of a field that is a function: the names of its parameters.
+    /// The parameter names of a field that is a function.
     parameters: Vec<String>,
 }
 
 type Entries = BTreeMap<String, Entry>;
 
-/// Reads every file of ffi-sys.
+/// Reads every source file of ffi-sys.
 fn read_docs(folder: &Path) -> Result<Entries> {
     let mut entries = Entries::new();
     for file in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -94,7 +95,7 @@ fn add(text: &str, entries: &mut Entries) {
         } else if in_attribute || line.starts_with("#[") {
             in_attribute = !line.ends_with(']');
         } else if docs.is_empty() {
-            // A field that is a function goes on here, until its own line ends.
+            // The declaration of a function field continues until its own line ends.
             if let Some(entry) = entries.get_mut(&key) {
                 entry.parameters.extend(parameters(line));
             }
@@ -131,7 +132,7 @@ fn add(text: &str, entries: &mut Entries) {
     }
 }
 
-/// The names before colons in a line of a function's type, or in all of it.
+/// Returns the names before colons in a function type or in one of its lines.
 fn parameters(line: &str) -> Vec<String> {
     let line = line.split_once("fn(").map_or(line, |(_, rest)| rest);
     let names = line.split(',').filter_map(|one| one.split_once(": "));
@@ -139,7 +140,7 @@ fn parameters(line: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// A docstring line without Rust's links: `[X](crate::X)` becomes X.
+/// Returns a line of a doc comment without Rust's links: `[X](crate::X)` becomes X.
 fn plain(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;

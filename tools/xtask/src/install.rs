@@ -1,5 +1,6 @@
-//! `cargo xtask install`: the headers and what CMake and pkg-config need to find them; on request the embedded
-//! runtime, static and shared, and the tools.
+//! `cargo xtask install` installs the headers with their CMake and pkg-config files.
+//!
+//! On request, it also installs the embedded runtime, static and shared, and the tools.
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
@@ -11,29 +12,32 @@ use std::path::{Path, PathBuf};
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where to: headers go to DIR/include, CMake's and pkg-config's files to DIR/lib.
+    /// Prefix to install to: headers in DIR/include, CMake and pkg-config files in DIR/lib.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// The embedded runtime too, built for release: DIR/lib/libxla_ffi_runtime.a and .so (.dylib).
+    /// Also install the embedded runtime, built for release: DIR/lib/libxla_ffi_runtime.a and .so (.dylib).
     #[arg(long)]
     runtime: bool,
-    /// The runtime, the program in DIR/bin/xla-ffi, and the recorder in DIR/lib.
+    /// Also install the runtime, the program in DIR/bin/xla-ffi, and the recorder in DIR/lib.
     #[arg(long)]
     tools: bool,
 }
 
-/// The packages of the tools. One build compiles shared crates once. The runtime then has the program's feature `cuda`, whose
-/// code the shared library leaves out and the archive has.
+/// The packages of the tools. A single build compiles shared crates once.
+///
+/// Therefore the runtime has the program's feature `cuda`; the shared library omits its code, but the archive contains
+/// it.
 pub(crate) const TOOLS: [&str; 3] = ["xla-ffi-runtime-c", "xla-ffi-record", "xla-ffi-cli"];
 
-/// Files made from a template `include/cmake/NAME.in`: CMake's go to `lib/cmake/xla_ffi`, pkg-config's to `lib/pkgconfig`.
+/// Files generated from the template `include/cmake/NAME.in`: CMake files go to `lib/cmake/xla_ffi`, pkg-config files to
+/// `lib/pkgconfig`.
 const TEMPLATES: [&str; 3] = [
     "xla_ffi-config.cmake",
     "xla_ffi-config-version.cmake",
     "xla_ffi.pc",
 ];
 
-/// The same for the runtime.
+/// Templates for the runtime.
 const RUNTIME_TEMPLATES: [&str; 4] = [
     "xla_ffi-runtime.cmake",
     "xla_ffi_runtime.pc",
@@ -41,11 +45,11 @@ const RUNTIME_TEMPLATES: [&str; 4] = [
     "xla_ffi_internal_absl.pc",
 ];
 
-/// The name of the shared library, and the number behind it by which loaders know it (`runtime/c/build.rs`).
+/// The name of the shared library, followed by the number in its SONAME (`runtime/c/build.rs`).
 const RUNTIME: &str = "xla_ffi_runtime";
 const NUMBER: &str = "0";
 
-/// What this system calls a library with a number: `libNAME.so.0`, `libNAME.0.dylib`.
+/// Returns this system's file name of a library with a number: `libNAME.so.0` or `libNAME.0.dylib`.
 fn numbered(name: &str, number: &str) -> String {
     match cfg!(target_os = "macos") {
         true => file_name(&format!("{name}.{number}")),
@@ -63,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     place(&root, &args.prefix, built.as_deref(), args.tools)
 }
 
-/// Puts the files under a prefix; the runtime from the folder that it was built in.
+/// Installs the files in a prefix, with the runtime from its build folder.
 pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: bool) -> Result<()> {
     if prefix.exists() && !prefix.is_dir() {
         bail!("{} is there and no folder", prefix.display());
@@ -91,7 +95,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
         }
     }
     let soname = numbered(RUNTIME, NUMBER);
-    // What the library says that it is called.
+    // The library's recorded name.
     let recorded = match cfg!(target_os = "macos") {
         true => format!("@rpath/{soname}"),
         false => soname.clone(),
@@ -122,7 +126,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
     Ok(())
 }
 
-/// Builds packages for release; returns the folder with the results.
+/// Builds packages for release and returns the folder with the results.
 fn build(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     let target = root.join("target");
     let built = cargo(root)
@@ -134,7 +138,7 @@ fn build(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(target.join("release"))
 }
 
-/// Puts both libraries of the runtime into `lib`.
+/// Installs both libraries of the runtime in `lib`.
 fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
     ensure!(
         cfg!(unix),
@@ -157,7 +161,7 @@ fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// The headers below a folder, as paths relative to the first one, sorted.
+/// Finds the headers in a folder, as sorted paths relative to `root`.
 fn headers(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let folder = root.join(below);
     let entries = fs::read_dir(&folder).with_context(|| folder.display().to_string())?;
@@ -174,13 +178,13 @@ fn headers(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file and the folders above it.
+/// Writes a file and creates its parent folders.
 fn write(path: &Path, text: &[u8]) -> Result<()> {
     let told = || path.display().to_string();
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(told)?;
     }
-    // A program that runs keeps the library that it has mapped.
+    // Running programs keep the deleted library mapped.
     let _ = fs::remove_file(path);
     fs::write(path, text).with_context(told)
 }

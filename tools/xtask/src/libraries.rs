@@ -1,4 +1,4 @@
-//! The Rust libraries that run in JAX, and what the tests need in C and C++ besides the examples.
+//! Builds the Rust libraries that run in JAX, and the tests' C and C++ libraries that are not examples.
 
 use crate::cargo::{build_examples, cargo};
 use crate::{tally, uv, venv};
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Folder of the Rust examples.
+/// Returns the folder of the Rust examples.
 pub(crate) fn rust_folder(root: &Path) -> PathBuf {
     root.join("target/release/examples")
 }
@@ -16,9 +16,9 @@ pub(crate) fn build_rust(root: &Path) -> Result<()> {
     run(&mut build_examples(root), "cargo build of the examples")
 }
 
-/// Builds the command line tool and returns its path.
+/// Builds the command-line tool and returns its path.
 pub(crate) fn build_cli(root: &Path) -> Result<PathBuf> {
-    // Not optimised: this program and the tests share most of what it takes.
+    // A debug build, because it shares most dependencies with this program and the tests.
     run(
         cargo(root).args(["build", "--package", "xla-ffi-cli"]),
         "cargo build of the CLI",
@@ -26,7 +26,7 @@ pub(crate) fn build_cli(root: &Path) -> Result<PathBuf> {
     Ok(root.join("target/debug/xla-ffi"))
 }
 
-/// A Rust example library.
+/// Returns the path of a Rust example library.
 pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
     let path = rust_folder(root).join(file_name(name));
     if !path.is_file() {
@@ -38,14 +38,16 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Compiles a C source of ours against `include/`.
+/// Compiles one of our C sources with the headers in `include/`.
 pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     let flags = ["-std=c99", "-O2", "-fvisibility=hidden"];
     library(root, source, Compiler::C, &flags, &root.join("include"))
 }
 
-/// Compiles the conformance handlers in C++ against upstream's headers of the newest listed jaxlib, which are not written for
-/// our warnings; with `-DTWIN` the second library.
+/// Compiles the C++ conformance handlers with the headers of the newest listed jaxlib; with `-DTWIN`, the second
+/// library.
+///
+/// Warnings are off because those headers cause some.
 pub(crate) fn upstream(root: &Path, define: Option<&str>) -> Result<PathBuf> {
     let newest = venv::listed().pop().context("no jaxlib is listed")?;
     let flags: Vec<&str> = ["-std=c++17", "-O2", "-w"]
@@ -79,13 +81,13 @@ fn library(
     Ok(out)
 }
 
-/// What this system calls the file of a library: `libNAME.so`, `libNAME.dylib`, `NAME.dll`.
+/// Returns this system's file name of a library: `libNAME.so`, `libNAME.dylib` or `NAME.dll`.
 pub(crate) fn file_name(name: &str) -> String {
     use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
     format!("{DLL_PREFIX}{name}{DLL_SUFFIX}")
 }
 
-/// The host's compiler of a language.
+/// The host's compiler for a language.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Compiler {
     C,
@@ -93,7 +95,7 @@ pub(crate) enum Compiler {
 }
 
 impl Compiler {
-    /// What CC or CXX names, else cc or c++.
+    /// Returns the compiler in CC or CXX, or else cc or c++.
     pub(crate) fn command(self) -> Command {
         let (variable, default) = match self {
             Self::C => ("CC", "cc"),
@@ -107,7 +109,7 @@ impl Compiler {
     }
 }
 
-/// Runs a compiler; its words are the error.
+/// Runs a compiler; its messages become the error.
 pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
     let output = command.output().with_context(|| {
         format!("no {language} compiler: install gcc or clang, or name one in CC and CXX")
@@ -120,7 +122,7 @@ pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Re
     Ok(())
 }
 
-/// Runs a command and notes how long it took.
+/// Runs a command and reports its elapsed time.
 pub(crate) fn run(command: &mut Command, what: &str) -> Result<()> {
     let start = std::time::Instant::now();
     let status = command

@@ -1,4 +1,4 @@
-//! The project's only task runner: `cargo xtask TASK`.
+//! `cargo xtask TASK` runs the tasks of the project.
 #![forbid(unsafe_code)]
 
 mod abi;
@@ -40,9 +40,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Generate the C headers and what else is written from ffi-sys, or check that it is fresh.
+    /// Generate the C headers and other files from ffi-sys, or check that they are up to date.
     Headers(headers::Args),
-    /// Build everything and show the examples, on the embedded runtime and in JAX.
+    /// Build everything and run the examples on the embedded runtime and in JAX.
     Demo,
     /// Compare the headers of a jaxlib with the known revisions of the ABI.
     Abi(abi::Args),
@@ -52,29 +52,30 @@ enum Task {
     Compilers(compilers::Args),
     /// Run every feature on every jaxlib.
     Matrix(matrix::Args),
-    /// Measure what a call costs, beside C and C++.
+    /// Measure the cost of calls, compared with C and C++.
     Bench(bench::Args),
-    /// Test the GPU examples in JAX on this machine's GPU, or build what another machine needs for it.
+    /// Test the GPU examples in JAX on this machine's GPU, or build the files that a GPU machine needs.
     GpuTest(gpu::TestArgs),
     /// Measure the GPU examples on this machine's GPU.
     GpuBench(gpu::BenchArgs),
-    /// Put the headers, a CMake config and a pkg-config file under a prefix.
+    /// Install the headers, a CMake config and a pkg-config file in a prefix.
     Install(install::Args),
-    /// Make the packages that users install: crates, and the wheel with the program and the runtime.
+    /// Build the packages that users install: crates, and the wheel with the program and the runtime.
     Dist(dist::Args),
-    /// Do what users do with the packages: install, begin projects, pack and test them, without the checkout.
+    /// Test the packages as users do: install them, create projects, package and test those, without the
+    /// checkout.
     Ship(ship::Args),
-    /// Build, test and measure the libraries under examples/showcase/, with wheels in a fresh environment.
+    /// Build, test and measure the libraries in examples/showcase/, with wheels in a fresh environment.
     Showcase(showcase::Args),
-    /// Attack the handlers for as long as there is time, from where the last run ended.
+    /// Fuzz the parsers of external input for a given time, continuing the previous run.
     Soak(soak::Args),
-    /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
+    /// Measure how libraries built with upstream's headers behave on every jaxlib: tests/jax/verdicts.txt.
     Verdicts(verdicts::Args),
-    /// Set the version of all packages, or check that every place has it.
+    /// Set the version of all packages, or check that it is the same everywhere.
     Version(version::Args),
     /// Build public projects with XLA's headers and with ours, and run their tests on several jaxlibs.
     Adopters(adopters::Args),
-    /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
+    /// Download headers, libclang, the PJRT plugin and virtual environments to the cache.
     Fetch(material::FetchArgs),
 }
 

@@ -1,4 +1,4 @@
-//! What the tests read that is not in the checkout, and `cargo xtask fetch`, which fills the cache with it.
+//! External files that the tests use, and `cargo xtask fetch`, which downloads them to the cache.
 
 use crate::tally::Log;
 use crate::venv::{self, Venv};
@@ -8,19 +8,19 @@ use std::path::PathBuf;
 use std::process::Command;
 use xla_ffi_sys::JAXLIBS;
 
-/// What the tests read that is not in the checkout.
+/// External files that the tests use.
 #[derive(Debug, Default)]
 pub(crate) struct Material {
     pub(crate) venv: Option<Venv>,
-    /// Where it lies, as the tests ask for it.
+    /// Environment variables with the paths of the files.
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// The packages that `jax.export` imports.
+/// Environment variable for the packages that `jax.export` imports.
 const EXPORT: &str = "XLA_FFI_EXPORT_PACKAGES";
 
 impl Material {
-    /// Fetches what the plain tests need, or `all`. What is in the cache needs no network.
+    /// Downloads the files for the plain tests, or for all tests. Files in the cache require no network.
     pub(crate) fn fetch(all: bool, log: &mut Log) -> Result<Self> {
         let venv = venv::newest()?;
         log.push_str(&format!("JAX tests use {venv}\n"));
@@ -30,7 +30,7 @@ impl Material {
             ("LIBCLANG_PATH", uv::libclang()?),
             ("XLA_FFI_PYTHON", venv.python.clone()),
         ];
-        // What the index may lack for this machine. The tests that use it are skipped, with a reason.
+        // The index may lack packages for this machine; tests that use them are skipped with a reason.
         let mut optional = |variable, found: Result<PathBuf>| match found {
             Ok(path) => variables.push((variable, path)),
             Err(error) => log.push_str(&format!("no {variable}: {error:#}\n")),
@@ -60,7 +60,7 @@ impl Material {
         })
     }
 
-    /// Names what a driver on an older jaxlib needs.
+    /// Sets the variables for a driver on an older jaxlib.
     pub(crate) fn for_older(&self, command: &mut Command) {
         command.envs(
             self.variables
@@ -70,13 +70,13 @@ impl Material {
         );
     }
 
-    /// Names it in a command's environment.
+    /// Sets all variables in a command's environment.
     pub(crate) fn name_in(&self, command: &mut Command) {
         command.envs(self.variables.iter().cloned());
     }
 }
 
-/// The search path with CMake from the index, where the machine has none.
+/// Returns the search path with CMake from the index, if this machine has no CMake.
 fn with_cmake() -> Option<Result<PathBuf>> {
     let here = Command::new("cmake").arg("--version").output();
     if here.is_ok_and(|output| output.status.success()) {
@@ -93,10 +93,10 @@ fn with_cmake() -> Option<Result<PathBuf>> {
 /// Command line of `fetch`.
 #[derive(clap::Args)]
 pub(crate) struct FetchArgs {
-    /// Headers of these jaxlibs, `all` for the whole list.
+    /// Headers of these jaxlibs; `all` for the whole list.
     #[arg(long, value_name = "X.Y.Z")]
     headers: Vec<String>,
-    /// Environments with these jaxlibs, `all` for the whole list, `newest` for the one that tests use.
+    /// Environments with these jaxlibs; `all` for the whole list, `newest` for the one that tests use.
     #[arg(long, value_name = "X.Y.Z")]
     venv: Vec<String>,
     /// libclang.
@@ -110,7 +110,7 @@ pub(crate) struct FetchArgs {
     nvcc: bool,
 }
 
-/// `cargo xtask fetch`: fills the cache ahead of time, and prints where things are.
+/// `cargo xtask fetch` downloads everything to the cache in advance, and prints the paths.
 pub(crate) fn fetch(args: &FetchArgs) -> Result<()> {
     println!("cache: {}", folders::cache()?.display());
     for version in venv::expand(&args.headers)? {

@@ -1,4 +1,4 @@
-//! The Pythons of this machine, from `PATH` and from pyenv.
+//! Finds the Pythons of this machine in `PATH` and in pyenv.
 
 use crate::folders;
 use anyhow::{Context, Result, bail};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Minor versions for which listed jaxlibs have wheels. 3.12 comes first because every revision has a wheel for it.
+/// Minor versions for which listed jaxlibs have wheels. 3.12 is first because every revision has a wheel for it.
 pub(crate) const MINORS: [u32; 4] = [12, 13, 14, 11];
 
 /// A usable Python.
@@ -14,12 +14,12 @@ pub(crate) const MINORS: [u32; 4] = [12, 13, 14, 11];
 pub(crate) struct Python {
     /// The interpreter itself, not a shim.
     pub(crate) exe: PathBuf,
-    /// 12 for Python 3.12.
+    /// The minor version: 12 for Python 3.12.
     pub(crate) minor: u32,
 }
 
 impl Python {
-    /// The interpreter, cut off from the caller's Python settings.
+    /// Returns a command for the interpreter, without the caller's Python settings.
     pub(crate) fn command(exe: &Path) -> Command {
         let mut command = Command::new(exe);
         for name in ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"] {
@@ -30,7 +30,7 @@ impl Python {
     }
 }
 
-/// Lets an interpreter keep its bytecode, away from the sources: importing jax without it takes three times as long.
+/// Stores an interpreter's bytecode away from the sources; importing jax without it takes three times as long.
 pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
     command.env_remove("PYTHONDONTWRITEBYTECODE").env(
         "PYTHONPYCACHEPREFIX",
@@ -38,9 +38,12 @@ pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
     )
 }
 
-/// All usable Pythons, one per minor version, in the order of [`MINORS`]; at least one.
+/// Returns all usable Pythons, one per minor version, in the order of [`MINORS`].
+///
+/// # Errors
+/// Fails if there are none.
 pub(crate) fn all() -> Result<Vec<Python>> {
-    // pyenv's shims take a second to answer: ask once.
+    // pyenv's shims take a second to start, so they run only once.
     static FOUND: OnceLock<Vec<Python>> = OnceLock::new();
     let found = FOUND.get_or_init(|| MINORS.into_iter().filter_map(find).collect());
     if found.is_empty() {
@@ -52,7 +55,7 @@ pub(crate) fn all() -> Result<Vec<Python>> {
     Ok(found.clone())
 }
 
-/// The first interpreter of a minor version: on `PATH`, in pyenv, or the plain `python3`.
+/// Returns the first interpreter of a minor version: in `PATH`, in pyenv, or the plain `python3`.
 fn find(minor: u32) -> Option<Python> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -70,7 +73,7 @@ fn find(minor: u32) -> Option<Python> {
     candidates.iter().find_map(|exe| probe(exe, minor))
 }
 
-/// Asks an interpreter what it is. Free-threaded and 32-bit builds have no wheels of jaxlib.
+/// Checks the type of an interpreter. Free-threaded and 32-bit builds have no jaxlib wheels.
 fn probe(exe: &Path, minor: u32) -> Option<Python> {
     const ASK: &str = "\
 import sys, sysconfig
@@ -87,7 +90,7 @@ print(sys.version_info[0], sys.version_info[1], sys.executable)";
     })
 }
 
-/// Runs a command to its end and returns what it printed; its last lines make the error.
+/// Runs a command until it exits and returns its output; on failure, the last lines become the error.
 pub(crate) fn output(command: &mut Command, what: &str) -> Result<String> {
     let output = command
         .output()

@@ -1,6 +1,7 @@
-//! `cargo xtask ship`: what users do with the packed packages. It installs them, begins a project in each language, builds
-//! its wheel, and runs its tests in fresh environments: with pip and the oldest jaxlib, with uv and the newest. The checkout
-//! is hidden meanwhile.
+//! `cargo xtask ship` tests the packages as users do, without access to the checkout.
+//!
+//! It installs them, creates a project in each language, builds its wheel, and runs its tests in fresh environments. pip
+//! installs the oldest jaxlib, uv the newest.
 
 use crate::cargo::cargo;
 use crate::python::{self, Python};
@@ -14,17 +15,17 @@ use std::time::Instant;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Every Python of this machine from 3.11 to 3.14, instead of one.
+    /// Test with every Python of this machine from 3.11 to 3.14, instead of one.
     #[arg(long)]
     all: bool,
-    /// Take the packages that `cargo xtask dist` left instead of making them.
+    /// Use the packages from an earlier `cargo xtask dist` instead of building them.
     #[arg(long)]
     made: bool,
 }
 
 const LANGUAGES: [&str; 3] = ["rust", "c", "cpp"];
 
-/// The crates that a handler and its tests are made with.
+/// The crates that a handler and its tests need.
 const CRATES: [&str; 5] = [
     "xla-ffi",
     "xla-ffi-sys",
@@ -33,20 +34,20 @@ const CRATES: [&str; 5] = [
     "xla-ffi-runtime",
 ];
 
-/// The folder in which everything happens; removed if all went well.
+/// The temporary folder for all work; removed on success.
 struct Ship {
     place: PathBuf,
-    /// Hides the checkout, if the system lets us.
+    /// Whether the checkout is hidden, if the system allows that.
     hides: bool,
     root: PathBuf,
     /// uv with its settings.
     uv: Command,
-    /// Also what takes long.
+    /// Whether slow tests also run.
     all: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // auditwheel, old glibcs, the hidden checkout: what `dist` makes is for Linux.
+    // auditwheel, old glibcs and hiding the checkout require Linux.
     ensure!(
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
         "the packages are tried on Linux on x86-64, for which they are made"
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !ship.hides {
         tally::note("unshare --mount is not allowed here: the checkout stays readable");
     }
-    // What the index checks before it takes the crates; they are built by the projects below.
+    // The index's checks of the crates; the projects below build them.
     let begun = Instant::now();
     let mut publish = cargo(&ship.root);
     publish.args(["publish", "--workspace", "--dry-run", "--quiet"]);
@@ -85,7 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Ship {
-    /// The packages in a folder outside the checkout; crates unpacked, for cargo to take in place of the index's.
+    /// Copies the packages to a folder outside the checkout, and unpacks the crates, which cargo uses instead of the
+    /// index's.
     fn unpack(&self, packages: &Path) -> Result<()> {
         for folder in ["dist", "crates", "cargo", "home", "tmp"] {
             fs::create_dir_all(self.place.join(folder))?;
@@ -117,8 +119,9 @@ impl Ship {
         Ok(())
     }
 
-    /// Runs a line of the shell in a folder, which knows nothing of this checkout; the programs of an environment come
-    /// first. Returns what it prints.
+    /// Runs a shell line in a folder without access to the checkout and returns its output.
+    ///
+    /// The programs of an environment are first in the search path.
     fn run(&self, folder: &Path, bin: &Path, line: &str) -> Result<String> {
         let mut command = Command::new("sh");
         if self.hides {
@@ -164,7 +167,7 @@ impl Ship {
         Ok(said)
     }
 
-    /// The whole way of a user with one Python.
+    /// Performs all steps of a user with one Python.
     fn with(&self, python: &Python) -> Result<()> {
         let (oldest, newest) = ends(python)?;
         let work = &self.place.join(format!("3.{}", python.minor));
@@ -230,7 +233,7 @@ impl Ship {
         Ok(())
     }
 
-    /// Tests a project without JAX, and makes its wheel with the name of the oldest systems that it runs on.
+    /// Tests a project without JAX, and builds its wheel with the tag of the oldest supported systems.
     fn build(&self, project: &Path, tools: &Path, language: &str) -> Result<()> {
         let test = match language {
             "rust" => "cargo test --quiet",
@@ -246,7 +249,8 @@ impl Ship {
             "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/ci.yml",
         )?;
         if language != "rust" {
-            // It builds in containers and on other systems; here its configuration is read.
+            // cibuildwheel builds in containers and on other systems; this only checks that it can read the
+            // configuration.
             let line = "for system in linux macos windows; do cibuildwheel --platform $system --print-build-identifiers; done";
             let builds = self.run(project, tools, line)?;
             let builds: Vec<&str> = builds.lines().collect();
@@ -270,7 +274,8 @@ impl Ship {
             tools,
             "auditwheel repair --wheel-dir ../wheels dist/*.whl",
         )?;
-        // Each wheel serves every Python, and the doctor proves for every listed jaxlib what the ends are tried on.
+        // Each wheel supports every Python. The doctor checks it for every listed jaxlib; the tests only use the oldest
+        // and the newest.
         let name = project.file_name().unwrap_or_default().to_string_lossy();
         let wheel = format!(
             "../wheels/{}-*-py3-none-manylinux*.whl",
@@ -284,8 +289,10 @@ impl Ship {
         Ok(())
     }
 
-    /// A project for GPUs becomes a wheel on a machine without CUDA. A second one requires NVIDIA's wheel of the CUDA
-    /// runtime, in place of any other library of CUDA, and finds the library there.
+    /// Builds the wheel of a GPU project on a machine without CUDA.
+    ///
+    /// A second project depends on NVIDIA's wheel of the CUDA runtime as its only CUDA library, and finds the library
+    /// there.
     fn for_gpus(&self, work: &Path, tools: &Path, fresh: &Path) -> Result<()> {
         let python = format!("'{}/python'", tools.display());
         let pack = |folder: &str, options: &str| {
@@ -299,7 +306,7 @@ impl Ship {
         for line in [
             &pack("static", ""),
             "xla-ffi doctor --strict --wheel static/repaired/*.whl",
-            // As "Wheels for GPUs" in docs/shipping.md has it.
+            // The same changes as in "Wheels for GPUs" in docs/shipping.md.
             "sed -i 's/CUDA_RUNTIME_LIBRARY Static/CUDA_RUNTIME_LIBRARY None/' CMakeLists.txt",
             r#"echo 'target_link_libraries(ship_gpu PRIVATE "${cuda}/lib/libcudart.so.13")' >> CMakeLists.txt"#,
             r#"sed -i 's/^dependencies = \[/&"nvidia-cuda-runtime==13.*", /' pyproject.toml"#,
@@ -320,15 +327,15 @@ impl Ship {
         Ok(())
     }
 
-    /// What an index and systems say of the packages themselves, and whether the packed runtime knows the exceptions of
-    /// handlers that this system's g++ builds.
+    /// Checks the packages with the index's and system tools. Also checks that the packaged runtime catches exceptions
+    /// of handlers built by this system's g++.
     fn own_packages(&self, work: &Path, tools: &Path) -> Result<()> {
         let tag = format!("manylinux_{}_x86_64", dist::GLIBC.replace('.', "_"));
         for line in [
             "twine check --strict ../dist/*.whl ../dist/*.tar.gz",
             &format!("auditwheel show ../dist/xla_ffi_tools-*.whl | grep {tag}"),
             "xla-ffi doctor --wheel ../dist/xla_ffi_tools-*.whl",
-            // As the projects' workflows ask.
+            // The same commands as in the projects' workflows.
             "xla-ffi abi check --header $(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h",
             "xla-ffi abi check --snapshots",
             "g++ -shared -fPIC -pthread -I$(python -m xla_ffi --include-dir) ../misuse.cc -o libmisuse.so",
@@ -339,13 +346,13 @@ impl Ship {
         Ok(())
     }
 
-    /// `find_package(xla_ffi)` needs nothing but the package that pip builds from the sources of `xla-ffi`.
+    /// `find_package(xla_ffi)` requires only the package that pip builds from the sources of `xla-ffi`.
     fn without_tools(&self, work: &Path, python: &Python) -> Result<()> {
         let bin = self.environment(work, python, "without-tools", &["cmake", "ninja"])?;
         for line in [
             "python -m pip install -q ../dist/xla_ffi-*.tar.gz",
             r#"python -m xla_ffi --lib-dir 2>&1 | grep -F "pip install 'xla-ffi[tools]'""#,
-            // OFF, because PATH may lead to a tool of this machine.
+            // OFF, because PATH may contain a tool of this machine.
             r#"cmake -S ship-cpp -B without -G Ninja -D XLA_FFI=OFF | grep -F "pip install 'xla-ffi[tools]'""#,
             "cmake --build without && test -f without/libship_cpp.so",
         ] {
@@ -354,12 +361,12 @@ impl Ship {
         Ok(())
     }
 
-    /// uv installs a project with its test requirements, runs its tests, and builds it again after a change.
+    /// uv installs a project with its test requirements, runs its tests, and rebuilds it after a change.
     fn with_uv(&self, project: &Path, python: &Python, jaxlib: &str) -> Result<()> {
         let minor = python.minor;
         let pins = ["jax", "jaxlib"]
             .map(|name| format!("\"{name}=={jaxlib} ; python_version == '3.{minor}'\""));
-        // uv locks for all Pythons of the project, some of which cannot have this jaxlib.
+        // uv locks for all Pythons of the project, but not all of them have this jaxlib.
         let pin = format!("constraint-dependencies = [{}]\n", pins.join(", "));
         let file = project.join("pyproject.toml");
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -376,7 +383,8 @@ impl Ship {
         Ok(())
     }
 
-    /// From nothing to a result in JAX, as the first page of the book has it. pip builds `xla-ffi` from its source distribution.
+    /// Follows the first page of the book from an empty folder to a result in JAX. pip builds `xla-ffi` from its source
+    /// distribution.
     fn first_result(&self, work: &Path, python: &Python, jaxlib: &str) -> Result<()> {
         let packages = [&*format!("jax=={jaxlib}"), &format!("jaxlib=={jaxlib}")];
         for (language, install) in [
@@ -398,7 +406,7 @@ impl Ship {
         Ok(())
     }
 
-    /// The way down to the oldest systems, as the projects' README has it: the library asks for no newer glibc.
+    /// Follows the projects' README for old systems: the library requires no newer glibc.
     fn older(&self, work: &Path, tools: &Path) -> Result<()> {
         let target = format!("-target x86_64-linux-gnu.{}", dist::GLIBC);
         fs::write(
@@ -406,7 +414,7 @@ impl Ship {
             format!("{}\n{}\n", uv::ZIG, uv::ZIGBUILD),
         )?;
         for language in LANGUAGES {
-            // C++ goes C's way, and zig takes two minutes for its runtime.
+            // C++ works like C, and zig needs two minutes to build its C++ runtime.
             if language == "cpp" && !self.all {
                 continue;
             }
@@ -438,7 +446,7 @@ impl Ship {
         Ok(())
     }
 
-    /// A fresh environment with packages from uv's cache; returns the folder of its programs.
+    /// Creates a fresh environment with packages from uv's cache and returns the folder of its programs.
     fn environment(
         &self,
         folder: &Path,
@@ -454,7 +462,7 @@ impl Ship {
     }
 }
 
-/// The oldest and the newest listed jaxlib that a Python can have.
+/// Returns the oldest and the newest listed jaxlib that supports a Python.
 fn ends(python: &Python) -> Result<(String, String)> {
     let published = uv::published(python)?;
     let mut listed = venv::listed();

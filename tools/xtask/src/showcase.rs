@@ -1,6 +1,7 @@
-//! `cargo xtask showcase`: the libraries under `examples/showcase/` as their users have them: built, tested on the embedded runtime,
-//! packed as a wheel and installed into a fresh environment; there the examples of the READMEs, the tests in JAX and the
-//! benchmarks run.
+//! `cargo xtask showcase` tests the libraries in `examples/showcase/` as their users install them.
+//!
+//! It builds them, tests them on the embedded runtime, and installs their wheels in a fresh environment. There it runs
+//! the examples of the READMEs, the tests in JAX and the benchmarks.
 
 use crate::cargo::cargo;
 use crate::python::{self, Python};
@@ -14,31 +15,31 @@ use std::process::Command;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What CI runs: the first two, with one small size in place of the benchmark.
+    /// Run the checks of CI: the first two libraries, with one small size instead of the benchmark.
     #[arg(long)]
     quick: bool,
-    /// One of the libraries; may be repeated.
+    /// Run only this library; may be repeated.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Draw the pictures of the READMEs anew while the benchmarks run.
+    /// Redraw the pictures of the READMEs during the benchmarks.
     #[arg(long, conflicts_with = "quick")]
     pictures: bool,
 }
 
-/// The libraries, with the picture that the benchmark draws.
+/// The libraries, each with the picture that its benchmark draws.
 const LIBRARIES: [(&str, Option<&str>); 3] = [
     ("sparse_solve", Some("docs/times.svg")),
     ("neighbours", Some("docs/neighbours.svg")),
     ("images", None),
 ];
 
-/// How many of them `--quick` takes.
+/// Number of libraries that `--quick` tests.
 const QUICK: usize = 2;
 
-/// Where all of it happens.
+/// The folders and programs of a run.
 struct Place {
     root: PathBuf,
-    /// What is built, shared by the libraries.
+    /// Build folder, shared by the libraries.
     target: PathBuf,
     /// The interpreter of the fresh environment.
     python: PathBuf,
@@ -98,7 +99,7 @@ impl Place {
         command
     }
 
-    /// The newest jaxlib in an environment of its own, with the loader and what tests and benchmarks need.
+    /// Creates an environment with the newest jaxlib, the loader, and the packages for tests and benchmarks.
     fn environment(&self, log: &mut Log) -> Outcome {
         let newest = venv::newest()?;
         let folder = self.target.join("environment");
@@ -111,7 +112,7 @@ impl Place {
         let tools = ["flatbuffers", "hatchling", "pillow", "pytest", "scipy"];
         let packages = [&jax.each_ref().map(String::as_str), &tools[..]].concat();
         uv::install(&self.python, None, &packages)?;
-        // A benchmark compares with it; not every machine has a wheel.
+        // A benchmark compares with klujax, which does not have wheels for every machine.
         if let Err(error) = uv::install(&self.python, None, &["klujax"]) {
             log.push_str(&format!("without klujax: {error:#}\n"));
         }
@@ -120,7 +121,7 @@ impl Place {
         tally::run("pip install", &mut loader, log)
     }
 
-    /// Layout, the release build and the tests on the embedded runtime.
+    /// Runs the format check, the release build and the tests on the embedded runtime.
     fn rust(&self, name: &str, log: &mut Log) -> Outcome {
         for arguments in [
             &["fmt", "--check"][..],
@@ -137,7 +138,7 @@ impl Place {
         Ok(vec![])
     }
 
-    /// Packs the wheel, installs it and asks the doctor about it.
+    /// Builds the wheel, installs it and checks it with the doctor.
     fn wheel(&self, name: &str, log: &mut Log) -> Outcome {
         let wheels = self.target.join("wheels").join(name);
         let _ = fs::remove_dir_all(&wheels);
@@ -147,7 +148,7 @@ impl Place {
         build.args(["--no-build-isolation", ".", "-w"]).arg(&wheels);
         tally::run("pip wheel", &mut build, log)?;
         let file = fs::read_dir(&wheels)?.next().context("no wheel")??.path();
-        // Python is to find only the wheel, not what lies next to the sources.
+        // Python must find only the wheel, not the library next to the sources.
         let library = libraries::file_name(name);
         fs::remove_file(project.join("python").join(name).join(library))?;
         let mut install = self.python(&project);
@@ -158,7 +159,7 @@ impl Place {
         tally::run("doctor", &mut doctor, log)
     }
 
-    /// What the README shows, and pytest.
+    /// Runs the README's example and pytest.
     fn jax(&self, name: &str, log: &mut Log) -> Outcome {
         let readme = fs::read_to_string(self.project(name).join("README.md"))?;
         let (example, shown) = example(&readme).context("README.md has no example")?;
@@ -174,7 +175,7 @@ impl Place {
     }
 }
 
-/// The first example of a README in Python, and the text below it that it prints.
+/// Returns the README's first Python example and the output that the README shows after it.
 fn example(readme: &str) -> Option<(&str, &str)> {
     let (_, rest) = readme.split_once("```python\n")?;
     let (program, rest) = rest.split_once("```")?;

@@ -1,4 +1,4 @@
-//! Steps side by side: each is timed, what it skips is listed, and its output is shown if it fails.
+//! Runs steps concurrently: each is timed, its skips are listed, and its output is shown if it fails.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What CI may skip: parts of reasons. Any other skip is a failure there.
+/// Skips that are allowed in CI, as parts of their reasons. In CI, any other skip is a failure.
 const CI_MAY_SKIP: &[&str] = &[
-    // Only a GPU can show it.
+    // These tests require a GPU.
     "no GPU",
     "NVIDIA's driver",
     "a CPU has no streams",
@@ -19,13 +19,13 @@ const CI_MAY_SKIP: &[&str] = &[
     "there is nothing of a GPU to check",
     "this machine has one device",
     "its kernel is the host's here",
-    // Another run of the same step shows it.
+    // A separate run of the same step covers these tests.
     "command buffers are another run's",
     "the manifest names platform CUDA alone",
     // Not every machine has wheels of these languages.
     "no zig (set XLA_FFI_ZIG",
     "no go (set XLA_FFI_GO",
-    // The oldest jaxlib lacks it.
+    // The oldest jaxlib lacks these features.
     "no state in this jaxlib",
     "no futures in this jaxlib",
     "no tokens in this jax",
@@ -35,35 +35,35 @@ const CI_MAY_SKIP: &[&str] = &[
     "this jaxlib registers no types for Python",
     "this jax has no Explicit axes",
     "this jax exports nothing for an abstract mesh",
-    // That XLA cannot do it; the test itself bounds how much it may be.
+    // A limitation of XLA; the test itself limits how often it may occur.
     "turn packed arrays, which this XLA's compiler cannot",
 ];
 
-/// What a step printed.
+/// The output of a step.
 pub(crate) type Log = String;
 
-/// What a step skipped, each as `NAME: REASON`; or why it failed.
+/// The skips of a step, each as `NAME: REASON`, or the error of the step.
 pub(crate) type Outcome = Result<Vec<String>>;
 
-/// The skips that fail in CI: everything can be installed there.
+/// Returns the skips that are failures in CI, where everything can be installed.
 fn forbidden(skips: &[String]) -> impl Iterator<Item = &String> {
     let may = |skip: &&String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
     skips.iter().filter(move |skip| !may(skip))
 }
 
-/// A step that ran: its name, what was skipped unless it failed, and how long it took.
+/// A finished step: its name, its skips (`None` if it failed), and its elapsed time.
 type Step = (String, Option<Vec<String>>, Duration);
 
-/// The steps so far, and how many may run at a time.
+/// The finished steps, and the number of steps that may run concurrently.
 #[derive(Debug)]
 pub(crate) struct Tally {
     steps: Mutex<Vec<Step>>,
     free: Mutex<usize>,
     freed: Condvar,
     start: Instant,
-    /// Where passed steps are noted.
+    /// File that records steps that passed.
     notes: Option<PathBuf>,
-    /// Steps that passed in this state before and need not run again.
+    /// Steps that already passed for this state of the checkout.
     passed: BTreeSet<String>,
 }
 
@@ -71,10 +71,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file with the state of the checkout and, below it, the steps that passed in it.
+/// File with the state of the checkout, followed by the steps that passed for it.
 const PASSED: &str = "target/xtask/passed";
 
-/// The hash of all files of the checkout that git does not ignore.
+/// Returns a hash of all files of the checkout that git does not ignore.
 fn tree(root: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
@@ -90,7 +90,7 @@ fn tree(root: &Path) -> Option<String> {
 }
 
 impl Tally {
-    /// As many steps at a time as there are processors.
+    /// Returns a tally that runs as many concurrent steps as there are processors.
     pub(crate) fn new() -> Self {
         Self {
             steps: Mutex::default(),
@@ -102,8 +102,9 @@ impl Tally {
         }
     }
 
-    /// The same, and notes which steps passed. If `resume` is set, those noted in the same state of the checkout are
-    /// left out.
+    /// Returns a tally that records which steps passed.
+    ///
+    /// If `resume` is set, steps recorded for the same state of the checkout are skipped.
     pub(crate) fn noting(root: &Path, resume: bool) -> Self {
         let tree = tree(root);
         let known = std::fs::read_to_string(root.join(PASSED)).unwrap_or_default();
@@ -121,7 +122,7 @@ impl Tally {
         }
     }
 
-    /// Whether a step has passed before and is left out.
+    /// Returns true if a step already passed and is skipped.
     pub(crate) fn has_passed(&self, name: &str) -> bool {
         self.passed.contains(name)
     }
@@ -131,7 +132,7 @@ impl Tally {
         self.work(name, |log| run(name, command, log));
     }
 
-    /// Runs any work as a step when a processor is free.
+    /// Runs a function as a step as soon as a processor is free.
     pub(crate) fn work(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         if !self.has_passed(name) {
             let busy = self.freed.wait_while(lock(&self.free), |free| *free == 0);
@@ -142,7 +143,7 @@ impl Tally {
         }
     }
 
-    /// As [`Tally::work`], for work that waits for others or asks for processors itself.
+    /// Like [`Tally::work`], for a function that waits for other steps or limits its own concurrency.
     pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         note(format_args!("{name}: started"));
         let start = Instant::now();
@@ -166,8 +167,9 @@ impl Tally {
         steps.push((name.to_owned(), outcome.ok(), took));
     }
 
-    /// Prints the steps, every skip, and what failed, which is an error; if `complete` is set, skips for lack of a tool
-    /// are failures.
+    /// Prints the steps, all skips, and the failures; a failure is an error.
+    ///
+    /// If `complete` is set, skips because of missing tools are failures.
     pub(crate) fn finish(self, complete: bool) -> Result<()> {
         let steps = lock(&self.steps);
         let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
@@ -203,16 +205,16 @@ impl Tally {
     }
 }
 
-/// Runs a command and keeps what it prints.
+/// Runs a command and records its output.
 pub(crate) fn run(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
-    // One pipe for both, so that lines keep their order.
+    // One pipe for both streams, so that lines keep their order.
     let (mut reader, writer) = std::io::pipe().context("making a pipe")?;
     command
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
     let child = command.spawn();
-    // The command holds the pipe's other end as well, which would never close.
+    // The command also holds the other end of the pipe, which would remain open.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child.with_context(|| format!("starting {command:?}"))?;
     let mut said = Vec::new();
@@ -223,7 +225,7 @@ pub(crate) fn run(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// The same for one of our own drivers, which prints lines `ok NAME`, `FAIL NAME: …`, `skipped NAME: …`.
+/// Like [`run`], for our own drivers, which print lines such as `ok NAME`, `FAIL NAME: …` and `skipped NAME: …`.
 pub(crate) fn drive(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     let mut said = Log::new();
     let outcome = run(of, command, &mut said);
@@ -239,12 +241,12 @@ pub(crate) fn drive(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     Ok(skips)
 }
 
-/// Prints a line of progress, on standard error so that logs stay readable.
+/// Prints a line of progress to standard error, so that logs stay readable.
 pub(crate) fn note(text: impl Display) {
     eprintln!("   {text}");
 }
 
-/// Seconds, for a reader.
+/// Returns a duration in readable form.
 pub(crate) fn seconds(duration: Duration) -> String {
     let whole = duration.as_secs();
     if whole < 100 {

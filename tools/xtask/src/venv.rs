@@ -1,5 +1,4 @@
-//! The project's one list of jaxlib releases, which `ffi-sys` has, and virtual environments: one per Python and jaxlib, or
-//! other framework.
+//! The list of jaxlib releases from `ffi-sys`, and virtual environments, one per Python and framework version.
 
 use crate::folders;
 use crate::python::{self, Python};
@@ -8,19 +7,19 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::JAXLIBS;
 
-/// The package that an environment is made for.
+/// Name of the main package.
 pub(crate) const JAXLIB: &str = "jaxlib";
 
-/// An environment that can run jax, or another framework.
+/// An environment with jax or a different framework.
 #[derive(Clone, Debug)]
 pub(crate) struct Venv {
-    /// Its interpreter.
+    /// The environment's interpreter.
     pub(crate) python: PathBuf,
-    /// 12 for Python 3.12.
+    /// The minor version: 12 for Python 3.12.
     pub(crate) minor: u32,
-    /// The package that it is made for.
+    /// The framework's package.
     pub(crate) package: String,
-    /// The package's version.
+    /// The version of that package.
     pub(crate) version: String,
 }
 
@@ -32,7 +31,7 @@ impl std::fmt::Display for Venv {
 }
 
 impl Venv {
-    /// The interpreter that it was made with.
+    /// Returns the interpreter that created the environment.
     pub(crate) fn base(&self) -> Result<Python> {
         let mut pythons = python::all()?.into_iter();
         pythons
@@ -40,12 +39,12 @@ impl Venv {
             .with_context(|| format!("no Python 3.{}", self.minor))
     }
 
-    /// A folder of the cache with packages for the interpreter. It holds `file`.
+    /// Returns a folder of the cache that contains packages for the interpreter and the file `file`.
     pub(crate) fn packages(&self, requirements: &[&str], file: &str) -> Result<PathBuf> {
         uv::folder(&self.base()?, requirements, file)
     }
 
-    /// The tags of the package's wheel, which name the oldest glibc that it runs on.
+    /// Returns the tags of the package's wheel, which include the oldest supported glibc.
     pub(crate) fn tags(&self) -> Result<String> {
         let Self {
             python,
@@ -59,12 +58,12 @@ impl Venv {
     }
 }
 
-/// Every listed version, oldest first.
+/// Returns every listed version, oldest first.
 pub(crate) fn listed() -> Vec<String> {
     JAXLIBS.iter().copied().map(str::to_owned).collect()
 }
 
-/// What a command line asks for: each version as it is, the whole list for `all`.
+/// Returns the versions of a command line, with `all` replaced by the whole list.
 pub(crate) fn expand(asked: &[String]) -> Result<Vec<String>> {
     let mut versions = Vec::new();
     for version in asked {
@@ -77,13 +76,13 @@ pub(crate) fn expand(asked: &[String]) -> Result<Vec<String>> {
     Ok(versions)
 }
 
-/// The releases among `versions` that have this ABI, each once, oldest first.
+/// Returns the releases among `versions` that have this ABI, without duplicates, oldest first.
 ///
 /// # Errors
-/// A listed one is missing: then the index was not asked, or not understood.
+/// Fails if a listed release is missing. In that case, the index was unavailable, or its answer was not understood.
 pub(crate) fn with_abi(mut versions: Vec<String>) -> Result<Vec<String>> {
     let oldest = uv::version_numbers(xla_ffi_sys::Revision::ALL[0].first_jaxlib())?;
-    // What is no plain release (a candidate, a nightly build) has no numbers.
+    // Pre-releases and nightly builds do not have plain version numbers.
     versions.retain(|version| uv::version_numbers(version).is_ok_and(|numbers| numbers >= oldest));
     versions.sort_by_cached_key(|version| uv::version_numbers(version).unwrap_or_default());
     versions.dedup();
@@ -96,7 +95,7 @@ pub(crate) fn with_abi(mut versions: Vec<String>) -> Result<Vec<String>> {
     Ok(versions)
 }
 
-/// The newest listed jaxlib that a Python of this machine can install.
+/// Returns an environment with the newest listed jaxlib that a Python of this machine can install.
 pub(crate) fn newest() -> Result<Venv> {
     let mut last = None;
     for version in listed().iter().rev() {
@@ -108,7 +107,7 @@ pub(crate) fn newest() -> Result<Venv> {
     Err(last.context("no jaxlib is listed")?).context("no listed jaxlib can be installed here")
 }
 
-/// Every jaxlib with this ABI that the index has for some Python of this machine, oldest first.
+/// Returns every jaxlib with this ABI that the index has for any Python of this machine, oldest first.
 pub(crate) fn published() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for python in &python::all()? {
@@ -117,16 +116,16 @@ pub(crate) fn published() -> Result<Vec<String>> {
     with_abi(found)
 }
 
-/// An environment with exactly this jaxlib.
+/// Returns an environment with exactly this jaxlib.
 ///
 /// # Errors
-/// [`NoWheel`] if none of the machine's Pythons has a wheel of it.
+/// Returns [`NoWheel`] if there is no wheel for any Python of this machine.
 pub(crate) fn exactly(version: &str) -> Result<Venv> {
     uv::version_numbers(version)?;
     prepare(python::all()?, JAXLIB, version)
 }
 
-/// An environment with exactly this jaxlib, for one Python, such as `3.12`.
+/// Returns an environment with exactly this jaxlib for one Python, such as `3.12`.
 pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
     uv::version_numbers(version)?;
     let mut pythons = python::all()?;
@@ -137,10 +136,10 @@ pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
     prepare(pythons, JAXLIB, version)
 }
 
-/// An environment with exactly this version of a package, and what it requires.
+/// Returns an environment with exactly this version of a package and its requirements.
 ///
 /// # Errors
-/// [`NoWheel`] if none of the machine's Pythons has a wheel of it.
+/// Returns [`NoWheel`] if there is no wheel for any Python of this machine.
 pub(crate) fn with(package: &str, version: &str) -> Result<Venv> {
     prepare(python::all()?, package, version)
 }
@@ -148,7 +147,7 @@ pub(crate) fn with(package: &str, version: &str) -> Result<Venv> {
 fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Venv> {
     const PYTHON: &str = "bin/python";
     let name = |python: &Python| format!("venvs/cp3{}-{package}-{version}", python.minor);
-    // An environment that exists goes first: a warm cache needs no index.
+    // Existing environments are first, so that a warm cache needs no index.
     pythons.sort_by_key(|python| folders::find(&name(python), PYTHON).is_none());
     for python in &pythons {
         let made = folders::once(&name(python), PYTHON, |place| {
@@ -173,13 +172,13 @@ fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Ven
     Err(NoWheel(format!("{package}=={version} for Python {pythons}")).into())
 }
 
-/// Makes an environment outside of the cache, with a jaxlib, its jax and other packages.
+/// Creates an environment outside of the cache with a jaxlib, its jax and other packages.
 pub(crate) fn make(python: &Python, place: &Path, jaxlib: &str, others: &[&str]) -> Result<()> {
     uv::environment(python, place)?;
     fill(python, &place.join("bin/python"), JAXLIB, jaxlib, others)
 }
 
-/// Installs the package and others; with jaxlib the jax of the same number, or the nearest that accepts it.
+/// Installs the package and others; for jaxlib, also the jax with the same version, or the nearest that accepts it.
 fn fill(python: &Python, exe: &Path, package: &str, version: &str, others: &[&str]) -> Result<()> {
     let exact = format!("{package}=={version}");
     if package != JAXLIB {
@@ -204,7 +203,7 @@ fn fill(python: &Python, exe: &Path, package: &str, version: &str, others: &[&st
             other => return other,
         }
     }
-    // The wheel of jaxlib exists: callers must not treat this as a missing wheel.
+    // The wheel of jaxlib exists, so callers must not treat this as a missing wheel.
     bail!("no jax fits jaxlib {version} on Python 3.{}", python.minor)
 }
 

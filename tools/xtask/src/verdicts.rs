@@ -1,5 +1,6 @@
-//! `cargo xtask verdicts`: what libraries built with upstream's headers do on real jaxlibs, for the table
-//! with which the doctor is compared. It takes half an hour and is run by hand.
+//! `cargo xtask verdicts` measures how libraries built with upstream's headers behave on real jaxlibs.
+//!
+//! The doctor is compared with the resulting table. A run takes half an hour and is started by hand.
 
 use crate::cargo::python_driver;
 use crate::{folders, python, tally, uv, venv};
@@ -13,7 +14,7 @@ use xla_ffi_testing::verdicts::{self, End, Kind, Row, Table};
 /// Command line of `verdicts`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Measure this jaxlib anew and keep the rest of the table; may be given several times.
+    /// Measure only this jaxlib and keep the rest of the table; may be repeated.
     #[arg(long, value_name = "X.Y.Z")]
     jaxlib: Vec<String>,
 }
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for (headers, case, end) in cells {
             enter(&mut table, at, headers, case, end);
         }
-        // What was measured is kept whatever becomes of the rest.
+        // Saves the results so far, even if the rest fails.
         std::fs::write(verdicts::path(), table.render())
             .with_context(|| verdicts::path().display().to_string())?;
     }
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The libraries as `HEADERS-KIND` and their files.
+/// Builds the libraries; returns `HEADERS-KIND` and the file of each.
 fn libraries(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut libraries = Vec::new();
     for version in verdicts::headers() {
@@ -78,7 +79,7 @@ fn libraries(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(libraries)
 }
 
-/// Every case on one jaxlib: whose headers, which case, how it ended.
+/// Runs every case on one jaxlib; returns the headers, the case and the outcome of each.
 fn measure(
     root: &Path,
     version: &str,
@@ -111,7 +112,7 @@ fn measure(
     Ok(cells)
 }
 
-/// The glibc that a wheel's tag names: `2.27` for `manylinux_2_27`, `2.17` for `manylinux2014`.
+/// Returns the glibc in a wheel's tag: `2.27` for `manylinux_2_27`, `2.17` for `manylinux2014`.
 fn glibc(wheel: &str) -> Result<String> {
     if wheel.contains("manylinux2014_") {
         return Ok("2.17".to_owned());

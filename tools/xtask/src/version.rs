@@ -1,4 +1,4 @@
-//! `cargo xtask version`: sets the one version of all packages, or checks that every place has it.
+//! `cargo xtask version` sets the common version of all packages, or checks that it is the same everywhere.
 
 use crate::folders;
 use crate::{python, tally};
@@ -11,7 +11,7 @@ use std::process::Command;
 /// Arguments of the task.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The version, for example 0.1.1.
+    /// Version, for example 0.1.1.
     #[arg(value_name = "X.Y.Z", value_parser = parse)]
     version: String,
     /// Change nothing; fail if a place has a different version, or CHANGELOG.md has no entry for this one.
@@ -19,7 +19,8 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// Every place with the version: a file, and the text directly before the version. `*` is any text within a line.
+/// Every place with the version: a file, and the text directly before the version. `*` matches any text within a
+/// line.
 const PLACES: [(&str, &str); 27] = [
     ("Cargo.toml", "[workspace.package]\nversion = \""),
     ("Cargo.toml", "\", version = \""),
@@ -58,9 +59,9 @@ const PLACES: [(&str, &str); 27] = [
         REQUIRED,
     ),
 ];
-/// In a `Cargo.lock`.
+/// The text before a version in a `Cargo.lock`.
 const LOCKED: &str = "name = \"xla-ffi*\"\nversion = \"";
-/// In the requirements of a Python project.
+/// The text before a version in the requirements of a Python project.
 const REQUIRED: &str = "xla-ffi*>=";
 /// The version of packages that are never published.
 const UNPUBLISHED: &str = "0.0.0";
@@ -104,7 +105,7 @@ pub(crate) fn current(root: &Path) -> Result<String> {
     Ok(text[range.clone()].to_owned())
 }
 
-/// Checks that every place has this version; names those that have a different one.
+/// Checks that every place has this version, and reports those that have a different one.
 pub(crate) fn check(root: &Path, version: &str) -> Result<()> {
     let mut wrong = Vec::new();
     for (file, marker) in PLACES {
@@ -150,7 +151,7 @@ fn set(root: &Path, version: &str, date: &str) -> Result<()> {
     check(root, version)
 }
 
-/// The changelog's heading of a version, without the date.
+/// Returns the changelog's heading of a version, without the date.
 fn heading(version: &str) -> String {
     format!("\n## {version} - ")
 }
@@ -159,7 +160,7 @@ fn read(root: &Path, file: &str) -> Result<String> {
     fs::read_to_string(root.join(file)).context(file.to_owned())
 }
 
-/// Returns where a text has versions after a marker.
+/// Returns the positions of the versions after a marker.
 fn versions_after(text: &str, marker: &str) -> Vec<Range<usize>> {
     let (start, end) = marker.split_once('*').unwrap_or((marker, ""));
     let found = text.match_indices(start).filter_map(|(at, _)| {
@@ -169,7 +170,7 @@ fn versions_after(text: &str, marker: &str) -> Vec<Range<usize>> {
         let is_other = |c: char| !c.is_ascii_digit() && c != '.';
         let version = &rest[..rest.find(is_other).unwrap_or(rest.len())];
         let from = text.len() - rest.len();
-        // `xla_ffi-0.1.0.tar.gz`
+        // Excludes the final period in `xla_ffi-0.1.0.tar.gz`.
         Some(from..from + version.trim_end_matches('.').len())
     });
     found
@@ -183,7 +184,7 @@ mod tests {
     use crate::cargo::cargo;
     use serde_json::Value;
 
-    /// The files of the checkout in another folder.
+    /// Copies the files of the checkout to a different folder.
     fn copy() -> tempfile::TempDir {
         let (root, copy) = (folders::checkout(), tempfile::tempdir().unwrap());
         let mut list = Command::new("git");
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// What registries show of a package, and one address of the repository.
+    /// Published packages have the metadata that registries display, and the same repository address.
     #[test]
     fn published_packages_have_their_metadata() {
         let root = folders::checkout();

@@ -1,4 +1,4 @@
-//! `tests/adopters/projects.toml`: public projects with handlers for the CPU.
+//! `tests/adopters/projects.toml` lists public projects with handlers for the CPU.
 
 use crate::libraries::Compiler;
 use crate::uv;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The whole file.
+/// The file's contents.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -20,44 +20,44 @@ struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Project {
-    /// The name of its source distribution in the package index.
+    /// Name of the source distribution in the package index.
     pub(crate) name: String,
     pub(crate) version: String,
-    /// The checksum of the source distribution.
+    /// Checksum of the source distribution.
     pub(crate) sha256: String,
-    /// Packages that its module or its tests import, besides jax and pytest.
+    /// Packages that the module or its tests import, besides jax and pytest.
     pub(crate) requires: Vec<String>,
-    /// Packages that its build needs, besides those that its pyproject.toml names.
+    /// Packages that the build needs, besides those in pyproject.toml.
     #[serde(default)]
     pub(crate) build_requires: Vec<String>,
-    /// Environment variables of its build.
+    /// Environment variables for the build.
     #[serde(default)]
     pub(crate) build_env: BTreeMap<String, String>,
-    /// Paths that its tests need.
+    /// Paths that the tests need.
     pub(crate) tests: Vec<String>,
-    /// Arguments of pytest instead of `tests`.
+    /// Arguments for pytest instead of `tests`.
     #[serde(default)]
     pub(crate) pytest: Vec<String>,
-    /// Why some tests are left out.
+    /// The reason why some tests are omitted.
     #[serde(default)]
     pub(crate) because: Option<String>,
-    /// The folder with a copy of XLA's headers in its sources. Default: it uses those of the installed jaxlib.
+    /// Folder with a copy of XLA's headers in the project's sources. Default: the installed jaxlib's headers.
     #[serde(default)]
     pub(crate) headers: Option<String>,
-    /// A header that its build needs from the system.
+    /// A system header that the build needs.
     #[serde(default)]
     system: Option<System>,
-    /// `cargo xtask test --all` runs it.
+    /// Whether `cargo xtask test --all` runs the project.
     #[serde(default)]
     pub(crate) quick: bool,
     /// The jaxlibs to test on, each with the number of tests that pass with our headers.
     passed: BTreeMap<String, u64>,
-    /// Packages uploaded later are not used.
+    /// Packages that were uploaded later are ignored.
     #[serde(skip)]
     pub(crate) packages_before: String,
 }
 
-/// What a project needs from the system.
+/// A requirement of a project on the system.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct System {
@@ -69,17 +69,17 @@ impl Project {
     /// Reads the file.
     ///
     /// # Errors
-    /// The file cannot be read, or a project is incomplete.
+    /// Fails if the file cannot be read, or if a project is incomplete.
     pub(crate) fn all(root: &Path) -> Result<Vec<Self>> {
         const PATH: &str = "tests/adopters/projects.toml";
         let text = std::fs::read_to_string(root.join(PATH)).context(PATH)?;
         parse(&text).context(PATH)
     }
 
-    /// Returns the projects with these names, or all if there are none.
+    /// Returns the projects with these names, or all projects if there are no names.
     ///
     /// # Errors
-    /// A name is unknown.
+    /// Fails if a name is unknown.
     pub(crate) fn named(mut all: Vec<Self>, names: &[String]) -> Result<Vec<Self>> {
         let known: Vec<_> = all.iter().map(|project| project.name.clone()).collect();
         if let Some(name) = names.iter().find(|name| !known.contains(name)) {
@@ -89,7 +89,7 @@ impl Project {
         Ok(all)
     }
 
-    /// The jaxlibs to test on, oldest first, each with the number of tests that pass with our headers.
+    /// Returns the jaxlibs to test on, oldest first, each with the number of tests that pass with our headers.
     pub(crate) fn jaxlibs(&self) -> Vec<(&str, u64)> {
         let mut jaxlibs: Vec<_> = (self.passed.iter())
             .map(|(version, passed)| (version.as_str(), *passed))
@@ -98,7 +98,7 @@ impl Project {
         jaxlibs
     }
 
-    /// Returns why the project cannot be built here: a package of the system is missing.
+    /// Returns the reason why the project cannot be built here: a missing system package.
     pub(crate) fn missing(&self) -> Result<Option<String>> {
         let Some(System { header, debian }) = &self.system else {
             return Ok(None);

@@ -1,45 +1,45 @@
-//! What was measured for a project, and what is worse than expected.
+//! Measurements of a project, and regressions from the expected values.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// How a build went.
+/// The result of a build.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Build {
     pub(super) wheel: PathBuf,
-    /// Processor time.
+    /// CPU time.
     pub(super) seconds: f64,
     pub(super) warnings: u64,
-    /// Those in headers of XLA, or in ours.
+    /// Warnings in headers of XLA or in ours.
     pub(super) header_warnings: u64,
-    /// The size of the wheel's libraries.
+    /// Total size of the wheel's libraries.
     pub(super) bytes: u64,
 }
 
-/// How a run of the tests went.
+/// The result of a test run.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Suite {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) errors: u64,
     pub(super) skipped: u64,
-    /// The signal or the exit status, unless all tests ran.
+    /// The signal or exit status, unless all tests ran.
     pub(super) ended: Option<String>,
     /// The first error or failure.
     pub(super) reason: Option<String>,
 }
 
-/// The tests on a jaxlib.
+/// The test results on a jaxlib.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) jaxlib: String,
-    /// How many tests should pass with our headers.
+    /// Number of tests that should pass with our headers.
     pub(super) expected: u64,
     pub(super) upstream: Option<Suite>,
     pub(super) ours: Suite,
 }
 
-/// Everything measured for a project.
+/// All measurements of a project.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) project: String,
@@ -50,7 +50,7 @@ pub(super) struct Report {
 }
 
 impl Suite {
-    /// What a cell of the table shows.
+    /// Returns the text of the table's cell.
     fn brief(&self) -> String {
         const REFUSED: &str = "is incompatible with the framework's API version";
         let refused = self
@@ -74,7 +74,8 @@ impl Suite {
 }
 
 impl Report {
-    /// What is worse than with XLA's headers, or than `projects.toml` says.
+    /// Returns the regressions: results that are worse than with XLA's headers or than in
+    /// `projects.toml`.
     pub(super) fn defects(&self) -> Vec<String> {
         let mut defects = vec![];
         let (upstream, ours) = (&self.upstream, &self.ours);
@@ -118,7 +119,7 @@ impl Report {
     }
 }
 
-/// The reports as a table in Markdown: XLA's headers, then ours.
+/// Returns the reports as a Markdown table: XLA's headers, then ours.
 pub(super) fn table(reports: &[Report]) -> String {
     let mut lines =
         String::from("| project | warnings | build | library | tests |\n|---|---|---|---|---|\n");

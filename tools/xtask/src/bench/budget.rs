@@ -1,9 +1,9 @@
-//! What a call may cost: the limits, and where a cost is held against them.
+//! The limits for the cost of a call, and the checks against them.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The columns of the table, in this order.
+/// The columns of the table, in order.
 pub(super) const COLUMNS: [&str; 11] = [
     "rust",
     "c_gcc",
@@ -18,17 +18,19 @@ pub(super) const COLUMNS: [&str; 11] = [
     "upstream_clang",
 ];
 
-/// The columns that are held to limits, and C of the same family of compilers.
+/// The columns with limits, each with the C column of the same compiler family.
 const OURS: [(&str, &str); 3] = [
     ("rust", "c_clang"),
     ("cpp_gcc", "c_gcc"),
     ("cpp_clang", "c_clang"),
 ];
-/// Costs that are above upstream's header: case, column, and how many times upstream's cost they may take meanwhile.
-/// `docs/performance.md` has what was measured.
+/// Known exceptions with higher cost than upstream's header: case, column, and the allowed multiple of upstream's
+/// cost.
+///
+/// `docs/performance.md` lists the measurements.
 const NOT_YET: [(&str, &str, f64); 1] = [("8 arguments, 8 results", "rust", 1.1)];
 
-/// One case: nanoseconds of one call, by column.
+/// A case: nanoseconds per call, by column.
 pub(super) struct Row {
     case: String,
     is_error: bool,
@@ -58,13 +60,13 @@ impl Row {
         Some(self.cost(column)? / self.cost(other)?)
     }
 
-    /// The cost in upstream's header, by the compiler that makes the better of it.
+    /// Returns the cost with upstream's header and the faster of its compilers.
     fn upstream(&self) -> Option<f64> {
         let costs = ["upstream_gcc", "upstream_clang"].map(|column| self.cost(column));
         costs.into_iter().flatten().reduce(f64::min)
     }
 
-    /// What is promised of the case.
+    /// Returns the case's costs with their limits.
     pub(super) fn judge(&self) -> Vec<Judged> {
         let mut all = vec![];
         for (column, c) in OURS {
@@ -93,7 +95,7 @@ impl Row {
                 let goal = match (self.is_error, self.case.as_str()) {
                     (false, _) => (1.15 * c).max(c + 0.5),
                     (true, "wrong dtype") => 2.0 * c,
-                    // The error gets the name of the handler and the stage, which C leaves out.
+                    // The error includes the handler's name and stage, which the C version omits.
                     (true, _) => 3.0 * c,
                 };
                 add(Against::C, c, goal);
@@ -106,31 +108,31 @@ impl Row {
     }
 }
 
-/// Whose cost a limit comes from.
+/// The reference for a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Against {
     C,
     Upstream,
 }
 
-/// A cost and what it may be at most.
+/// A cost and its limit.
 pub(super) struct Judged {
     case: String,
     column: &'static str,
     pub(super) cost: f64,
     pub(super) limit: f64,
-    /// What the limit is once the cost is not in [`NOT_YET`].
+    /// The limit without exceptions in [`NOT_YET`].
     goal: f64,
     against: Against,
 }
 
 impl Judged {
-    /// How far below its limit the cost is, as a part of the limit; negative above it.
+    /// Returns the distance below the limit, relative to the limit; negative above it.
     pub(super) fn room(&self) -> f64 {
         1.0 - self.cost / self.limit
     }
 
-    /// Whether it is above its goal, and may be.
+    /// Returns true if the cost exceeds its goal, but not the limit of an exception.
     pub(super) fn is_behind(&self) -> bool {
         self.limit > self.goal && self.cost > self.goal && self.cost <= self.limit
     }
@@ -165,7 +167,7 @@ impl std::fmt::Display for Judged {
     }
 }
 
-/// The table.
+/// Prints the table.
 pub(super) fn print(rows: &[Row]) {
     println!("ns a call, one core, minimum of many");
     print!("{:36}", "");

@@ -1,11 +1,11 @@
-//! What calls on the embedded runtime cost on one thread and on two.
+//! Measures calls on the embedded runtime on one thread and on two.
 
 use super::{build, report, save};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// The kinds of calls: the name in the report, and in words.
+/// The kinds of calls: name in the report, and description.
 const KINDS: [(&str, &str); 5] = [
     ("plain", "a plain handler"),
     ("stateful", "one with state"),
@@ -14,21 +14,21 @@ const KINDS: [(&str, &str); 5] = [
     ("internal", "one of the internal API"),
 ];
 
-/// What frames cost: the name in the report, in words, and at most so many ns.
+/// Costs of frames: name in the report, description, and limit in ns.
 const FRAMES: [(&str, &str, f64); 3] = [
     ("prepared", "a prepared call, above the direct one", 20.0),
     ("build", "a frame of 64 buffers and 64 attributes", 3000.0),
     ("update", "64 data pointers replaced in place", 100.0),
 ];
 
-/// A call beside another thread's, by one alone.
+/// Maximum cost of a call next to another thread's calls, relative to a single thread.
 const TWO_THREADS: f64 = 1.5;
-/// A call beside a hundred other runtimes, by one without them.
+/// Maximum cost of a call with a hundred other runtimes, relative to a single runtime.
 const CROWDED: f64 = 1.5;
-/// `Call::run`, by a prepared call.
+/// Maximum cost of `Call::run`, relative to a prepared call.
 const RUN: f64 = 40.0;
 
-/// Builds and runs the calls; what is over budget.
+/// Builds and runs the measurements, and returns the costs that exceed their limits.
 pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     let release = build(root, "xla-ffi-benches-embedded")?;
     let report = report(&mut Command::new(release.join("embedded")))?;

@@ -1,5 +1,6 @@
-//! How the cost of a call grows with its operands, its attributes, and the depth of its dictionaries, in Rust, C and C++ with
-//! our headers: `tools/benches/src/scale.rs` measures, this judges.
+//! Checks how the cost of a call grows with operands, attributes and the depth of dictionaries.
+//!
+//! `tools/benches/src/scale.rs` measures Rust, C and C++ with our headers.
 
 use super::{compile, handlers, report, save};
 use crate::libraries::file_name;
@@ -8,11 +9,12 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-/// How many times of what a step costs in the smallest call it may cost in the largest one. Up to 2.3
-/// was measured; what grows with the square makes it 30 and more.
+/// Maximum cost per step in the largest call, relative to the smallest.
+///
+/// Measured ratios are up to 2.3; quadratic growth would give 30 or more.
 const MOST: f64 = 4.0;
 
-/// Measures, prints, and writes `scale.json`; what grows faster than it may.
+/// Measures, prints, writes `scale.json`, and returns the costs that grow too fast.
 pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     let release = handlers(root)?;
     let rust = release.join(file_name("xla_ffi_bench_handlers"));
@@ -40,7 +42,7 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     Ok(misses)
 }
 
-/// Adds to each column of a case how it grows, prints it, and says which ones grow faster than they may.
+/// Adds each column's growth to a case, prints it, and returns the columns that grow too fast.
 fn judge(case: &mut Value) -> Result<Vec<String>> {
     let name = case["case"].as_str().context("no name")?.to_owned();
     let of = case["of"].as_str().context("no unit")?.to_owned();
@@ -92,7 +94,7 @@ fn last(list: &[f64]) -> f64 {
     list.last().copied().unwrap_or(f64::NAN)
 }
 
-/// What a step costs in the largest call, over what it costs in the smallest.
+/// Returns the cost per step in the largest call, relative to the smallest.
 fn growth(steps: &[f64], costs: &[f64]) -> f64 {
     (last(costs) / last(steps)) / (costs[0] / steps[0])
 }

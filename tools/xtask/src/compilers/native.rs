@@ -1,4 +1,4 @@
-//! Compilers of C and C++: what is compiled with each, and how it is called.
+//! C and C++ compilers: their sources and command lines.
 
 use super::line;
 use crate::libraries::compile;
@@ -18,11 +18,11 @@ const STANDARDS: [(&str, &str); 5] = [
     ("C++23", "-std=c++2b"),
 ];
 
-/// How a built source is tried.
+/// The way to test a compiled source.
 enum Try {
-    /// Calls handlers of the library: arguments of `xla-ffi run`, and a part of its output.
+    /// Calls handlers of the library: arguments for `xla-ffi run`, and a part of the expected output.
     Calls(&'static [(&'static [&'static str], &'static str)]),
-    /// Runs the program, which embeds the runtime and checks its results itself.
+    /// Runs the program, which embeds the runtime and checks its own results.
     Program,
 }
 
@@ -35,13 +35,13 @@ const RMS_NORM: Try = Try::Calls(&[(
     "[[0.2, 1.4]]",
 )]);
 
-/// A handler and a program that embeds the runtime, in C.
+/// A handler, and a program that embeds the runtime, in C.
 const C: [(&str, Try); 2] = [
     ("c_examples/rms_norm.c", RMS_NORM),
     ("c_examples/embed_project/embedding.c", Try::Program),
 ];
 
-/// The same in C++, and handlers as written for XLA's own headers.
+/// The same in C++, and handlers written for XLA's own headers.
 const CPP: [(&str, Try); 3] = [
     ("c_examples/rms_norm.cc", RMS_NORM),
     (
@@ -68,15 +68,16 @@ const CPP: [(&str, Try); 3] = [
     ("c_examples/embed_project/embedding.cc", Try::Program),
 ];
 
-/// A compiler of C and C++.
+/// A compiler for C and C++.
 pub(super) struct Native {
-    /// For C and for C++.
+    /// The programs for C and for C++.
     programs: [PathBuf; 2],
     windows: bool,
     root: PathBuf,
 }
 
-/// Every compiler of C and C++ in the table, by the start of its row, or why it cannot be checked.
+/// Returns every C and C++ compiler of the table, by the start of its row, or the reason why it cannot be
+/// checked.
 pub(super) fn natives(root: &Path) -> Vec<(&'static str, Result<Native, String>)> {
     let native = |c: &Path, cpp: &Path, windows| Native {
         programs: [c.to_owned(), cpp.to_owned()],
@@ -126,7 +127,7 @@ impl Native {
         Ok(version.trim().trim_end_matches("-posix").to_owned())
     }
 
-    /// Compiles and tries everything with every standard. Returns the row: the standards that passed.
+    /// Compiles and tests everything with every standard. Returns the row with the standards that passed.
     pub(super) fn check(
         &self,
         row: &str,
@@ -172,7 +173,7 @@ impl Native {
         Ok(line(row, &version, &passed.join(", "), &ran))
     }
 
-    /// A command that compiles a source.
+    /// Returns a command that compiles a source.
     fn command(&self, flag: &str, source: &str) -> Command {
         let is_cpp = source.ends_with(".cc");
         let mut command = Command::new(&self.programs[usize::from(is_cpp)]);
@@ -186,7 +187,7 @@ impl Native {
                 .env("ZIG_GLOBAL_CACHE_DIR", &cache)
                 .env("ZIG_LOCAL_CACHE_DIR", cache);
         }
-        // REVISION tells handlers for XLA's own headers how new those are.
+        // REVISION is the revision of XLA's own headers, for the handlers written for them.
         command.args([flag, "-O1", "-Wall", "-Wextra", "-Werror", "-DREVISION=9"]);
         command
             .arg("-I")
@@ -235,7 +236,7 @@ impl Native {
             "tests/fixtures/conformance.{}",
             if is_cpp { "cc" } else { "c" }
         );
-        // MinGW's runtime would be DLLs; that of zig never is.
+        // Without `-static`, MinGW's runtime would be separate DLLs; zig's runtime is always static.
         let is_static = (!self.is_zig()).then_some("-static");
         let mut library = self.command(flag, &source);
         library.arg("-shared").args(is_static).arg("-o");
@@ -259,12 +260,12 @@ impl Native {
 pub(super) struct Wine {
     program: &'static str,
     version: String,
-    /// Its settings and its disk.
+    /// The folder with wine's settings and drive.
     prefix: PathBuf,
 }
 
 impl Wine {
-    /// Finds wine and has it make its folder, which two programs at once would both try.
+    /// Finds wine and creates its folder now, because two concurrent programs would both try to create it.
     pub(super) fn find(root: &Path) -> Option<Self> {
         let mut programs = ["wine64", "/usr/lib/wine/wine64", "wine"].into_iter();
         let (program, version) = programs.find_map(|program| {
@@ -286,7 +287,7 @@ impl Wine {
         made.is_ok_and(|status| status.success()).then_some(wine)
     }
 
-    /// wine, which prints to a file: what it leaves running would keep a pipe open.
+    /// Returns a wine command that prints to a file; wine's background processes would keep a pipe open.
     fn command(&self, folder: &Path) -> Result<Command> {
         let output = File::create(folder.join("output"))?;
         let mut command = Command::new("timeout");

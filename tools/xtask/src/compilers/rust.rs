@@ -1,4 +1,4 @@
-//! Compilers of Rust: the installed one, and others that are unpacked beside it.
+//! Rust compilers: the installed one, and other versions that are unpacked next to it.
 
 use super::line;
 use crate::cargo::{cargo, metadata};
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The versions of Rust: the oldest is `rust-version` of the published crates.
+/// The tested Rust versions; the oldest is the `rust-version` of the published crates.
 pub(super) const RUSTS: [(&str, &str); 3] = [
     ("rustc 1.85", "1.85"),
     ("rustc 1.95", "1.95"),
     ("rustc 1.96", "1.96"),
 ];
 
-/// A compiler of Rust.
+/// A Rust compiler.
 pub(super) struct Rust {
-    /// `None` for the installed one.
+    /// Path of the compiler; `None` for the installed one.
     program: Option<PathBuf>,
     pub(super) version: String,
 }
 
-/// The installed rustc, and those that are unpacked in `XLA_FFI_RUSTS` or `target/rust`.
+/// Returns the installed rustc, and those unpacked in `XLA_FFI_RUSTS` or `target/rust`.
 pub(super) fn rusts(root: &Path) -> Result<Vec<Rust>> {
     let version = |program: &Path| {
         let said = python::output(Command::new(program).arg("--version"), "rustc")?;
@@ -80,7 +80,7 @@ impl Rust {
                     continue;
                 }
                 command.args(["--package", &package.name]);
-                // cudarc needs Rust 1.88.
+                // cudarc requires Rust 1.88.
                 let is_checked = |name: &&String| !["default", "cuda"].contains(&name.as_str());
                 let features = package.features.keys().filter(is_checked);
                 command.args(features.flat_map(|name| {
@@ -100,7 +100,7 @@ impl Rust {
         line(row, &self.version, "Rust 2024", &passed.join(", "))
     }
 
-    /// Makes a project as users do, and runs its tests.
+    /// Creates a project as users do, and runs its tests.
     fn test_project(&self, root: &Path, folder: &Path, log: &mut tally::Log) -> Outcome {
         let project = folder.join("compiled");
         if project.exists() {
@@ -111,7 +111,7 @@ impl Rust {
         new.arg("new").arg(&project).arg("--sdk").arg(root);
         python::output(&mut new, "xla-ffi new")?;
         let mut test = self.cargo(root, folder);
-        // Documentation tests would need the version's own rustdoc.
+        // Documentation tests would require a rustdoc of the same version.
         test.args(["test", "--quiet", "--tests"])
             .current_dir(&project);
         if self.program.is_none() {

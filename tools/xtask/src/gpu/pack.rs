@@ -1,5 +1,6 @@
-//! The folder that a GPU machine runs: libraries, drivers, a script. jaxlib has GPUs of NVIDIA on Linux alone, so that the
-//! libraries are called as Linux calls them.
+//! Builds the folder that a GPU machine runs: libraries, drivers and a script.
+//!
+//! jaxlib supports NVIDIA GPUs only on Linux, so the libraries have their Linux names.
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
@@ -11,14 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::compiler::cuda_driver;
 
-/// The jaxlib whose header the C++ handler of the comparison is built with: old enough for the JAX that
-/// GPU machines have.
+/// The jaxlib whose header the compared C++ handler uses; old enough for the JAX of GPU machines.
 const UPSTREAM: &str = "0.11.1";
 
-/// The libraries that are there in Rust and in C++.
+/// Libraries that exist in Rust and in C++.
 const EXAMPLES: [&str; 3] = ["kernels", "rms_norm", "tuples"];
 
-/// The drivers, with the names that they have in the folder.
+/// The drivers with their names in the folder.
 const DRIVERS: [(&str, &str); 6] = [
     ("gpu_run.py", "run.py"),
     ("gpu.py", "gpu.py"),
@@ -28,11 +28,11 @@ const DRIVERS: [(&str, &str); 6] = [
     ("checks.py", "checks.py"),
 ];
 
-/// How nvcc compiles the C++ libraries.
+/// nvcc's options for the C++ libraries.
 const NVCC: &str = "-x cu -std=c++17 -Werror all-warnings -O3 -shared -cudart static -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
     -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90";
 
-/// Makes the folder anew.
+/// Builds the folder from scratch.
 pub(super) fn build(root: &Path, folder: &Path) -> Result<()> {
     let folder = &std::path::absolute(folder)?;
     if folder.exists() {
@@ -71,7 +71,7 @@ struct Pack<'a> {
 }
 
 impl Pack<'_> {
-    /// Notes a library: for which platforms, under which name.
+    /// Records a library with its platforms and its name.
     fn note(&mut self, platforms: &str, name: &str, file: &str) {
         let _ = writeln!(self.list, "{platforms} {name}={file}");
     }
@@ -97,9 +97,9 @@ impl Pack<'_> {
         Ok(())
     }
 
-    /// The Rust libraries: the same files on GPU and CPU.
+    /// Builds the Rust libraries, which are the same on GPU and CPU.
     fn rust(&mut self) -> Result<()> {
-        // One after the other: built together they would share the features of both.
+        // Built separately; one build would combine the features of both.
         libraries::build_rust(self.root)?;
         let mut command = cargo(self.root);
         command.args(["build", "--release", "--examples"]);
@@ -117,7 +117,7 @@ impl Pack<'_> {
         Ok(())
     }
 
-    /// The C++ libraries: nvcc's for the GPU, emulated ones for the CPU.
+    /// Builds the C++ libraries: with nvcc for the GPU, with emulated kernels for the CPU.
     fn cpp(&mut self) -> Result<()> {
         let examples = self.root.join("cuda_examples");
         let include = self.root.join("include");
@@ -158,12 +158,12 @@ impl Pack<'_> {
         libraries::compile(&mut command, source, "C or C++")
     }
 
-    /// The handler that does nothing, from our headers and from upstream's.
+    /// Builds the empty handler with our headers and with upstream's.
     fn dispatch(&mut self) -> Result<()> {
         let upstream = uv::headers(UPSTREAM)?;
         for (language, include) in [("cpp", Path::new("include")), ("upstream", &upstream)] {
             let file = format!("lib/lib{language}_dispatch.so");
-            // Upstream's macros do not export: nothing may be hidden.
+            // Upstream's macros do not export symbols, so visibility must not be hidden.
             let flags =
                 format!("-std=c++17 -O2 -w -shared -fPIC -pthread -DHANDLER={language}_dispatch");
             let source = "cuda_examples/dispatch.cc";
@@ -173,7 +173,7 @@ impl Pack<'_> {
         Ok(())
     }
 
-    /// What stands in for a GPU.
+    /// Builds the emulation of a GPU.
     fn stand_ins(&self) -> Result<()> {
         let driver = cuda_driver(&xla_ffi_testing::target_folder().join("gpu"), "gpu")
             .context("a C++ compiler, for the stand-in of the driver")?;
@@ -183,7 +183,8 @@ impl Pack<'_> {
         self.compile(Compiler::C, flags, "include".as_ref(), source, file)
     }
 
-    /// The command line program and the embedded runtime's tests, which need no cargo there. Their symbols stay here.
+    /// Copies the command-line program and the embedded runtime's tests, which do not require cargo there. Their symbols
+    /// are stripped.
     fn programs(&self) -> Result<()> {
         let tests = unit_tests(self.root, "xla-ffi-runtime", "cuda")?;
         for (from, to) in [
@@ -201,7 +202,7 @@ impl Pack<'_> {
     }
 }
 
-/// Builds the unit tests of a package with one feature; gives the program.
+/// Builds the unit tests of a package with one feature and returns the program.
 fn unit_tests(root: &Path, package: &str, feature: &str) -> Result<PathBuf> {
     let mut command = cargo(root);
     command.args(["test", "--no-run", "--lib", "--message-format", "json"]);

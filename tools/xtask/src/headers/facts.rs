@@ -1,5 +1,7 @@
-//! The facts that C, C++ and Python share with Rust: revisions, stages, element types, codes, and which
-//! feature came when, from ffi-sys; the words for them from ffi.
+//! Generates the facts that C, C++ and Python share with Rust.
+//!
+//! Revisions, stages, element types, codes, and each feature's first revision are from ffi-sys; their
+//! texts are from ffi.
 
 use std::fmt::Write;
 use xla_ffi::__private::wording;
@@ -8,7 +10,7 @@ use xla_ffi_sys::{
     XLA_FFI_ExecutionStage, YANKED_JAXLIBS,
 };
 
-/// `include/xla_ffi/facts.h`; `version` is that of the crates.
+/// Returns the text of `include/xla_ffi/facts.h`; `version` is the version of the crates.
 pub(super) fn c(version: &str) -> String {
     let mut out = String::from(
         "/* Facts of the ABI and words for them, the same in every language. Part of\n \
@@ -141,7 +143,7 @@ pub(super) fn c(version: &str) -> String {
     out + "\n#endif  /* XLA_FFI_FACTS_H_ */\n"
 }
 
-/// `python/xla_ffi/_facts.py`.
+/// Returns the text of `python/xla_ffi/_facts.py`.
 pub(super) fn python() -> String {
     let mut out = String::from(
         "\"\"\"Facts of the ABI. Generated from ffi-sys by `cargo xtask headers`; do not edit.\"\"\"\n",
@@ -177,7 +179,7 @@ pub(super) fn python() -> String {
     out + "}\n"
 }
 
-/// `NAME, "name"`.
+/// Returns `NAME, "name"`.
 fn names(name: Option<&str>, lower: Option<&str>) -> String {
     format!(
         "{}, {:?}",
@@ -186,7 +188,7 @@ fn names(name: Option<&str>, lower: Option<&str>) -> String {
     )
 }
 
-/// A macro that applies another to each entry.
+/// Writes a macro that applies a given macro to each entry.
 fn list(out: &mut String, about: &str, name: &str, entries: impl Iterator<Item = String>) {
     comment(out, about);
     let _ = write!(out, "#define XLA_FFI_SDK_{name}(X)");
@@ -200,13 +202,13 @@ fn define(out: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "#define XLA_FFI_SDK_{name} {value}");
 }
 
-/// Words, on a line of their own where they are many.
+/// Writes a text macro; long texts are on a separate line.
 fn text(out: &mut String, name: &str, words: &str) {
     let gap = if words.len() > 60 { "\\\n  " } else { "" };
     define(out, &format!("TEXT_{name}"), format!("{gap}{words:?}"));
 }
 
-/// A comment after an empty line, broken at 100 columns.
+/// Writes a comment after an empty line, wrapped at 100 columns.
 fn comment(out: &mut String, text: &str) {
     out.push_str("\n/*");
     let mut width = 2;

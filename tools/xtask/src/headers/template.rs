@@ -1,4 +1,4 @@
-//! The headers as text, from the reflection data of ffi-sys and what stands beside it in the source.
+//! Renders the headers from the reflection data and the doc comments of ffi-sys.
 
 use super::Entries;
 use std::fmt::Write;
@@ -8,14 +8,14 @@ use xla_ffi_abi::spelling::{declaration, function_type};
 use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// What differs from header to header.
+/// The differences between headers.
 struct Of {
     guard: &'static str,
     about: &'static str,
     layouts: &'static [StructLayout],
     enums: &'static [EnumLayout],
     opaque: &'static [&'static str],
-    /// A struct whose size changes when it is packed.
+    /// A struct whose size changes if it is packed.
     padded: &'static str,
 }
 
@@ -65,7 +65,7 @@ const REVISIONS: &str = "\
 // * Errors: null means success. An error belongs to whoever received it last.
 ";
 
-/// The whole text of `header`.
+/// Returns the complete text of `header`.
 pub(super) fn render(header: Header, entries: &Entries) -> String {
     let Of {
         guard,
@@ -84,8 +84,8 @@ pub(super) fn render(header: Header, entries: &Entries) -> String {
         Header::Main => format!("//\n{REVISIONS}"),
         _ => String::new(),
     };
-    // Ours after upstream's: two definitions of everything, so stop with a reason. Upstream's after ours: its guard is
-    // taken, it adds nothing, and every name it declares is here.
+    // If our header follows upstream's, everything would be defined twice, so an #error explains the reason. If
+    // upstream's header follows ours, its include guard is already defined, and our header declares every name.
     let mut out = format!(
         "// {about}
 // Generated from ffi-sys by `cargo xtask headers`; do not edit.
@@ -174,7 +174,7 @@ enum {{"
             );
         }
     }
-    // C99 allows the comma after the last enumerator; C++03 did not, C++11 does.
+    // C99 and C++11 allow the comma after the last enumerator; C++03 does not.
     text.push_str("};\n\n");
     if header == Header::Main {
         text.push_str(
@@ -189,7 +189,7 @@ const XLA_FFI_Api* XLA_FFI_GetApi(void);
     out
 }
 
-/// Refuses systems for which there is no jaxlib, and whose layouts nobody has compared.
+/// Rejects systems for which there are no jaxlibs, because their layouts were never compared.
 const SUPPORTED: &str = "\
 #if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu
 #error \"XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build\"
@@ -226,7 +226,7 @@ const MACROS: &str = "
 
 ";
 
-/// The docstring of something, if it has one.
+/// Writes the doc comment of an item, if it has one.
 fn comment(text: &mut String, indent: &str, entries: &Entries, key: &str) {
     for doc in entries.get(key).into_iter().flat_map(|it| &it.docs) {
         let _ = writeln!(text, "{indent}//{doc}");
@@ -238,7 +238,7 @@ fn enumeration(text: &mut String, layout: &EnumLayout, entries: &Entries) {
     comment(text, "", entries, name);
     let _ = writeln!(text, "enum {name} {{");
     for value in layout.values {
-        // Those of a type that is no `enumeration!` stand in the source as its constants.
+        // If a type is not an `enumeration!`, its enumerators are constants in the source.
         let is_its = |key: &&String| {
             let constant = key.strip_prefix(name).and_then(|key| key.strip_prefix('.'));
             constant.is_some_and(|constant| value.name.ends_with(constant))
@@ -257,7 +257,7 @@ fn structure(text: &mut String, layout: &StructLayout, abi: &Abi, entries: &Entr
     for (field, own) in abi.structs[name].fields.iter().zip(layout.fields) {
         let key = format!("{name}.{}", field.name);
         comment(text, "  ", entries, &key);
-        // The model resolves names of numbers.
+        // The model resolves type aliases to plain numbers.
         let mut declared = match own.ty {
             "usize" => format!("size_t {}", field.name),
             "XLA_FFI_Handler_Traits" => format!("{} {}", own.ty, field.name),

@@ -1,4 +1,4 @@
-//! Test programs: built by one cargo, run side by side, each test of a program after the other.
+//! Builds test programs with one cargo and runs them concurrently, with the tests of each program in sequence.
 
 use crate::cargo::cargo;
 use crate::material::Material;
@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The integration tests that run without `--all`, besides the unit tests: each covers one part of the project in little
-/// time. `TARGET::MODULE` is one module of a test program of the root package.
+/// The integration tests that run without `--all`, besides the unit tests; each covers one part of the project quickly.
+///
+/// `TARGET::MODULE` is a module of a test program of the root package.
 const PLAIN: [&str; 15] = [
     "rust_api",
     "executor",
@@ -29,11 +30,11 @@ const PLAIN: [&str; 15] = [
     "languages::type_ids",
 ];
 
-/// The package whose test programs have a step for each module: programs hold many tests, and a step is what runs beside
-/// others.
+/// The package whose test programs have a step per module, because they contain many tests and only steps run
+/// concurrently.
 const SPLIT: &str = "xla-ffi-tests";
 
-/// Programs that take long. They start first, because what is left at the end runs alone.
+/// Slow programs. They start first, because the last ones would otherwise run on an idle machine.
 const LONG: [&str; 17] = [
     "xla-ffi-cli verdicts",
     "xla-ffi-embedding-example programs",
@@ -54,16 +55,16 @@ const LONG: [&str; 17] = [
     "xla-ffi-tests races",
 ];
 
-/// One test program, or some of its tests.
+/// A test program, or some of its tests.
 #[derive(Clone, Debug)]
 pub(super) struct Binary {
-    /// Package and target, and perhaps a module.
+    /// Package and target, with the module if there is one.
     name: String,
     package: String,
     program: PathBuf,
-    /// The package's folder, in which its tests run.
+    /// The package's folder, which is the working directory of its tests.
     folder: PathBuf,
-    /// The tests that run; empty for all.
+    /// The tests to run; empty means all.
     tests: Vec<String>,
 }
 
@@ -87,7 +88,7 @@ struct Profile {
     test: bool,
 }
 
-/// Builds the test programs of `all` or of the plain tests, adds them to `built`, and counts the build as one check.
+/// Builds all test programs or the plain ones, adds them to `built`, and reports the build as a step.
 pub(super) fn build(root: &Path, all: bool, built: &mut Vec<Binary>, log: &mut Log) -> Outcome {
     let mut command = cargo(root);
     command.args(["test", "--workspace"]);
@@ -124,12 +125,12 @@ pub(super) fn build(root: &Path, all: bool, built: &mut Vec<Binary>, log: &mut L
     Ok(vec![])
 }
 
-/// The test target of a name in [`PLAIN`].
+/// Returns the test target of a name in [`PLAIN`].
 fn target(name: &str) -> &str {
     name.split("::").next().unwrap_or(name)
 }
 
-/// The test program that a line of cargo's tells of.
+/// Returns the test program that a line of cargo's output describes.
 fn binary(line: &str) -> Option<Binary> {
     let message: Message = serde_json::from_str(line).ok()?;
     let program = message.executable?;
@@ -154,7 +155,7 @@ fn binary(line: &str) -> Option<Binary> {
     })
 }
 
-/// The package's name in `path+file:///…/folder#name@version`, or `…/name#version`.
+/// Returns the package's name from `path+file:///…/folder#name@version` or `…/name#version`.
 fn package(id: &str) -> Option<String> {
     let (path, rest) = id.rsplit_once('#')?;
     let name = match rest.split_once('@') {
@@ -164,7 +165,7 @@ fn package(id: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Runs them all, each as a step, as many at a time as the tally allows.
+/// Runs each program as a step, as many concurrently as the tally allows.
 pub(super) fn run_all(
     root: &Path,
     binaries: &[Binary],
@@ -199,7 +200,7 @@ pub(super) fn run_all(
     });
 }
 
-/// Where the standard library lies as a shared library, which the tests of macros are linked with.
+/// Returns the folder of the shared standard library, which the tests of macros are linked with.
 fn libraries(root: &Path) -> Result<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc)
@@ -212,7 +213,7 @@ fn libraries(root: &Path) -> Result<PathBuf> {
 }
 
 impl Binary {
-    /// The program's tests, a binary for each module; those outside of modules are one as well.
+    /// Splits the program into one binary per module, and one for tests outside of modules.
     fn by_module(&self, root: &Path) -> Result<Vec<Self>> {
         let output = self
             .command(root)?
@@ -243,13 +244,13 @@ impl Binary {
         Ok(parts)
     }
 
-    /// Whether it runs without `--all`. Cargo has built whole programs, of which some modules do not.
+    /// Returns true if the tests run without `--all`. Cargo builds whole programs, of which some modules are not plain.
     fn is_plain(&self) -> bool {
         let name = self.name.strip_prefix(SPLIT).map(str::trim_start);
         name.is_none_or(|name| PLAIN.contains(&name) || PLAIN.contains(&target(name)))
     }
 
-    /// As cargo would run it, but for the order of its tests.
+    /// Returns a command as cargo would run it, except for the order of its tests.
     fn command(&self, root: &Path) -> Result<Command> {
         let mut command = Command::new(&self.program);
         let cargo = cargo(root);

@@ -1,4 +1,4 @@
-//! What runs in JAX: the drivers under `tests/jax`, and the loader for TensorFlow.
+//! Runs the drivers in `tests/jax`, and the tests of the loader for TensorFlow.
 
 use super::{Args, Shared};
 use crate::cargo::python_driver;
@@ -19,7 +19,7 @@ const PLAIN: [&str; 5] = [
     "gradients.py",
 ];
 
-/// The other drivers, which run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
+/// The other drivers, which run on the newest listed jaxlib and on those of `--jaxlib`.
 const OTHERS: [&str; 13] = [
     CHECK,
     "self_describing.py",
@@ -36,8 +36,8 @@ const OTHERS: [&str; 13] = [
     "record.py",
 ];
 
-/// The drivers on the oldest listed jaxlib: what they test depends on jax. `cargo xtask matrix` runs each feature on each
-/// jaxlib.
+/// The drivers for the oldest listed jaxlib, because their tests depend on jax. `cargo xtask matrix` runs each feature
+/// on each jaxlib.
 const ON_OLDEST: [&str; 8] = [
     "loader.py",
     "signatures.py",
@@ -49,16 +49,17 @@ const ON_OLDEST: [&str; 8] = [
     "record.py",
 ];
 
-/// First calls of many threads depend on the copy of XLA: these run on the oldest and the newest listed jaxlib.
+/// The driver for concurrent first calls, which depend on the copy of XLA; it runs on the oldest and the newest listed
+/// jaxlib.
 const RACES: &str = "races.py";
 
-/// `xla_ffi.check`, which says much that is the same on every jaxlib.
+/// The driver for `xla_ffi.check`, most of which is the same on every jaxlib.
 const CHECK: &str = "check.py";
 
-/// The TensorFlow on which its loader is tested; `cargo xtask matrix` runs the rows of hosts on others too.
+/// The TensorFlow for the tests of its loader; `cargo xtask matrix` runs the rows of hosts on other versions.
 const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
 
-/// Every driver on each of these jaxlibs, and nothing else.
+/// Runs only the drivers, all of them, on each of these jaxlibs.
 pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Result<()> {
     let versions = venv::expand(&args.jaxlib)?;
     tally::note(format_args!(
@@ -90,7 +91,7 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
     Ok(())
 }
 
-/// The JAX drivers of a whole run, side by side.
+/// Runs the JAX drivers of a whole run concurrently.
 pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     let Some(venv) = &shared.material.wait().venv else {
         return;
@@ -102,7 +103,7 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         tally.work(&name, |log| {
             let mut command = python_driver(root, venv, driver);
             command.args(examples);
-            // What inline.py builds with cargo needs the crates that the examples are built of.
+            // inline.py builds with cargo, so it needs the crates of the examples.
             command.env("CARGO_TARGET_DIR", root.join("target"));
             shared.material.wait().name_in(&mut command);
             tally::drive(&name, &mut command, log)
@@ -140,8 +141,9 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     });
 }
 
-/// A driver on a jaxlib that is named, with the first Python that has a wheel where none is named; `beside` a whole run
-/// without what is the same on every jaxlib.
+/// Runs a driver on this jaxlib and Python, or the first Python that has a wheel.
+///
+/// If `beside` is set, tests that are the same on every jaxlib are skipped, because a whole run includes them.
 fn on_named(
     driver: &str,
     (jaxlib, python): (&str, Option<&str>),
@@ -165,7 +167,7 @@ fn on_named(
     });
 }
 
-/// The loader for TensorFlow.
+/// Tests the loader for TensorFlow.
 fn tensorflow(root: &Path, examples: &[String], log: &mut Log) -> Outcome {
     let (package, version) = TENSORFLOW;
     let venv: Venv = match venv::with(package, version) {
