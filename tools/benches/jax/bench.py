@@ -1,14 +1,15 @@
-"""What one call costs in a real XLA, beside what a user would pick instead; `cargo xtask bench --jax` runs it.
+"""Measures the cost of a call in a real XLA, compared with alternatives; `cargo xtask bench --jax` runs this script.
 
     bench.py OUT RUST C OURS UPSTREAM TVM EMBEDDED
 
-writes JSON to OUT. The libraries have `copy_1` and `copy_8`; RUST has `rms_norm`, `softmax`, and the loops `scale` and
-`newton` on one thread, on the host's pool and on rayon's, too. C and OURS, which is C++ with our headers, have those on the host's pool.
-EMBEDDED is a program that calls RUST's on the embedded runtime and prints nanoseconds.
+writes JSON to OUT. All libraries have `copy_1` and `copy_8`. RUST also has `rms_norm`, `softmax`, and the loops `scale`
+and `newton` on one thread, on the host's pool and on rayon's. C and OURS, which is C++ with our headers, have these loops
+on the host's pool. EMBEDDED is a program that calls RUST's copies on the embedded runtime and prints nanoseconds.
 
-Inside a compiled loop each iteration consumes the results of the one before it, and the loop's length is an argument: its
-cost is the difference of a long and a short loop, of large arrays the mean of a long one. A dispatch is one call of a
-jitted function whose result is waited for. The least of many counts; the ways take turns.
+In a compiled loop, each iteration consumes the previous results, and the loop's length is an argument. The cost of an
+iteration is the difference between a long and a short loop; for large arrays, it is the mean of a long loop. A dispatch is
+one call of a jitted function, including the wait for its result. The minimum of many measurements counts, and the
+alternatives are measured alternately.
 """
 
 import ctypes
@@ -45,7 +46,7 @@ def tvm():
 
 
 def numba():
-    """The original custom calls, void(void* out, void** in), compiled by numba."""
+    """Returns calls of the legacy custom-call API, void(void* out, void** in), compiled by numba."""
     from numba import carray, cfunc, types
 
     kept = []
@@ -103,7 +104,7 @@ def least(work, rounds=ROUNDS):
 
 
 def loop_of(call, count):
-    """A compiled loop of calls."""
+    """Returns a compiled loop of calls."""
 
     @jax.jit
     def loop(times, xs):
@@ -120,7 +121,7 @@ def newton(x):
 
 
 def threads():
-    """Two loops over elements, one that waits for memory and one that computes, by whose threads run them."""
+    """Measures two loops over elements, limited by memory and by computation, on different threads and pools."""
     ways = {
         "one thread": (RUST, "one"),
         "for_each_chunk": (RUST, "host"),
@@ -151,7 +152,7 @@ def threads():
                     cpu[way] = min(cpu[way], (time.process_time() - spent) / 10)
             row = {"body": body, "elements": elements}
             row["us"] = {way: seconds * 1e6 for way, seconds in wall.items()}
-            # Of all threads: other work on the machine does not change it.
+            # CPU time of all threads, which does not depend on other work on the machine.
             row["processor_us"] = {way: seconds * 1e6 for way, seconds in cpu.items()}
             rows.append(row)
     return rows
@@ -171,10 +172,10 @@ def main():
     for name, make in makers.items():
         try:
             ways[name] = make()
-        except Exception as error:  # what is not there is told, not hidden
+        except Exception as error:  # missing alternatives are reported
             absent[name] = f"{type(error).__name__}: {error}"
     rows = []
-    # A callback is so slow that a few of them are enough.
+    # Callbacks are so slow that a few of them are enough.
     slow = "pure_callback"
     for operands in (1, 8):
         for size, times in SIZES.items():
@@ -204,7 +205,7 @@ def main():
                     dispatch[way] = min(dispatch[way], least(lambda: jax.block_until_ready(single(*xs)), 20))
             row = {"operands": operands, "elements": size, "loop_ns": {}, "dispatch_ns": {}}
             for way, (_, few) in loops.items():
-                if size > 1000:  # one loop is exact enough, and two differ by what else the machine does
+                if size > 1000:  # one loop is exact enough; a difference would be mostly noise
                     row["loop_ns"][way] = long[way] / few * 1e9
                 else:
                     row["loop_ns"][way] = (long[way] - short[way]) / (few - few // 10) * 1e9
@@ -238,7 +239,7 @@ def main():
             for _ in range(ROUNDS):
                 for way, run in work.items():
                     best[way] = min(best[way], least(run, 5))
-            # Read once, written once.
+            # Each element is read once and written once.
             gigabytes = 2 * given.nbytes / 1e9
             bandwidth.append(
                 {
