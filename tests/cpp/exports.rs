@@ -1,7 +1,6 @@
-//! Checks the exported names of a library that does not hide its symbols.
+//! Checks that a library that does not hide its symbols exports no header instantiations of its own types.
 //!
-//! Two libraries may define structs of the same name with different fields. In one process, they share every symbol that
-//! both export.
+//! Otherwise, two libraries with structs of the same name but different fields would share these symbols in one process.
 
 use crate::{Headers, build};
 use std::path::Path;

@@ -181,8 +181,8 @@ fn a_cmake_project_that_fetches_the_headers() {
 
 /// CMake finds the package in projects of several directories.
 ///
-/// Covers two directories with different components, a repeated search, a C-only project with an older standard, and
-/// configurations with a postfix.
+/// Covers two directories that search separately, a second search with a component, a C-only project with an older
+/// standard, and configurations with a postfix.
 #[test]
 fn a_cmake_project_of_several_directories() {
     let test = "a_cmake_project_of_several_directories";
@@ -404,7 +404,7 @@ fn programs_that_embed_the_runtime() {
         .status();
     let has_abseil = has_abseil.is_ok_and(|status| status.success());
     serves(&build.join("internal_cc"), has_abseil);
-    // The SONAME of the shared library is its file name.
+    // The program refers to the shared library by its SONAME.
     let links = Command::new("readelf")
         .arg("-d")
         .arg(build.join("embedding_c"))

@@ -191,7 +191,7 @@ fn structures() {
     }
 }
 
-/// The pool of host memory limits the caller, not the stream.
+/// A caller of the host-memory pool waits only for a free slot, not for the stream.
 ///
 /// While the stream is blocked, as many calls return as there are slots. After it resumes, no further slots are
 /// allocated.

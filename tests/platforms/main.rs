@@ -114,7 +114,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Returns the C examples, except those with POSIX threads, which Windows does not have.
+/// Returns the C examples.
 fn examples() -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join("c_examples")).unwrap();
     let files = files.map(|file| file.unwrap().path());

@@ -82,7 +82,7 @@ fn wrong_dtype(host: &Host) -> Frame {
     frame
 }
 
-/// One dimension is so large that a product with it may overflow.
+/// Returns a frame with a dimension so large that a product with it may overflow.
 fn large(host: &Host) -> Frame {
     let frame = operands::<4, 0>(host);
     let third = frame.args[2];

@@ -142,7 +142,7 @@ fn table() -> &'static XLA_FFI_Api {
     Box::leak(Box::new(api))
 }
 
-/// Declares `fn exported(symbol: &str)`, which returns the handler with this name from `handlers.rs`.
+/// Declares `fn exported(symbol: &str)`, which returns the handler of this name from `handlers.rs`.
 ///
 /// The program must be linked with the handlers; `$prefix` is the crate's name and two underscores.
 #[allow(unused_macros, reason = "only the tests are linked with the handlers")]

@@ -8,7 +8,7 @@ use xla_ffi_record::{Call, Data, Operand, Recorded};
 /// Value of the attribute `k`.
 const K: i128 = 3;
 
-/// Target for shape contracts.
+/// Fuzzes shape contracts.
 ///
 /// The input is two contracts, one per line, and then for each argument a byte with its rank and a byte per dimension.
 pub(crate) fn contract(input: &[u8]) {
@@ -66,7 +66,7 @@ unsafe extern "C" {
     -> usize;
 }
 
-/// Target for `xla::ShapeProto` in opaque bytes: Rust and C return the same shape, or both reject the bytes.
+/// Fuzzes `xla::ShapeProto` in opaque bytes: Rust and C return the same shape, or both reject the bytes.
 ///
 /// Unsafe: a function of C is called.
 pub(crate) fn shape_proto(input: &[u8]) {
@@ -127,7 +127,7 @@ fn flatten(shape: &ShapeProto, to: &mut Vec<i64>) {
 /// Offset of the first section, after magic and version.
 const HEAD: usize = 12;
 
-/// Target for recorded calls; fixes the checksums of the input, because random damage would not.
+/// Fuzzes recorded calls; fixes the checksums of the input, because random damage would not.
 pub(crate) fn recorded_call(input: &[u8]) {
     let mut file = input.to_vec();
     mend(&mut file);

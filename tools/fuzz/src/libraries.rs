@@ -12,7 +12,7 @@ use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_doctor::wheel::{Inside, Wheel};
 use xla_ffi_testing::wheel::Wheel as Packed;
 
-/// Target for libraries as `inspect` and `doctor` read them: symbols, dependencies, manifests.
+/// Fuzzes libraries as `inspect` and `doctor` read them: symbols, dependencies, manifests.
 ///
 /// For libraries of other systems, it includes everything that the doctor checks without running. The dependencies of
 /// ELF files are on the machine and not part of the input.
@@ -34,7 +34,7 @@ pub(crate) fn library(input: &[u8]) {
     }
 }
 
-/// Target for manifests. The first byte of an input selects between a payload and a whole section, and its offset.
+/// Fuzzes manifests. The first byte of an input selects a payload or a whole section, and its offset.
 pub(crate) fn manifest(input: &[u8]) {
     let Some((&first, bytes)) = input.split_first() else {
         return;
@@ -105,7 +105,7 @@ thread_local! {
     static WHEELS: Wheels = Wheels::new();
 }
 
-/// Target for a library in a wheel, as `doctor --wheel` compares it with the tag that the first byte selects.
+/// Fuzzes a library in a wheel, as `doctor --wheel` compares it with the tag that the first byte selects.
 ///
 /// The tests of `doctor` cover damage to the archive itself.
 pub(crate) fn wheel(input: &[u8]) {
@@ -126,7 +126,7 @@ pub(crate) fn wheel(input: &[u8]) {
     });
 }
 
-/// Target for debug information of a library.
+/// Fuzzes the debug information of a library.
 pub(crate) fn debug_information(input: &[u8]) {
     match dwarf::read_library(input) {
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -134,7 +134,7 @@ pub(crate) fn debug_information(input: &[u8]) {
     }
 }
 
-/// Target for the text of headers, in the form that is passed to a compiler.
+/// Fuzzes the text of headers, in the form that is passed to a compiler.
 pub(crate) fn header(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let unit = Source::from_text(Path::new("fuzzed.h"), text.into_owned()).unit();
@@ -159,7 +159,7 @@ pub(crate) fn header(input: &[u8]) {
     }
 }
 
-/// Target for snapshots of ABIs, as `abi import` writes them and `abi check` reads them.
+/// Fuzzes snapshots of ABIs, as `abi import` writes them and `abi check` reads them.
 pub(crate) fn snapshot(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

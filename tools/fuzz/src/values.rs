@@ -4,7 +4,7 @@ use crate::{check_error, text};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, DType, ValueShape, npy};
 
-/// Target for the text of attributes, `--attrs` on the command line.
+/// Fuzzes the text of attributes, `--attrs` on the command line.
 pub(crate) fn attributes(input: &[u8]) {
     let Some(text) = text(input) else { return };
     if has_large_splat(text) {
@@ -37,7 +37,7 @@ fn has_large_splat(text: &str) -> bool {
 /// Largest arrays that are created, because a short text may ask for gigabytes.
 const LARGEST: usize = 1 << 12;
 
-/// Target for SPECs (`--arg` and `--ret` on the command line) and for shapes of programs.
+/// Fuzzes SPECs (`--arg` and `--ret` on the command line) and shapes of programs.
 pub(crate) fn spec(input: &[u8]) {
     let Some(text) = text(input) else { return };
     match Spec::parse(text) {
@@ -80,7 +80,7 @@ fn argument(text: &str, spec: &Spec) {
     assert!(same, "{again} is not {tensor}, from {printed}");
 }
 
-/// Target for NumPy files. An input is the SPEC of a result, a line break, and the file.
+/// Fuzzes NumPy files. An input is the SPEC of a result, a line break, and the file.
 pub(crate) fn npy(input: &[u8]) {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return;

@@ -311,7 +311,7 @@ const PACKAGES: [&str; 6] = [
     "--no-deps",
 ];
 
-/// `--jax` measures the cost of a call in a real XLA, compared with alternatives.
+/// Measures the cost of a call in a real XLA, compared with alternatives (`--jax`).
 ///
 /// This function builds and downloads the requirements; `tools/benches/jax/bench.py` does the measurements. `version` is
 /// the jaxlib.

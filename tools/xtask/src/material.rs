@@ -110,7 +110,7 @@ pub(crate) struct FetchArgs {
     nvcc: bool,
 }
 
-/// `cargo xtask fetch` downloads everything to the cache in advance, and prints the paths.
+/// Downloads everything to the cache in advance, and prints the paths (`cargo xtask fetch`).
 pub(crate) fn fetch(args: &FetchArgs) -> Result<()> {
     println!("cache: {}", folders::cache()?.display());
     for version in venv::expand(&args.headers)? {

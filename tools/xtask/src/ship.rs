@@ -346,7 +346,7 @@ impl Ship {
         Ok(())
     }
 
-    /// `find_package(xla_ffi)` requires only the package that pip builds from the sources of `xla-ffi`.
+    /// Checks that `find_package(xla_ffi)` requires only the package that pip builds from the sources of `xla-ffi`.
     fn without_tools(&self, work: &Path, python: &Python) -> Result<()> {
         let bin = self.environment(work, python, "without-tools", &["cmake", "ninja"])?;
         for line in [
@@ -361,7 +361,7 @@ impl Ship {
         Ok(())
     }
 
-    /// uv installs a project with its test requirements, runs its tests, and rebuilds it after a change.
+    /// Checks that uv installs a project with its test requirements, runs its tests, and rebuilds it after a change.
     fn with_uv(&self, project: &Path, python: &Python, jaxlib: &str) -> Result<()> {
         let minor = python.minor;
         let pins = ["jax", "jaxlib"]
