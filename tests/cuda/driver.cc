@@ -4,8 +4,8 @@
 // Linked as libcuda.so, it lets a machine without a GPU run libraries built for GPUs. It has two
 // devices; a launch finishes before it returns.
 //
-// Errors of the driver are emulated too: invalid handles, a launch in a context that did not load the
-// kernel, more than 1024 threads per block, and waiting for a stream during capture.
+// Like the driver, it rejects invalid handles, launches in a context that did not load the kernel, and
+// more than 1024 threads per block. It also rejects waiting for a stream during capture.
 #include <atomic>
 #include <cstring>
 #include <map>

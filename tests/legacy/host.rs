@@ -1,5 +1,6 @@
-//! Tests the legacy custom-call API in C, C++ and Rust: XLA's documented example in every convention, the same functions
-//! adapted to XLA FFI on every revision, and failures with their messages.
+//! Tests the legacy custom-call API in C, C++ and Rust, with XLA's documented example in every convention.
+//!
+//! Also tests the same functions adapted to XLA FFI on every revision, and failures with their messages.
 
 use crate::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};

@@ -1,7 +1,7 @@
 //! `cargo xtask bench` measures the cost of calls and of a library with one handler.
 //!
-//! It compares decoding with hand-written C and C++, and measures how costs grow, calls on the embedded runtime, and the
-//! size and build time of the library.
+//! It compares decoding with hand-written C and C++, and measures how costs grow. It also measures calls on the embedded
+//! runtime, and the size and build time of the library.
 
 mod budget;
 mod embedded;
