@@ -1,9 +1,8 @@
-/* Attributes by name: scalars, strings, arrays, dictionaries, with and without a default. Part of
- * <xla_ffi/handler.h>.
+/* Attributes by name: scalars, strings, arrays, dictionaries, with and without a default. Part of <xla_ffi/handler.h>.
  *
  * For each element type T of bool, i8 … i64, u8 … u64, f32, f64, c64, c128:
  *   xffi_attr_T(call, name)               the scalar
- *   xffi_attr_T_or(call, name, value)     the scalar, or `value` where the caller gave none
+ *   xffi_attr_T_or(call, name, value)     the scalar, or `value` if it is absent
  *   xffi_attr_T_array(call, name)         an array, as {data, size}
  *   xffi_dict_T(call, dict, name), xffi_dict_T_or, xffi_dict_T_array: the same in a dictionary
  */
@@ -12,7 +11,7 @@
 
 #include "xla_ffi/call.h"
 
-/* Complex numbers, laid out as C99's and C++'s. */
+/* Complex numbers with the layout of C99 and C++ complex types. */
 typedef struct xffi_c64 {
   float re, im;
 } xffi_c64;
@@ -20,14 +19,14 @@ typedef struct xffi_c128 {
   double re, im;
 } xffi_c128;
 
-/* An array of a type that is told at run time. */
+/* An array whose element type is known only at run time. */
 typedef struct xffi_array_ {
   const void* data;
   size_t size;
   XLA_FFI_DataType dtype;
 } xffi_array_;
 
-/* Index of an attribute, or -1. */
+/* Returns the index of an attribute, or -1. */
 XFFI_HOT_ int64_t xffi_find_(const XLA_FFI_Attrs* attrs, const char* name) {
   const size_t length = strlen(name);
   int64_t i;
@@ -39,7 +38,7 @@ XFFI_HOT_ int64_t xffi_find_(const XLA_FFI_Attrs* attrs, const char* name) {
   return -1;
 }
 
-/* Index of an attribute of the handler's own that it asks for, noted as asked for; or -1. */
+/* Returns the index of one of the handler's own attributes and marks it as requested; -1 if it is absent. */
 XFFI_HOT_ int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find_(dict->attrs, name) : -1;
   if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
@@ -47,7 +46,7 @@ XFFI_HOT_ int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
   return i;
 }
 
-/* The same in any dictionary. */
+/* Returns the index of an entry of any dictionary and marks it as requested; -1 if it is absent. */
 XFFI_HOT_ int64_t xffi_seek_(xffi_dict* dict, const char* name) {
   xffi_kept_* const kept = dict->kept;
   int64_t i;
@@ -58,12 +57,12 @@ XFFI_HOT_ int64_t xffi_seek_(xffi_dict* dict, const char* name) {
   return i;
 }
 
-/* The same where a compiler may know that it is the handler's own. */
+/* Does the same as xffi_seek_, but lets the compiler choose the faster path for the handler's own attributes. */
 XFFI_HOT_ int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* name) {
   return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek_(dict, name);
 }
 
-/* What an attribute is called in messages: "attribute `a`: ", or within a dictionary "attribute `d`: entry `a`: ". */
+/* Writes an attribute's name for messages: "attribute `a`: ", or inside a dictionary "attribute `d`: entry `a`: ". */
 XFFI_COLD_ void xffi_put_attr_name_(xla_ffi_sdk_line* line, const char* path, const char* what, const char* name,
                                    size_t length) {
   const int is_entry = path[0] != '\0';
@@ -77,7 +76,7 @@ XFFI_COLD_ void xffi_put_attr_name_(xla_ffi_sdk_line* line, const char* path, co
   xla_ffi_sdk_put_words(line, "`");
 }
 
-/* What a call has at `index`, against what was asked for. */
+/* Notes that the attribute at `index` is not the requested one. */
 XFFI_COLD_ void xffi_attr_problem_(xffi_call* call, const xffi_dict* dict, const char* name,
                                  int64_t index, XLA_FFI_AttrType type, XLA_FFI_DataType dtype) {
   xla_ffi_sdk_line line;
@@ -91,7 +90,7 @@ XFFI_COLD_ void xffi_attr_problem_(xffi_call* call, const xffi_dict* dict, const
   xffi_problem(call, "%s", line.text);
 }
 
-/* Whether the value of an attribute, or what it points to, is not there. */
+/* Returns 1 if an attribute's value, or the memory it points to, is null. */
 XFFI_HOT_ int xffi_attr_is_null_(XLA_FFI_AttrType type, const void* value) {
   switch ((int)type) {
     case XLA_FFI_AttrType_SCALAR:
@@ -107,7 +106,7 @@ XFFI_HOT_ int xffi_attr_is_null_(XLA_FFI_AttrType type, const void* value) {
   }
 }
 
-/* The value behind an attribute of that kind and element type; null after noting a problem. */
+/* Returns the value of an attribute of that kind and element type; null after noting a problem. */
 XFFI_HOT_ const void* xffi_attr_value_(xffi_call* call, xffi_dict* dict, const char* name,
                                         int64_t index, XLA_FFI_AttrType type,
                                         XLA_FFI_DataType dtype) {
@@ -123,13 +122,13 @@ XFFI_HOT_ const void* xffi_attr_value_(xffi_call* call, xffi_dict* dict, const c
   return dict->attrs->attrs[index];
 }
 
-/* The elements of an array; of an empty one, which may lie nowhere, any address but null, as memcpy
- * and its like want it. */
+/* Returns the elements of an array. An empty array may have a null pointer; the result is then any non-null address,
+ * because memcpy and similar functions require one. */
 XFFI_HOT_ const void* xffi_elements_(const XLA_FFI_Array* array) {
   return array->size != 0 ? array->data : array;
 }
 
-/* Whether the caller gave an attribute; this counts as having asked for it. */
+/* Returns 1 if the caller gave an attribute, and marks it as requested. */
 XFFI_HOT_ int xffi_dict_has(xffi_dict* dict, const char* name) {
   return xffi_seek_(dict, name) >= 0;
 }
@@ -192,8 +191,8 @@ XFFI_DEFINE_ATTR_(c64, xffi_c64, XLA_FFI_DataType_C64)
 XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
 #undef XFFI_DEFINE_ATTR_
 
-/* Refuses the call if the value of an attribute is not within inclusive bounds. INT64_MAX and INFINITY are no bound. The
- * description of the handler repeats the bounds: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
+/* Refuses the call if an attribute's value is outside inclusive bounds. INT64_MAX and INFINITY mean "no bound". Repeat
+ * the bounds in the handler's description: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
 XFFI_INLINE_ void xffi_range_i64(xffi_call* call, const char* name, int64_t value, int64_t min, int64_t max) {
   if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
   xffi_problem(call, "attribute `%s`: expected at %s %lld, got %lld", name, value < min ? "least" : "most",
@@ -204,24 +203,24 @@ XFFI_INLINE_ void xffi_range_f64(xffi_call* call, const char* name, double value
   xffi_problem(call, "attribute `%s`: expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
                value > max ? max : min, value);
 }
-/* The bounds are rounded as the value was: 0.1 as a float is more than 0.1. */
+/* The bounds are rounded to float like the value, because 0.1f is greater than 0.1. */
 XFFI_INLINE_ void xffi_range_f32(xffi_call* call, const char* name, float value, float min, float max) {
   xffi_range_f64(call, name, (double)value, (double)min, (double)max);
 }
 
-/* A string; it need not end with a NUL. */
+/* Returns a string. It need not end with a NUL. */
 XFFI_INLINE_ XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
   XLA_FFI_ByteSpan value = {"", 0};
   const void* at = xffi_attr_value_(call, dict, name, xffi_seek_in_(call, dict, name),
                                    XLA_FFI_AttrType_STRING, XFFI_ANY_DTYPE);
   if (at != NULL) value = *(const XLA_FFI_ByteSpan*)at;
-  if (value.len == 0) value.ptr = ""; /* memcpy takes no null pointer, whatever the size */
+  if (value.len == 0) value.ptr = ""; /* memcpy does not accept null, even for size 0 */
   return value;
 }
 XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
   return xffi_dict_str(call, &call->attrs, name);
 }
-/* A string, or `value` where the caller gave none; null stands for itself, with no bytes. */
+/* Returns a string, or `value` if the attribute is absent. A null `value` is returned as null with length 0. */
 XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
                                               const char* value) {
   XLA_FFI_ByteSpan text;
@@ -230,7 +229,7 @@ XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name
   return xffi_has_attr(call, name) ? xffi_attr_str(call, name) : text;
 }
 
-/* An array of any element type. */
+/* Returns an array of any element type. */
 XFFI_INLINE_ xffi_array_ xffi_attr_array_(xffi_call* call, const char* name) {
   xffi_array_ value = {NULL, 0, XLA_FFI_DataType_INVALID};
   const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value_(
@@ -244,7 +243,7 @@ XFFI_INLINE_ xffi_array_ xffi_attr_array_(xffi_call* call, const char* name) {
   return value;
 }
 
-/* A dictionary of the call's attributes, kept for xffi_decoded: the same one where it was fetched before. */
+/* Returns a dictionary and keeps it for xffi_decoded. A dictionary that was fetched before keeps its marks. */
 XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
   xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL, 0};
   int k;
@@ -261,7 +260,7 @@ XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const cha
     kept->path = name;
     kept->asked = 0;
     if (XFFI_LIKELY_(value.attrs->size <= 32)) {
-      memset(kept->seen, 0, 32); /* no call of a function */
+      memset(kept->seen, 0, 32); /* compiled inline, without a function call */
     } else {
       memset(kept->seen, 0, XFFI_FIELDS_);
     }
@@ -271,13 +270,13 @@ XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const cha
   return value;
 }
 
-/* A dictionary. Where fields of it are asked for, xffi_decoded refuses what was not, of the first 8 dictionaries of a call that
- * have 64 fields at most; of others xffi_dict_done does. */
+/* Returns a dictionary. Once fields of a dictionary are fetched, xffi_decoded refuses its other fields. This covers the
+ * first 8 dictionaries of a call, of at most 64 fields each; for others, call xffi_dict_done. */
 XFFI_INLINE_ xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
   return xffi_dict_of_(call, &call->attrs, name);
 }
 
-/* A dictionary within a dictionary; its messages show the inner name. */
+/* Returns a dictionary inside a dictionary. Its messages show the inner name. */
 XFFI_INLINE_ xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
   return xffi_dict_of_(call, dict, name);
 }
@@ -294,13 +293,13 @@ XFFI_COLD_ void xffi_unknown_attrs_(xffi_call* call, const xffi_dict* dict) {
   }
 }
 
-/* Refuses what was not asked for in a dictionary that is kept. */
+/* Refuses the fields of a kept dictionary that were not requested. */
 XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
   const size_t size = (size_t)kept->attrs->size;
   size_t i, seen = 0;
   kept->asked = 0;
   for (i = 0; i < size; i += 8) {
-    uint64_t eight; /* bytes of 0 or 1 */
+    uint64_t eight; /* eight bytes, each 0 or 1 */
     memcpy(&eight, kept->seen + i, 8);
     seen += (size_t)((eight * UINT64_C(0x0101010101010101)) >> 56);
   }
@@ -313,8 +312,8 @@ XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
   }
 }
 
-/* Refuses the attributes of a dictionary that were not asked for, as far as that is known: behind the first 256 any may
- * lie. Before xffi_decoded, which does so for the first dictionaries of a call by itself. */
+/* Refuses the attributes of a dictionary that were not requested. Only the first 256 attributes are tracked; later ones
+ * are always accepted. Call it before xffi_decoded, which does this itself for a call's first dictionaries. */
 XFFI_HOT_ void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   int64_t seen = 0, size;
   int k;
@@ -331,7 +330,7 @@ XFFI_HOT_ void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   if (XFFI_UNLIKELY_(seen != size)) xffi_unknown_attrs_(call, dict);
 }
 
-/* The same for all dictionaries that fields were asked of. */
+/* Does the same for every kept dictionary of which a field was requested. */
 XFFI_HOT_ void xffi_dicts_done_(xffi_call* call) {
   int k;
   for (k = 0; k < call->dict_count; ++k) {

@@ -1,9 +1,8 @@
-/* One call of a handler: its buffers and attributes, checked as they are fetched. Part of
- * <xla_ffi/handler.h>.
+/* One call of a handler: its buffers and attributes, checked as they are fetched. Part of <xla_ffi/handler.h>.
  *
- * A fetch that fails notes the problem and returns an empty value; `xffi_decoded` returns all
- * problems as one error, with the names given here. Nothing is allocated on the way to success, but to
- * compare more than 64 operands.
+ * A fetch that fails notes the problem and returns an empty value. `xffi_decoded` returns all problems as one
+ * error, with the names given here. A call that succeeds allocates memory only if it has more than 64 operands
+ * to compare.
  */
 #ifndef XLA_FFI_CALL_H_
 #define XLA_FFI_CALL_H_
@@ -12,54 +11,55 @@
 #include "xla_ffi/text.h"
 #include "xla_ffi/frame.h"
 
-/* Stands for any element type, and for any rank. */
+/* Any element type, and any rank. */
 #define XFFI_ANY_DTYPE XLA_FFI_DataType_INVALID
 #define XFFI_ANY_RANK (-1)
 
-/* Attributes by name: a handler's own, or a dictionary among them. `path` is the dictionary's name,
- * empty for the handler's own. `seen` marks the ones that were asked for, of the first XFFI_SEEN_. */
+/* Attributes by name: the handler's own attributes, or a dictionary among them. `path` is the dictionary's name,
+ * and empty for the handler's own attributes. `seen` marks which of the first XFFI_SEEN_ were requested. */
 typedef struct xffi_dict {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   uint64_t seen[4];
-  struct xffi_kept_* kept; /* null, or where all copies of it mark */
-  int asked;               /* whether something was asked for by name, be it there or not */
+  struct xffi_kept_* kept; /* null, or where every copy marks requested fields */
+  int asked;               /* whether a field was requested by name, even an absent one */
 } xffi_dict;
 #define XFFI_SEEN_ 256
 
-/* A dictionary that was fetched, for xffi_decoded to look at. Bytes are marked without waiting for each other. Larger ones are
- * not kept: a call's frame stays below a page, which Windows looks for on the stack by a function of its own. */
+/* A fetched dictionary that xffi_decoded checks. Marks are separate bytes, so that setting them needs no
+ * read-modify-write. Larger dictionaries are not kept: the stack frame must stay below a page, because Windows
+ * otherwise probes the stack. */
 #define XFFI_FIELDS_ 64
 typedef struct xffi_kept_ {
   const XLA_FFI_Attrs* attrs;
   const char* path;
-  int asked; /* whether something was asked for by name, and is not judged yet */
+  int asked; /* whether a field was requested by name and xffi_decoded has not checked yet */
   unsigned char seen[XFFI_FIELDS_];
 } xffi_kept_;
 #define XFFI_KEPT_ 8
 
 #define XFFI_NAMES_ 8
 
-/* A call that is being decoded. */
+/* A call while it is decoded. */
 typedef struct xffi_call {
   const XLA_FFI_Api* api;
   XLA_FFI_InvokeContext* ctx;
   XLA_FFI_CallFrame* frame;
   const char* handler; /* the handler's name, for messages */
   int64_t next_arg, next_ret;
-  const char *args[XFFI_NAMES_], *rets[XFFI_NAMES_]; /* what the handler calls the first of them */
+  const char *args[XFFI_NAMES_], *rets[XFFI_NAMES_]; /* the handler's names for the first operands */
   xffi_dict attrs;
-  xffi_kept_ dicts[XFFI_KEPT_]; /* the first of the dictionaries that were fetched */
+  xffi_kept_ dicts[XFFI_KEPT_]; /* the first dictionaries that were fetched */
   int dict_count;
-  int open_attrs; /* set it to ignore attributes, and fields of dictionaries, that were not asked for */
+  int open_attrs; /* set to 1 to accept attributes and fields that were not requested */
   int problems;
-  int64_t decoded; /* operands that had been fetched when xffi_decoded was asked last, or -1 */
-  XLA_FFI_Error_Code code; /* of the error that lists them */
+  int64_t decoded; /* number of fetched operands at the last xffi_decoded, or -1 */
+  XLA_FFI_Error_Code code; /* of the error that lists the problems */
   size_t text_size;
-  char text[1200]; /* filled where there are problems */
+  char text[1200]; /* filled only if there are problems */
 } xffi_call;
 
-/* A buffer. `count` is the number of elements. Absent optional operands have `present` 0. */
+/* A buffer. `count` is the number of elements. `present` is 0 for an optional operand that is absent. */
 typedef struct xffi_buffer {
   void* data;
   const int64_t* dims;
@@ -69,27 +69,27 @@ typedef struct xffi_buffer {
   int present;
 } xffi_buffer;
 
-/* The field's name of an element type; "?" for one that is not known. */
+/* Returns the name of an element type as XLA writes it; "?" for unknown types. */
 XFFI_INLINE_ const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
   const char* name = xla_ffi_sdk_dtype_name((unsigned)dtype);
   return name != NULL ? name : "?";
 }
 
-/* Bits that one element takes; 0 for tokens and unknown types. Elements of less than a byte are
- * packed, the first in the low bits. */
+/* Returns the bits per element; 0 for tokens and unknown types. Elements smaller than a byte are packed, with
+ * the first in the low bits. */
 XFFI_INLINE_ unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
   return xla_ffi_sdk_bits((unsigned)dtype);
 }
 
-/* The bytes of a buffer's data; packed types are rounded up to whole bytes. */
+/* Returns the size of a buffer's data in bytes. Packed types are rounded up to whole bytes. */
 XFFI_INLINE_ size_t xffi_size_bytes(const xffi_buffer* buffer) {
   const unsigned bits = xffi_dtype_bits(buffer->dtype);
   const size_t count = (size_t)buffer->count;
   return bits >= 8 ? count * (bits / 8) : (count / 8) * bits + ((count % 8) * bits + 7) / 8;
 }
 
-/* Whether xffi_decoded was asked of all that was fetched, and was content; or nothing was fetched, by a handler that looks
- * at the frame itself. */
+/* Returns 1 if xffi_decoded accepted everything that was fetched, or if nothing was fetched because the handler
+ * reads the frame itself. */
 XFFI_INLINE_ int xffi_is_decoded_(const xffi_call* call) {
   const int64_t fetched = call->next_arg + call->next_ret;
   return call->problems == 0 &&
@@ -108,7 +108,8 @@ XFFI_INLINE_ const char* xffi_stage_name_(XLA_FFI_ExecutionStage stage) {
   }
 }
 
-/* An error to return from a handler, its message formatted as by printf. The handler's name and the stage are put before it. */
+/* Creates an error to return from a handler; the message is formatted as by printf. The handler's name and the
+ * stage are added before it. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
                                     const char* format, ...) XFFI_PRINTF_(3, 4);
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
@@ -121,7 +122,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_F
   return error;
 }
 
-/* Notes a problem: the call is refused by xffi_decoded. */
+/* Notes a problem, so that xffi_decoded refuses the call. */
 XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF_(2, 3);
 XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   size_t room;
@@ -137,7 +138,7 @@ XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   ++call->problems;
 }
 
-/* What an operand is called in messages: "argument `x`", or "argument 0". */
+/* Writes an operand's name for messages: "argument `x`", or "argument 0". */
 XFFI_COLD_ void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const char* name, int64_t index) {
   xla_ffi_sdk_put_words(line, what);
   xla_ffi_sdk_put_words(line, name != NULL ? " `" : " ");
@@ -149,7 +150,7 @@ XFFI_COLD_ void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const c
   }
 }
 
-/* Notes that two buffers are not of one shape. */
+/* Notes that two buffers have different shapes. */
 XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_buffer* x,
                                   const char* b, const xffi_buffer* y) {
   xla_ffi_sdk_line line;
@@ -161,15 +162,16 @@ XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_b
   xffi_problem(call, "`%s` and `%s`: expected equal shapes, got %s]", a, b, line.text);
 }
 
-/* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0, and pack
- * the first one into the high bits (as measured on jaxlib 0.4.31 to 0.5.1). Who wants any type cannot read them either. */
+/* Returns 1 if an operand is of a sub-byte type that the host cannot describe. Hosts before r5 send such
+ * elements as dtype 0 and pack the first into the high bits (measured with jaxlib 0.4.31 to 0.5.1). Handlers of
+ * any type cannot read them either. */
 XFFI_COLD_ int xffi_unnumbered_(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const unsigned bits = xla_ffi_sdk_bits_of((unsigned)want);
   return got == XLA_FFI_DataType_INVALID && (want == XFFI_ANY_DTYPE || (bits != 0 && bits < 8)) &&
          xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
-/* Notes what keeps the operand at `index` from being fetched. */
+/* Notes why the operand at `index` cannot be fetched. */
 XFFI_COLD_ void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                      XLA_FFI_DataType dtype, int64_t rank) {
   const XLA_FFI_CallFrame* frame = call->frame;
@@ -194,14 +196,13 @@ XFFI_COLD_ void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index
   xffi_problem(call, "%s", line.text);
 }
 
-/* Whether operands have memory in the stage of a call. What other stages are given is the host's
- * affair. */
+/* Returns 1 if operands have memory in the stage of a call. In other stages the host decides. */
 XFFI_HOT_ int xffi_has_memory_(const xffi_call* call) {
   return call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE ||
          call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
-/* Keeps the name of a fetched operand, and gives it to the handler. */
+/* Records the name of a fetched operand and returns the operand as a buffer. */
 XFFI_HOT_ xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                    XLA_FFI_DataType dtype, const XLA_FFI_Buffer* from, int64_t count) {
   xffi_buffer to;
@@ -215,7 +216,8 @@ XFFI_HOT_ xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, 
   return to;
 }
 
-/* The operand at `index` by the long way: of any element type, rank and size, or what is wrong with it. */
+/* Fetches the operand at `index` of any element type, rank and size, or notes the problem. This is the slow
+ * path. */
 XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                         XLA_FFI_DataType dtype, int64_t rank) {
   const XLA_FFI_CallFrame* frame = call->frame;
@@ -224,7 +226,8 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
   if (index < (is_arg ? frame->args.size : frame->rets.size)) {
     from = xla_ffi_sdk_operand(frame, is_arg, index);
   }
-  /* Any type is one that has a number: XFFI_ANY_DTYPE is the number that none has. */
+  /* XFFI_ANY_DTYPE accepts every type that has a number; a buffer whose dtype is that value itself has an
+   * unknown type. */
   if (from != NULL && (dtype == XFFI_ANY_DTYPE) != (from->dtype == dtype) &&
       (rank == XFFI_ANY_RANK || from->rank == rank)) {
     int64_t count;
@@ -234,7 +237,8 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
         (fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes &&
          !xffi_has_memory_(call))) {
       to = xffi_fetched_(call, is_arg, index, name, from->dtype, from, count);
-      /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
+      /* An empty buffer may have a null pointer, but memcpy and similar functions do not accept null, even for
+       * size 0. */
       if (to.data == NULL && to.count == 0) to.data = (void*)(uintptr_t)from;
       return to;
     }
@@ -243,7 +247,8 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
   return to;
 }
 
-/* The operand at `index`, of up to two small dimensions, where its type and rank are constants. */
+/* Fetches the operand at `index`. Operands of up to two small dimensions take the fast path if type and rank are
+ * constants. */
 XFFI_HOT_ xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                    XLA_FFI_DataType dtype, int64_t rank) {
   if (dtype != XFFI_ANY_DTYPE && rank >= 0 && rank <= 2 &&
@@ -259,23 +264,24 @@ XFFI_HOT_ xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, 
   return xffi_operand_any_(call, is_arg, index, name, dtype, rank);
 }
 
-/* Operands that were not fetched yet. A size may be any number: nothing overflows. */
+/* Returns the number of arguments that were not fetched yet. Unsigned arithmetic avoids overflow for any
+ * size. */
 XFFI_HOT_ int64_t xffi_args_left(const xffi_call* call) {
   return (int64_t)((uint64_t)call->frame->args.size - (uint64_t)call->next_arg);
 }
 
-/* Results that were not fetched yet. */
+/* Returns the number of results that were not fetched yet. */
 XFFI_HOT_ int64_t xffi_rets_left(const xffi_call* call) {
   return (int64_t)((uint64_t)call->frame->rets.size - (uint64_t)call->next_ret);
 }
 
-/* The next operand, of that dtype and rank. `name` is for messages. */
+/* Fetches the next argument, which must have this dtype and rank. `name` is for messages. */
 XFFI_HOT_ xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                               int64_t rank) {
   return xffi_operand_(call, 1, call->next_arg++, name, dtype, rank);
 }
 
-/* The next result, of that dtype and rank; its elements are not initialised. */
+/* Fetches the next result, which must have this dtype and rank. Its elements are not initialised. */
 XFFI_HOT_ xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                               int64_t rank) {
   return xffi_operand_(call, 0, call->next_ret++, name, dtype, rank);
@@ -290,8 +296,8 @@ XFFI_COLD_ void xffi_inout_problem_(xffi_call* call, const char* name, int64_t a
   xffi_problem(call, "%s", line.text);
 }
 
-/* The next argument and the next result, one array in one place, which comes in and is changed where it
- * lies: the caller declares it (input_output_aliases), and a call where they lie apart is refused. */
+/* Fetches the next argument and the next result, which must be one array that the handler updates in place. The
+ * caller declares it (input_output_aliases); a call where the two are different memory is refused. */
 XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                    int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
@@ -299,7 +305,7 @@ XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_D
   const xffi_buffer x = xffi_arg(call, name, dtype, rank), y = xffi_ret(call, name, dtype, rank);
   int64_t i;
   int same = x.rank == y.rank && x.dtype == y.dtype;
-  if (!x.present || !y.present) return none; /* told already */
+  if (!x.present || !y.present) return none; /* already reported */
   for (i = 0; same && i < x.rank; ++i) same = x.dims[i] == y.dims[i];
   same = same && (x.data == y.data || x.count == 0 || !xffi_has_memory_(call));
   if (XFFI_UNLIKELY_(!same)) {
@@ -309,26 +315,26 @@ XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_D
   return y;
 }
 
-/* The next operand where there is one; else `present` is 0. */
+/* Fetches the next argument if there is one; otherwise `present` is 0. */
 XFFI_INLINE_ xffi_buffer xffi_optional_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                           int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   return xffi_args_left(call) > 0 ? xffi_arg(call, name, dtype, rank) : none;
 }
 
-/* The next result where there is one; else `present` is 0. */
+/* Fetches the next result if there is one; otherwise `present` is 0. */
 XFFI_INLINE_ xffi_buffer xffi_optional_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                           int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   return xffi_rets_left(call) > 0 ? xffi_ret(call, name, dtype, rank) : none;
 }
 
-/* Asks that two buffers have one shape. */
+/* Refuses the call if two buffers have different shapes. */
 XFFI_INLINE_ void xffi_same_shape(xffi_call* call, const char* a, const xffi_buffer* x,
                                  const char* b, const xffi_buffer* y) {
   int64_t i;
   int same = x->rank == y->rank;
-  if (!x->present || !y->present) return; /* told already */
+  if (!x->present || !y->present) return; /* already reported */
   for (i = 0; same && i < x->rank; ++i) same = x->dims[i] == y->dims[i];
   if (XFFI_UNLIKELY_(!same)) xffi_shape_problem_(call, a, x, b, y);
 }

@@ -1,6 +1,6 @@
-/* Whether anybody still wants the result: the one extension of this SDK's own. The embedded runtime tells it from
- * r9 on (<xla_ffi/runtime.h>: xffi_rt_canceller, time limits, shutdown); with any other host a call is never
- * cancelled. Part of <xla_ffi/handler.h> and, for C++, of <xla/ffi/api/ffi.h>.
+/* Cancellation of calls, the only extension that this SDK defines. The embedded runtime provides it from r9 on
+ * (<xla_ffi/runtime.h>: xffi_rt_canceller, time limits, shutdown). With any other host a call is never cancelled.
+ * Part of <xla_ffi/handler.h> and, for C++, of <xla/ffi/api/ffi.h>.
  *
  *   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
  *   while (more_to_do) {
@@ -8,24 +8,24 @@
  *     ...
  *   }
  *
- * An asynchronous handler retains it before it returns, and releases it when it is done.
+ * An asynchronous handler retains the object before it returns, and releases it when it is done.
  */
 #ifndef XLA_FFI_CANCELLATION_H_
 #define XLA_FFI_CANCELLATION_H_
 
 #include "xla_ffi/host.h"
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* Number of the extension: "XFFI" and 1. */
+/* Number of the extension: the bytes "XFFI" and 1. */
 #define XFFI_EXTENSION_CANCELLATION_ INT64_C(0x5846464900000001)
 
-/* As a host gives it: the head lives as long as the context, the object as long as somebody has retained
- * it. Any thread may call the functions. */
+/* The extension as a host provides it. The head lives as long as the context, the object until its last release.
+ * The functions may be called from any thread. */
 typedef struct xffi_cancellation_extension_ {
   XLA_FFI_Extension extension;
   const void* object;
@@ -34,7 +34,7 @@ typedef struct xffi_cancellation_extension_ {
   void (*release)(const void* object);
 } xffi_cancellation_extension_;
 
-/* What a handler polls; all null where the host tells nothing. */
+/* A handle that a handler polls; all fields are null if the host has no cancellation. */
 typedef struct xffi_cancellation {
   const void* object;
   int32_t (*is_cancelled)(const void* object);
@@ -42,7 +42,7 @@ typedef struct xffi_cancellation {
   void (*release)(const void* object);
 } xffi_cancellation;
 
-/* That of the call in progress, for as long as the handler does not return. */
+/* Returns the handle of the current call. It is valid until the handler returns, or longer if it is retained. */
 static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
                                                      XLA_FFI_InvokeContext* ctx) {
   XLA_FFI_InvokeContext_FindExtension_Args args;
@@ -71,18 +71,18 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
   return found;
 }
 
-/* 1 once nobody waits for the result any more, 0 before. */
+/* Returns 1 if the result is no longer wanted, otherwise 0. */
 static inline int xffi_is_cancelled(const xffi_cancellation* cancellation) {
   return cancellation->is_cancelled != NULL &&
          cancellation->is_cancelled(cancellation->object) != 0;
 }
 
-/* Keeps it beyond the handler's return. */
+/* Keeps the handle valid after the handler returns. */
 static inline void xffi_cancellation_retain(const xffi_cancellation* cancellation) {
   if (cancellation->retain != NULL) cancellation->retain(cancellation->object);
 }
 
-/* Gives back what was retained. */
+/* Releases a retained handle. */
 static inline void xffi_cancellation_release(const xffi_cancellation* cancellation) {
   if (cancellation->release != NULL) cancellation->release(cancellation->object);
 }

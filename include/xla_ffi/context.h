@@ -1,15 +1,15 @@
-/* What a call's context gives: stream, scratch memory, thread pool and loops on it, ids, options, extensions.
- * Part of <xla_ffi/handler.h>. Nothing here outlives the call.
+/* The services of a call's context: stream, scratch memory, thread pool and parallel loops, ids, options, extensions.
+ * Part of <xla_ffi/handler.h>. Nothing from here is valid after the call.
  *
- * Each function returns null, or an error to return from the handler. Where the host lacks the
- * thing the error is UNIMPLEMENTED and names it, the host, and the first jaxlib that has it.
+ * Each function returns null, or an error to return from the handler. If the host lacks a service, the error is
+ * UNIMPLEMENTED and names the service, the host and the first jaxlib that has it.
  */
 #ifndef XLA_FFI_CONTEXT_H_
 #define XLA_FFI_CONTEXT_H_
 
 #include "xla_ffi/attribute.h"
 
-/* The platform's stream (a `CUstream` on CUDA). Every revision. */
+/* Gets the platform's stream (a `CUstream` on CUDA). Available in every revision. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
   XLA_FFI_Stream_Get_Args args;
   XLA_FFI_Error* error;
@@ -21,7 +21,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_stream(const xffi_call* call, vo
   return error;
 }
 
-/* Gives scratch memory back. */
+/* Frees scratch memory. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
   XLA_FFI_DeviceMemory_Free_Args args;
   memset(&args, 0, sizeof(args));
@@ -32,10 +32,10 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch_free(const xffi_call* ca
   return XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Free, &args);
 }
 
-/* Allocates scratch memory on the device; give it back with xffi_scratch_free before the handler
- * returns: XLA frees nothing by itself. `alignment` is a power of two up to 256, which is what XLA's memory on GPUs
- * comes at; XLA lets handlers ask for 16 at most. Every revision.
- * Errors: INVALID_ARGUMENT for another alignment, INTERNAL where the host's memory does not lie at such addresses. */
+/* Allocates scratch memory on the device. Free it with xffi_scratch_free before the handler returns, because XLA does
+ * not. `alignment` is a power of two up to 256, the alignment of XLA's GPU memory, although XLA itself accepts at most
+ * 16. Available in every revision. Errors: INVALID_ARGUMENT for any other alignment, INTERNAL if the host's memory is
+ * not aligned to it. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
                                         void** data) {
   XLA_FFI_DeviceMemory_Allocate_Args args;
@@ -62,7 +62,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
   return NULL;
 }
 
-/* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */
+/* Runs `task(data)` on a thread of the host's pool, never on the calling thread. From r1. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule)) {
@@ -76,12 +76,12 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, 
   return XFFI_ASK_(call->api, XLA_FFI_ThreadPool_Schedule, &args);
 }
 
-/* The number of threads in the pool. From r3. */
+/* Gets the number of threads in the pool. From r3. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
   if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
-      !XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* on r2 another function */
+      !XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* r2 has a different function here */
     return xffi_missing_feature_(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
@@ -91,7 +91,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* cal
   return XFFI_ASK_(call->api, XLA_FFI_ThreadPool_NumThreads, &args);
 }
 
-/* The id of this execution, one for all its devices. From r4. */
+/* Gets the id of this execution, which is the same on all its devices. From r4. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
   XLA_FFI_RunId_Get_Args args;
   XLA_FFI_Error* error;
@@ -107,7 +107,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, in
   return error;
 }
 
-/* The global number of the device. From r5. */
+/* Gets the global number of the device. From r5. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
   XLA_FFI_DeviceOrdinal_Get_Args args;
   XLA_FFI_Error* error;
@@ -123,8 +123,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* 
   return error;
 }
 
-/* The object of that type that the caller attached to the execution. Every revision. Where the object
- * may be absent, ask xffi_find_user_data (state.h), which tells that from a failure. */
+/* Gets the object of that type that the caller attached to the execution. Available in every revision. If the object
+ * may be absent, use xffi_find_user_data (state.h), which distinguishes absence from failure. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
   XLA_FFI_InvokeContext_Get_Args args;
   XLA_FFI_Error* error;
@@ -137,7 +137,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_user_data(const xffi_call* call,
   return error;
 }
 
-/* The options of this execution, a dictionary that may be empty. From r10. */
+/* Gets the options of this execution, a dictionary that may be empty. From r10. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
   static const XLA_FFI_Attrs none = {XLA_FFI_Attrs_STRUCT_SIZE, NULL, 0, NULL, NULL, NULL};
   XLA_FFI_CustomOptions_Get_Args args;
@@ -152,12 +152,12 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* 
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
   error = XFFI_ASK_(call->api, XLA_FFI_CustomOptions_Get, &args);
-  /* A host without options may give none at all. */
+  /* A host without options may return null. */
   if (error == NULL && args.attrs != NULL) options->attrs = args.attrs;
   return error;
 }
 
-/* The extension of that type, or null where the context has none. From r9. */
+/* Gets the extension of that type, or null if the context has none. From r9. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
                                           const XLA_FFI_Extension** extension) {
   XLA_FFI_InvokeContext_FindExtension_Args args;
@@ -175,27 +175,27 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call,
   return error;
 }
 
-/* --- loops that the calling thread and the host's thread pool share --- */
+/* --- loops shared by the calling thread and the host's thread pool --- */
 
-/* What a loop does: elements `begin` to `end`, which is the one behind the last. */
+/* The body of a loop, for the elements from `begin` to `end` (exclusive). */
 typedef void xffi_range_body(void* data, int64_t begin, int64_t end);
 
-/* One loop. It is there for as long as a task of the pool may come: one that comes late finds the gate closed, and
- * touches neither `body` nor `data`. */
+/* One loop. It is freed only after the last pool task has ended. A task that starts late finds the gate closed, and
+ * uses neither `body` nor `data`. */
 typedef struct xffi_loop_ {
   xffi_range_body* body;
   void* data;
   int64_t count, grain;
-  int64_t step;     /* elements that a thread takes at once: as many ranges as keep `turns` small */
-  long turns, next; /* steps in all, and steps taken */
-  long inside;      /* tasks at work; XFFI_GATE_CLOSED_ more when none may begin */
-  long users;       /* the caller, and tasks that have not ended */
+  int64_t step;     /* elements per step, large enough to keep `turns` small */
+  long turns, next; /* total steps, and steps started */
+  long inside;      /* running tasks, plus XFFI_GATE_CLOSED_ once no task may start */
+  long users;       /* the caller, plus the tasks that have not ended */
 } xffi_loop_;
 
 #define XFFI_MOST_TURNS_ (1L << 29)
 #define XFFI_GATE_CLOSED_ (1L << 29)
 
-/* The ranges from `begin` to `end`. */
+/* Runs the body on the ranges from `begin` to `end`. */
 XFFI_INLINE_ void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64_t end) {
   while (begin < end) {
     const int64_t next = end - begin > loop->grain ? begin + loop->grain : end;
@@ -204,7 +204,7 @@ XFFI_INLINE_ void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64
   }
 }
 
-/* Takes steps until none is left. */
+/* Runs steps of the loop until none is left. */
 XFFI_INLINE_ void xffi_loop_work_(xffi_loop_* loop) {
   for (;;) {
     const long turn = XFFI_ADD_(&loop->next, 1);
@@ -226,11 +226,13 @@ XFFI_INLINE_ void xffi_loop_help_(void* data) {
   xffi_loop_leave_(loop, 1);
 }
 
-/* Calls `body(data, begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once, on
- * this thread and on the host's thread pool at the same time. It returns when all are done, and waits only for ranges
- * that another thread has begun: so it works with a pool of one thread, when the pool's tasks run late or never, and
- * where there is no pool (before r1) or no memory, on this thread alone. With a `grain` of 0 or less each thread gets
- * about four ranges. `body` is called by several threads at once, and must not throw. */
+/* Calls `body(data, begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once.
+ * The calling thread and the host's thread pool share the work. It returns when all ranges are done, and waits only for
+ * ranges that another thread has started.
+ *
+ * It therefore also works if the pool has one thread, or runs its tasks late or never. Without a pool (before r1) or
+ * without memory, the calling thread runs all ranges. With a `grain` of 0 or less, each thread gets about four ranges.
+ * `body` is called from several threads at once, and must not throw. */
 XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int64_t grain, xffi_range_body* body,
                                      void* data) {
   int64_t threads = 0, each, ranges, helpers;
@@ -240,7 +242,7 @@ XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int6
   if (count <= 0) return;
   if (XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule) &&
       (error = xffi_num_threads(call, &threads)) != NULL) {
-    /* Before r3 hosts do not tell. A task too many finds nothing to do. */
+    /* Hosts before r3 do not report the number of threads. A surplus task finds no work and ends. */
     xffi_error_free(call->api, error);
     threads = 16;
   }
@@ -266,7 +268,7 @@ XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int6
   for (; helpers > 0; --helpers) {
     error = xffi_schedule(call, xffi_loop_help_, loop);
     if (error == NULL) continue;
-    /* A pool that takes no more. */
+    /* The pool accepts no more tasks. */
     xffi_error_free(call->api, error);
     xffi_loop_leave_(loop, (long)helpers);
     break;

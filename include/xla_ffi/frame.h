@@ -1,6 +1,6 @@
-/* Reading a call frame: whether the memory of its operands can be used, which operands overlap, whether they are in host
- * memory, and where an attribute's name is. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Operands are judged by
- * their addresses alone, in the host's memory or a device's.
+/* Reads call frames: checks that operand memory is usable, finds overlapping operands, detects host memory, and looks
+ * up attributes by name. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Operands are checked by their addresses
+ * only, whether they are in host or device memory.
  */
 #ifndef XLA_FFI_FRAME_H_
 #define XLA_FFI_FRAME_H_
@@ -13,13 +13,14 @@
 
 #include "xla_ffi/host.h"
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* XLA's enums have the size of an int; -fshort-enums makes them shorter, and every struct that has one another. */
+/* XLA's enums have the size of an int. -fshort-enums makes them smaller, which changes the layout of every struct with
+ * one. */
 #if defined(__cplusplus)
 static_assert(sizeof(XLA_FFI_Error_Code) == sizeof(int),
               "XLA is compiled without -fshort-enums: leave that flag out, or write -fno-short-enums");
@@ -32,26 +33,26 @@ struct xla_ffi_sdk_is_compiled_without_short_enums {
 };
 #endif
 
-/* What stands in the place of an element type's name where the host sends none. */
+/* The text for an element type that the host cannot name. */
 #define XLA_FFI_SDK_TEXT_PACKED "an array of elements of less than a byte"
 
-/* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
+/* Returns 1 if the lists in a frame have at least the ABI's struct_size. The frame's own size was checked before. */
 XFFI_HOT_ int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
   return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |
            (frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE) |
            (frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE));
 }
 
-/* What keeps a buffer's memory from being used. */
+/* The reason why a buffer's memory cannot be used. */
 typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_none,
-  xla_ffi_sdk_fault_count,    /* a negative dimension, none, or too many elements to count */
+  xla_ffi_sdk_fault_count,    /* negative or missing dimensions, or too many elements */
   xla_ffi_sdk_fault_bytes,    /* more bytes than can be addressed */
-  xla_ffi_sdk_fault_null,     /* elements that lie nowhere */
-  xla_ffi_sdk_fault_alignment /* elements whose type wants another address */
+  xla_ffi_sdk_fault_null,     /* a null pointer to elements */
+  xla_ffi_sdk_fault_alignment /* elements that are not aligned for their type */
 } xla_ffi_sdk_fault;
 
-/* Bits of an element; 0 for tokens and types that are not known. */
+/* Returns the bits of an element; 0 for tokens and unknown types. */
 XFFI_HOT_ unsigned xla_ffi_sdk_bits(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_BITS_(name, lower, bits) \
@@ -64,8 +65,8 @@ XFFI_HOT_ unsigned xla_ffi_sdk_bits(unsigned dtype) {
   }
 }
 
-/* The names of element types stand one behind the other: pointers to them would take ten times as much of a library's
- * file. */
+/* The names of all element types, one after the other. An array of pointers would take ten times the space in a
+ * library's file. */
 typedef struct xla_ffi_sdk_dtype_names {
   char INVALID_[sizeof("INVALID")];
 #define XLA_FFI_SDK_NAME_(name, lower, bits) char name##_[sizeof(#name)];
@@ -73,7 +74,7 @@ typedef struct xla_ffi_sdk_dtype_names {
 #undef XLA_FFI_SDK_NAME_
 } xla_ffi_sdk_dtype_names;
 
-/* The field's name of an element type; null for one that is not known. */
+/* Returns the name of an element type as XLA writes it; null for unknown types. */
 XFFI_SLOW_ const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
 #define XLA_FFI_SDK_NAME_(name, lower, bits) #name,
   static const xla_ffi_sdk_dtype_names names = {"INVALID", XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NAME_)};
@@ -85,16 +86,16 @@ XFFI_SLOW_ const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
   static const unsigned short places[] = {0, XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_PLACE_)};
 #undef XLA_FFI_SDK_PLACE_
   size_t i = sizeof(numbers);
-  while (i-- > 0) { /* from the end: floats come behind integers */
+  while (i-- > 0) { /* from the end, where the frequent float types are */
     if (numbers[i] == dtype) return (const char*)&names + places[i];
   }
   return NULL;
 }
 
-/* The same, where the compiler does not know the type: one table of all, whoever asks. */
+/* Does the same for a type that the compiler does not know. All callers share this one table. */
 XFFI_SLOW_ unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
 
-/* What the address of an element of so many bits is a multiple of. A complex number is two numbers. */
+/* Returns the alignment in bytes of an element of `bits` bits. A complex number is aligned like its parts. */
 XFFI_HOT_ unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
   const unsigned bytes = bits / 8;
   if (dtype == XLA_FFI_DataType_C64 || dtype == XLA_FFI_DataType_C128) return bytes / 2;
@@ -105,7 +106,7 @@ XFFI_COLD_ unsigned xla_ffi_sdk_align_of(unsigned dtype) {
   return xla_ffi_sdk_align(dtype, xla_ffi_sdk_bits_of(dtype));
 }
 
-/* a * b, and whether it is more than an int64_t holds; neither is negative. */
+/* Computes a * b for two non-negative numbers, and returns 1 if the product overflows an int64_t. */
 XFFI_HOT_ int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #if defined(__GNUC__) || defined(__clang__)
   return __builtin_mul_overflow(a, b, product);
@@ -116,7 +117,8 @@ XFFI_HOT_ int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #endif
 }
 
-/* Whether the memory of a buffer whose struct_size was checked can be used, for dimensions of any size. */
+/* Checks whether a buffer's memory can be used, for dimensions of any size. The buffer's struct_size was checked
+ * before. */
 XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
                                                     int64_t* elements) {
   const unsigned bits = xla_ffi_sdk_bits_of(dtype), align = xla_ffi_sdk_align(dtype, bits);
@@ -144,8 +146,8 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   return (data & (align - 1)) != 0 ? xla_ffi_sdk_fault_alignment : xla_ffi_sdk_fault_none;
 }
 
-/* The kind of number that an element type is, a wider one after a narrower: bool, unsigned, signed, float, complex; -1: it is
- * not a number. */
+/* Returns the kind of number of an element type, ordered from narrow to wide: bool, unsigned, signed, float, complex;
+ * -1 for types that are not numbers. */
 XFFI_COLD_ int xla_ffi_sdk_kind_of(unsigned dtype) {
   static const char kinds[] = "PUSFC";
   const char* name = xla_ffi_sdk_dtype_name(dtype);
@@ -153,14 +155,15 @@ XFFI_COLD_ int xla_ffi_sdk_kind_of(unsigned dtype) {
   return at != NULL && *at != '\0' ? (int)(at - kinds) : -1;
 }
 
-/* Whether a cast from one element type to another keeps what every value means. */
+/* Returns 1 if a cast from one element type to the other preserves every value. */
 XFFI_COLD_ int xla_ffi_sdk_widens(unsigned from, unsigned to) {
   const int a = xla_ffi_sdk_kind_of(from), b = xla_ffi_sdk_kind_of(to);
   const unsigned has = xla_ffi_sdk_bits_of(from) >> (a == 4), gets = xla_ffi_sdk_bits_of(to) >> (b == 4);
   return a >= 0 && (a == b || (a == 1 && b == 2) ? gets > has : a < b && (a == 0 || gets >= has));
 }
 
-/* Puts `before`, and what NumPy calls an element type, `np.float32`; 0 and nothing if NumPy has no such type. */
+/* Writes `before` and NumPy's name of an element type, such as `np.float32`. Returns 0 and writes nothing if NumPy has
+ * no such type. */
 XFFI_COLD_ int xla_ffi_sdk_put_numpy(xla_ffi_sdk_line* line, const char* before, unsigned dtype) {
   static const char* const names[] = {"", "np.uint", "np.int", "np.float", "np.complex"};
   const int kind = xla_ffi_sdk_kind_of(dtype);
@@ -177,7 +180,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_dtype(xla_ffi_sdk_line* line, unsigned dtype) {
   xla_ffi_sdk_put_words(line, name != NULL ? name : "an unknown type");
 }
 
-/* What a buffer is: "F32[2, 3]". */
+/* Writes a buffer's type and shape: "F32[2, 3]". */
 XFFI_COLD_ void xla_ffi_sdk_put_buffer(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf) {
   xla_ffi_sdk_put_dtype(line, (unsigned)buf->dtype);
   xla_ffi_sdk_put_words(line, "[");
@@ -185,8 +188,8 @@ XFFI_COLD_ void xla_ffi_sdk_put_buffer(xla_ffi_sdk_line* line, const XLA_FFI_Buf
   xla_ffi_sdk_put_words(line, "]");
 }
 
-/* Puts what keeps a buffer from being an operand of that name, element type (INVALID: any) and rank (-1: any), or from being
- * used at all. */
+/* Writes why a buffer cannot be the operand with that name, element type (INVALID: any) and rank (-1: any), or cannot
+ * be used at all. */
 XFFI_COLD_ void xla_ffi_sdk_put_mismatch(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf, int is_arg,
                                          const char* name, size_t length, unsigned dtype, int64_t rank) {
   const unsigned got = (unsigned)buf->dtype;
@@ -237,7 +240,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_mismatch(xla_ffi_sdk_line* line, const XLA_FFI_B
   }
 }
 
-/* Reads an integer of one of the types that have at least a byte; 0: it is of another type. */
+/* Reads an integer whose type has at least a byte. Returns 0 for other types. */
 XFFI_SLOW_ int xla_ffi_sdk_read_integer(unsigned dtype, const void* from, int64_t* value) {
   switch (dtype) {
 #define XLA_FFI_SDK_INTEGER_(dtype, type)    \
@@ -261,9 +264,9 @@ XFFI_SLOW_ int xla_ffi_sdk_read_integer(unsigned dtype, const void* from, int64_
   }
 }
 
-/* What an attribute is: "F32", "S64[3]", "a string". */
+/* Writes an attribute's type: "F32", "S64[3]", "a string". */
 XFFI_COLD_ void xla_ffi_sdk_put_attr(xla_ffi_sdk_line* line, unsigned type, const void* attr) {
-  const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)attr; /* an array starts with its element type, too */
+  const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)attr; /* an array also starts with its element type */
   const XLA_FFI_ByteSpan* span = (const XLA_FFI_ByteSpan*)attr;
   if (attr == NULL || (type == XLA_FFI_AttrType_SCALAR && scalar->value == NULL) ||
       (type == XLA_FFI_AttrType_STRING && span->ptr == NULL && span->len != 0)) {
@@ -283,7 +286,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_attr(xla_ffi_sdk_line* line, unsigned type, cons
   }
 }
 
-/* Puts what to pass for a number of another element type, or that it does not fit. */
+/* Writes how to convert a number of a different element type, or that its value does not fit. */
 XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, const XLA_FFI_Scalar* scalar) {
   const int kind = xla_ffi_sdk_kind_of(dtype);
   const unsigned got = (unsigned)scalar->dtype;
@@ -294,7 +297,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, con
   char text[40];
   if (kind < 1 || kind > 3) return;
   if (xla_ffi_sdk_read_integer(got, scalar->value, &whole)) {
-    if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* more than is looked at here */
+    if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* exceeds an int64_t, not handled here */
     real = (double)whole;
     fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* exactly */
     xffi_snprintf_(text, sizeof(text), "%lld", (long long)whole);
@@ -326,7 +329,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, con
   }
 }
 
-/* Puts what keeps an attribute from being one of that kind and element type (INVALID: any). */
+/* Writes why an attribute does not have the expected kind and element type (INVALID: any). */
 XFFI_COLD_ void xla_ffi_sdk_put_attr_mismatch(xla_ffi_sdk_line* line, unsigned want, unsigned dtype, unsigned type,
                                               const void* attr) {
   const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)attr;
@@ -351,11 +354,11 @@ XFFI_COLD_ void xla_ffi_sdk_put_attr_mismatch(xla_ffi_sdk_line* line, unsigned w
   }
 }
 
-/* Whether a buffer of elements of whole bytes has up to two dimensions, none of which is negative or so large that the
- * number of bytes may overflow; 0: look again with the function above. */
+/* Returns 1 if a buffer of whole-byte elements has at most two non-negative dimensions whose byte count cannot
+ * overflow. If it returns 0, xla_ffi_sdk_find_fault must check the buffer. */
 XFFI_HOT_ int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
-  /* The root of INT64_MAX / bytes. */
+  /* The square root of INT64_MAX / bytes. */
   const uint64_t most = bytes <= 2 ? 2147483647 : bytes <= 4 ? 1518500249 : bytes <= 8 ? 1073741823 : 759250124;
   if (bytes == 0 || rank > 2) return 0;
   if (rank == 0) return 1;
@@ -363,7 +366,7 @@ XFFI_HOT_ int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, in
          XFFI_LIKELY_(((uint64_t)buf->dims[0] | (rank > 1 ? (uint64_t)buf->dims[1] : 0)) <= most);
 }
 
-/* The buffer at a place of the frame's arguments or results; null where there is none to be judged. */
+/* Returns the buffer at an index of the frame's arguments or results; null if it is not a usable buffer. */
 XFFI_HOT_ const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame, int is_arg, int64_t index) {
   const XLA_FFI_Buffer* buf;
   if (is_arg ? frame->args.types[index] != XLA_FFI_ArgType_BUFFER
@@ -374,7 +377,7 @@ XFFI_HOT_ const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* fra
   return buf != NULL && buf->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE ? buf : NULL;
 }
 
-/* Whether two buffers are of one element type and shape. */
+/* Returns 1 if two buffers have the same element type and shape. */
 XFFI_COLD_ int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
   int64_t i;
   if (a->dtype != b->dtype || a->rank != b->rank) return 0;
@@ -385,7 +388,7 @@ XFFI_COLD_ int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* 
   return 1;
 }
 
-/* Puts what is wrong with argument and result of an in-out operand, which are not one array. */
+/* Writes why the argument and the result of an in-out operand are not one array. */
 XFFI_COLD_ void xla_ffi_sdk_put_apart(xla_ffi_sdk_line* line, const XLA_FFI_CallFrame* frame, int64_t arg, int64_t ret) {
   const XLA_FFI_Buffer* x = xla_ffi_sdk_operand(frame, 1, arg);
   const XLA_FFI_Buffer* y = xla_ffi_sdk_operand(frame, 0, ret);
@@ -404,7 +407,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_apart(xla_ffi_sdk_line* line, const XLA_FFI_Call
   xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_ONE_ARRAY);
 }
 
-/* Whether a buffer has elements, and they take memory. */
+/* Returns 1 if a buffer has elements that take memory. */
 XFFI_COLD_ int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
   int64_t i;
   for (i = 0; i < buf->rank; ++i) {
@@ -413,14 +416,15 @@ XFFI_COLD_ int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
   return xla_ffi_sdk_bits_of((unsigned)buf->dtype) != 0;
 }
 
-/* Two operands that clash. */
+/* Two operands that overlap in a way that is not allowed. */
 typedef struct xla_ffi_sdk_clash_of {
   int64_t ret, other;
   int with_arg;
 } xla_ffi_sdk_clash_of;
 
-/* Whether a result starts where another operand does. Hosts overlap operands in no other way: they can only be asked for an
- * argument in the place of a result of its type and shape (input_output_aliases), which is no clash. */
+/* Returns 1 if a result starts where another operand starts. Hosts do not overlap operands in other ways. The only
+ * overlap a caller can request is a result in the memory of an argument of its type and shape (input_output_aliases),
+ * which is allowed. */
 XFFI_COLD_ int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
   const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(frame, 0, at->ret);
   const XLA_FFI_Buffer* other = xla_ffi_sdk_operand(frame, at->with_arg, at->other);
@@ -428,8 +432,8 @@ XFFI_COLD_ int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ff
          xla_ffi_sdk_has_bytes(other) && !(at->with_arg && xla_ffi_sdk_alike(ret, other));
 }
 
-/* The next clash among the first `args` arguments and `rets` results of a frame; 0 if there is none. A search begins with
- * {0, -1, 1}: each result is compared with the arguments, then with the results before it. */
+/* Finds the next clash among the first `args` arguments and `rets` results of a frame; returns 0 if there is none. A
+ * search starts with {0, -1, 1}: each result is compared with the arguments, then with the results before it. */
 XFFI_COLD_ int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                      xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {
@@ -443,23 +447,23 @@ XFFI_COLD_ int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t ar
   return 0;
 }
 
-/* One of many operands: where it starts, and its place among the arguments, or the complement of its place among the
+/* The start of one of many operands, with its index among the arguments, or the complement of its index among the
  * results. */
 typedef struct xla_ffi_sdk_spot {
   uintptr_t start;
   int64_t index;
 } xla_ffi_sdk_spot;
 #define XLA_FFI_SDK_SPOTS 64
-#define XLA_FFI_SDK_PAIRS 16 /* so many operands are compared in pairs */
+#define XLA_FFI_SDK_PAIRS 16 /* up to this many operands are compared in pairs */
 
-/* By where they start, for qsort. */
+/* Compares operands by their start, for qsort. */
 XFFI_COLD_ int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
   const uintptr_t a = ((const xla_ffi_sdk_spot*)left)->start, b = ((const xla_ffi_sdk_spot*)right)->start;
   return a < b ? -1 : a > b;
 }
 
-/* Whether any of many operands clash: a sorted copy of their addresses takes n log n steps. If there is no memory for it, the
- * pairs are compared. */
+/* Returns 1 if any of many operands clash, in n log n steps on a sorted copy of their addresses. Without memory for the
+ * copy it compares all pairs. */
 XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
@@ -477,7 +481,7 @@ XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t
   }
   qsort(spots, count, sizeof(*spots), xla_ffi_sdk_compare_spots);
   for (first = 0; first < count && !found; first = next) {
-    int64_t ret = 0; /* of those that start here, or none */
+    int64_t ret = 0; /* complement of the index of a result that starts here, or 0 */
     for (next = first; next < count && spots[next].start == spots[first].start; ++next) {
       found |= spots[next].index < 0 && ret < 0;
       if (spots[next].index < 0) ret = spots[next].index;
@@ -491,7 +495,7 @@ XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t
   return found;
 }
 
-/* Whether any of the first `args` arguments and `rets` results clash. */
+/* Returns 1 if any of the first `args` arguments and `rets` results clash. */
 XFFI_HOT_ int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   uintptr_t starts[XLA_FFI_SDK_PAIRS];
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
@@ -510,8 +514,8 @@ XFFI_HOT_ int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args
   return 0;
 }
 
-/* Whether the memory of the first `args` arguments and `rets` results can be used, and none of them clash. Where they
- * have no memory, as in early stages, their sizes alone matter. */
+/* Returns 1 if the memory of the first `args` arguments and `rets` results can be used and none of them clash. In early
+ * stages, where operands have no memory, only sizes are checked. */
 XFFI_PURE_ int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets, int has_memory) {
   int64_t i, elements;
   for (i = 0; i < args + rets; ++i) {
@@ -527,11 +531,11 @@ XFFI_PURE_ int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_
   return !has_memory || !xla_ffi_sdk_any_clash(frame, args, rets);
 }
 
-/* Of so many entries at most the names are compared one after the other, which costs no more. */
+/* Up to this many entries, a linear search is as fast as a binary search. */
 #define XLA_FFI_SDK_FEW_NAMES 32
 
-/* The index of a name by halving, or -1 where it is not found: hosts sort the entries by the bytes of their names. It may
- * be there all the same, in a dictionary that is not sorted. */
+/* Returns the index of a name by binary search, or -1: hosts sort entries by the bytes of their names. In an unsorted
+ * dictionary the search can miss an existing name. */
 XFFI_SLOW_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
   int64_t low = 0, high = attrs->size;
   while (low < high) {
@@ -552,11 +556,12 @@ XFFI_SLOW_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* na
   return -1;
 }
 
-/* Function tables of hosts whose calls have no stream, the newest first: most processes have one or two. */
+/* Function tables of hosts whose calls have no stream, newest first. Most processes have one or two. */
 #define XLA_FFI_SDK_HOSTS_ 8
 typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;
 
-/* Asks the host for the call's stream. A host that has none makes an error object, which no call but the first can afford. */
+/* Asks the host for the call's stream. A host without streams allocates an error object for each request, which is too
+ * slow for every call; hence the cache. */
 XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ffi_sdk_host* hosts) {
   const XLA_FFI_Api* api = frame->api;
   XLA_FFI_Stream_Get_Args args;
@@ -573,9 +578,9 @@ XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ff
     if (error == NULL && args.stream != NULL) return 0;
     xffi_error_free(api, error);
   }
-  /* GPU hosts have no stream in their early stages: those prove nothing. */
+  /* GPU hosts have no stream in early stages, so a missing stream proves nothing there. */
   if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return 1;
-  /* Of two threads at once the last stays: the other host is asked again. */
+  /* If two threads write at once, the last one wins, and the other host is asked again later. */
   for (i = XLA_FFI_SDK_HOSTS_ - 1; i > 0; --i) {
     const XLA_FFI_Api* newer = XLA_FFI_SDK_LOAD_(&hosts[i - 1]);
     XLA_FFI_SDK_STORE_(&hosts[i], newer);

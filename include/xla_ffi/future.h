@@ -1,9 +1,9 @@
-/* Asynchronous handlers: a promise that another thread completes after the handler has returned.
- * Part of <xla_ffi/handler.h>.
+/* Asynchronous handlers: a promise that another thread completes after the handler has returned. Part of
+ * <xla_ffi/handler.h>.
  *
- * Only the memory behind the buffers' data pointers stays until the promise is completed. The
- * frame, the dims, the attributes and the context end with the call: copy what you need first.
- * Where the host has no futures (before r2) the handler waits for the promise before it returns.
+ * Only the memory of the buffers' elements stays valid until the promise is completed. The frame, the dims, the
+ * attributes and the context end with the call, so copy what you need. If the host has no futures (before r2),
+ * the handler waits for the promise before it returns.
  */
 #ifndef XLA_FFI_FUTURE_H_
 #define XLA_FFI_FUTURE_H_
@@ -12,7 +12,7 @@
 
 enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2 };
 
-/* A promise. Complete it exactly once, and return it; both together end its life. */
+/* A promise. Complete it exactly once, and return it from the handler; the second of the two frees it. */
 typedef struct xffi_promise {
   const XLA_FFI_Api* api;
   const char *handler, *stage; /* for messages */
@@ -22,7 +22,8 @@ typedef struct xffi_promise {
   long state;
 } xffi_promise;
 
-/* A new promise, or null where there is no memory. The handler returns it by xffi_promise_return, or frees it. */
+/* Creates a promise; null if memory is exhausted. The handler must return it with xffi_promise_return or free
+ * it. */
 XFFI_INLINE_ xffi_promise* xffi_promise_new(xffi_call* call) {
   xffi_promise* promise = (xffi_promise*)calloc(1, sizeof(*promise));
   if (promise == NULL) return NULL;
@@ -32,14 +33,14 @@ XFFI_INLINE_ xffi_promise* xffi_promise_new(xffi_call* call) {
   return promise;
 }
 
-/* Ends a promise that nobody was given and that is not returned; null is fine. */
+/* Frees a promise that was neither passed on nor returned. Accepts null. */
 XFFI_INLINE_ void xffi_promise_free(xffi_promise* promise) {
   if (promise == NULL) return;
   free(promise->message);
   free(promise);
 }
 
-/* What a promise came to, as an error, or null. */
+/* Returns a completed promise's error, or null on success. */
 XFFI_COLD_ XLA_FFI_Error* xffi_promise_error_(const xffi_promise* promise) {
   if (promise->code == XLA_FFI_Error_Code_OK) return NULL;
   return xffi_error_from_(promise->api, promise->code, promise->handler, promise->stage, promise->message);
@@ -67,10 +68,11 @@ XFFI_COLD_ void xffi_promise_signal_(xffi_promise* promise) {
     xffi_load_slot_(api, slot + 2, &set);
     error = set(&args);
   }
-  if (error != NULL) xffi_error_free(api, error); /* nobody is left to be told */
+  if (error != NULL) xffi_error_free(api, error); /* the error cannot be reported any more */
 }
 
-/* Completes a promise with success, from any thread: swaps in DONE, and signals where the handler has returned already. */
+/* Completes a promise with success, from any thread. The host is signalled here if the handler has already
+ * returned. */
 XFFI_INLINE_ void xffi_promise_done(xffi_promise* promise) {
   if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_DONE_) == XFFI_PROMISE_BOUND_) {
     xffi_promise_signal_(promise);
@@ -94,10 +96,11 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_promise_result_(xffi_promise* prom
   return error;
 }
 
-/* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Whoever was given the
- * promise completes it, before or after. In a stage that is not execute, and in a call that is refused, this waits for it. */
+/* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Another thread may complete the
+ * promise before or after this. In stages other than execute, and if the call is refused, this waits for the
+ * completion. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promise* promise) {
-  /* Future_Create expects struct_size 16 and writes `future` behind it. */
+  /* Future_Create expects struct_size 16 and writes `future` after those bytes. */
   XLA_FFI_Future_Create_Args args;
   XLA_FFI_Future_Create* create;
   XLA_FFI_Error* error;
@@ -116,7 +119,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_promise_return(const xffi_call* 
       promise->future = args.future;
       call->frame->future = args.future;
       if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_BOUND_) == XFFI_PROMISE_DONE_) {
-        xffi_promise_signal_(promise); /* completed while the future was made */
+        xffi_promise_signal_(promise); /* completed while the future was created */
         xffi_promise_free(promise);
       }
       return NULL;

@@ -1,4 +1,4 @@
-/* XLA custom calls in plain C (C99): inline helpers with which one library runs on every XLA.
+/* XLA custom calls in plain C (C99): inline helpers that let one library run on every XLA.
  *
  *   #include "xla_ffi/handler.h"
  *
@@ -14,15 +14,15 @@
  *   }
  *   XFFI_HANDLER(scale_f32, scale);
  *
- * The handler answers the host's metadata call, is called in its own stage only, and refuses what
- * it did not ask for. An error lists every problem, one a line, with the names given to the fetches.
- * Ownership: a returned error belongs to the host; what a fetch returns belongs to the host and
- * ends with the call. Nothing here is exported but the symbols that the macros define.
+ * The handler answers the host's metadata call, runs only in its own stage, and refuses operands and attributes that
+ * it did not request. An error lists every problem, one per line, with the names given to the fetches. Ownership: a
+ * returned error belongs to the host; what a fetch returns belongs to the host and ends with the call. Only the
+ * symbols that the macros define are exported.
  */
 #ifndef XLA_FFI_HANDLER_H_
 #define XLA_FFI_HANDLER_H_
 
-/* Whoever takes this for a header of C includes it within `extern "C"`, where templates cannot be. */
+/* Some sources include this header inside `extern "C"`, which does not allow templates. */
 #if defined(__cplusplus)
 extern "C++" {
 #include <exception>
@@ -30,7 +30,7 @@ extern "C++" {
 }
 #endif
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
@@ -47,14 +47,14 @@ extern "C++" {
 #include "xla_ffi/shape.h"
 #include "xla_ffi/state.h"
 
-/* What a handler says about itself. */
+/* Static properties of a handler. */
 typedef struct xffi_handler_info_ {
   const char* name;
   XLA_FFI_ExecutionStage stage;
-  xffi_revision floor; /* the oldest revision on which it can do all of its work */
+  xffi_revision floor; /* the oldest revision that has everything the handler needs */
   XLA_FFI_Handler_Traits traits;
-  xffi_type* state; /* the type of the state that an instantiate handler leaves, or null */
-  int host_only; /* whether it takes its operands from host memory, and no device's */
+  xffi_type* state; /* the type of state that an instantiate handler leaves, or null */
+  int host_only; /* whether its operands must be in host memory */
 } xffi_handler_info_;
 
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
@@ -63,7 +63,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
   return xffi_error(call, call->code, "%s%s", count, call->text + 3);
 }
 
-/* Notes that there are more operands than were fetched. */
+/* Notes that the call has more operands than were fetched. */
 XFFI_COLD_ void xffi_too_many_(xffi_call* call, const char* what, int64_t fetched, const char* const* names, int64_t got) {
   xla_ffi_sdk_line line;
   int64_t i;
@@ -82,7 +82,7 @@ XFFI_COLD_ void xffi_report_counts_(xffi_call* call) {
   if (xffi_rets_left(call) > 0) xffi_too_many_(call, "result", call->next_ret, call->rets, call->frame->rets.size);
 }
 
-/* What an operand is called in messages; the name is known of the first ones. */
+/* Writes an operand's name for messages. Names are kept only for the first operands. */
 XFFI_COLD_ void xffi_put_operand_(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                 int64_t index) {
   const xffi_call* call = (const xffi_call*)context;
@@ -90,7 +90,7 @@ XFFI_COLD_ void xffi_put_operand_(xla_ffi_sdk_line* line, const void* context, i
   xffi_put_name_(line, is_arg ? "argument" : "result", known ? (is_arg ? call->args : call->rets)[index] : NULL, index);
 }
 
-/* Reports the results that start where another operand does. */
+/* Reports results that start where another operand starts. */
 XFFI_COLD_ void xffi_report_overlaps_(xffi_call* call) {
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   while (xla_ffi_sdk_next_clash(call->frame, call->next_arg, call->next_ret, &clash)) {
@@ -121,8 +121,8 @@ XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* 
   xffi_problem(call, "the shape contract `%.200s` %s", shapes->contract, why);
 }
 
-/* Asks that the operands have the shapes of a contract such as "... n, n k -> ... k", which the manifest
- * names by XFFI_SHAPE. After all of them have been fetched, before xffi_decoded. */
+/* Refuses the call unless the operands have the shapes of a contract such as "... n, n k -> ... k". Call it after all
+ * operands are fetched and before xffi_decoded. Repeat the contract in the manifest with XFFI_SHAPE. */
 XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   xla_ffi_sdk_shapes shapes;
   if (call->problems != 0 || xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return; /* reported elsewhere */
@@ -134,9 +134,9 @@ XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   }
 }
 
-/* Ends decoding: null where everything that was asked for is there and nothing else is, or the
- * error to return. Operands are not counted where a handler of another stage fetched none, and
- * attributes and fields of dictionaries not where `call->open_attrs` is set. */
+/* Ends decoding. Returns null if every requested operand and attribute is valid and there are no others; otherwise the
+ * error to return. Surplus operands are accepted in stages other than execute if the handler fetched none. Surplus
+ * attributes and dictionary fields are accepted if `call->open_attrs` is set. */
 XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY_((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
@@ -155,8 +155,8 @@ XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   return XFFI_UNLIKELY_(call->problems != 0) ? xffi_refuse_(call) : NULL;
 }
 
-/* The end of a handler that was content, though it has not asked xffi_decoded, not of all that it fetched, or did not
- * return what that gave: a wrong call is an error here. One that fetched nothing has looked at the frame itself. */
+/* Returns an error for a call that should have been refused: the handler succeeded, but did not call xffi_decoded
+ * after all fetches, or ignored its error. A handler that fetched nothing reads the frame itself and is trusted. */
 XFFI_COLD_ XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
   if (xffi_is_decoded_(call)) return NULL;
   if (call->decoded != call->next_arg + call->next_ret) {
@@ -178,7 +178,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const x
   return error;
 }
 
-/* The same for a handler that leaves state. Apart, so that a library without state has nothing of it. */
+/* Does the same for a handler that leaves state. It is a separate function so that libraries without state do not
+ * contain it. */
 XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
                                                  const xffi_handler_info_* handler,
                                                  const XLA_FFI_Metadata_Extension* extension) {
@@ -189,9 +190,9 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame
 
 XFFI_COLD_ XLA_FFI_Error* xffi_wrong_call_(const XLA_FFI_CallFrame* frame,
                                          const xffi_handler_info_* handler) {
-  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* nobody to tell */
+  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* too short to carry an error */
   if (frame->api == NULL) return NULL;
-  /* The stages had other numbers before r0, so that every call from there ends here. */
+  /* Before r0 the stages had different numbers, so that every call from such a host gets here. */
   if (xffi_is_before_r0_(frame->api)) {
     return xffi_refuse_before_r0_(frame->api, handler->name, strlen(handler->name));
   }
@@ -211,7 +212,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_on_device_(const XLA_FFI_CallFrame* frame, const 
                            "%s (%s): " XLA_FFI_SDK_TEXT_DEVICE, handler->name, xffi_stage_name_(handler->stage));
 }
 
-/* Calls the function of a handler. In C++ it may throw: a host is C, or is built without exceptions, and would end. */
+/* Calls the function of a handler. In C++ it may throw, but an exception must not reach the host, which is C or is
+ * built without exceptions. */
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
 XFFI_COLD_ XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
@@ -242,7 +244,7 @@ XFFI_HOT_ XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function
 }
 #endif
 
-/* Guards a call and hands it on. */
+/* Checks a call and passes it to the handler's function. */
 XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_handler_info_* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
   xffi_call call;
@@ -284,8 +286,8 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
   return error;
 }
 
-/* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision, `state` the
- * address of an xffi_type that an instantiate handler leaves, or NULL. */
+/* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision. `state` is the address of the
+ * xffi_type that an instantiate handler leaves, or NULL. */
 #define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 0)
 #define XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, host_only) \
@@ -296,17 +298,17 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
   }                                                                              \
   struct symbol##_needs_a_semicolon
 
-/* Defines the exported symbol of an execute handler that needs nothing newer than r0. */
+/* Defines the exported symbol of an execute handler that works on r0 and later. */
 #define XFFI_HANDLER(symbol, function) \
   XFFI_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
 
-/* The same for handlers of host memory: a call that comes with a device's stream is refused. */
+/* Defines a handler of host memory, which refuses calls on a device's stream. */
 #define XFFI_HOST_HANDLER(symbol, function) \
   XFFI_HOST_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
 #define XFFI_HOST_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 1)
 
-/* Registers handlers with a host under a name, as a library does that registers itself. */
+/* Registers handlers with a host under a name, for libraries that register themselves. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
                                                  const char* platform,
                                                  const XLA_FFI_Handler_Bundle* bundle,
@@ -320,7 +322,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_register_handler(const XLA_FFI_A
 }
 
 #if defined(__GNUC__) && !defined(_WIN32)
-/* What XFFI_REGISTER_ON_LOAD registers: handlers of a name, for a platform. */
+/* A name, its handlers and their platform, for XFFI_REGISTER_ON_LOAD. */
 typedef struct xffi_target_ {
   const char* name;
   const char* platform;
@@ -328,15 +330,15 @@ typedef struct xffi_target_ {
   XLA_FFI_Handler_Traits traits;
 } xffi_target_;
 
-/* A handler of the cpu whose one stage, and name, is that symbol; and any other: behind the traits come its stages,
- * `.instantiate = counter_new, .execute = counter`. */
+/* XFFI_TARGET: a CPU handler with one stage, named like its symbol. XFFI_TARGET_WITH: any other handler; list its
+ * stages after the traits, as in `.instantiate = counter_new, .execute = counter`. */
 #define XFFI_TARGET(symbol) XFFI_TARGET_WITH(#symbol, "cpu", 0, NULL, NULL, NULL, symbol, NULL)
 #define XFFI_TARGET_WITH(name, platform, traits, ...) {(name), (platform), {__VA_ARGS__}, (traits)}
 
 XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
   const xffi_target_* target = (const xffi_target_*)context;
   for (; target->name != NULL; ++target) {
-    /* XLA's own name for its CPU, which every host knows. */
+    /* "Host" is XLA's own name for its CPU, which every host knows. */
     const char* platform = strcmp(target->platform, "cpu") == 0 ? "Host" : target->platform;
     XLA_FFI_Error* error = xffi_register_handler(api, target->name, platform, &target->bundle, target->traits);
     if (error == NULL) continue;
@@ -346,9 +348,9 @@ XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* libra
   }
 }
 
-/* The option of XFFI_LIBRARY for hosts that do nothing but load a file: the library registers these XFFI_TARGETs when
- * it is loaded, with every host that it finds in the process. Silent where there is none; what a host refuses stands
- * on stderr. */
+/* An option of XFFI_LIBRARY for hosts that only load a file: the library registers these XFFI_TARGETs when it is
+ * loaded, with every host in the process. It is silent if there is no host; a refused registration is reported on
+ * stderr. */
 #define XFFI_REGISTER_ON_LOAD(library, ...)                                            \
   static __attribute__((constructor)) void library##__xla_ffi_on_load(void) {          \
     static const xffi_target_ xffi_targets_[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \

@@ -1,9 +1,9 @@
-/* The host behind a call: which revision of the XLA FFI it speaks, which functions its table has,
- * and how to make an error for it. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
+/* The host of a call: its revision of the XLA FFI, the functions in its table, and errors for it. Part of
+ * <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
  *
- * A table's true length is not told by its version: 0.1 names six layouts. `struct_size` is true
- * from revision r5 (jaxlib 0.6.0); before, it says 88 everywhere and the distance from the table to
- * the object behind `internal_api` is the table's size. No function is called to find out what it is.
+ * The version does not determine a table's length: 0.1 names six layouts. `struct_size` is correct from revision r5
+ * (jaxlib 0.6.0) on. Before r5 it is always 88, and the table's size is the distance from the table to the object at
+ * `internal_api`. The size is found without calling the host.
  */
 #ifndef XLA_FFI_HOST_H_
 #define XLA_FFI_HOST_H_
@@ -20,14 +20,14 @@
 #include "xla_ffi/facts.h"
 #include "xla_ffi/text.h"
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* The layouts of the ABI, oldest first: XFFI_R0 to XFFI_R10. <xla_ffi/facts.h> says which jaxlib speaks
- * each, and docs/versions.md what came with it. */
+/* The layouts of the ABI, oldest first: XFFI_R0 to XFFI_R10. <xla_ffi/facts.h> lists the jaxlib releases of each, and
+ * docs/versions.md the changes. */
 typedef enum xffi_revision {
 #define XFFI_REVISION_(number, minor, first, releases) XFFI_R##number = number,
   XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
@@ -37,11 +37,11 @@ typedef enum xffi_revision {
 #undef XFFI_REVISION_
 } xffi_revision;
 
-/* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_missing_feature_ wants of it. */
+/* A feature of <xla_ffi/facts.h>: its oldest revision, and its arguments for xffi_missing_feature_. */
 #define XFFI_SINCE_(feature) ((xffi_revision)XLA_FFI_SDK_SINCE_##feature)
 #define XFFI_FEATURE_(feature) XLA_FFI_SDK_NAME_##feature, XFFI_SINCE_(feature)
 
-/* The first jaxlib of a revision. */
+/* Returns the first jaxlib of a revision. */
 XFFI_COLD_ const char* xffi_first_jaxlib_(xffi_revision revision) {
   static const char* const names[] = {
 #define XFFI_REVISION_(number, minor, first, releases) first,
@@ -51,7 +51,7 @@ XFFI_COLD_ const char* xffi_first_jaxlib_(xffi_revision revision) {
   return names[(size_t)revision < sizeof(names) / sizeof(*names) ? revision : XFFI_NEWEST_REVISION_];
 }
 
-/* A revision's name and the releases that speak it. */
+/* Returns a revision's name and the releases that use it. */
 XFFI_COLD_ const char* xffi_releases_(xffi_revision revision) {
   static const char* const names[] = {
 #define XFFI_REVISION_(number, minor, first, releases) releases,
@@ -61,7 +61,7 @@ XFFI_COLD_ const char* xffi_releases_(xffi_revision revision) {
   return names[(size_t)revision < sizeof(names) / sizeof(*names) ? revision : XFFI_NEWEST_REVISION_];
 }
 
-/* The minor version that a revision states; the major one is 0. */
+/* Returns the minor version of a revision; the major version is 0. */
 XFFI_INLINE_ int xffi_minor_of_(xffi_revision revision) {
   switch ((int)revision) {
 #define XFFI_REVISION_(number, minor, first, releases) \
@@ -74,18 +74,19 @@ XFFI_INLINE_ int xffi_minor_of_(xffi_revision revision) {
   }
 }
 
-/* The minor version of the host (0 to 5 so far). `api` is not null. */
+/* Returns the minor version of the host (0 to 5 so far). `api` is not null. */
 XFFI_INLINE_ int xffi_host_minor_(const XLA_FFI_Api* api) {
   return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
 }
 
-/* Whether the host is from before r0: its table is shorter than r0's. Nothing but its size may be read of it. */
+/* Returns 1 if the host is older than r0, so that its table is shorter than r0's. Only its size may then be read. */
 XFFI_INLINE_ int xffi_is_before_r0_(const XLA_FFI_Api* api) {
   return api->struct_size < XLA_FFI_SDK_SIZE_R0;
 }
 
-/* Where in the host's table a function for errors lies, at `offset` from r0 on: elsewhere before r0, and null
- * where the table is of no known layout. Before r0 no version stands in it, which begins with its size. */
+/* Returns the address of an error function in the host's table, `offset` being its place from r0 on. The place differs
+ * before r0; the result is null if the layout is unknown. Tables before r0 start with their size and have no
+ * version. */
 XFFI_COLD_ const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   if (xffi_is_before_r0_(api)) {
     if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0 ||
@@ -97,14 +98,14 @@ XFFI_COLD_ const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   return (const char*)api + offset;
 }
 
-/* Sets `function`, one of the three for errors, to the host's, or to null. */
+/* Sets `function` to one of the host's three error functions, or to null. */
 #define XFFI_ERROR_FUNCTION_(api, name, function)                                   \
   do {                                                                              \
     const void* slot_ = xffi_error_slot_(api, offsetof(XLA_FFI_Api, name));          \
     if (slot_ != NULL) memcpy(&(function), slot_, sizeof(function));                \
   } while (0)
 
-/* The true size of the host's table in bytes. */
+/* Returns the true size of the host's table in bytes. */
 XFFI_INLINE_ size_t xffi_host_size_(const XLA_FFI_Api* api) {
   uintptr_t gap;
   if (api->struct_size >= XLA_FFI_SDK_TABLE_R5) return api->struct_size;
@@ -115,7 +116,7 @@ XFFI_INLINE_ size_t xffi_host_size_(const XLA_FFI_Api* api) {
              : XLA_FFI_SDK_TABLE_R1;
 }
 
-/* Whether the host's table reaches over the function at byte `offset` and the function is there. */
+/* Returns 1 if the host's table includes the function at byte `offset` and it is not null. */
 XFFI_INLINE_ int xffi_host_has_(const XLA_FFI_Api* api, size_t offset) {
   void (*function)(void);
   if (offset + sizeof(function) > xffi_host_size_(api)) return 0;
@@ -123,16 +124,16 @@ XFFI_INLINE_ int xffi_host_has_(const XLA_FFI_Api* api, size_t offset) {
   return function != NULL;
 }
 
-/* Whether the host has the function of that name. Not for the future functions: r2 has them
- * elsewhere, see xffi_future_slot_. */
+/* Tests whether the host has the function of that name. Do not use it for the future functions, which r2 has in other
+ * places: see xffi_future_slot_. */
 #define XFFI_HOST_HAS_(api, function) xffi_host_has_((api), offsetof(XLA_FFI_Api, function))
 
-/* The revision of the host. */
+/* Returns the revision of the host. */
 XFFI_INLINE_ xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
   const int minor = xffi_host_minor_(api);
   size_t size;
   if (minor >= XLA_FFI_SDK_MINOR_R7) {
-    /* Each revision since states a version of its own. */
+    /* Since r8, each revision has its own version. */
     xffi_revision newest = XFFI_R7;
 #define XFFI_REVISION_(number, stated, first, releases) \
   if (number > XFFI_R7 && minor >= stated) newest = XFFI_R##number;
@@ -149,8 +150,8 @@ XFFI_INLINE_ xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
                                         : XFFI_R1;
 }
 
-/* Makes an error for the host, its message as it is. Null where there is no host to make it. `OK` is no error code and
- * becomes INTERNAL, a code that absl does not know UNKNOWN. */
+/* Creates an error for the host with this exact message. Returns null if there is no host to create it. `OK` becomes
+ * INTERNAL, and codes that absl does not know become UNKNOWN. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                            const char* text) {
   XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
@@ -165,11 +166,11 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* a
                   : code;
   XFFI_ERROR_FUNCTION_(api, XLA_FFI_Error_Create, create);
   if (XFFI_LIKELY_(create != NULL)) return create(&args);
-  fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text); /* the last way to be heard */
+  fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text); /* the last resort */
   return NULL;
 }
 
-/* The same of `length` bytes of any kind: what cannot be shown is escaped. */
+/* Creates an error from `length` arbitrary bytes; bytes that cannot be shown are escaped. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_bytes_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                           const char* message, size_t length) {
   const size_t room = length * 4 + 1;
@@ -183,7 +184,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_bytes_(const XLA_FFI_Api* ap
   return error;
 }
 
-/* The same for a C string. */
+/* Creates an error from a C string. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                         const char* message) {
   if (message == NULL) message = "(no message)";
@@ -193,7 +194,8 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, 
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) XFFI_PRINTF_(3, 4);
 
-/* The same, with a handler's name and stage before the message, unless the name is there already; `who` may be null. */
+/* Creates an error with a handler's name and stage before the message, unless the message already has the name. `who`
+ * may be null. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_from_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                          const char* who, const char* stage, const char* message) {
   const size_t length = who != NULL ? strlen(who) : 0;
@@ -204,7 +206,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_from_(const XLA_FFI_Api* api
   return xffi_error_format_(api, code, "%s (%s): %s", who, stage, message);
 }
 
-/* The same, the message formatted as by vprintf. */
+/* Creates the same error from a vprintf format. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                             const char* who, const char* stage, const char* format,
                                             va_list list) XFFI_PRINTF_(5, 0);
@@ -231,7 +233,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* 
   return error;
 }
 
-/* The same, the message formatted as by printf, without a handler's name. */
+/* Creates an error from a printf format, without a handler's name. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) {
   XLA_FFI_Error* error;
@@ -242,13 +244,14 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* a
   return error;
 }
 
-/* The error for a host from before r0; null, told on stderr, where its table is of no known layout. */
+/* Creates the error for a host before r0. If its table has an unknown layout, it reports on stderr and returns null. */
 XFFI_COLD_ XLA_FFI_Error* xffi_refuse_before_r0_(const XLA_FFI_Api* api, const char* what, size_t length) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.*s" XLA_FFI_SDK_TEXT_BEFORE_R0,
                            (int)(length < 200 ? length : 200), what);
 }
 
-/* The error for a feature that the host lacks: what, which host, and the first that has it. */
+/* Creates the error for a feature that the host lacks: it names the feature, the host and the first host that has
+ * it. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_missing_feature_(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
@@ -258,7 +261,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_missing_feature_(const XLA_FFI_Api
                            api->api_version.minor_version, xffi_releases_(xffi_host_revision(api)));
 }
 
-/* The error for a function that every host of this revision has, and this one's table does not. */
+/* Creates the error for a function that every host of this revision has, but that is missing from this host's table. */
 XFFI_COLD_ XLA_FFI_Error* xffi_no_function_(const XLA_FFI_Api* api, const char* function) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "the host's function table has no %s", function);
@@ -281,8 +284,8 @@ XFFI_COLD_ void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   if (destroy != NULL) destroy(&args);
 }
 
-/* The code and message of an error; the message lives as long as the error. Hosts before r9 do not
- * tell the code: INTERNAL then, as upstream presets it. */
+/* Returns the message of an error, which lives as long as the error, and sets its code. Hosts before r9 do not report
+ * the code; it is then INTERNAL, as preset by XLA. */
 XFFI_COLD_ const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                          XLA_FFI_Error_Code* code) {
   void (*get)(XLA_FFI_Error_GetDetails_Args*) = NULL;
@@ -297,13 +300,13 @@ XFFI_COLD_ const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error*
   return args.message != NULL ? args.message : "";
 }
 
-/* The function at an index of the table, which reaches that far. */
+/* Loads the function at an index of the table. The table is at least that long. */
 XFFI_INLINE_ void xffi_load_slot_(const XLA_FFI_Api* api, size_t index, void* function) {
   memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
 }
 
-/* Index of the first of the three future functions in the table; 0 where one of them is missing. They
- * moved by one between r2 and r3, which both call themselves 0.1. */
+/* Returns the index of the first of the three future functions in the table; 0 if one of them is missing. They moved by
+ * one entry between r2 and r3, both of which have version 0.1. */
 XFFI_INLINE_ size_t xffi_future_slot_(const XLA_FFI_Api* api) {
   const xffi_revision host = xffi_host_revision(api);
   const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
@@ -319,8 +322,8 @@ XFFI_INLINE_ size_t xffi_future_slot_(const XLA_FFI_Api* api) {
   return first;
 }
 
-/* The registration arguments up to r8, without the record handler. Every host takes these 84 bytes;
- * r8 takes longer ones and loses the traits. */
+/* The registration arguments up to r8, without the record handler. Every host accepts these 84 bytes; r8 accepts longer
+ * structs but loses the traits. */
 typedef struct xffi_register_r0_ {
   size_t struct_size;
   void* extension_start;
@@ -362,7 +365,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, 
   }
 }
 
-/* The metadata extension of a frame, or null. r0 keeps something else in the chain's place. */
+/* Returns the metadata extension of a frame, or null. r0 uses this field for something else. */
 XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI_CallFrame* frame) {
   const XLA_FFI_InternalExtension* link = frame->extension_start;
   if (XFFI_UNLIKELY_(link != NULL) && (frame->api == NULL || xffi_host_minor_(frame->api) >= 1)) {
@@ -375,8 +378,8 @@ XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI
   return NULL;
 }
 
-/* Answers the metadata call: the host's version (0.1 where the host does not say who it is), raised
- * to what the handler needs, and no newer than what this header knows. */
+/* Answers the metadata call with the host's version (0.1 if the host does not give one). The version is raised to the
+ * handler's minimum and limited to the newest that this header knows. */
 XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA_FFI_Metadata_Extension* extension,
                                                const char* handler, xffi_revision floor_of,
                                                XLA_FFI_Handler_Traits traits) {
@@ -399,7 +402,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XL
   return NULL;
 }
 
-/* Registers a type under a name. Hosts from r7 on read the info whatever the size says. */
+/* Registers a type under a name. Hosts from r7 on read the type info regardless of struct_size. */
 XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                         XLA_FFI_TypeId* id) {
   XLA_FFI_Type_Register_Args args;
@@ -412,7 +415,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* nam
   return XFFI_ASK_(api, XLA_FFI_Type_Register, &args);
 }
 
-/* The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5. */
+/* Returns the number in a host's error about a type name that is already registered, or 0. The text changed with r5. */
 XFFI_COLD_ int64_t xffi_taken_number_(const char* refusal, const char* name) {
   static const char* const since_r5[] = {"Type name ", " already registered with type id "};
   static const char* const before[] = {"Type id ", " already registered for type name "};
@@ -435,8 +438,8 @@ XFFI_COLD_ int64_t xffi_taken_number_(const char* refusal, const char* name) {
   return strcmp(end + strlen(before[1]), name) == 0 && id > 0 && id < LLONG_MAX ? id : 0;
 }
 
-/* Registers a type that others may have registered by this name before: its number is taken over, unless another one is
- * asked for. */
+/* Registers a type that others may have registered under this name, and uses their number unless a different one is
+ * requested. */
 XFFI_COLD_ XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                           XLA_FFI_TypeId* id) {
   const int64_t wanted = id->type_id;
@@ -447,7 +450,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* n
   if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
   xffi_error_free(api, error);
   id->type_id = taken;
-  /* From r5 on a name may be registered again with its own number and no other. */
+  /* From r5 on, a name may be registered again, but only with its own number. */
   return xffi_host_revision(api) >= XFFI_SINCE_(TYPES_AGAIN) ? xffi_type_ask_(api, name, info, id) : NULL;
 }
 
@@ -465,10 +468,10 @@ typedef struct xffi_state_set_r7_ {
   void* extension_start;
   XLA_FFI_InvokeContext* ctx;
   XLA_FFI_TypeId* type_id;
-  void* state; /* in for State_Set, out for State_Get */
+  void* state; /* input of State_Set, output of State_Get */
 } xffi_state_set_r7_;
 
-/* Leaves state for later stages, on a host that has state of this stage. */
+/* Leaves state for later stages. The host must support state of this stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void* state,
                                            void (*deleter)(void*)) {
@@ -491,7 +494,7 @@ XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_Invo
   }
 }
 
-/* The state that a stage left, on a host that has state of this stage; null beside an error. */
+/* Gets the state that a stage left; null with an error. The host must support state of this stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void** state) {
   XLA_FFI_Error* error;

@@ -1,11 +1,10 @@
-/* The embedded runtime's own view of a call, for handlers that are linked with the runtime, statically, into one
- * program or library: its stream, device allocator, threads, called computation, and errors that arrive whole. In C++
- * xla/ffi/ffi.h binds them; this is what lies under it. Conventions are those of runtime.h.
+/* The embedded runtime's own view of a call: its stream, device allocator, threads, called computations, and errors
+ * that keep their objects. It is for handlers that are statically linked with the runtime into one program or library.
+ * In C++, xla/ffi/ffi.h wraps it. The conventions are those of runtime.h.
  *
- * None of this reaches a real XLA, or a runtime in another image: xffi_rt_refuse says so, and nothing else of a call
- * is touched before it has said nothing. An image is a program's file or a shared library's: handler, runtime and
- * whoever makes the calls are built together, by one toolchain, or objects that they pass each other would not be
- * what they seem. */
+ * None of this works with a real XLA, or with a runtime in another image; xffi_rt_refuse detects both before anything
+ * else of the call is used. An image is the file of a program or shared library. Handler, runtime and caller must be
+ * built together, with one toolchain, because they pass C++ objects to each other. */
 
 #ifndef XLA_FFI_INVOCATION_H_
 #define XLA_FFI_INVOCATION_H_
@@ -16,12 +15,13 @@
 extern "C" {
 #endif
 
-/* The image that a source file becomes a part of, as its linker says. */
+/* The address of the image that a source file is linked into, as the linker defines it. */
 #if defined(_WIN32)
 extern const char __ImageBase;
 #define XFFI_RT_IMAGE (&__ImageBase)
 #else
-/* Under a name of our own: g++ has declared the linker's, without C linkage, once it has seen a static with a destructor. */
+/* Declared under a name of our own, because g++ declares the linker's name without C linkage for statics with
+ * destructors. */
 #define XFFI_RT_TEXT_OF_(word) #word
 #define XFFI_RT_SYMBOL_(prefix, name) XFFI_RT_TEXT_OF_(prefix) name
 extern void* xffi_image_ __asm__(XFFI_RT_SYMBOL_(__USER_LABEL_PREFIX__, "__dso_handle"))
@@ -29,30 +29,30 @@ extern void* xffi_image_ __asm__(XFFI_RT_SYMBOL_(__USER_LABEL_PREFIX__, "__dso_h
 #define XFFI_RT_IMAGE (&xffi_image_)
 #endif
 
-/* A call, for its handler, until that returns. */
+/* A call as its handler sees it, valid until the handler returns. */
 typedef struct xffi_rt_invocation xffi_rt_invocation;
-/* A device's stream as the runtime has it. */
+/* A device stream of the runtime. */
 typedef struct xffi_rt_device_stream xffi_rt_device_stream;
-/* Where a device's memory comes from. */
+/* An allocator of device memory. */
 typedef struct xffi_rt_allocator xffi_rt_allocator;
 
 /* --- the guard --------------------------------------------------------------------------------- */
 
-/* Whether the functions below may be used in a call.
- *   api      the table in the call frame; NULL where a host asks for metadata without one.
+/* Tests whether the functions below may be used in a call.
+ *   api      the table in the call frame; NULL if a host asks for metadata without one.
  *   image    XFFI_RT_IMAGE, in the handler's own source.
- *   Returns  NULL where the host is a runtime of the image that the handler is in; otherwise why not, a text that stays
- *            until the program ends. The handler's answer is then FAILED_PRECONDITION (9), also to the question for
- *            metadata, so that it is not registered.
+ *   Returns  NULL if the host is a runtime in the handler's own image; otherwise the reason why not, a text that is
+ *            valid until the program ends. The handler must then return FAILED_PRECONDITION (9), also for the metadata
+ *            call, so that it is not registered.
  *   Threads  any. */
 const char* xffi_rt_refuse(const XLA_FFI_Api* api, const void* image);
 
-/* The view of a call.
+/* Gets the view of a call.
  *   api      the table in the call frame.
  *   ctx      the context in the call frame.
  *   image    XFFI_RT_IMAGE, in the handler's own source.
- *   out      the view, which is the runtime's and ends when the handler returns.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION for what xffi_rt_refuse refuses and
+ *   out      the view; owned by the runtime, valid until the handler returns.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION if xffi_rt_refuse refuses the call, or
  *            after the handler has returned.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_invocation_of(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
@@ -60,178 +60,179 @@ xffi_rt_status* xffi_rt_invocation_of(const XLA_FFI_Api* api, XLA_FFI_InvokeCont
 
 /* --- the execution context --------------------------------------------------------------------- */
 
-/* The runtime that makes the call.
+/* Returns the runtime that makes the call.
  *   invocation  of the current call; NULL is fine.
- *   Returns     a handle: the caller's, for xffi_rt_destroy; NULL for NULL.
+ *   Returns     a handle that the caller destroys with xffi_rt_destroy; NULL for NULL.
  *   Threads     any. */
 xffi_rt* xffi_rt_invocation_runtime(const xffi_rt_invocation* invocation);
 
-/* The stage.
+/* Returns the stage of the call.
  *   invocation  of the current call; NULL is fine.
  *   Returns     the stage; XLA_FFI_ExecutionStage_EXECUTE for NULL.
  *   Threads     any. */
 XLA_FFI_ExecutionStage xffi_rt_invocation_stage(const xffi_rt_invocation* invocation);
 
-/* The number of the execution.
+/* Returns the number of the execution (the run id).
  *   invocation  of the current call; NULL is fine.
  *   Returns     the number; 0 for NULL.
  *   Threads     any. */
 int64_t xffi_rt_invocation_run_id(const xffi_rt_invocation* invocation);
 
-/* The number of the device.
+/* Returns the number of the device (the device ordinal).
  *   invocation  of the current call; NULL is fine.
  *   Returns     the number; 0 for NULL.
  *   Threads     any. */
 int32_t xffi_rt_invocation_device_ordinal(const xffi_rt_invocation* invocation);
 
-/* The stream object.
+/* Returns the call's stream.
  *   invocation  of the current call; NULL is fine.
- *   Returns     the stream: the caller's, for xffi_rt_device_stream_destroy, also after the call; NULL where there
- *               is none, on the CPU for instance.
+ *   Returns     a stream that the caller destroys with xffi_rt_device_stream_destroy, if necessary after the call; NULL
+ *               if there is no stream, for example on the CPU.
  *   Threads     any. */
 xffi_rt_device_stream* xffi_rt_invocation_stream(const xffi_rt_invocation* invocation);
 
-/* Gives a stream back. What is queued still runs.
- *   stream   no longer the caller's; NULL is fine.
+/* Releases a stream. Queued work still runs.
+ *   stream   no longer usable by the caller; NULL is fine.
  *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_device_stream_destroy(xffi_rt_device_stream* stream);
 
-/* What the platform's own functions take, a CUstream for instance.
+/* Returns the platform's handle of a stream, for example a CUstream.
  *   stream   NULL is fine.
- *   Returns  the platform's handle, NULL for NULL; it is the stream's and valid as long.
+ *   Returns  the handle, which is owned by the stream and valid as long as the stream; NULL for NULL.
  *   Threads  any. */
 void* xffi_rt_device_stream_handle(const xffi_rt_device_stream* stream);
 
-/* Puts work of the host's behind everything that is on the stream.
- *   stream   of the caller's.
- *   task     called once, on a thread of the stream's; it must not throw.
- *   data     what the task gets; may be NULL. It has to live until then.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION for a stream of which the runtime knows
- *            the platform's handle alone, and in a fork of the process that made a CPU stream.
+/* Enqueues a host function after all work on the stream.
+ *   stream   the stream.
+ *   task     called once, on a thread of the stream; it must not throw.
+ *   data     passed to the task; may be NULL. It must stay valid until the task has run.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION if the runtime only knows the stream's
+ *            platform handle, or in a fork of the process that created a CPU stream.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_device_stream_enqueue(const xffi_rt_device_stream* stream,
                                               XLA_FFI_Task* task, void* data);
 
-/* Waits until everything on the stream has run; at once for a stream of which the runtime knows the platform's
- * handle alone, whose owner waits.
- *   stream   of the caller's.
+/* Waits until all work on the stream has run. Returns at once if the runtime only knows the stream's platform handle;
+ * the stream's owner must then wait.
+ *   stream   the stream.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION on the stream's own thread.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_device_stream_synchronize(const xffi_rt_device_stream* stream);
 
-/* The allocator of device memory, of which nothing is freed by itself.
+/* Returns the allocator of device memory. Allocations are never freed automatically.
  *   invocation  of the current call; NULL is fine.
- *   Returns     the allocator: the caller's, for xffi_rt_allocator_destroy, also after the call; NULL where the call
- *               has none.
+ *   Returns     an allocator that the caller destroys with xffi_rt_allocator_destroy, if necessary after the call; NULL
+ *               if the call has none.
  *   Threads     any. */
 xffi_rt_allocator* xffi_rt_invocation_allocator(const xffi_rt_invocation* invocation);
 
-/* Gives an allocator back; its memory stays.
- *   allocator  no longer the caller's; NULL is fine.
+/* Releases an allocator. Its allocations stay valid.
+ *   allocator  no longer usable by the caller; NULL is fine.
  *   Threads    any, while no other thread uses the handle. */
 void xffi_rt_allocator_destroy(xffi_rt_allocator* allocator);
 
 /* Allocates device memory.
- *   allocator  of the caller's.
- *   size       bytes, not 0.
+ *   allocator  the allocator.
+ *   size       in bytes, not 0.
  *   alignment  a power of two.
- *   out        the memory: the caller's, for xffi_rt_allocator_free of the same allocator.
- *   Returns    NULL, or a status that the caller destroys: RESOURCE_EXHAUSTED where there is none,
- *              INVALID_ARGUMENT for another size or alignment, INTERNAL where the program's allocator gives memory
- *              that lies elsewhere.
+ *   out        the memory, which the caller frees with xffi_rt_allocator_free of the same allocator.
+ *   Returns    NULL, or a status that the caller destroys: RESOURCE_EXHAUSTED if there is not enough memory,
+ *              INVALID_ARGUMENT for any other size or alignment, INTERNAL if the program's allocator returns memory
+ *              that is not aligned.
  *   Threads    any. */
 xffi_rt_status* xffi_rt_allocator_allocate(const xffi_rt_allocator* allocator, size_t size,
                                            size_t alignment, void** out);
 
-/* Frees device memory, at once: whoever works with it on a stream waits before.
- *   allocator  which gave it; NULL is fine.
+/* Frees device memory at once. Wait for the streams that use it first.
+ *   allocator  the allocator of the memory; NULL is fine.
  *   data       the memory; NULL is fine.
- *   size       as it was asked for.
+ *   size       the size that was requested.
  *   Threads    any. */
 void xffi_rt_allocator_free(const xffi_rt_allocator* allocator, void* data, size_t size);
 
-/* How many threads the thread pool has.
+/* Gets the number of threads in the thread pool.
  *   invocation  of the current call.
  *   out         the number.
- *   Returns     NULL, or a status that the caller destroys: UNIMPLEMENTED where the call has no pool.
+ *   Returns     NULL, or a status that the caller destroys: UNIMPLEMENTED if the call has no pool.
  *   Threads     any. */
 xffi_rt_status* xffi_rt_invocation_num_threads(const xffi_rt_invocation* invocation, size_t* out);
 
 /* Runs a task on the thread pool.
  *   invocation  of the current call.
  *   task        called once, on another thread; it must not throw.
- *   data        what the task gets; may be NULL. It has to live until then.
- *   Returns     NULL, or a status that the caller destroys: UNIMPLEMENTED where the call has no pool.
+ *   data        passed to the task; may be NULL. It must stay valid until the task has run.
+ *   Returns     NULL, or a status that the caller destroys: UNIMPLEMENTED if the call has no pool.
  *   Threads     any. */
 xffi_rt_status* xffi_rt_invocation_spawn(const xffi_rt_invocation* invocation, XLA_FFI_Task* task,
                                          void* data);
 
 /* --- called computations ----------------------------------------------------------------------- */
 
-/* Passes an object along with a call's runs, for handlers that look for one of its type.
- *   call     whose next run it is for, and those behind.
- *   type     what says what the object is: an address that stands for one type in this program.
- *   object   usable from any thread. Without a deleter it is the caller's, and outlives all calls that have it;
- *            otherwise it is the call's from here on if this succeeds.
- *   deleter  called once with the object when no call has it any more, on whatever thread that is; NULL for none.
+/* Attaches an object to a call's runs, for handlers that look for an object of its type.
+ *   call     the call; its next run and all later ones have the object.
+ *   type     identifies the object's type: an address that is unique to one type in this program.
+ *   object   usable from any thread. Without a deleter the caller owns it, and it must outlive all calls that have it.
+ *            With a deleter the call owns it as soon as this function succeeds.
+ *   deleter  called once with the object, on any thread, when no call has it any more; NULL for none.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
- *   Threads  one at a time for a call. */
+ *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_set_called_computation(xffi_rt_call* call, const void* type,
                                                     void* object, void (*deleter)(void* object));
 
-/* The object that the caller has passed along.
+/* Returns the object that the caller attached to the call.
  *   invocation  of the current call; NULL is fine.
- *   type        as it was given with the object.
- *   Returns     the object, the caller's; NULL where there is none, or one of another type.
+ *   type        the type identifier that was given with the object.
+ *   Returns     the object, owned by the caller; NULL if there is none, or if its type differs.
  *   Threads     any. */
 const void* xffi_rt_invocation_called(const xffi_rt_invocation* invocation, const void* type);
 
-/* How many computations a custom call of a program calls.
+/* Returns the number of computations that a program's custom call calls.
  *   invocation  of the current call; NULL is fine.
- *   Returns     the number; 0 for NULL and where no program makes the call.
+ *   Returns     the number; 0 for NULL, and if the call is not part of a program.
  *   Threads     any. */
 size_t xffi_rt_invocation_called_count(const xffi_rt_invocation* invocation);
 
-/* A computation that a custom call of a program calls.
+/* Gets a computation that a program's custom call calls.
  *   invocation  of the current call.
  *   index       from 0.
- *   out         the program: the caller's, for xffi_rt_program_destroy, also after the call.
- *   Returns     NULL, or a status that the caller destroys: OUT_OF_RANGE for one that does not exist.
+ *   out         the program, which the caller destroys with xffi_rt_program_destroy, if necessary after the call.
+ *   Returns     NULL, or a status that the caller destroys: OUT_OF_RANGE if there is no such computation.
  *   Threads     any. */
 xffi_rt_status* xffi_rt_invocation_called_program(const xffi_rt_invocation* invocation,
                                                   size_t index, xffi_rt_program** out);
 
-/* The literal of a program's custom call.
+/* Gets the literal of a program's custom call.
  *   invocation  of the current call.
- *   out         the array, which is the program's and stays until the handler returns.
- *   Returns     NULL, or a status that the caller destroys: NOT_FOUND where there is none.
+ *   out         the array, owned by the program and valid until the handler returns.
+ *   Returns     NULL, or a status that the caller destroys: NOT_FOUND if there is none.
  *   Threads     any. */
 xffi_rt_status* xffi_rt_invocation_literal(const xffi_rt_invocation* invocation,
                                            xffi_rt_array* out);
 
 /* --- errors ------------------------------------------------------------------------------------ */
 
-/* An error that carries an object to whoever gets it: the program that made the call, by xffi_rt_status_object.
- *   code     OK is INTERNAL here, and what absl does not know UNKNOWN.
- *   message  copied; need not end with a NUL. May be NULL when `size` is 0.
+/* Creates an error that carries an object to the program that made the call, which reads it with
+ * xffi_rt_status_object.
+ *   code     OK becomes INTERNAL, and codes that absl does not know become UNKNOWN.
+ *   message  copied; need not end with a NUL. May be NULL if `size` is 0.
  *   size     of the message in bytes.
- *   causes   texts of what caused it, the nearest first, which xffi_rt_status_cause tells; copied. May be NULL when
+ *   causes   texts of the error's causes, nearest first, for xffi_rt_status_cause; copied. May be NULL if
  *            `cause_count` is 0.
- *   cause_count  how many.
- *   type     what says what the object is: an address that stands for one type in this program.
- *   object   usable from any thread, the error's from here on; NULL for none.
- *   deleter  called once with the object when the error is gone, on whatever thread that is; NULL for none.
- *   Returns  the error, which a handler returns to a host that xffi_rt_refuse does not refuse.
+ *   cause_count  number of causes.
+ *   type     identifies the object's type: an address that is unique to one type in this program.
+ *   object   usable from any thread, and owned by the error from here on; NULL for none.
+ *   deleter  called once with the object, on any thread, when the error is destroyed; NULL for none.
+ *   Returns  the error, which a handler may return to any host that xffi_rt_refuse accepts.
  *   Threads  any. */
 XLA_FFI_Error* xffi_rt_raise(XLA_FFI_Error_Code code, const char* message, size_t size,
                              const char* const* causes, size_t cause_count, const void* type,
                              void* object, void (*deleter)(void* object));
 
-/* The object that an error carries.
+/* Returns the object that an error carries.
  *   status   NULL is fine.
- *   type     as it was given with the object.
- *   Returns  the object, which is the status's and lives as long; NULL where there is none, or one of another
- *            type.
+ *   type     the type identifier that was given with the object.
+ *   Returns  the object, owned by the status and valid as long as the status; NULL if there is none, or if its type
+ *            differs.
  *   Threads  any. */
 const void* xffi_rt_status_object(const xffi_rt_status* status, const void* type);
 

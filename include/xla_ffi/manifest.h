@@ -1,4 +1,4 @@
-/* A library's description of itself, readable from the file without running any of it
+/* A library's manifest: a description of its handlers that tools read from the file without running code
  * (docs/manifest.md). Part of <xla_ffi/handler.h>.
  *
  *   XFFI_LIBRARY(rms_norm,
@@ -8,9 +8,9 @@
  *                              XFFI_SHAPE("... n -> ... n"), XFFI_VJP("rms_norm_backward")),
  *                XFFI_DESCRIBE(rms_norm_backward, ...));
  *
- * All of it is text that the compiler puts together. Names and texts are string literals that need no
- * escaping in JSON. A list has at most 24 entries. XFFI_ARGS, XFFI_RETS and XFFI_ATTRS are all three there, with
- * nothing between their parentheses where a handler has none.
+ * The compiler concatenates the manifest as text. Names and texts must be string literals that need no escaping
+ * in JSON. A list has at most 24 entries. XFFI_ARGS, XFFI_RETS and XFFI_ATTRS are all required; if a handler has
+ * no operands or attributes, leave their parentheses empty.
  */
 #ifndef XLA_FFI_MANIFEST_H_
 #define XLA_FFI_MANIFEST_H_
@@ -18,13 +18,13 @@
 #include "xla_ffi/facts.h"
 #include "xla_ffi/platform.h"
 
-/* Puts the descriptions of handlers of this source file, each an XFFI_DESCRIBE, into the library. Each
- * file may have one; those of one name describe one library. */
+/* Puts the descriptions of this source file's handlers, each an XFFI_DESCRIBE, into the library. Each file may
+ * have one XFFI_LIBRARY; those with the same name describe the same library. */
 #define XFFI_LIBRARY(library, ...)                                                           \
   XFFI_RECORD_(library, "{\"library\": \"" #library "\", \"sdk\": \"" XLA_FFI_SDK_VERSION    \
                         "\", \"handlers\": [" XFFI_JOIN_(__VA_ARGS__) "]}")
 
-/* The length is taken from the text; its NUL and the alignment are the zero bytes that may follow. */
+/* The length comes from the text, so the text's NUL and padding may follow as zero bytes. */
 #define XFFI_RECORD_(library, json)                                                 \
   typedef struct library##__xla_ffi_manifest_t {                                    \
     char magic[8];                                                                  \
@@ -39,7 +39,8 @@
                                       (sizeof(json) - 1) >> 24 & 255},              \
                                      json}
 
-/* A handler of the cpu whose one stage, and name, is that symbol; and any other. */
+/* XFFI_DESCRIBE describes a CPU handler with one stage, named like its symbol; XFFI_DESCRIBE_WITH describes any
+ * other handler. */
 #define XFFI_DESCRIBE(symbol, ...)                                                            \
   XFFI_DESCRIBE_WITH(#symbol, XFFI_PLATFORMS("cpu"), XFFI_STAGES(XFFI_STAGE(execute, symbol)), \
                      XFFI_FLOOR(r0), __VA_ARGS__)
@@ -48,46 +49,46 @@
 #define XFFI_STAGES(...) "\"stages\": {" XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_STAGE(stage, symbol) "\"" #stage "\": \"" #symbol "\""
 #define XFFI_FLOOR(revision) "\"floor\": \"" #revision "\""
-/* In place of operands and attributes, of which the caller has to tell. */
+/* Replaces operands and attributes that only the caller knows. */
 #define XFFI_UNDESCRIBED "\"described\": false"
 
-/* Operands: a name, an element type of XLA_FFI_DataType or ANY, a rank or ANY. */
+/* Operands: a name, an element type of XLA_FFI_DataType or ANY, and a rank or ANY. */
 #define XFFI_ARGS(...) "\"args\": [" XFFI_JOIN_(__VA_ARGS__) "]"
 #define XFFI_RETS(...) "\"rets\": [" XFFI_JOIN_(__VA_ARGS__) "]"
 #define XFFI_OPERAND(name, dtype, rank) XFFI_OPERAND_WITH(name, XFFI_DTYPE(dtype), XFFI_RANK(rank))
-/* Any other: what follows the name are the words below. */
+/* Any other operand: the name is followed by the macros below. */
 #define XFFI_OPERAND_WITH(name, ...) \
   "{\"name\": \"" name "\", \"kind\": \"buffer\", " XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_DTYPE(dtype) "\"dtypes\": " XFFI_OR_(XFFI_IS_##dtype##_, "[\"" #dtype "\"]", unused)
 #define XFFI_DTYPES(...) "\"dtypes\": [" XFFI_QUOTED_(__VA_ARGS__) "]" /* "F32", "F64" */
 #define XFFI_RANK(rank) "\"rank\": " XFFI_OR_(XFFI_IS_##rank##_, #rank, unused)
-#define XFFI_OPTIONAL "\"optional\": true" /* it may be absent */
-#define XFFI_VARIADIC "\"variadic\": true" /* it stands for all operands that are left */
-#define XFFI_INOUT "\"inout\": true" /* a result that is the memory of the argument of its name */
-#define XFFI_LAYOUT(order) "\"layout\": \"" order "\"" /* "column"; "row" where it is left out */
+#define XFFI_OPTIONAL "\"optional\": true" /* the operand may be absent */
+#define XFFI_VARIADIC "\"variadic\": true" /* the entry describes all remaining operands */
+#define XFFI_INOUT "\"inout\": true" /* the result shares memory with the argument of the same name */
+#define XFFI_LAYOUT(order) "\"layout\": \"" order "\"" /* "column", or "row" (the default) */
 #define XFFI_TOKEN(name) "{\"name\": \"" name "\", \"kind\": \"token\", \"rank\": 0}"
 
-/* Attributes: a name and a type of the manifest, f32, i64, str, dict and so on. */
+/* Attributes: a name and a type of the manifest, such as f32, i64, str or dict. */
 #define XFFI_ATTRS(...) "\"attrs\": [" XFFI_JOIN_(__VA_ARGS__) "]"
 #define XFFI_ATTR(name, type) "{\"name\": \"" name "\", \"type\": \"" #type "\"}"
 #define XFFI_OPTIONAL_ATTR(name, type) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true}"
-/* One that stands for that value where it is absent. */
+/* An attribute with a default value. */
 #define XFFI_DEFAULT_ATTR(name, type, value) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true, \"default\": " #value "}"
-/* Any other: what follows the type are XFFI_OPTIONAL, XFFI_DEFAULT and inclusive bounds of a number, which the handler checks
- * with xffi_range_i64, xffi_range_f32 or xffi_range_f64. */
+/* Any other attribute: the type is followed by XFFI_OPTIONAL, XFFI_DEFAULT, or inclusive bounds of a number. The
+ * handler checks the bounds with xffi_range_i64, xffi_range_f32 or xffi_range_f64. */
 #define XFFI_ATTR_WITH(name, type, ...) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", " XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_DEFAULT(value) "\"optional\": true, \"default\": " #value
 #define XFFI_MIN(value) "\"min\": " #value
 #define XFFI_MAX(value) "\"max\": " #value
-/* A field of the dictionary of that name. */
+/* A field of the dictionary named `from`. */
 #define XFFI_FIELD_ATTR(from, name, type) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"from\": \"" from "\"}"
 #define XFFI_OPEN_ATTRS "\"open_attrs\": true"
 
-/* What else a handler has to say; docs/manifest.md has the words. */
+/* Other properties of a handler; docs/manifest.md defines the words. */
 #define XFFI_SHAPE(contract) "\"shape\": \"" contract "\""
 #define XFFI_DOC(text) "\"doc\": \"" text "\""
 #define XFFI_TRAITS(...) "\"traits\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
@@ -99,19 +100,19 @@
 #define XFFI_BATCHED_BY(handler) "\"batch\": {\"handler\": \"" handler "\"}"
 #define XFFI_VJP(handler) XFFI_GRADIENT("\"vjp\": \"" handler "\"")
 #define XFFI_JVP(handler) XFFI_GRADIENT("\"jvp\": \"" handler "\"")
-/* Several of the following in one. */
+/* A gradient that combines several of the following entries. */
 #define XFFI_GRADIENT(...) "\"gradient\": {" XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_BY(key, handler) "\"" #key "\": \"" handler "\""
 #define XFFI_LINEAR "\"linear\": true"
 #define XFFI_RESIDUALS(...) "\"residuals\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
-#define XFFI_NO_RESIDUALS "\"residuals\": []" /* of the handlers named there none gets any */
+#define XFFI_NO_RESIDUALS "\"residuals\": []" /* the handlers of the gradient receive no residuals */
 
-/* ANY is null; any other word stays as it is. */
+/* ANY becomes null; any other word is unchanged. */
 #define XFFI_IS_ANY_ unused, "null"
 #define XFFI_OR_(...) XFFI_SECOND_(__VA_ARGS__)
 #define XFFI_SECOND_(first, second, ...) second
 
-/* Literals with commas between them, as they are and in quotes. */
+/* Joins literals with commas, as they are or in quotes. */
 #define XFFI_JOIN_(...) XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_JOIN_))(__VA_ARGS__)
 #define XFFI_QUOTED_(...) "\"" XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_QUOTE_))(__VA_ARGS__) "\""
 #define XFFI_COUNTS_(name) \

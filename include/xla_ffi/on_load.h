@@ -1,9 +1,8 @@
-/* Registration when a library is loaded, for hosts that do nothing but load a file. Part of
- * <xla_ffi/handler.h> and <xla/ffi/api/ffi.h>, and left out of what is compiled unless
- * XFFI_REGISTER_ON_LOAD or XLA_FFI_REGISTER_ON_LOAD asks for it.
+/* Registration when a library is loaded, for hosts that only load a file. Part of <xla_ffi/handler.h> and
+ * <xla/ffi/api/ffi.h>. It is only compiled if XFFI_REGISTER_ON_LOAD or XLA_FFI_REGISTER_ON_LOAD is used.
  *
- * The host's function table is looked for among what the process has loaded, without linking to it. With a glibc
- * older than 2.34 such a library is linked with -ldl.
+ * The host's function table is looked up in the process's loaded libraries, without linking to it. With a glibc
+ * older than 2.34, link such a library with -ldl.
  */
 #ifndef XLA_FFI_ON_LOAD_H_
 #define XLA_FFI_ON_LOAD_H_
@@ -19,25 +18,26 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/facts.h"
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* Inline, so that it is not there at all where nothing asks for it, whatever is optimized. */
+/* Inline, so that unused functions are omitted at every optimization level. */
 #define XLA_FFI_SDK_ON_LOAD_ static inline __attribute__((cold, unused))
 
-/* A library that registers itself: its name, and what registers all of it with a host. */
+/* A library that registers itself: its name, and the function that registers all its handlers with a host. */
 typedef struct xla_ffi_sdk_enrolling {
   const char* library;
   void (*enroll)(const XLA_FFI_Api* api, const char* library, const void* context);
   const void* context;
-  const XLA_FFI_Api* hosts[16]; /* that were met */
+  const XLA_FFI_Api* hosts[16]; /* that were found */
   int host_count;
 } xla_ffi_sdk_enrolling;
 
-/* What dladdr tells of an address. Looked for by its name: <dlfcn.h> shows it to GNU sources alone. */
+/* The result of dladdr, with the layout of Dl_info. Both are declared here, because <dlfcn.h> only declares them
+ * for GNU sources. */
 typedef struct xla_ffi_sdk_symbol {
   const char* file;
   void* base;
@@ -45,8 +45,8 @@ typedef struct xla_ffi_sdk_symbol {
   void* address;
 } xla_ffi_sdk_symbol;
 
-/* Keeps the library that this is a part of in memory for the rest of the process: a host has its handlers, and no way to be
- * told that they are gone. */
+/* Keeps this library loaded for the rest of the process. A host has pointers to its handlers, and cannot be
+ * notified when they are unloaded. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
 #if defined(RTLD_NODELETE) && defined(RTLD_NOLOAD)
   static const char place = 0;
@@ -55,7 +55,8 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
   void* all = dlopen(NULL, RTLD_LAZY);
   void* symbol = all != NULL ? dlsym(all, "dladdr") : NULL;
   memcpy(&find, &symbol, sizeof(find));
-  /* What is in memory already is not loaded again; of a program there may be nothing of that name, and nothing to keep. */
+  /* RTLD_NOLOAD finds the loaded library again. If this code is part of the program itself, nothing may be
+   * found; a program is never unloaded anyway. */
   if (symbol != NULL && find(&place, &own) != 0 && own.file != NULL) {
     (void)dlopen(own.file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   }
@@ -63,9 +64,10 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
 #endif
 }
 
-/* Asks a library, or all that is global, for its table. */
+/* Looks for a host's table in a library, or in the global scope. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void* image) {
-  /* What hosts call the function that gives their table: XLA's own, in C++, and the C one of its header. */
+  /* The names of the functions that return a host's table: XLA's own C++ name, and the C name from its
+   * header. */
   static const char* const names[] = {"_ZN3xla3ffi12GetXlaFfiApiEv", "XLA_FFI_GetApi"};
   int i, k;
   for (i = 0; i < 2; ++i) {
@@ -82,14 +84,14 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void
     if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
       fprintf(stderr, "xla-ffi: %s, registered on load" XLA_FFI_SDK_TEXT_BEFORE_R0 "\n", own->library);
     } else {
-      xla_ffi_sdk_stay(); /* before anybody can call */
+      xla_ffi_sdk_stay(); /* before a host can call a handler */
       own->enroll(api, own->library, own->context);
     }
   }
 }
 
 #if defined(__linux__) || defined(__FreeBSD__)
-/* As <link.h> declares it, which shows it to GNU sources alone; and the beginning of what it tells. */
+/* Declared as in <link.h>, which only declares it for GNU sources, with the first fields of its argument. */
 struct dl_phdr_info;
 #ifdef __cplusplus
 extern "C"
@@ -100,7 +102,8 @@ typedef struct xla_ffi_sdk_image {
   const char* name;
 } xla_ffi_sdk_image;
 
-/* The files that are loaded, each with its NUL. The loader may not be called while it counts them up. */
+/* The paths of the loaded files, each with its NUL. They are collected first, because the loader must not be
+ * called during the iteration. */
 typedef struct xla_ffi_sdk_paths {
   char* text;
   size_t size;
@@ -123,7 +126,7 @@ XLA_FFI_SDK_ON_LOAD_ int xla_ffi_sdk_note_path(struct dl_phdr_info* info, size_t
 }
 #endif
 
-/* Registers a library with every host of the process: silent where there is none. */
+/* Registers a library with every host of the process. Silent if there is none. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_on_load(
     const char* library, void (*enroll)(const XLA_FFI_Api*, const char*, const void*), const void* context) {
   xla_ffi_sdk_enrolling own;
@@ -138,7 +141,7 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_on_load(
   }
 #if defined(__linux__) || defined(__FreeBSD__)
   {
-    /* Python and others load their libraries so that only those who depend on them see their names. */
+    /* Python and other programs load libraries with local scope, so their names are not global. */
     xla_ffi_sdk_paths paths = {NULL, 0};
     size_t at;
     dl_iterate_phdr(xla_ffi_sdk_note_path, &paths);

@@ -1,11 +1,11 @@
 /* A real XLA for C and C++ programs, without Python: a PJRT plugin compiles and runs programs that call the
- * handlers of any library. Conventions are those of runtime.h; link the same library.
+ * handlers of any library. The conventions are those of runtime.h; link the same library.
  *
  *   xffi_rt_client* client;
  *   xffi_rt_status* status = xffi_rt_client_open("xla_cpu_pjrt.so", &client);
  *
- * What program.h builds runs here by one field: `options.client = client` for xffi_rt_compile. StableHLO of any
- * other origin is compiled by xffi_rt_client_compile.
+ * To run programs of program.h here, set `options.client = client` for xffi_rt_compile. For StableHLO of any other
+ * origin, use xffi_rt_client_compile.
  *
  * Names are registered with the copy of XLA in the plugin: for all its clients, until the program ends. */
 
@@ -18,68 +18,68 @@
 extern "C" {
 #endif
 
-/* What a plugin has compiled. */
+/* A program that a plugin has compiled. */
 typedef struct xffi_rt_loaded xffi_rt_loaded;
-/* The arrays that an execution gave. */
+/* The arrays that an execution returned. */
 typedef struct xffi_rt_results xffi_rt_results;
 
 /* --- plugins ----------------------------------------------------------------------------------- */
 
-/* Loads a plugin and makes a client of it, whose first device programs run on. The
- * plugin stays loaded until the program ends.
- *   path     of the plugin's file, xla_cpu_pjrt.so of the wheel xla-cpu-pjrt for instance; copied.
- *   out      the client: the caller's, for xffi_rt_client_destroy.
- *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a missing file, INVALID_ARGUMENT for one
- *            that is no library or no plugin, FAILED_PRECONDITION for a PJRT that
- *            is too old or a machine without the device, and what the plugin answers.
+/* Loads a plugin and creates a client. Programs run on its first device. The plugin stays loaded until the program
+ * ends.
+ *   path     of the plugin's file, for example xla_cpu_pjrt.so of the wheel xla-cpu-pjrt; copied.
+ *   out      the client, which the caller destroys with xffi_rt_client_destroy.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND if the file is missing, INVALID_ARGUMENT if it is
+ *            not a library or not a plugin, FAILED_PRECONDITION if its PJRT is too old or the machine lacks the
+ *            device, and errors from the plugin.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_open(const char* path, xffi_rt_client** out);
 
-/* Gives a client back. What was compiled with it keeps what it needs of it.
- *   client   no longer the caller's; NULL is fine.
+/* Releases a client. Programs compiled with it keep what they need of it.
+ *   client   no longer usable by the caller; NULL is fine.
  *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_client_destroy(xffi_rt_client* client);
 
-/* The platform, as handlers are registered for it.
+/* Returns the platform's name, as used for registering handlers.
  *   client   NULL is fine.
- *   Returns  "cpu" or "cuda" for instance, "" for NULL; it belongs to the client and lives as long.
+ *   Returns  for example "cpu" or "cuda", "" for NULL; owned by the client and valid as long as the client.
  *   Threads  any. */
 const char* xffi_rt_client_platform(const xffi_rt_client* client);
 
-/* The version of PJRT that the plugin speaks.
- *   client   of the caller's.
- *   major    out: the first number.
- *   minor    out: the second number.
+/* Gets the version of PJRT that the plugin implements.
+ *   client   the client.
+ *   major    out: the major version.
+ *   minor    out: the minor version.
  *   Returns  NULL, or a status that the caller destroys.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_version(const xffi_rt_client* client, int* major, int* minor);
 
 /* --- registration ------------------------------------------------------------------------------ */
 
-/* Registers functions of this program as a handler, all stages that there are. Equal registrations are fine.
- *   client   in whose plugin programs name the handler from now on.
+/* Registers functions of this program as a handler, with all its stages. Repeating a registration is fine.
+ *   client   the client in whose plugin programs can name the handler from now on.
  *   name     copied.
- *   bundle   one function a stage, NULL for stages that there are not; execute is required. Copied; the
- *            functions stay loaded.
- *   Returns  NULL, or a status that the caller destroys: NOT_FOUND without an execute stage, and what XLA
- *            refuses, with its version.
+ *   bundle   one function per stage, NULL for missing stages; execute is required. Copied; the functions must stay
+ *            loaded.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND without an execute stage, and errors from XLA,
+ *            with its version.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_register(const xffi_rt_client* client, const char* name,
                                         const XLA_FFI_Handler_Bundle* bundle);
 
-/* Registers all handlers of a library that are for this platform, under their own names: by its own xla_ffi_register, as
- * Rust's have it, or else those that it describes (XFFI_LIBRARY, XLA_FFI_LIBRARY).
- *   client   in whose plugin programs name the handlers from now on.
- *   library  built with this SDK; its file is still there.
- *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a library that has neither, or no handler for
- *            this platform, and what is refused, one line for each handler.
+/* Registers all handlers of a library for this platform, under their own names. It uses the library's xla_ffi_register
+ * if it exports one, as Rust libraries do; otherwise the manifest (XFFI_LIBRARY, XLA_FFI_LIBRARY).
+ *   client   the client in whose plugin programs can name the handlers from now on.
+ *   library  a library built with this SDK, whose file still exists.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND if the library has neither, or no handler for this
+ *            platform, and refused registrations, one line per handler.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_register_library(const xffi_rt_client* client,
                                                 const xffi_rt_library* library);
 
-/* The number of a user type in the plugin's copy of XLA, for xffi_rt_object: the one that a library has registered
- * it with, or a new one, which libraries take over. Of a type of a library's ask when its handlers are registered.
- *   client   of the caller's.
+/* Gets the number of a user type in the plugin's copy of XLA, for xffi_rt_object. A type that no library has registered
+ * gets a new number, which libraries then use. For a type of a library, call this after registering its handlers.
+ *   client   the client.
  *   name     of the type; copied.
  *   out      the number.
  *   Returns  NULL, or a status that the caller destroys.
@@ -90,45 +90,44 @@ xffi_rt_status* xffi_rt_client_type_id(const xffi_rt_client* client, const char*
 /* --- execution --------------------------------------------------------------------------------- */
 
 /* Compiles a program for one device; instantiate stages run here.
- *   client   of the caller's.
- *   code     StableHLO, as text or as byte code; copied. HLO text is read by xffi_rt_program_parse.
- *   size     its bytes, without a NUL.
- *   out      what can be run: the caller's, for xffi_rt_loaded_destroy.
- *   Returns  NULL, or a status that the caller destroys: what the compiler says, and what the instantiate
- *            stages answer.
+ *   client   the client.
+ *   code     StableHLO, as text or byte code; copied. For HLO text, use xffi_rt_program_parse.
+ *   size     in bytes, without a NUL.
+ *   out      the compiled program, which the caller destroys with xffi_rt_loaded_destroy.
+ *   Returns  NULL, or a status that the caller destroys: errors from the compiler and from instantiate stages.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_compile(const xffi_rt_client* client, const char* code, size_t size,
                                        xffi_rt_loaded** out);
 
-/* Destroys what was compiled.
- *   loaded   no longer the caller's; NULL is fine.
+/* Destroys a compiled program.
+ *   loaded   no longer usable by the caller; NULL is fine.
  *   Threads  any, while no other thread uses it. */
 void xffi_rt_loaded_destroy(xffi_rt_loaded* loaded);
 
-/* How many arrays an execution gives, all tuples taken apart.
+/* Returns the number of arrays that an execution returns, with all tuples flattened.
  *   loaded   NULL is fine.
  *   Returns  the number; 0 for NULL.
  *   Threads  any. */
 size_t xffi_rt_loaded_ret_count(const xffi_rt_loaded* loaded);
 
-/* An object of the program's for handlers. */
+/* User data: an object of the program for handlers. */
 typedef struct xffi_rt_object {
-  /* The number of its type in the plugin's XLA: xffi_rt_client_type_id. */
+  /* The number of its type in the plugin's XLA, from xffi_rt_client_type_id. */
   int64_t type_id;
-  /* Of that type, usable from any thread; the caller's, until the execution is over, also one that goes on past its
-   * time limit. */
+  /* An object of that type, usable from any thread and owned by the caller. It must outlive the execution, even one
+   * that exceeds its time limit. */
   const void* object;
 } xffi_rt_object;
 
-/* How a program runs. What is zero is left away. */
+/* The options of an execution. Fields that are 0 have no effect. */
 typedef struct xffi_rt_launch_options {
   size_t struct_size;
-  /* What handlers see as the run id; 0: XLA chooses. */
+  /* The run id that handlers see; 0: XLA chooses. */
   int32_t run_id;
-  /* How long to wait for the end; 0: for ever. With a limit the execution runs on a thread of its own, which goes
-   * on by itself past it. */
+  /* Time limit in milliseconds; 0: none. With a limit, the execution runs on its own thread, which continues after
+   * the limit. */
   int64_t milliseconds;
-  /* User data; may be NULL when there is none. */
+  /* User data; may be NULL if there is none. */
   const xffi_rt_object* objects;
   size_t object_count;
 } xffi_rt_launch_options;
@@ -137,36 +136,36 @@ typedef struct xffi_rt_launch_options {
 typedef char xffi_rt_launch_options_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(xffi_rt_launch_options) == 40 ? 1 : -1];
 
 /* Copies arrays to the device, runs the program on them, and copies the results back.
- *   loaded     stays as it is.
- *   args       the arguments, only read, until this returns. May be NULL when there are none.
- *   arg_count  how many.
- *   options    begun with XFFI_RT_LAUNCH_OPTIONS_INIT; NULL for the defaults.
- *   out        the results: the caller's, for xffi_rt_results_destroy.
- *   Returns    NULL, or a status that the caller destroys: what a handler answers, with its code; what XLA says of
- *              arguments of another number or shape; UNIMPLEMENTED for element types that PJRT does not have;
- *              DEADLINE_EXCEEDED (4) when time is up.
+ *   loaded     the compiled program; not changed.
+ *   args       the arguments, only read, and only until this returns. May be NULL if there are none.
+ *   arg_count  number of arguments.
+ *   options    initialised with XFFI_RT_LAUNCH_OPTIONS_INIT; NULL for the defaults.
+ *   out        the results, which the caller destroys with xffi_rt_results_destroy.
+ *   Returns    NULL, or a status that the caller destroys: errors from handlers, with their codes; XLA's error if the
+ *              number or shape of arguments is wrong; UNIMPLEMENTED for element types that PJRT does not have;
+ *              DEADLINE_EXCEEDED (4) after the time limit.
  *   Threads    any, several at once. */
 xffi_rt_status* xffi_rt_loaded_run(const xffi_rt_loaded* loaded, const xffi_rt_array* args,
                                    size_t arg_count, const xffi_rt_launch_options* options,
                                    xffi_rt_results** out);
 
-/* How many arrays there are.
+/* Returns the number of arrays.
  *   results  NULL is fine.
  *   Returns  the number; 0 for NULL.
  *   Threads  any. */
 size_t xffi_rt_results_count(const xffi_rt_results* results);
 
-/* One of the arrays.
- *   results  of the caller's.
+/* Gets one of the arrays.
+ *   results  the results.
  *   index    from 0.
- *   out      the array, whose dimensions and data belong to the results and live as long.
+ *   out      the array; its dimensions and data are owned by the results and valid as long as the results.
  *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for an array that does not exist.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_results_get(const xffi_rt_results* results, size_t index,
                                     xffi_rt_array* out);
 
 /* Destroys results.
- *   results  no longer the caller's; NULL is fine.
+ *   results  no longer usable by the caller; NULL is fine.
  *   Threads  any, while no other thread uses them. */
 void xffi_rt_results_destroy(xffi_rt_results* results);
 

@@ -1,13 +1,13 @@
-/* What the system and the compiler decide, once for C and C++: what exports and hides a name, how functions are inlined,
- * the section of a library's description of itself, and atomic operations. docs/platforms.md lists what was tested.
+/* Differences between systems and compilers, for C and C++: exporting and hiding names, inlining, the section of a
+ * library's manifest, and atomic operations. docs/platforms.md lists what was tested.
  */
 #ifndef XLA_FFI_PLATFORM_H_
 #define XLA_FFI_PLATFORM_H_
 
 #include <stddef.h>
 
-/* A name that hosts find in the library; one that no other library of the process sees. DLLs hide what they do not
- * export. */
+/* EXPORT: a name that hosts find in the library. HIDDEN: a name that other libraries in the process do not see. DLLs
+ * hide every name that they do not export. */
 #if defined(_WIN32)
 #define XLA_FFI_SDK_EXPORT __declspec(dllexport)
 #define XLA_FFI_SDK_HIDDEN
@@ -25,15 +25,15 @@
 #define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) 0
 #endif
 
-/* Attributes of a function that a call takes when something is wrong: made for size. GCC makes cold functions so by
- * itself, Clang has to be told; nvcc's front end does not know the word. */
+/* Attributes of a function that is only called after an error: optimized for size. GCC does this for cold functions by
+ * itself, Clang needs `minsize`, and nvcc's front end does not know that attribute. */
 #if defined(__clang__) && !defined(__NVCC__)
 #define XLA_FFI_SDK_SMALL_ cold, minsize
 #elif defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_SMALL_ cold
 #endif
 
-/* Messages use the formats of C99. Windows' msvcrt lacks some of them (%zu), so MinGW has functions of its own for them. */
+/* Messages use C99 formats. Windows' msvcrt lacks some of them (%zu), so MinGW has its own functions. */
 #if defined(__MINGW32__) && !defined(_UCRT)
 #define xffi_snprintf_ __mingw_snprintf
 #define xffi_vsnprintf_ __mingw_vsnprintf
@@ -61,12 +61,12 @@
 #define XFFI_INLINE_ static inline
 #define XFFI_HOT_ static inline __attribute__((always_inline))
 #define XFFI_PRINTF_(at, first) __attribute__((format(XFFI_PRINTF_STYLE_, at, first)))
-#define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* writes nothing that its caller sees */
-#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that nobody returns is lost */
+#define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* has no visible side effects */
+#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that is not returned is lost */
 #define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
 #define XFFI_UNLIKELY_(x) __builtin_expect(!!(x), 0)
 #else
-#define XFFI_COLD_ static inline /* told by no warning where nothing calls it */
+#define XFFI_COLD_ static inline /* no warning if it is unused */
 #define XFFI_SLOW_ static inline
 #define XFFI_INLINE_ static inline
 #define XFFI_HOT_ static inline
@@ -77,10 +77,10 @@
 #define XFFI_UNLIKELY_(x) (x)
 #endif
 
-/* What keeps a record of a manifest in the file, and the section in which readers look for it: a name of Mach-O has at
- * most 16 bytes, one of a DLL 8. */
+/* Keeps a record of a manifest in the file, in the section where readers look for it. Section names have at most 16
+ * bytes in Mach-O, and 8 in a DLL. */
 #if !defined(__GNUC__) && !defined(__clang__)
-/* MSVC, which leaves out what nothing refers to and nothing exports. */
+/* MSVC omits objects that are neither referenced nor exported. */
 #ifdef __cplusplus
 #define XLA_FFI_SDK_RECORD_ \
   __pragma(section(".xla_ffi", read)) extern "C" __declspec(allocate(".xla_ffi")) XLA_FFI_SDK_EXPORT
@@ -99,9 +99,9 @@
 #define XLA_FFI_SDK_RECORD_ __attribute__((section(".xla_ffi_manifest"), used, aligned(16))) static
 #endif
 
-/* Atomic words, of type `long`, and pointers. Loads acquire, stores release, swaps and additions do both; additions
- * return the previous value. SWAP_IF writes `value` if it finds `*expected`, and returns whether it did; otherwise
- * `*expected` becomes what was found. */
+/* Atomic operations on words, of type `long`, and on pointers. Loads acquire, stores release, swaps and additions do
+ * both; additions return the previous value. SWAP_IF writes `value` and returns 1 if it finds `*expected`; otherwise
+ * it stores the found value in `*expected`. */
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LOAD_(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
 #define XFFI_STORE_(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
@@ -113,7 +113,8 @@
   __atomic_compare_exchange_n((place), (expected), (value), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #elif defined(_MSC_VER)
 #include <intrin.h>
-/* All of them full fences: a plain load is no acquire on Arm, and may leave a loop on any processor. */
+/* All of these are full fences. A plain load is not an acquire on Arm, and the compiler may move it out of a loop on
+ * any processor. */
 #define XFFI_LOAD_(place) _InterlockedOr((volatile long*)(place), 0)
 #define XFFI_STORE_(place, value) ((void)_InterlockedExchange((volatile long*)(place), (value)))
 #define XFFI_SWAP_(place, value) _InterlockedExchange((volatile long*)(place), (value))
@@ -133,12 +134,12 @@ static inline int xffi_swap_pointer_if_(void* volatile* place, void** expected, 
 #error "xla_ffi needs the atomic operations of GCC, Clang or MSVC"
 #endif
 
-/* The same without an order, for addresses that are compared and never followed. */
+/* Relaxed loads and stores, for addresses that are compared but never dereferenced. */
 #if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
 #define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
 #else
-/* Pointers and words of volatile objects are read and written whole by the compilers that come here. */
+/* The compilers that get here read and write volatile pointers and words in one piece. */
 #define XLA_FFI_SDK_LOAD_(from) (*(from))
 #define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
 #endif

@@ -4,7 +4,7 @@
 //   xla::StatusOr<xla_ffi::Client> client = xla_ffi::Client::Open("xla_cpu_pjrt.so");
 //   xla::StatusOr<xla::Literal> result = xla_ffi::Run(computation, {x, y}, *client);   // xla_ffi/embedded.h
 //
-// xla_ffi/pjrt.h has the functions behind it, for C and for what is not here: user data, run ids, time limits.
+// xla_ffi/pjrt.h has the underlying C functions, which also support user data, run ids and time limits.
 #ifndef XLA_FFI_PLUGIN_H_
 #define XLA_FFI_PLUGIN_H_
 
@@ -26,16 +26,17 @@
 
 namespace xla_ffi {
 
-// What a plugin has compiled; it can run many times, on several threads at once. Copies are the same program.
+// A program that a plugin has compiled. It can run many times, on several threads at once. Copies share the same
+// program.
 class Loaded {
  public:
-  // Takes over what xffi_rt_client_compile gave.
+  // Takes ownership of a result of xffi_rt_client_compile.
   explicit Loaded(xffi_rt_loaded* loaded) : loaded_(loaded, xffi_rt_loaded_destroy) {}
-  // The program for functions of pjrt.h; stays this object's.
+  // Returns the program for the functions of pjrt.h; this object still owns it.
   const xffi_rt_loaded* get() const { return loaded_.get(); }
 
-  // Runs the program: one array for each parameter, one for each array of the result, tuples taken apart. After a
-  // failure there are no results.
+  // Runs the program with one array per parameter, and returns one array per array of the result, with tuples
+  // flattened. After a failure there are no results.
   xla::StatusOr<std::vector<xla::Literal>> Run(
       const std::vector<xla::Literal>& arguments,
       const xffi_rt_launch_options* options = nullptr) const {
@@ -74,10 +75,10 @@ class Loaded {
   std::shared_ptr<xffi_rt_loaded> loaded_;
 };
 
-// A client of a PJRT plugin, whose first device programs run on. Copies are the same client.
+// A client of a PJRT plugin. Programs run on its first device. Copies share the same client.
 class Client {
  public:
-  // Loads a plugin; it stays loaded until the program ends.
+  // Loads a plugin, which stays loaded until the program ends.
   static xla::StatusOr<Client> Open(const std::string& path) {
     xffi_rt_client* client = nullptr;
     if (xffi_rt_status* status = xffi_rt_client_open(path.c_str(), &client)) {
@@ -86,25 +87,25 @@ class Client {
     return Client(client);
   }
 
-  // The client for functions of pjrt.h; stays this object's.
+  // Returns the client for the functions of pjrt.h; this object still owns it.
   const xffi_rt_client* get() const { return client_.get(); }
-  // "cpu" or "cuda" for instance.
+  // Returns the platform's name, for example "cpu" or "cuda".
   std::string platform() const { return xffi_rt_client_platform(client_.get()); }
 
-  // Registers functions of this program under a name, for all clients of the plugin. Programs that run by
-  // xla_ffi/embedded.h need it not: what the runtime knows is registered with them.
+  // Registers functions of this program under a name, for all clients of the plugin. Programs that run through
+  // xla_ffi/embedded.h do not need this, because the runtime's registrations are copied to the plugin.
   xla::Status Register(const std::string& name, const XLA_FFI_Handler_Bundle& bundle) const {
     return ToStatus(xffi_rt_client_register(client_.get(), name.c_str(), &bundle));
   }
   xla::Status Register(const std::string& name, XLA_FFI_Handler* execute) const {
     return Register(name, XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr});
   }
-  // Registers all handlers of a library that describes them (XLA_FFI_LIBRARY, XFFI_LIBRARY) or has an xla_ffi_register.
+  // Registers all handlers of a library that has a manifest (XLA_FFI_LIBRARY, XFFI_LIBRARY) or an xla_ffi_register.
   xla::Status RegisterLibrary(const xffi_rt_library* library) const {
     return ToStatus(xffi_rt_client_register_library(client_.get(), library));
   }
 
-  // Compiles StableHLO, text or byte code.
+  // Compiles StableHLO, as text or byte code.
   xla::StatusOr<Loaded> Compile(std::string_view stablehlo) const {
     xffi_rt_loaded* loaded = nullptr;
     if (xffi_rt_status* status = xffi_rt_client_compile(client_.get(), stablehlo.data(),

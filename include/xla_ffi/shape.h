@@ -1,8 +1,8 @@
-/* Shape contracts, "... n, n k -> ... k": how the shapes of a call's operands hang together
- * (docs/rust.md has the grammar). Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
+/* Shape contracts such as "... n, n k -> ... k", which relate the shapes of a call's operands (see docs/rust.md for the
+ * grammar). Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
  *
- * A contract is read as the call is checked: there are a few characters for each dimension, and nothing is
- * kept between calls.
+ * A contract is parsed during each check: it has only a few characters per dimension, and nothing is cached between
+ * calls.
  */
 #ifndef XLA_FFI_SHAPE_H_
 #define XLA_FFI_SHAPE_H_
@@ -13,16 +13,16 @@
 #include "xla_ffi/text.h"
 #include "xla_ffi/frame.h"
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* As many different names as a contract may have. */
+/* The largest number of different names in a contract. */
 #define XLA_FFI_SDK_SHAPE_NAMES 26
 
-/* What a name stands for, and which operand said so first; an attribute where `side` is neither. */
+/* The size of a name and the operand that defined it; `side` marks sizes from attributes. */
 typedef struct xla_ffi_sdk_size {
   const char* name;
   size_t length;
@@ -31,10 +31,10 @@ typedef struct xla_ffi_sdk_size {
   int side; /* 1: an argument, 0: a result, -1: an attribute */
 } xla_ffi_sdk_size;
 
-/* What is wrong with a contract itself. The compiler has looked at those of C++. */
+/* The mistake in a contract itself. In C++, contracts are checked at compile time. */
 typedef enum xla_ffi_sdk_wrong {
   XLA_FFI_SDK_WRONG_NOTHING,
-  XLA_FFI_SDK_WRONG_TEXT,  /* it is none */
+  XLA_FFI_SDK_WRONG_TEXT,  /* not a contract */
   XLA_FFI_SDK_WRONG_SHORT, /* an operand has no entry */
   XLA_FFI_SDK_WRONG_LONG   /* an entry has no operand */
 } xla_ffi_sdk_wrong;
@@ -43,14 +43,14 @@ typedef enum xla_ffi_sdk_wrong {
 typedef struct xla_ffi_sdk_shapes {
   const XLA_FFI_CallFrame* frame;
   const char* contract;
-  const char* next; /* the entry to look at */
-  const char* entry; /* the one that was looked at, and its end */
+  const char* next; /* the next entry */
+  const char* entry; /* the current entry, and its end */
   const char* end;
-  int64_t index; /* of its operand */
+  int64_t index; /* of the current entry's operand */
   int64_t next_index;
   int is_arg, next_is_arg;
   int sizes;
-  int64_t ellipsis_rank; /* -1 as long as it is not known */
+  int64_t ellipsis_rank; /* -1 until it is known */
   const int64_t* ellipsis;
   xla_ffi_sdk_wrong wrong;
   xla_ffi_sdk_size size[XLA_FFI_SDK_SHAPE_NAMES];
@@ -68,27 +68,27 @@ XFFI_HOT_ void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, const char* cont
   at->wrong = XLA_FFI_SDK_WRONG_NOTHING;
 }
 
-/* Whether there is nothing between words here: blanks, tabs, ends of lines. */
+/* Returns 1 for white space between words. */
 XFFI_HOT_ int xla_ffi_sdk_is_blank(char c) { return (unsigned char)(c - 1) < ' '; }
-/* Whether what a contract says of an operand ends here. What does is `-` or comes before it in ASCII, as no
- * letter, digit or `.` does. */
+/* Returns 1 at the end of an operand's entry. Every character that ends an entry is `-` or before it in ASCII, unlike
+ * letters, digits and `.`. */
 XFFI_HOT_ int xla_ffi_sdk_is_stop(const char* at) {
   return *at <= '-' && (*at == ',' || *at == '\0' || (at[0] == '-' && at[1] == '>'));
 }
-/* The end of a word. */
+/* Returns the end of a word. */
 XFFI_HOT_ const char* xla_ffi_sdk_word_end(const char* at) {
   while (*at > '-' || !(xla_ffi_sdk_is_blank(*at) || xla_ffi_sdk_is_stop(at))) ++at;
   return at;
 }
-/* Whether nothing but marks stands between here and the end of an entry, "... n *". */
+/* Returns 1 if only marks remain before the end of an entry, as in "... n *". */
 XFFI_HOT_ int xla_ffi_sdk_is_last(const char* at) {
   while (xla_ffi_sdk_is_blank(*at) || *at == '*' || *at == '?') ++at;
   return xla_ffi_sdk_is_stop(at);
 }
 XFFI_HOT_ int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Digits; `at` moves behind them. Where there are none, or they are more than the 32 bits that sizes have, or less
- * than `least`, `is_right` becomes 0. */
+/* Reads digits and moves `at` past them. Sets `is_right` to 0 if there are none, or if the number exceeds 32 bits or is
+ * less than `least`. */
 XFFI_HOT_ int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t least, int* is_right) {
   const char* start = *at;
   int64_t number = 0;
@@ -99,7 +99,7 @@ XFFI_HOT_ int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t l
   return number;
 }
 
-/* The value of an integer attribute; 0 where there is none of that name. */
+/* Gets the value of an integer attribute; returns 0 if there is none of that name. */
 XFFI_SLOW_ int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame, const char* name, size_t length,
                                         int64_t* value) {
   int64_t i;
@@ -113,7 +113,7 @@ XFFI_SLOW_ int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame, const ch
   return 0;
 }
 
-/* What a name stands for; null as long as nothing has said so. */
+/* Returns the size of a name; null if it is not known yet. */
 XFFI_HOT_ const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at, const char* name, size_t length) {
   xla_ffi_sdk_size* size = at->size;
   int64_t value;
@@ -135,13 +135,13 @@ XFFI_HOT_ const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at, 
   return size;
 }
 
-/* A dimension of a contract: `times * name / over + plus`, or `plus` alone. */
+/* A dimension of a contract: `times * name / over + plus`, or only `plus`. */
 typedef struct xla_ffi_sdk_dim {
   const char* name;
   size_t length;
   int64_t times, over, plus;
-  int is_name; /* nothing else */
-  int is_right; /* its numbers are some, and nothing stands behind it; its name is not looked at */
+  int is_name; /* only a name */
+  int is_right; /* its numbers are valid and nothing follows; the name is not checked */
 } xla_ffi_sdk_dim;
 
 XFFI_HOT_ xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
@@ -175,7 +175,7 @@ XFFI_HOT_ xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) 
   return dim;
 }
 
-/* Whether letters, digits and `_` are a name; `_` alone is none. */
+/* Returns 1 if letters, digits and `_` form a name. A single `_` is not a name. */
 XFFI_COLD_ int xla_ffi_sdk_is_name(const char* name, size_t length) {
   size_t i;
   for (i = 0; i < length; ++i) {
@@ -188,7 +188,7 @@ XFFI_COLD_ int xla_ffi_sdk_is_name(const char* name, size_t length) {
   return length > 0 && (length > 1 || *name != '_');
 }
 
-/* The size that a dimension is computed to; else why there is none, in `problem`. */
+/* Returns the computed size of a dimension; if it cannot be computed, sets `problem` to the reason. */
 XFFI_COLD_ int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size, const char** problem) {
   int64_t product, sum;
   *problem = NULL;
@@ -208,12 +208,12 @@ XFFI_COLD_ int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size,
   return -1;
 }
 
-/* Whether a dimension is what its name stands for, which it says where nothing has. */
+/* Returns 1 if a dimension matches its name's size, which it defines if the size is not known yet. */
 XFFI_HOT_ int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, size_t length, int64_t got) {
   const xla_ffi_sdk_size* known = xla_ffi_sdk_find_size(at, name, length);
   xla_ffi_sdk_size* size;
   if (known != NULL) return got == known->size;
-  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) { /* no contract has so many */
+  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) { /* more names than a contract may have */
     at->wrong = XLA_FFI_SDK_WRONG_TEXT;
     return 0;
   }
@@ -226,13 +226,13 @@ XFFI_HOT_ int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, si
   return 1;
 }
 
-/* Whether a word is a dimension that an operand of the side that is looked at may have. */
+/* Returns 1 if a word is a dimension that an operand of this side may have. */
 XFFI_COLD_ int xla_ffi_sdk_is_dim(const xla_ffi_sdk_dim* dim, int is_arg) {
   return dim->is_right &&
          (dim->name == NULL || (xla_ffi_sdk_is_name(dim->name, dim->length) && (dim->is_name || !is_arg)));
 }
 
-/* The same of whatever else a contract may say of one. */
+/* Compares a size with any other kind of word in a contract. */
 XFFI_COLD_ int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, const char* end, int64_t got) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(word, end);
   const xla_ffi_sdk_size* known;
@@ -245,12 +245,12 @@ XFFI_COLD_ int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, co
   if (dim.name == NULL) return got == dim.plus;
   if (dim.is_name) return xla_ffi_sdk_name_fits(at, dim.name, dim.length, got);
   known = xla_ffi_sdk_find_size(at, dim.name, dim.length);
-  /* Where nothing says what it is computed from, it may be anything. */
+  /* If the sizes it is computed from are unknown, any size fits. */
   return known == NULL || got == xla_ffi_sdk_compute(&dim, known->size, &problem);
 }
 
-/* Whether the dimensions from `d` on that `...` stands for are those that it stood for before; `behind`
- * follow. `d` moves behind them. */
+/* Returns 1 if `...`, which covers the dimensions from `d` on except the last `behind`, matches its earlier dimensions.
+ * Moves `d` past them. */
 XFFI_HOT_ int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, int64_t* d, int64_t behind) {
   const int64_t* dims = buf->dims + *d;
   const int64_t span = buf->rank - *d - behind;
@@ -268,24 +268,24 @@ XFFI_HOT_ int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Bu
   return 1;
 }
 
-/* How many dimensions stand between here and the end of an entry. */
+/* Returns the number of dimensions up to the end of an entry. */
 XFFI_HOT_ int64_t xla_ffi_sdk_behind(const char* next) {
   int64_t behind = 0;
   for (;;) {
     while (xla_ffi_sdk_is_blank(*next)) ++next;
     if (xla_ffi_sdk_is_stop(next)) return behind;
-    behind += *next >= 'A' || (*next != '*' && *next != '?'); /* no mark that stands apart */
+    behind += *next >= 'A' || (*next != '*' && *next != '?'); /* not a separate mark */
     next = xla_ffi_sdk_word_end(next);
   }
 }
 
-/* Whether `()` or `...` is what a word is that begins so, `from` its start and `to` its end. */
+/* Returns 1 if a word is `()` or `...`. `from` is its start and `to` its end. */
 XFFI_HOT_ int xla_ffi_sdk_is_sign(const xla_ffi_sdk_shapes* at, const char* from, const char* to) {
   return *from == '(' ? to - from == 2 && from[1] == ')' && from == at->entry && xla_ffi_sdk_is_last(to)
                       : to - from == 3 && from[1] == '.' && from[2] == '.';
 }
 
-/* Looks at a word of an entry that nothing is compared with: that of a token, or of an operand that is absent. */
+/* Checks the syntax of a word that has nothing to be compared with, because the operand is a token or absent. */
 XFFI_COLD_ void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from, const char* to) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(from, to);
   int is_right = to - from == 1 && *from == '_';
@@ -297,19 +297,19 @@ XFFI_COLD_ void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from,
   if (!is_right) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
 }
 
-/* Whether the entry that ends at `stop` is of an operand that may be absent. */
+/* Returns 1 if the entry that ends at `stop` describes an operand that may be absent. */
 XFFI_COLD_ int xla_ffi_sdk_may_lack(const char* entry, const char* stop) {
   while (stop > entry && xla_ffi_sdk_is_blank(stop[-1])) --stop;
   return stop > entry && (stop[-1] == '?' || stop[-1] == '*');
 }
 
-/* Whether the marks of an entry are one, behind all of its dimensions, of which there are some. */
+/* Returns 1 if an entry has exactly one mark, after at least one dimension. */
 XFFI_COLD_ int xla_ffi_sdk_marks_are_right(const xla_ffi_sdk_shapes* at, const char* stop, int marks) {
   return marks == 1 && at->end > at->entry && xla_ffi_sdk_may_lack(at->entry, stop);
 }
 
-/* Whether a buffer has the shape of the entry that `at` looks at, which is gone through to its end, `stop`,
- * once. No buffer fits, and one that nothing can be said of, which is told elsewhere. */
+/* Returns 1 if a buffer fits the current entry, which is parsed once, up to `stop`. A missing buffer fits, and so does
+ * one that cannot be checked, because those are reported elsewhere. */
 XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, const char** stop,
                                     int* repeats) {
   const char* word = at->entry;
@@ -323,10 +323,10 @@ XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffe
     start = word;
     word = xla_ffi_sdk_word_end(word + 1);
     for (end = word; end > start && (end[-1] == '*' || end[-1] == '?'); ++marks) *repeats |= *--end == '*';
-    if (end == start) continue; /* a mark that stands apart, "n *" */
+    if (end == start) continue; /* a separate mark, "n *" */
     at->end = end;
     if (start == at->entry && end - start == 5 && memcmp(start, "token", 5) == 0) {
-      any |= xla_ffi_sdk_is_last(word); /* else it is a name */
+      any |= xla_ffi_sdk_is_last(word); /* otherwise it is a name */
     }
     if (any) {
       if (*start == '.' && ellipses++ != 0) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
@@ -351,8 +351,8 @@ XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffe
   return any || (fits && d == buf->rank);
 }
 
-/* Goes on to the next operand that breaks the contract; 0 where none is left, or the contract is none. What the operand
- * would have said of sizes is forgotten. */
+/* Finds the next operand that violates the contract; returns 0 if there is none, or if the contract is invalid. Sizes
+ * that the operand defined are discarded. */
 XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   while (at->next != NULL) {
     const XLA_FFI_CallFrame* frame = at->frame;
@@ -379,7 +379,7 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     if (repeats && index + 1 < count) {
       at->next_index = index + 1;
     } else if (*stop == ',') {
-      /* One that repeats is the last of its side, and none is empty. */
+      /* An entry that repeats must be the last of its side, and no entry may be empty. */
       if (repeats || !is_there) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
       at->next = stop + 1;
       at->next_index = index + 1;
@@ -400,12 +400,12 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   return 0;
 }
 
-/* Writes what an operand is called: "argument `x`". */
+/* Writes an operand's name: "argument `x`". */
 typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                         int64_t index);
 
-/* Says how the operand that was found breaks the contract: "argument `b`: expected F32[k, m] with k = 2 from argument `a`,
- * got F32[3, 1]; the contract is `n k, k m -> n m`". */
+/* Writes how the operand violates the contract: "argument `b`: expected F32[k, m] with k = 2 from argument `a`, got
+ * F32[3, 1]; the contract is `n k, k m -> n m`". */
 XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at, xla_ffi_sdk_put_operand operand,
                                       const void* context) {
   const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(at->frame, at->is_arg, at->index);

@@ -1,24 +1,23 @@
-/* State that one stage leaves for later ones, and the types that carry it. Part of
- * <xla_ffi/handler.h>.
+/* State that one stage leaves for later ones, and the types that carry it. Part of <xla_ffi/handler.h>.
  *
- * A type is registered from inside the library, once per XLA copy (one process may hold several),
- * when the host asks for metadata or when it is first used. No host-side registration is needed.
+ * A type is registered from inside the library, once per copy of XLA in the process, when the host asks for metadata or
+ * at the first use. The program need not register it.
  */
 #ifndef XLA_FFI_STATE_H_
 #define XLA_FFI_STATE_H_
 
 #include "xla_ffi/context.h"
 
-/* The number of a type in one XLA copy. */
+/* The number of a type in one copy of XLA. */
 typedef struct xffi_type_entry_ {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;
   struct xffi_type_entry_* next;
 } xffi_type_entry_;
 
-/* A type of yours: static, `{"library.type", deleter}`. The deleter may be null for objects that
- * the host is not to destroy. Hosts know it under its name with something behind that no other library
- * has, nor this one when it is loaded again. */
+/* A type of yours: static, `{"library.type", deleter}`. The deleter may be null for objects that the host must not
+ * destroy. Hosts see the name with a unique suffix, so that other libraries, and this library when it is loaded again,
+ * do not clash. */
 typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
@@ -28,26 +27,26 @@ typedef struct xffi_type {
 
 #define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0}
 
-/* A type of user data that libraries and the program have in common: hosts know it by exactly this
- * name. Whoever uses the name has to mean the same layout, whatever the language and version: put a
- * number in the name that changes with it. */
+/* A type of user data that libraries and the program share: hosts know it by exactly this name. All users of the name
+ * must use the same layout, whatever the language and version; put a version number in the name. */
 #define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
-/* Destroys nothing: hosts from 0.8.1 on take no state of a type without a deleter, and those before call it unasked. */
+/* Destroys nothing. Hosts from 0.8.1 on accept no state of a type without a deleter, and older hosts call a null
+ * deleter. */
 XFFI_COLD_ void xffi_keep_(void* object) { (void)object; }
 
-/* What hosts are told to destroy objects of a type with. */
+/* Returns the deleter to register with hosts. */
 XFFI_INLINE_ void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
   return type->deleter != NULL ? type->deleter : xffi_keep_;
 }
 
-/* The entry of an XLA copy among those from `entry` on, or null. */
+/* Returns the entry of a copy of XLA in the list that starts at `entry`, or null. */
 XFFI_INLINE_ const xffi_type_entry_* xffi_type_entry_of_(const xffi_type_entry_* entry, const XLA_FFI_Api* api) {
   while (entry != NULL && entry->api != api) entry = entry->next;
   return entry;
 }
 
-/* Threads that come here together may all ask the host; the first answer is everybody's from then on. */
+/* Several threads may ask the host at the same time; the first answer is then used by all. */
 XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type* type,
                                             XLA_FFI_TypeId* id) {
   XLA_FFI_Error* error;
@@ -70,8 +69,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
   if (type->shared) {
     error = xffi_type_share_(api, type->name, &info, &entry->id);
   } else {
-    /* A library that is loaded where an unloaded one lay has the statics of that one, but the entry is never
-     * freed, whatever is unloaded, not even where another thread came first: nothing else has its address. */
+    /* The entry's address makes the name unique. The entry is never freed, even if another thread was first, so a
+     * library that is later loaded at the same place gets a different name. */
     xffi_snprintf_(name, sizeof(name), "%.200s@%llx", type->name, (unsigned long long)(uintptr_t)entry);
     error = xffi_type_ask_(api, name, &info, &entry->id);
   }
@@ -96,8 +95,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
   return NULL;
 }
 
-/* The number of a type in the host's copy of XLA, registered where it was not yet. From r1; shared
- * types in every revision. */
+/* Gets the number of a type in the host's copy of XLA, and registers the type if necessary. From r1; shared types in
+ * every revision. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_type_id_(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
   const xffi_type_entry_* entry = xffi_type_entry_of_((const xffi_type_entry_*)XFFI_LOAD_POINTER_(&type->entries), api);
@@ -106,9 +105,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_type_id_(const XLA_FFI_Api* api,
   return NULL;
 }
 
-/* The object of a shared type that the program attached to this execution, or null where it attached
- * none. Any other failure is an error: absent is not the same as not available. So is a type of the library's
- * own, whose name and number no program knows to attach something by. */
+/* Gets the object of a shared type that the program attached to this execution, or null if there is none. Any other
+ * failure is an error. So is a type of the library itself, because no program knows its name or number. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
   const XLA_FFI_Api* api = call->api;
   XLA_FFI_TypeId id = {0};
@@ -126,7 +124,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* 
   if (error != NULL) return error;
   error = xffi_user_data(call, id, data);
   if (error == NULL) return NULL;
-  /* Hosts before r9 do not tell the code. */
+  /* Hosts before r9 do not report the code. */
   said = strstr(xffi_error_details(api, error, &code), "not found in execution context") != NULL;
   if (code != XLA_FFI_Error_Code_NOT_FOUND && !(said && xffi_host_minor_(api) < 4)) return error;
   xffi_error_free(api, error);
@@ -138,8 +136,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_missing_state_(const XLA_FFI_Api* api, XLA_FFI_Ex
                                                      : xffi_missing_feature_(api, XFFI_FEATURE_(STAGE_STATE));
 }
 
-/* Leaves `state` for later stages. The host owns it from here; where that fails it is destroyed by
- * the type's deleter before the error is returned. Instantiate: from r1; prepare, initialize: r8. */
+/* Leaves `state` for later stages. The host owns it from here on; on failure, the type's deleter destroys it before the
+ * error is returned. Instantiate: from r1; prepare, initialize: from r8. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
   const XLA_FFI_Api* api = call->api;
   const XLA_FFI_ExecutionStage stage = call->frame->stage;
@@ -162,7 +160,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call,
   return error;
 }
 
-/* The state that `stage` left; the host keeps it. Of instantiate: from r1; of others: r8. */
+/* Gets the state that `stage` left; the host still owns it. Of instantiate: from r1; of others: from r8. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
                                           XLA_FFI_ExecutionStage stage, void** state) {
   const XLA_FFI_Api* api = call->api;

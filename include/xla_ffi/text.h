@@ -1,5 +1,5 @@
-/* The text of messages: lines put together piece by piece, for a call of printf for each would take three times the code,
- * and which bytes can be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
+/* The text of messages: lines assembled piece by piece, which takes a third of the code of printf calls, and a test
+ * for bytes that can be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
 #ifndef XLA_FFI_TEXT_H_
 #define XLA_FFI_TEXT_H_
 
@@ -10,14 +10,15 @@
 
 #include "xla_ffi/platform.h"
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* How many bytes the character at `at` has, of which `left` are there; 0 where it is a control character other than a
- * line's end and a tab, or no UTF-8: overlong, a surrogate, beyond U+10FFFF, cut off. */
+/* Returns the size in bytes of the UTF-8 character at `at`, of which `left` bytes are available. Returns 0 for
+ * control characters other than newline and tab, and for invalid UTF-8: overlong, surrogate, beyond U+10FFFF, or
+ * truncated. */
 XFFI_COLD_ size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
   const unsigned lead = at[0];
   const size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -29,12 +30,12 @@ XFFI_COLD_ size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
     if ((at[i] & 0xc0) != 0x80) return 0;
     code = code << 6 | (at[i] & 0x3fu);
   }
-  /* The smallest code of so many bytes. */
+  /* The smallest code point that needs this many bytes. */
   return code >= (size == 2 ? 0x80u : size == 3 ? 0x800u : 0x10000u) && code < 0x110000 && code >> 11 != 0x1b ? size : 0;
 }
 
-/* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
- * message with such bytes cannot be shown by Python. Returns the length written. */
+/* Copies `from` to `to` (at most `size` bytes including the NUL) and escapes bytes that are not UTF-8, because Python
+ * cannot show messages with such bytes. Returns the length written. */
 XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t length) {
   size_t out = 0, i = 0;
   if (size == 0) return 0;
@@ -53,7 +54,7 @@ XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t l
   return out;
 }
 
-/* Text of a limited size. */
+/* A text of limited size. */
 typedef struct xla_ffi_sdk_line {
   char text[480];
   size_t size;
@@ -91,7 +92,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims
   }
 }
 
-/* "expected 2 arguments"; then the names, " (`x`, `w`". */
+/* Writes "expected 2 arguments", and then the names, " (`x`, `w`". */
 XFFI_COLD_ void xla_ffi_sdk_put_count(xla_ffi_sdk_line* line, const char* what, int64_t count) {
   xla_ffi_sdk_put_words(line, "expected ");
   xla_ffi_sdk_put_number(line, count);

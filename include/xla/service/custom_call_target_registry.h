@@ -16,7 +16,7 @@
 #ifndef XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 #define XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"

@@ -12,7 +12,7 @@
 #ifndef XLA_FFI_LEGACY_SHAPE_PROTO_H_
 #define XLA_FFI_LEGACY_SHAPE_PROTO_H_
 
-/* C, which C++ reads too: its casts are of one kind. */
+/* C++ also compiles this C code, whose casts would cause warnings. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
